@@ -1,0 +1,118 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// result is one run of the bench. results.json holds the latest run of each
+// kind of user, under "root" and "user": the kernel gives the two different
+// rights, so their numbers are two findings and not one.
+type result struct {
+	When        string            `json:"when"`
+	User        string            `json:"user"`
+	Kernel      string            `json:"kernel"`
+	Cores       int               `json:"cores"`
+	LoadBefore  string            `json:"load_before"`
+	LoadAfter   string            `json:"load_after"`
+	Rounds      int               `json:"rounds"`
+	Cold        []series          `json:"cold_start,omitempty"`
+	Exec        []series          `json:"exec,omitempty"`
+	Work        []workload        `json:"work,omitempty"`
+	Idle        *idleCost         `json:"idle,omitempty"`
+	Many        *crowd            `json:"many,omitempty"`
+	NotMeasured map[string]string `json:"not_measured,omitempty"` // by section
+	Bars        []bar             `json:"bars"`
+}
+
+func newResult(l *lab) *result {
+	user := "user"
+	if os.Geteuid() == 0 {
+		user = "root"
+	}
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return &result{
+		When:        time.Now().UTC().Format(time.RFC3339),
+		User:        user,
+		Kernel:      strings.TrimSpace(string(kernel)),
+		Cores:       runtime.NumCPU(),
+		LoadBefore:  load(),
+		Rounds:      l.rounds,
+		NotMeasured: map[string]string{},
+	}
+}
+
+// load is the three load averages.
+func load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	f := strings.Fields(string(text))
+	return strings.Join(f[:min(3, len(f))], " ")
+}
+
+func printMachine(r *result) {
+	fmt.Printf("kernel %s, %d cores, load %s, as %s, %d rounds\n", r.Kernel, r.Cores, r.LoadBefore, r.User, r.Rounds)
+}
+
+// printSeries prints one comparison as a table, times in milliseconds.
+func printSeries(all []series, base string) {
+	fmt.Printf("%-18s %9s %9s %9s   %s\n", "", "min", "p50", "p90", "min, p50 ÷ "+base)
+	for _, s := range all {
+		if !s.measured() {
+			fmt.Printf("%-18s not measured: %s\n", s.Name, s.NotMeasured)
+			continue
+		}
+		ratio := ""
+		if s.MinRatio > 0 {
+			ratio = fmt.Sprintf("%.2f, %.2f", s.MinRatio, s.P50Ratio)
+		}
+		if s.Failures > 0 {
+			ratio += fmt.Sprintf("   (%d runs failed)", s.Failures)
+		}
+		fmt.Printf("%-18s %9.2f %9.2f %9.2f   %s\n", s.Name, s.Min, s.P50, s.P90, ratio)
+	}
+}
+
+// orUnknown formats a number that is 0 when it could not be found out.
+func orUnknown(f float64, format string) string {
+	if f == 0 {
+		return "unknown"
+	}
+	return fmt.Sprintf(format, f)
+}
+
+// save puts the run into results.json beside the run of the other kind of
+// user, and draws its plots.
+func save(dir string, r *result) error {
+	file := filepath.Join(dir, "results.json")
+	runs := map[string]json.RawMessage{}
+	text, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	default:
+		if err := json.Unmarshal(text, &runs); err != nil {
+			return fmt.Errorf("read %s: %w", file, err)
+		}
+	}
+	if runs[r.User], err = json.Marshal(r); err != nil {
+		return err
+	}
+	if text, err = json.MarshalIndent(runs, "", "  "); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return savePlots(dir, r)
+}

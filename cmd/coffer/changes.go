@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cofferhq/coffer/internal/changes"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// A copy-on-write sandbox keeps its changes in a layer of its own until the user has
+// decided about them.
+
+func upper(sb *sandbox.Sandbox) string { return filepath.Join(sb.Layers(), "workspace", "upper") }
+func work(sb *sandbox.Sandbox) string  { return filepath.Join(sb.Layers(), "workspace", "work") }
+
+// chooseCOW finds a copy-on-write sandbox.
+func chooseCOW(args []string) (*sandbox.Sandbox, error) {
+	store, err := openStore()
+	if err != nil {
+		return nil, err
+	}
+	sb, err := choose(store, first(args))
+	if err != nil {
+		return nil, err
+	}
+	if sb.Workspace.Mode != sandbox.WorkspaceCOW {
+		return nil, hint.New(fmt.Sprintf("sandbox %s writes to its workspace directly: there is nothing to apply", sb.Name),
+			"use --workspace cow when you make a sandbox")
+	}
+	return sb, nil
+}
+
+func diffCommand() *cobra.Command {
+	var asJSON, names bool
+	c := &cobra.Command{
+		Use:     "diff [MATCH] [PATH…]",
+		Short:   "Show what a copy-on-write sandbox has changed",
+		Example: "  coffer diff parser\n  coffer diff parser src",
+		RunE: func(c *cobra.Command, args []string) error {
+			sb, err := chooseCOW(args)
+			if err != nil {
+				return err
+			}
+			if asJSON || names {
+				return listChanges(c.Context(), sb, asJSON)
+			}
+			var out io.Writer = os.Stdout
+			if terminal.IsTerminal(1) {
+				f := terminal.NewFilter(os.Stdout, terminal.Options{})
+				defer f.Close()
+				out = f
+			}
+			return none(changes.Diff(c.Context(), out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: rest(args)}))
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the list of changes as JSON")
+	c.Flags().BoolVar(&names, "names", false, "print the list of changes, without their content")
+	return c
+}
+
+func listChanges(ctx context.Context, sb *sandbox.Sandbox, asJSON bool) error {
+	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb))
+	if err := none(err); err != nil {
+		return err
+	}
+	if !asJSON {
+		for _, c := range list {
+			fmt.Printf("%-12s %s\n", c.Kind, terminal.Escape(changes.Quote(c.Path)))
+		}
+		return nil
+	}
+	type row struct {
+		Path    string `json:"path"`
+		Kind    string `json:"kind"`
+		Skipped string `json:"skipped,omitempty"`
+	}
+	rows := make([]row, 0, len(list))
+	for _, c := range list {
+		rows = append(rows, row{changes.Quote(c.Path), c.Kind.String(), string(c.Skipped)})
+	}
+	return printJSON(rows)
+}
+
+// none takes a sandbox that was never started for one without changes.
+func none(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func rest(args []string) []string {
+	if len(args) == 0 {
+		return nil
+	}
+	return args[1:]
+}
+
+func applyCommand() *cobra.Command {
+	var force, dry bool
+	c := &cobra.Command{
+		Use:   "apply [MATCH] [PATH…]",
+		Short: "Bring the changes of a copy-on-write sandbox into the workspace",
+		Long: `Apply what a copy-on-write sandbox has changed. Nothing is applied if something
+changed on both sides. Git directories, devices and set-user-id bits never are.`,
+		Example: "  coffer apply parser\n  coffer apply parser src/main.go",
+		RunE: func(c *cobra.Command, args []string) error {
+			sb, err := chooseCOW(args)
+			if err != nil {
+				return err
+			}
+			return apply(c.Context(), sb, changes.ApplyOptions{Paths: rest(args), Force: force, DryRun: dry})
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "overwrite what changed in the workspace meanwhile")
+	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what would be done")
+	return c
+}
+
+// apply brings changes over. While it runs, nobody starts the sandbox.
+func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) error {
+	lock, err := sb.Lock()
+	if errors.Is(err, sandbox.ErrRunning) {
+		return hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it first with 'coffer stop "+sb.ID+"'")
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	stamps := filepath.Join(sb.Dir(), "applied.json")
+	o.Known, o.Since, o.Clear = readStamps(stamps), sb.Created, !o.DryRun
+	result, err := changes.Apply(ctx, sb.Workspace.Path, upper(sb), o)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	for _, c := range result.Applied {
+		fmt.Printf("%-12s %s\n", c.Kind, terminal.Escape(changes.Quote(c.Path)))
+	}
+	for _, c := range result.Skipped {
+		fmt.Fprintf(os.Stderr, "left out: %s (%s)\n", terminal.Escape(changes.Quote(c.Path)), c.Skipped)
+	}
+	for _, n := range result.Notes {
+		fmt.Fprintf(os.Stderr, "note: %s: %s\n", terminal.Escape(changes.Quote(n.Path)), terminal.Escape(n.Text))
+	}
+	if !o.DryRun {
+		err = errors.Join(err, writeStamps(stamps, o.Known, result.Stamps))
+	}
+	var conflict *changes.ConflictError
+	if errors.As(err, &conflict) {
+		return hint.Wrap(err, "see 'coffer diff %s', then overwrite your version with --force or apply other paths", sb.ID)
+	}
+	if err != nil || o.DryRun || len(o.Paths) > 0 || !sb.Once {
+		return err
+	}
+	return lock.Remove(purge)
+}
+
+func readStamps(path string) changes.Stamps {
+	s := changes.Stamps{}
+	if b, err := os.ReadFile(path); err == nil {
+		_ = json.Unmarshal(b, &s) // without it, more counts as a conflict, not less
+	}
+	return s
+}
+
+// writeStamps remembers what was applied, by rename.
+func writeStamps(path string, known, more changes.Stamps) error {
+	if len(more) == 0 {
+		return nil
+	}
+	for k, v := range more {
+		known[k] = v
+	}
+	b, err := json.Marshal(known)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+func discardCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "discard [MATCH]",
+		Short:   "Drop the changes of a copy-on-write sandbox",
+		Example: "  coffer discard parser",
+		Args:    atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			sb, err := chooseCOW(args)
+			if err != nil {
+				return err
+			}
+			lock, err := sb.Lock()
+			if errors.Is(err, sandbox.ErrRunning) {
+				return hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it first with 'coffer stop "+sb.ID+"'")
+			}
+			if err != nil {
+				return err
+			}
+			defer lock.Release()
+			if sb.Once {
+				return lock.Remove(purge)
+			}
+			return none(changes.Discard(upper(sb), work(sb)))
+		},
+	}
+	return c
+}

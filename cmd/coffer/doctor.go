@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/engine"
+	"github.com/spf13/cobra"
+)
+
+func doctorCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this host can do, and how to mend what it cannot",
+		Long: `Look at this host, engine by engine: a sandbox is really booted. Exits with 1 if no
+engine works.`,
+		Example: "  coffer doctor",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, stop := context.WithTimeout(c.Context(), 20*time.Second)
+			defer stop()
+			reports := map[string]engine.Report{}
+			usable := false
+			for _, e := range engines() {
+				r := e.Probe(ctx)
+				reports[e.Name()] = r
+				usable = usable || r.Usable
+				if !asJSON {
+					printReport(e.Name(), r)
+				}
+			}
+			if asJSON {
+				if err := printJSON(reports); err != nil {
+					return err
+				}
+			}
+			if !usable {
+				fmt.Fprintf(os.Stderr, "coffer: no engine works on this host (%s)\n", runtime.GOOS)
+				return status(1)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printReport(name string, r engine.Report) {
+	state := "works"
+	if !r.Usable {
+		state = "does not work"
+	}
+	fmt.Printf("%s engine: %s\n", name, state)
+	for _, c := range r.Checks {
+		mark := "ok  "
+		switch {
+		case !c.OK && c.Needed:
+			mark = "NO  "
+		case !c.OK:
+			mark = "--  "
+		}
+		fmt.Printf("  %s%s: %s\n", mark, c.What, c.Detail)
+		if !c.OK && c.Fix != "" {
+			fmt.Printf("      fix: %s\n", c.Fix)
+		}
+	}
+}

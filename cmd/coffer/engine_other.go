@@ -1,0 +1,30 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+
+	"github.com/cofferhq/coffer/internal/engine"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// engines is empty: the container engine needs Linux.
+func engines() []engine.Engine { return nil }
+
+func defaultEngine() engine.Engine { return absent{} }
+
+// absent says that there is no engine.
+type absent struct{}
+
+func (absent) Name() string                        { return "none" }
+func (absent) Probe(context.Context) engine.Report { return engine.Report{} }
+func (absent) Boot(context.Context, *engine.Machine) (engine.Instance, error) {
+	return nil, hint.New("there is no engine for this system yet", "run coffer on Linux, or in a Linux virtual machine")
+}
+
+const purgeName = "coffer-purge"
+
+func purge(tree string) error { return sandbox.RemoveTree(tree) }
+func purgeMain() int          { return 125 }

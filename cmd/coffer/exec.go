@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/attach"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/spf13/cobra"
+)
+
+func execCommand() *cobra.Command {
+	var s settings
+	var match string
+	var create bool
+	var idle time.Duration
+	c := &cobra.Command{
+		Use:     "exec [flags] [--] [COMMAND [ARG…]]",
+		Aliases: []string{"x"},
+		Short:   "Run a command in a sandbox that stays",
+		Long: `Run a command in an existing sandbox, or in a new one with --create. The sandbox is
+started if it does not run, keeps what was changed in it, and stops when it has been
+idle for a while. Without -m it is the one made over the current directory. Without
+a command, a shell is run.`,
+		Example: `  coffer exec --create --name parser -- make
+  coffer exec -m parser -- go test ./...
+  coffer x -m par`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if create && match != "" {
+				return usagef("--create makes a new sandbox and -m takes an existing one: want one of them")
+			}
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			if create {
+				return execNew(c.Context(), store, s, idle, args)
+			}
+			for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "idle"} {
+				if c.Flags().Changed(f) {
+					return hint.Wrap(usagef("--%s is decided when a sandbox is made", f), "add --create")
+				}
+			}
+			sb, err := choose(store, match)
+			if err != nil {
+				return err
+			}
+			return execIn(c.Context(), sb, nil, s, args)
+		},
+	}
+	s.addTo(c)
+	s.addExecTo(c)
+	c.Flags().StringVarP(&match, "match", "m", "", "the sandbox whose id starts so, or whose name `contains` this")
+	c.Flags().BoolVar(&create, "create", false, "make a new sandbox over the current directory")
+	c.Flags().DurationVar(&idle, "idle", 10*time.Minute, "stop the sandbox when nothing has run in it for this `time`")
+	c.Flags().SetInterspersed(false)
+	return c
+}
+
+// execNew makes a sandbox and runs a program in it.
+func execNew(ctx context.Context, store *sandbox.Store, s settings, idle time.Duration, args []string) error {
+	if idle <= 0 {
+		return usagef("the idle time must be positive")
+	}
+	rec, err := s.record(args)
+	if err != nil {
+		return err
+	}
+	rec.Limits.Idle = idle
+	sb, lock, err := store.Create(rec)
+	if err != nil {
+		return err
+	}
+	session, err := supervisor.Reach(ctx, sb, lock)
+	if err != nil {
+		// It never stood, so nothing in it can be missed.
+		_ = sb.Remove(purge)
+		return err
+	}
+	session.Close()
+	return execIn(ctx, sb, nil, s, args)
+}
+
+// execIn runs a program in a sandbox.
+func execIn(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock, s settings, args []string) error {
+	e, err := s.exec(sb, args)
+	if err != nil {
+		return err
+	}
+	if s.detach {
+		if len(args) == 0 {
+			return usagef("there is nothing to run: --detach needs a command")
+		}
+		if err := detach(ctx, sb, lock, e); err != nil {
+			return err
+		}
+		fmt.Println(sb.ID)
+		return nil
+	}
+	session, err := supervisor.Reach(ctx, sb, lock)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	exit, err := attach.Run(context.WithoutCancel(ctx), session, e, attach.Options{Clipboard: s.clipboard, Stop: func() { session.Close() }})
+	return ended(exit, err, "")
+}
+
+// choose finds the sandbox that the user means: by a word, or by where they are.
+func choose(store *sandbox.Store, match string) (*sandbox.Sandbox, error) {
+	if match != "" {
+		sb, err := store.Find(match)
+		if errors.Is(err, sandbox.ErrNotFound) {
+			return nil, hint.Wrap(fmt.Errorf("no sandbox matches %q", match), "see 'coffer list'")
+		}
+		return sb, err
+	}
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var hits []*sandbox.Sandbox
+	all, _ := store.List()
+	for _, sb := range all {
+		if sb.Workspace.Path == here {
+			hits = append(hits, sb)
+		}
+	}
+	switch len(hits) {
+	case 0:
+		return nil, hint.New("there is no sandbox over "+here, "make one with --create, or choose another with -m")
+	case 1:
+		return hits[0], nil
+	}
+	return nil, hint.Wrap(&sandbox.AmbiguousError{Match: here, Candidates: hits}, "choose one with -m")
+}

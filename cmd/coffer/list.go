@@ -1,0 +1,213 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// described is a sandbox as listings show it.
+type described struct {
+	sandbox.Record
+	State string     `json:"state"`
+	Dir   string     `json:"dir"`
+	PID   int        `json:"pid,omitempty"` // the supervisor's
+	Since *time.Time `json:"running_since,omitempty"`
+	Execs int        `json:"execs,omitempty"`
+}
+
+// describe asks a sandbox's supervisor, if it has one, how it is.
+func describe(sb *sandbox.Sandbox) described {
+	d := described{Record: sb.Record, State: "stopped", Dir: sb.Dir()}
+	if !sb.Running() {
+		return d
+	}
+	d.State = "running"
+	if st, err := askStatus(sb); err == nil {
+		d.PID, d.Since, d.Execs = st.PID, &st.Since, st.Execs
+	} else {
+		d.State = "starting"
+	}
+	return d
+}
+
+func askStatus(sb *sandbox.Sandbox) (*wire.Status, error) {
+	session, err := supervisor.Connect(sb)
+	if err != nil {
+		return nil, err
+	}
+	defer session.Close()
+	s, err := session.Open()
+	if err != nil {
+		return nil, err
+	}
+	s.SetDeadline(time.Now().Add(2 * time.Second))
+	if err := wire.WriteMessage(s, wire.Request{Op: wire.OpStatus}); err != nil {
+		return nil, err
+	}
+	var e wire.Event
+	if err := wire.ReadMessage(s, wire.MaxReply, &e); err != nil || e.Status == nil {
+		return nil, fmt.Errorf("no status: %w", err)
+	}
+	return e.Status, nil
+}
+
+func listCommand() *cobra.Command {
+	var asJSON, quiet bool
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the sandboxes",
+		Example: "  coffer list\n  coffer ls --json | jq -r '.[] | select(.state==\"running\") | .name'",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			all, errs := store.List()
+			list := make([]described, 0, len(all))
+			for _, sb := range all {
+				list = append(list, describe(sb))
+			}
+			switch {
+			case asJSON:
+				err = printJSON(list)
+			case quiet:
+				for _, d := range list {
+					fmt.Println(d.ID)
+				}
+			default:
+				printList(list)
+			}
+			for _, e := range errs {
+				report(e)
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids only")
+	return c
+}
+
+func printJSON(v any) error {
+	e := json.NewEncoder(os.Stdout)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func printList(list []described) {
+	if len(list) == 0 {
+		fmt.Fprintln(os.Stderr, "there are no sandboxes; make one with 'coffer exec --create'")
+		return
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tNAME\tSTATE\tAGE\tMODE\tWORKSPACE")
+	for _, d := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, d.Name, d.State, age(d.Created), d.Workspace.Mode, terminal.Escape(d.Workspace.Path))
+	}
+	w.Flush()
+}
+
+// age is how long ago something was, in its largest unit.
+func age(t time.Time) string {
+	d := time.Since(t)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+func showCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "show [MATCH]",
+		Short:   "Show one sandbox in detail",
+		Example: "  coffer show parser",
+		Args:    atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			sb, err := choose(store, first(args))
+			if err != nil {
+				return err
+			}
+			d := describe(sb)
+			if asJSON {
+				return printJSON(d)
+			}
+			printShow(d)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printShow(d described) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	defer w.Flush()
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, terminal.Escape(value))
+		}
+	}
+	row("id", d.ID)
+	row("name", d.Name)
+	row("state", d.State)
+	if d.PID > 0 {
+		row("supervisor", fmt.Sprintf("process %d, running %d programs", d.PID, d.Execs))
+	}
+	row("created", d.Created.Format(time.RFC3339))
+	row("workspace", strings.TrimSpace(d.Workspace.Path+" ("+d.Workspace.Mode+")"))
+	row("command", strings.Join(d.Command, " "))
+	row("folder", d.Dir)
+	if l := d.Limits; l.Memory > 0 {
+		row("memory limit", fmt.Sprintf("%d bytes", l.Memory))
+	}
+	if l := d.Limits; l.Pids > 0 {
+		row("process limit", fmt.Sprint(l.Pids))
+	}
+	if l := d.Limits; l.CPUs > 0 {
+		row("cpu limit", fmt.Sprint(l.CPUs))
+	}
+	if l := d.Limits; l.Timeout > 0 {
+		row("time limit", l.Timeout.String())
+	}
+	if d.Nesting {
+		row("nesting", "allowed")
+	}
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// atMostOne is for commands that take one sandbox, or the one over this directory.
+func atMostOne(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("expected one sandbox, got %d", len(args))
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func logsCommand() *cobra.Command {
+	var follow bool
+	c := &cobra.Command{
+		Use:     "logs [-f] [MATCH]",
+		Short:   "Show what detached programs printed",
+		Example: "  id=$(coffer run --detach -- make test)\n  coffer logs -f $id",
+		Args:    atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			sb, err := choose(store, first(args))
+			if err != nil {
+				return err
+			}
+			var out io.Writer = os.Stdout
+			if terminal.IsTerminal(1) {
+				f := terminal.NewFilter(os.Stdout, terminal.Options{})
+				defer f.Close()
+				out = f
+			}
+			return printLog(c.Context(), out, sb, follow)
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the sandbox stops")
+	return c
+}
+
+// printLog copies the log, and what is added to it while the sandbox runs.
+func printLog(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, follow bool) error {
+	path := supervisor.LogFile(sb)
+	if old, err := os.Open(path + ".1"); err == nil {
+		io.Copy(out, old)
+		old.Close()
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if !follow {
+			fmt.Fprintln(os.Stderr, "nothing was printed: no program has been run with --detach")
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		// The question comes first: what was written before the answer is copied.
+		running := sb.Running()
+		if _, err := io.Copy(out, f); err != nil || !follow || !running {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

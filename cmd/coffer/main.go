@@ -1,0 +1,137 @@
+// Command coffer runs programs, coding agents above all, in sandboxes.
+//
+// The rules of its user interface:
+//
+//   - What a program inside prints goes to stdout and stderr untouched. What coffer
+//     itself has to say goes to stderr, except what was asked for: listings, help.
+//   - An error is one sentence, lower case, no full stop, saying what happened; then
+//     at most one "hint:" line saying what to do.
+//   - Exit codes are the program's own, 128+n if signal n ended it; 2 for wrong usage,
+//     125 for a failure of coffer itself, 126 and 127 for a program that cannot be
+//     executed or is not there.
+//   - Nothing is asked on a terminal that a flag cannot answer.
+//
+// The same binary is, inside a sandbox and by other names, the guest agent, sudo, and
+// the way to root.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/guest"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	switch filepath.Base(os.Args[0]) {
+	case guest.Name:
+		os.Exit(guest.Main())
+	case guest.RootName:
+		os.Exit(guest.RootMain())
+	case guest.SudoName:
+		os.Exit(sudo(os.Args[1:]))
+	case purgeName:
+		os.Exit(purgeMain())
+	}
+	os.Exit(command(os.Args[1:]))
+}
+
+// command runs a command line and returns the exit code.
+func command(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	return report(err)
+}
+
+// status is an error that is nothing but the exit code of the program.
+type status int
+
+func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// usage is an error in how coffer was called.
+type usage struct{ error }
+
+func (u usage) Unwrap() error { return u.error }
+
+func usagef(format string, args ...any) error { return usage{fmt.Errorf(format, args...)} }
+
+// report prints an error the way all errors are printed.
+func report(err error) int {
+	var code status
+	var failure *wire.Failure
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	case errors.Is(err, context.Canceled):
+		return 130
+	}
+	// Parts of the sentence may come from inside a sandbox; some name several lines.
+	lines := strings.Split(err.Error(), "\n")
+	for i := range lines {
+		lines[i] = terminal.Escape(lines[i])
+	}
+	fmt.Fprintln(os.Stderr, "coffer:", strings.Join(lines, "\n  "))
+	if h := hint.Of(err); h != "" {
+		fmt.Fprintln(os.Stderr, "hint:", terminal.Escape(h))
+	}
+	if errors.As(err, &failure) {
+		return failure.Code
+	}
+	if errors.As(err, new(usage)) {
+		return 2
+	}
+	return 125
+}
+
+// newRoot builds the tree of commands.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "coffer",
+		Short: "Run coding agents, or anything else, in a sandbox",
+		Long: `Coffer runs a program in a sandbox: it sees this machine's tools and the current
+directory, and nothing else of yours. No root, no daemon, nothing to install.`,
+		Example: `  coffer run -- make test          a throw-away sandbox over this directory
+  coffer exec --create -- bash      one that stays
+  coffer demo                       see what it stops`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return hint.Wrap(usagef("there is no command %q", args[0]), "run a program with 'coffer run -- %s', or see 'coffer help'", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return hint.Wrap(usage{err}, "see '%s --help'", c.CommandPath())
+	})
+	root.AddCommand(runCommand(), execCommand(), listCommand(), showCommand(), logsCommand(),
+		stopCommand(), removeCommand(), diffCommand(), applyCommand(), discardCommand(),
+		doctorCommand(), demoCommand(), versionCommand(), completionCommand(), superviseCommand())
+	return root
+}
+
+// noArgs is for commands that take none.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return hint.Wrap(usagef("unexpected argument %q", args[0]), "see '%s --help'", c.CommandPath())
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/attach"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/spf13/cobra"
+)
+
+func runCommand() *cobra.Command {
+	var s settings
+	c := &cobra.Command{
+		Use:   "run [flags] [--] [COMMAND [ARG…]]",
+		Short: "Run a command in a throw-away sandbox over the current directory",
+		Long: `Run a command in a sandbox that is made for it and removed when it ends. The
+command sees this machine's tools and the current directory, at its own path. What
+it writes there lands (see --workspace for other ways), but .git is read-only.
+Without a command, a shell is run.`,
+		Example: `  coffer run -- npm test
+  coffer run --workspace cow -- ./untrusted.sh
+  coffer run --memory 2g --timeout 10m -- make`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if s.detach {
+				return runDetached(c.Context(), s, args)
+			}
+			return run(c.Context(), s, args)
+		},
+	}
+	s.addTo(c)
+	s.addExecTo(c)
+	c.Flags().SetInterspersed(false)
+	return c
+}
+
+// run is its own supervisor: the sandbox lives exactly as long as this process.
+func run(ctx context.Context, s settings, args []string) error {
+	store, err := openStore()
+	if err != nil {
+		return err
+	}
+	rec, err := s.record(args)
+	if err != nil {
+		return err
+	}
+	rec.Ephemeral = true
+	sb, lock, err := store.Create(rec)
+	if err != nil {
+		return err
+	}
+	defer removeQuietly(lock)
+	exec, err := s.exec(sb, args)
+	if err != nil {
+		return err
+	}
+	super, err := supervisor.Start(ctx, defaultEngine(), sb)
+	if err != nil {
+		return err
+	}
+	defer super.Close()
+	socket, err := super.Listen()
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	exit, err := attach.Run(context.WithoutCancel(ctx), super, exec, attach.Options{Clipboard: s.clipboard, Stop: func() { super.Stop(0, "you asked three times") }})
+	return ended(exit, err, super.Why())
+}
+
+// ended turns the end of a program into the end of the command.
+func ended(exit wire.Exit, err error, why string) error {
+	if why != "" {
+		fmt.Fprintln(os.Stderr, "coffer: the sandbox ended:", why)
+		if errors.Is(err, wire.ErrGone) {
+			return status(137)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if code := exit.Status(); code != 0 {
+		return status(code)
+	}
+	return nil
+}
+
+// removeQuietly removes a throw-away sandbox. What cannot be removed now is removed
+// by a later command, so that the program's exit code stays what it was.
+func removeQuietly(lock *sandbox.Lock) {
+	if err := lock.Remove(purge); err != nil {
+		fmt.Fprintln(os.Stderr, "coffer:", err)
+	}
+}
+
+// runDetached leaves the program running under a supervisor of its own.
+func runDetached(ctx context.Context, s settings, args []string) error {
+	store, err := openStore()
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		return usagef("there is nothing to run: a detached sandbox needs a command")
+	}
+	rec, err := s.record(args)
+	if err != nil {
+		return err
+	}
+	rec.Limits.Idle = time.Nanosecond // it is there for this one command
+	sb, lock, err := store.Create(rec)
+	if err != nil {
+		return err
+	}
+	exec, err := s.exec(sb, args)
+	if err == nil {
+		err = detach(ctx, sb, lock, exec)
+	}
+	if err != nil {
+		_ = sb.Remove(purge)
+		return err
+	}
+	fmt.Println(sb.ID)
+	return nil
+}
+
+// detach starts a program and does not wait for it.
+func detach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock, e wire.Exec) error {
+	session, err := supervisor.Reach(ctx, sb, lock)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	e.Log = true
+	p, err := wire.Start(session, e)
+	if err != nil {
+		return err
+	}
+	return p.WaitStart()
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/spf13/cobra"
+)
+
+// settings are the flags by which a sandbox is made and a program run in it.
+type settings struct {
+	name      string
+	workspace string
+	force     bool
+	memory    string
+	pids      int
+	cpus      float64
+	openFiles int
+	timeout   time.Duration
+	nesting   bool
+
+	env       []string
+	root      bool
+	detach    bool
+	clipboard bool
+}
+
+// addTo adds the flags about the sandbox.
+func (s *settings) addTo(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&s.name, "name", "", "the sandbox's `name` (default: a random one)")
+	f.StringVar(&s.workspace, "workspace", sandbox.WorkspaceDirect, "how the current directory is shown: `direct`, cow (changes wait for 'coffer apply') or none")
+	f.BoolVar(&s.force, "force", false, "accept a workspace that coffer thinks is a mistake")
+	f.StringVar(&s.memory, "memory", "", "memory `limit`, such as 512m or 2g")
+	f.IntVar(&s.pids, "pids", 0, "`limit` on processes and threads")
+	f.Float64Var(&s.cpus, "cpus", 0, "`limit` on processors, such as 1.5")
+	f.IntVar(&s.openFiles, "open-files", 0, "`limit` on open files of one process")
+	f.DurationVar(&s.timeout, "timeout", 0, "end the sandbox after this `time`, such as 10m")
+	f.BoolVar(&s.nesting, "nesting", false, "allow containers inside (a weaker wall: programs may make namespaces)")
+}
+
+// addExecTo adds the flags about the program.
+func (s *settings) addExecTo(c *cobra.Command) {
+	f := c.Flags()
+	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on")
+	f.BoolVar(&s.root, "root", false, "run as root of the sandbox")
+	f.BoolVarP(&s.detach, "detach", "d", false, "leave it running; see 'coffer logs'")
+	f.BoolVar(&s.clipboard, "clipboard", false, "let programs write to the terminal's clipboard")
+}
+
+// record is the sandbox that the flags ask for.
+func (s *settings) record(args []string) (rec sandbox.Record, err error) {
+	rec = sandbox.Record{Name: s.name, Nesting: s.nesting, Command: printable(args)}
+	if s.name != "" {
+		if err := sandbox.CheckName(s.name); err != nil {
+			return rec, usage{err}
+		}
+	}
+	if s.memory != "" {
+		if rec.Limits.Memory, err = limits.ParseMemory(s.memory); err != nil {
+			return rec, usage{err}
+		}
+	}
+	if s.pids < 0 || s.cpus < 0 || math.IsNaN(s.cpus) || s.openFiles < 0 || s.timeout < 0 {
+		return rec, usagef("a limit cannot be negative")
+	}
+	rec.Limits.Pids, rec.Limits.CPUs, rec.Limits.OpenFiles, rec.Limits.Timeout = s.pids, s.cpus, s.openFiles, s.timeout
+	rec.Workspace, err = workspaceHere(s.workspace, s.force)
+	return rec, err
+}
+
+// exec is the program that the flags and arguments ask for.
+func (s *settings) exec(sb *sandbox.Sandbox, args []string) (wire.Exec, error) {
+	env, err := environment(sb, s.env, s.root)
+	if err != nil {
+		return wire.Exec{}, err
+	}
+	me := supervisor.Me()
+	if len(args) == 0 {
+		args = []string{me.Shell}
+	}
+	e := wire.Exec{Env: env, Dir: sb.Workspace.Path, Root: s.root}
+	if e.Dir == "" {
+		e.Dir = me.Home
+	}
+	for _, a := range args {
+		e.Argv = append(e.Argv, []byte(a))
+	}
+	return e, nil
+}
+
+// printable shortens a command line for the record.
+func printable(args []string) []string {
+	const most = 200
+	var out []string
+	for _, a := range args {
+		if len(a) > most {
+			a = a[:most]
+		}
+		if out = append(out, strings.ToValidUTF8(a, "\uFFFD")); len(out) == 20 {
+			break
+		}
+	}
+	return out
+}
+
+// openStore opens the store of sandboxes and puts right what dead processes left.
+func openStore() (*sandbox.Store, error) {
+	dir, err := sandbox.DefaultDir()
+	if err != nil {
+		return nil, err
+	}
+	store, err := sandbox.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	// What cannot be swept now may be later; it must not stop a healthy sandbox.
+	_ = store.Sweep(purge)
+	return store, nil
+}

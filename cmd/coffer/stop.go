@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/changes"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/spf13/cobra"
+)
+
+// several finds the sandboxes that a command names.
+func several(store *sandbox.Store, args []string, all bool) ([]*sandbox.Sandbox, error) {
+	if all {
+		if len(args) > 0 {
+			return nil, usagef("--all means every sandbox: name none")
+		}
+		list, errs := store.List()
+		return list, errors.Join(errs...)
+	}
+	if len(args) == 0 {
+		sb, err := choose(store, "")
+		return []*sandbox.Sandbox{sb}, err
+	}
+	var list []*sandbox.Sandbox
+	for _, a := range args {
+		if a == "" {
+			return nil, usagef("a sandbox's name is not empty")
+		}
+		sb, err := choose(store, a)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, sb)
+	}
+	return list, nil
+}
+
+func stopCommand() *cobra.Command {
+	var all, force bool
+	var match []string
+	c := &cobra.Command{
+		Use:   "stop [MATCH…]",
+		Short: "Stop sandboxes, keeping what is in them",
+		Long: `Stop sandboxes. Programs inside are asked to end and killed after five seconds.
+What they changed stays; 'coffer exec' starts the sandbox again.`,
+		Example: "  coffer stop parser\n  coffer stop --all",
+		RunE: func(c *cobra.Command, args []string) error {
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			list, err := several(store, append(args, match...), all)
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, sb := range list {
+				errs = append(errs, stop(c.Context(), sb, force))
+			}
+			return errors.Join(errs...)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "stop every sandbox")
+	c.Flags().BoolVar(&force, "force", false, "kill at once")
+	c.Flags().StringArrayVarP(&match, "match", "m", nil, "the sandbox to stop")
+	return c
+}
+
+// stop ends a sandbox and waits until it has.
+func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
+	if !sb.Running() {
+		return nil
+	}
+	grace := 5 * time.Second
+	if force {
+		grace = 0
+	}
+	if session, err := supervisor.Connect(sb); err == nil {
+		defer session.Close()
+		if s, err := session.Open(); err == nil {
+			_ = wire.WriteMessage(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}})
+		}
+	}
+	deadline := time.Now().Add(grace + 5*time.Second)
+	for sb.Running() {
+		if time.Now().After(deadline) {
+			if force {
+				return supervisor.KillHung(sb)
+			}
+			return hint.New(fmt.Sprintf("sandbox %s does not stop", sb.Name), "kill it with 'coffer stop --force "+sb.ID+"'")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+func removeCommand() *cobra.Command {
+	var all, force bool
+	var match []string
+	c := &cobra.Command{
+		Use:     "remove [MATCH…]",
+		Aliases: []string{"rm", "delete"},
+		Short:   "Remove sandboxes and everything in them",
+		Long: `Remove sandboxes: their home, what was installed in them, their logs. The workspace
+is yours and stays. A sandbox that runs, or that has changes waiting to be applied, is
+removed with --force only.`,
+		Example: "  coffer remove parser\n  coffer rm --force --all",
+		RunE: func(c *cobra.Command, args []string) error {
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			list, err := several(store, append(args, match...), all)
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, sb := range list {
+				errs = append(errs, remove(c.Context(), sb, force))
+			}
+			limits.Sweep(func(id string) bool {
+				sb, err := store.Get(id)
+				return err == nil && sb.Running()
+			})
+			return errors.Join(errs...)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "remove every sandbox")
+	c.Flags().BoolVar(&force, "force", false, "remove it although it runs, or has changes waiting")
+	c.Flags().StringArrayVarP(&match, "match", "m", nil, "the sandbox to remove")
+	return c
+}
+
+// remove deletes a sandbox, refusing what would lose something.
+func remove(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
+	if force {
+		if err := stop(ctx, sb, true); err != nil {
+			return err
+		}
+	} else if sb.Workspace.Mode == sandbox.WorkspaceCOW && !sb.Running() {
+		list, err := changes.List(ctx, sb.Workspace.Path, upper(sb))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return hint.Wrap(err, "remove it all the same with --force")
+		}
+		if n := len(list); n > 0 {
+			return hint.New(fmt.Sprintf("sandbox %s has %d changes that were not applied", sb.Name, n),
+				fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", sb.ID))
+		}
+	}
+	err := sb.Remove(purge)
+	if errors.Is(err, sandbox.ErrRunning) {
+		return hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it with 'coffer stop "+sb.ID+"', or remove it all the same with --force")
+	}
+	if err == nil {
+		supervisor.RemovePlaceholder(sb)
+	}
+	return err
+}

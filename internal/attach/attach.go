@@ -1,0 +1,205 @@
+// Package attach joins a program in a sandbox to the terminal, or the pipes, of the
+// command that asked for it.
+//
+// On a terminal the program gets one of its own inside, ours goes into raw mode, and
+// what the program prints passes a filter: see package terminal. Whatever happens,
+// the terminal is put back as it was. Without one, the three descriptors stay apart
+// and their bytes untouched, except where one of them happens to be a terminal.
+package attach
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"golang.org/x/sys/unix"
+)
+
+// Options are the user's choices.
+type Options struct {
+	// Clipboard lets programs write to the terminal's clipboard.
+	Clipboard bool
+	// Unfiltered passes output as it is, for use inside a sandbox, where the
+	// terminal is not the user's.
+	Unfiltered bool
+	// Stop ends the sandbox when the user insists, with signals, on leaving.
+	Stop func()
+}
+
+// Run runs a program and returns how it ended.
+func Run(ctx context.Context, o wire.Opener, e wire.Exec, opts Options) (wire.Exit, error) {
+	if terminal.IsTerminal(0) && terminal.IsTerminal(1) {
+		return onTerminal(ctx, o, e, opts)
+	}
+	return onPipes(ctx, o, e, opts)
+}
+
+// onTerminal gives the program a terminal.
+func onTerminal(ctx context.Context, o wire.Opener, e wire.Exec, opts Options) (exit wire.Exit, err error) {
+	e.TTY = size()
+	signals := listen(unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGCONT)
+	defer signal.Stop(signals)
+	p, err := wire.Start(o, e)
+	if err != nil {
+		return exit, err
+	}
+	defer p.Close()
+	state, err := terminal.Raw(0)
+	if err != nil {
+		return exit, err
+	}
+	defer state.Restore()
+	input, err := newInput(os.Stdin)
+	if err != nil {
+		return exit, err
+	}
+	filter := terminal.NewFilter(os.Stdout, terminal.Options{ClipboardWrite: opts.Clipboard})
+	var screen io.Writer = filter
+	if opts.Unfiltered {
+		screen = os.Stdout
+	}
+	var output sync.WaitGroup
+	go io.Copy(p.Terminal, input)
+	output.Go(func() { io.Copy(screen, p.Terminal) })
+	stop := context.AfterFunc(ctx, func() { p.Close() })
+	defer stop()
+	forward := &forwarder{p: p, opts: opts}
+	go forward.run(signals)
+	exit, err = p.Wait(nil)
+	output.Wait()
+	input.Close()
+	_ = filter.Close()
+	os.Stdout.Write(filter.Undo())
+	terminal.Drain(os.Stdin, os.Stdout, filter.Asked())
+	return exit, err
+}
+
+// onPipes passes the three descriptors on.
+func onPipes(ctx context.Context, o wire.Opener, e wire.Exec, opts Options) (exit wire.Exit, err error) {
+	// A reader that closes its end is told to the program, not suffered by us.
+	signal.Ignore(unix.SIGPIPE)
+	signals := listen(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	defer signal.Stop(signals)
+	p, err := wire.Start(o, e)
+	if err != nil {
+		return exit, err
+	}
+	defer p.Close()
+	var output sync.WaitGroup
+	go func() {
+		io.Copy(p.Stdin, os.Stdin)
+		p.Stdin.Close()
+	}()
+	output.Go(func() { copyOut(os.Stdout, p.Stdout, opts) })
+	output.Go(func() { copyOut(os.Stderr, p.Stderr, opts) })
+	stop := context.AfterFunc(ctx, func() { p.Close() })
+	defer stop()
+	forward := &forwarder{p: p, opts: opts}
+	go forward.run(signals)
+	exit, err = p.Wait(nil)
+	output.Wait()
+	return exit, err
+}
+
+// copyOut carries output to a descriptor of ours, through the filter if it is a
+// terminal. When nobody reads it any more, the program learns by its own SIGPIPE.
+func copyOut(to *os.File, from io.ReadCloser, opts Options) {
+	var w io.Writer = to
+	if !opts.Unfiltered && terminal.IsTerminal(int(to.Fd())) {
+		f := terminal.NewFilter(to, terminal.Options{ClipboardWrite: opts.Clipboard})
+		defer f.Close()
+		w = f
+	}
+	_, err := io.Copy(w, from)
+	if err != nil {
+		from.Close()
+		io.Copy(io.Discard, from)
+	}
+}
+
+func listen(signals ...os.Signal) chan os.Signal {
+	c := make(chan os.Signal, 16)
+	signal.Notify(c, signals...)
+	return c
+}
+
+// forwarder passes signals on to the program. A user who repeats one that should end
+// it gets a way out: the third stops the sandbox.
+type forwarder struct {
+	p      *wire.Process
+	opts   Options
+	urgent int
+}
+
+func (f *forwarder) run(signals <-chan os.Signal) {
+	for s := range signals {
+		n, _ := s.(syscall.Signal)
+		switch n {
+		case unix.SIGWINCH, unix.SIGCONT:
+			_ = f.p.Resize(*size())
+			continue
+		case unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT:
+			f.urgent++
+		}
+		_ = f.p.Signal(n)
+		if f.urgent >= 3 && f.opts.Stop != nil {
+			f.opts.Stop()
+		}
+	}
+}
+
+// size is our terminal's, or zero by zero, which programs know how to take.
+func size() *wire.Size {
+	cols, rows, err := terminal.Size(1)
+	if err != nil {
+		return &wire.Size{}
+	}
+	return &wire.Size{Rows: uint16(rows), Cols: uint16(cols)}
+}
+
+// input reads a terminal until it is closed, and then leaves what comes for others:
+// a plain read that is under way could not be called back.
+type input struct {
+	fd          int
+	wake, sleep *os.File
+}
+
+func newInput(f *os.File) (*input, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	return &input{fd: int(f.Fd()), sleep: r, wake: w}, nil
+}
+
+func (i *input) Read(p []byte) (int, error) {
+	fds := []unix.PollFd{{Fd: int32(i.fd), Events: unix.POLLIN}, {Fd: int32(i.sleep.Fd()), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); err != nil {
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			return 0, err
+		}
+		if fds[1].Revents != 0 {
+			return 0, io.EOF
+		}
+		n, err := unix.Read(i.fd, p)
+		switch {
+		case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN):
+			continue
+		case n == 0 && err == nil:
+			return 0, io.EOF
+		}
+		return max(n, 0), err
+	}
+}
+
+// Close makes Read return.
+func (i *input) Close() error { return i.wake.Close() }

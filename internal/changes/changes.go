@@ -1,0 +1,150 @@
+// Package changes reads what a sandbox did to its copy-on-write workspace, and
+// carries it over into the real one when the user says so.
+//
+// A sandbox sees the user's directory through an overlayfs mounted with the
+// option userxattr. The user's directory is the *lower*; what the sandbox wrote
+// is in the *upper*, a directory in Coffer's store:
+//
+//	a file, directory or link       is there in the sandbox (new, or copied up)
+//	a whiteout                      the lower entry of this name was removed
+//	an opaque directory             nothing of the lower directory shows through
+//
+// A whiteout is a character device 0/0 or, on newer kernels, an empty file with
+// the attribute user.overlay.whiteout in a directory marked opaque="x". Copying
+// up happens on the first open for writing, so being in the upper is no proof of
+// a change: content, permissions and type are compared with the lower.
+//
+// [List] gives the changes, [Diff] shows them as text, [Apply] makes them in the
+// lower, [Discard] drops them.
+//
+// # Who is the adversary
+//
+// Every byte of the upper is the sandbox's: names, link targets, sizes, modes,
+// attributes, device nodes, and all of it may change between two system calls.
+// So nothing here uses a path twice. Every directory is opened from the root of
+// its tree in one resolution that takes no symlink, no mount point and no "..";
+// entries are reached by name from that open directory, never following a final
+// symlink; and what was opened is what is judged (fstat), not what was listed.
+// The lower gets the same treatment, because a symlink that the user or an
+// earlier Apply left there must not lead a write outside.
+//
+// # What is never applied
+//
+// Anything in a component that some file system takes for ".git" (git runs what
+// it finds there), devices, FIFOs, sockets, set-user-ID and set-group-ID bits,
+// owners and extended attributes. What is left out is reported with a [Reason].
+//
+// # What a conflict is
+//
+// An overlay keeps no copy of what the lower was when the sandbox began. What it
+// does have is the birth time of the upper entry, which the sandbox cannot set.
+// A lower entry whose ctime (which nobody can set) is later was changed after
+// the sandbox took its copy: that is certain, and a conflict. Not seen that way
+// is a change made before the sandbox *replaced* the file (write a new one and
+// rename, as editors do), since its birth is the replacement's. With
+// [ApplyOptions].Since, the time the sandbox first started, these are seen too,
+// at the price of calling it a conflict when the user edited first and the
+// sandbox saw the edit. Stamps of an earlier Apply, given back in
+// [ApplyOptions].Known, keep Coffer's own writes from being taken for the
+// user's. A directory's permissions are never a conflict: its ctime moves with
+// every file made in it.
+//
+// Text diffs come from rogpeppe/go-internal/diff (the anchored diff of the Go
+// project): O(n log n) for any input, so a crafted file cannot stall a diff.
+package changes
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// Kind says what happened to a path.
+type Kind int
+
+// The kinds of change. A rename is a deletion and an addition.
+const (
+	Added       Kind = iota + 1 // in the sandbox, not in the workspace
+	Modified                    // same type, other content (and perhaps mode)
+	Deleted                     // in the workspace, not in the sandbox
+	TypeChanged                 // a file became a directory, a link a file, …
+	ModeChanged                 // same content, other permissions
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Added:
+		return "added"
+	case Modified:
+		return "modified"
+	case Deleted:
+		return "deleted"
+	case TypeChanged:
+		return "type changed"
+	case ModeChanged:
+		return "mode changed"
+	}
+	return fmt.Sprintf("Kind(%d)", int(k))
+}
+
+// Reason says why a change cannot be applied.
+type Reason string
+
+// The reasons for leaving a change out.
+const (
+	SkipGit        Reason = "git"           // a component is .git, or taken for it somewhere
+	SkipDevice     Reason = "device"        // block or character device
+	SkipFIFO       Reason = "fifo"          // named pipe
+	SkipSocket     Reason = "socket"        // Unix socket
+	SkipUnreadable Reason = "unreadable"    // permissions or another owner; see Detail
+	SkipTooLong    Reason = "path too long" // longer than any program could open by name
+	SkipMount      Reason = "mount point"   // another file system is mounted there in the workspace
+	SkipReserved   Reason = "reserved name" // a name Apply uses for its temporary files
+	SkipBusy       Reason = "changing"      // replaced while it was being read
+	SkipNotEmpty   Reason = "not empty"     // a deleted directory with something in it that stays
+)
+
+// Change is one path that differs between workspace and sandbox.
+type Change struct {
+	// Path is relative to the workspace, separated by slashes, in the raw bytes
+	// the sandbox chose: quote it (Quote) or escape it before showing it.
+	Path string
+	Kind Kind
+
+	// Old is the workspace's side, New the sandbox's; zero where there is none.
+	// New modes are as found, before Apply strips what it does not carry over.
+	OldMode, NewMode fs.FileMode
+	OldSize, NewSize int64
+
+	// Target is what a new or changed symlink points to, in raw bytes.
+	Target string
+
+	// Skipped is why Apply leaves this path alone; empty when it does not.
+	Skipped Reason
+	// Detail says more about Skipped, for people ("mode 0000, owner 100000").
+	Detail string
+}
+
+// Errors with a meaning of their own.
+var (
+	// ErrPlanted: the upper has an overlay attribute that neither the kernel
+	// nor Coffer would put there with our mount options. Nothing is listed, as
+	// the sandbox (or someone else) tried to make the upper mean something else.
+	ErrPlanted = errors.New("planted overlay attribute")
+
+	// ErrTooMany: more changes than can sensibly be shown or held in memory.
+	ErrTooMany = errors.New("too many changes")
+
+	// ErrChanged: an entry was no longer what had been listed when its turn
+	// came: the sandbox is running, or the user is working in the workspace.
+	ErrChanged = errors.New("changed meanwhile")
+
+	// ErrBusy: another Apply holds this workspace.
+	ErrBusy = errors.New("another apply is running in this workspace")
+
+	// ErrNoMatch: a path asked for has no change at or below it.
+	ErrNoMatch = errors.New("no change at this path")
+
+	// ErrUnsupported: this system has no overlayfs.
+	ErrUnsupported = errors.New("changes can be read on Linux only")
+)

@@ -1,0 +1,22 @@
+//go:build !linux
+
+package changes
+
+import (
+	"context"
+	"io"
+)
+
+// List returns ErrUnsupported: there is no overlayfs on this system.
+func List(context.Context, string, string) ([]Change, error) { return nil, ErrUnsupported }
+
+// Diff returns ErrUnsupported: there is no overlayfs on this system.
+func Diff(context.Context, io.Writer, string, string, DiffOptions) error { return ErrUnsupported }
+
+// Apply returns ErrUnsupported: there is no overlayfs on this system.
+func Apply(context.Context, string, string, ApplyOptions) (Result, error) {
+	return Result{}, ErrUnsupported
+}
+
+// Discard returns ErrUnsupported: there is no overlayfs on this system.
+func Discard(string, string) error { return ErrUnsupported }

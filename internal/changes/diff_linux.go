@@ -1,0 +1,178 @@
+package changes
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+const defaultMaxFileSize = 1 << 20
+
+// Diff writes the changes as a unified diff with git's headers. Paths are quoted
+// as git does; content is as found, so a caller that prints to a terminal must
+// escape it. What a diff cannot say (directories, skipped paths, content too
+// large) is a line of prose between the files, which patch and git apply ignore.
+func Diff(ctx context.Context, out io.Writer, lower, upper string, opts DiffOptions) error {
+	sel, err := newSelection(opts.Paths)
+	if err != nil {
+		return err
+	}
+	w, err := walk(ctx, lower, upper)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	d := &differ{w: w, out: bufio.NewWriter(out), max: opts.MaxFileSize}
+	if d.max <= 0 {
+		d.max = defaultMaxFileSize
+	}
+	for _, e := range w.entries {
+		if !sel.match(e.Path) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := d.entry(e); err != nil {
+			return fmt.Errorf("diff %s: %w", Quote(e.Path), err)
+		}
+	}
+	if err := sel.unmatched(); err != nil {
+		return err
+	}
+	return d.out.Flush()
+}
+
+type differ struct {
+	w   *walker
+	out *bufio.Writer
+	max int64
+}
+
+// side is one side of a file's diff.
+type side struct {
+	mode uint32 // git's: 100644, 100755, 120000; 0 if there is nothing
+	text []byte
+	huge bool // larger than the limit; no text
+}
+
+func (d *differ) entry(e *entry) error {
+	if e.Skipped != "" {
+		detail := ""
+		if e.Detail != "" {
+			detail = " (" + e.Detail + ")"
+		}
+		_, err := fmt.Fprintf(d.out, "Skipped %s: %s: %s%s\n", Quote("b/"+e.Path), e.Kind, e.Skipped, detail)
+		return err
+	}
+	old, err := d.read(d.w.lower, e.Path, e.low)
+	if err != nil {
+		return err
+	}
+	now, err := d.read(d.w.upper, e.Path, e.up)
+	if err != nil {
+		return err
+	}
+	// Directories have no place in a diff; say it in words, around the files.
+	if e.low.isDir() && !e.up.isDir() {
+		fmt.Fprintf(d.out, "Directory %s: deleted\n", Quote("a/"+e.Path))
+	}
+	switch {
+	case old.mode != 0 && now.mode != 0 && old.mode&unix.S_IFMT != now.mode&unix.S_IFMT:
+		// A type change is a deletion and an addition, for git too.
+		d.file(e.Path, old, side{}, e)
+		d.file(e.Path, side{}, now, e)
+	case old.mode != 0 || now.mode != 0:
+		d.file(e.Path, old, now, e)
+	}
+	if e.up.isDir() {
+		if e.low.isDir() {
+			fmt.Fprintf(d.out, "Directory %s: mode %04o to %04o\n", Quote("b/"+e.Path), e.low.mode&0o7777, dirMode(e.up, e.low))
+		} else {
+			fmt.Fprintf(d.out, "Directory %s: added, mode %04o\n", Quote("b/"+e.Path), dirMode(e.up, e.low))
+		}
+	}
+	return nil // a failed write stays in the bufio.Writer until Flush
+}
+
+// file writes the diff of one file; errors of writing surface at Flush.
+func (d *differ) file(p string, old, now side, e *entry) {
+	a, b := Quote("a/"+p), Quote("b/"+p)
+	fmt.Fprintf(d.out, "diff --git %s %s\n", a, b)
+	from, to := headerName("a/", p), headerName("b/", p)
+	switch {
+	case old.mode == 0:
+		fmt.Fprintf(d.out, "new file mode %o\n", now.mode)
+		a, from = "/dev/null", "/dev/null"
+	case now.mode == 0:
+		fmt.Fprintf(d.out, "deleted file mode %o\n", old.mode)
+		b, to = "/dev/null", "/dev/null"
+	case old.mode != now.mode:
+		fmt.Fprintf(d.out, "old mode %o\nnew mode %o\n", old.mode, now.mode)
+	}
+	switch {
+	case e.Kind == ModeChanged:
+	case old.huge || now.huge:
+		fmt.Fprintf(d.out, "Files %s and %s differ (too large to show: %d and %d bytes)\n", a, b, e.OldSize, e.NewSize)
+	case isBinary(old.text) || isBinary(now.text):
+		fmt.Fprintf(d.out, "Binary files %s and %s differ\n", a, b)
+	default:
+		if h := hunks(old.text, now.text); len(h) > 0 {
+			fmt.Fprintf(d.out, "--- %s\n+++ %s\n", from, to)
+			d.out.Write(h)
+		}
+	}
+}
+
+// read reads one side: nothing for a directory or for no entry at all.
+func (d *differ) read(t *tree, rel string, n *node) (side, error) {
+	if n == nil || n.isDir() {
+		return side{}, nil
+	}
+	dir, err := t.open(parent(rel), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	if err != nil {
+		return side{}, gone(err)
+	}
+	defer dir.Close()
+	name := path.Base(rel)
+	if n.is(unix.S_IFLNK) {
+		target, err := readLink(dir, name)
+		return side{mode: unix.S_IFLNK, text: []byte(target)}, gone(err)
+	}
+	if !n.is(unix.S_IFREG) {
+		// The user's own device or FIFO, replaced or deleted: there is no text.
+		return side{mode: n.mode & unix.S_IFMT}, nil
+	}
+	s := side{mode: unix.S_IFREG | n.mode&0o777}
+	f, now, err := openRegular(dir, name)
+	if err == unix.EACCES && t == d.w.lower {
+		s.huge = true
+		return s, nil
+	}
+	if err != nil {
+		return side{}, gone(err)
+	}
+	defer f.Close()
+	if s.huge = now.size > d.max; s.huge {
+		return s, nil
+	}
+	s.text, err = io.ReadAll(io.LimitReader(f, d.max+1))
+	if int64(len(s.text)) > d.max { // it grew while being read
+		s.huge, s.text = true, nil
+	}
+	return s, err
+}
+
+// gone turns the errors of a path that was replaced into ErrChanged.
+func gone(err error) error {
+	switch err {
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EINVAL, unix.ENXIO:
+		return errors.Join(ErrChanged, err)
+	}
+	return err
+}

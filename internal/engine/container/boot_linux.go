@@ -1,0 +1,282 @@
+package container
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/confine"
+	"github.com/cofferhq/coffer/internal/engine"
+	"github.com/cofferhq/coffer/internal/guest"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"golang.org/x/sys/unix"
+)
+
+// Engine is the container engine.
+type Engine struct{}
+
+// Name is what config and reports call it.
+func (Engine) Name() string { return "container" }
+
+const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
+	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+
+// Boot starts the guest agent in namespaces of its own and waits until the sandbox
+// stands.
+func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, error) {
+	who := whoever()
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	i := &instance{control: ours, done: make(chan struct{})}
+	err = i.start(theirs, who)
+	theirs.Close()
+	if err != nil {
+		ours.Close()
+		return nil, refused(err)
+	}
+	// Ctrl-C while booting: kill it, and the reads below fail.
+	stop := context.AfterFunc(ctx, i.Kill)
+	defer stop()
+	if err := i.build(m, who); err != nil {
+		i.Kill()
+		<-i.done
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, refused(err)
+	}
+	return i, nil
+}
+
+// instance is a running container.
+type instance struct {
+	control *net.UnixConn
+	process *os.Process
+	words   words
+	done    chan struct{}
+}
+
+// start clones the first process. It waits for its orders before it does anything.
+func (i *instance) start(control *os.File, who ids) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	said, say, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer say.Close()
+	sys := &syscall.SysProcAttr{
+		Cloneflags: namespaces,
+		Setsid:     true,
+		// If we die, it dies, and with the first process of a namespace all others.
+		Pdeathsig: syscall.SIGKILL,
+	}
+	switch {
+	case who.shift:
+		sys.UidMappings, sys.GidMappings = who.uids, who.gids
+		sys.GidMappingsEnableSetgroups = true
+		sys.Credential = &syscall.Credential{Uid: 0, Gid: 0} // and no groups of the host
+	case who.helper:
+		sys.AmbientCaps = capabilities()
+	default:
+		sys.UidMappings, sys.GidMappings = who.uids, who.gids
+		// With an id other than 0, capabilities survive exec only as ambient ones.
+		sys.AmbientCaps = capabilities()
+	}
+	i.process, err = os.StartProcess("/proc/self/exe", []string{guest.Name}, &os.ProcAttr{
+		Dir:   "/",
+		Env:   []string{"GOTRACEBACK=none", "GOMAXPROCS=2"},
+		Files: []*os.File{null, say, say, control},
+		Sys:   sys,
+	})
+	if err != nil {
+		said.Close()
+		return fmt.Errorf("create namespaces: %w", err)
+	}
+	go i.wait(said)
+	return nil
+}
+
+func (i *instance) wait(said *os.File) {
+	listening := make(chan struct{})
+	go func() {
+		io.Copy(&i.words, said)
+		close(listening)
+	}()
+	i.process.Wait()
+	i.control.Close()
+	<-listening
+	said.Close()
+	close(i.done)
+}
+
+// build gives the first process its ids, limits and orders.
+func (i *instance) build(m *engine.Machine, who ids) error {
+	if who.helper {
+		if err := who.grant(i.process.Pid); err != nil {
+			return err
+		}
+	}
+	if err := m.Limits.Add(i.process.Pid); err != nil {
+		return err
+	}
+	handed, err := i.hand(m.Root, who)
+	defer func() {
+		for _, fd := range handed {
+			unix.Close(fd)
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	boot := guest.Boot{
+		Plan: m.Root, Hostname: m.Hostname, Handed: len(handed),
+		UID: who.uid, GID: who.gid, Ids: who.count,
+		Nesting: m.Nesting, SetID: m.SetID, Landlock: confine.LandlockABI() > 0, Rlimits: m.Limits.Rlimits(),
+	}
+	if err := wire.WriteMessage(i.control, boot); err != nil {
+		return i.lost(err)
+	}
+	if len(handed) > 0 {
+		if _, _, err := i.control.WriteMsgUnix([]byte{0}, unix.UnixRights(handed...), nil); err != nil {
+			return i.lost(err)
+		}
+	}
+	var ready guest.Ready
+	if err := wire.ReadMessage(i.control, wire.MaxReply, &ready); err != nil {
+		return i.lost(err)
+	}
+	if ready.Error != "" {
+		return errors.New(ready.Error)
+	}
+	return nil
+}
+
+// hand makes the mounts that the first process may not make itself. Root's own
+// directories are closed to the ids inside, so root opens them for it.
+func (i *instance) hand(p *rootfs.Plan, who ids) (fds []int, err error) {
+	if !who.shift {
+		return nil, nil
+	}
+	userns, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", i.process.Pid))
+	if err != nil {
+		return nil, err
+	}
+	defer userns.Close()
+	system := map[string]bool{}
+	for _, s := range p.System {
+		system[s] = true
+	}
+	for n := range p.Steps {
+		s := &p.Steps[n]
+		if s.Do != rootfs.Bind || s.Device || system[s.Source] {
+			continue
+		}
+		if !s.Mine && !s.ReadOnly {
+			// The sandbox's own directory: its root owns it.
+			if err := os.Lchown(s.Source, foreign, foreign); err != nil {
+				return fds, err
+			}
+		}
+		shift := -1
+		if s.Mine {
+			shift = int(userns.Fd())
+		}
+		fd, err := rootfs.Detach(s.Source, shift)
+		if err != nil {
+			if s.Optional {
+				continue
+			}
+			return fds, err
+		}
+		fds = append(fds, fd)
+		s.FD = len(fds)
+	}
+	return fds, nil
+}
+
+// lost explains a first process that died on us.
+func (i *instance) lost(err error) error {
+	i.Kill()
+	<-i.done
+	if w := i.Words(); w != "" {
+		return fmt.Errorf("the guest agent died: %s", w)
+	}
+	return fmt.Errorf("the guest agent died: %w", err)
+}
+
+func (i *instance) Control() net.Conn     { return i.control }
+func (i *instance) PID() int              { return i.process.Pid }
+func (i *instance) Kill()                 { i.process.Kill() }
+func (i *instance) Done() <-chan struct{} { return i.done }
+func (i *instance) Words() string         { return i.words.String() }
+
+// words keeps the first of what the agent prints, which is nothing unless it crashes.
+type words struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (w *words) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if room := 4096 - w.buf.Len(); room > 0 {
+		w.buf.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}
+
+func (w *words) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	line, _, _ := bytes.Cut(w.buf.Bytes(), []byte("\n"))
+	return string(line)
+}
+
+func socketPair() (*net.UnixConn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	ours := os.NewFile(uintptr(fds[0]), "control")
+	defer ours.Close()
+	c, err := net.FileConn(ours)
+	if err != nil {
+		unix.Close(fds[1])
+		return nil, nil, err
+	}
+	return c.(*net.UnixConn), os.NewFile(uintptr(fds[1]), "control"), nil
+}
+
+// capabilities are all that this kernel has.
+func capabilities() []uintptr {
+	all := make([]uintptr, unix.CAP_LAST_CAP+1)
+	for c := range all {
+		all[c] = uintptr(c)
+	}
+	return all
+}
+
+// refused turns the kernel's refusal into what the user can do about it.
+func refused(err error) error {
+	if hint.Of(err) != "" {
+		return err
+	}
+	if fix := namespaceFix(); fix != "" {
+		return hint.Wrap(err, "%s", fix)
+	}
+	return hint.Wrap(err, "run 'coffer doctor' to see what this host lacks")
+}

@@ -1,0 +1,125 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/confine"
+	"github.com/cofferhq/coffer/internal/engine"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// namespaceFix finds the switch by which distributions refuse user namespaces.
+func namespaceFix() string {
+	for _, s := range []struct{ file, bad, fix string }{
+		{"/proc/sys/user/max_user_namespaces", "0", "allow user namespaces: sudo sysctl user.max_user_namespaces=28633"},
+		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1"},
+		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "allow coffer to use user namespaces: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0 (or give coffer an AppArmor profile with the rule 'userns,')"},
+	} {
+		if b, err := os.ReadFile(s.file); err == nil && strings.TrimSpace(string(b)) == s.bad {
+			return s.fix
+		}
+	}
+	return ""
+}
+
+// Probe boots an empty sandbox and looks at what surrounds it.
+func (e Engine) Probe(ctx context.Context) engine.Report {
+	r := engine.Report{}
+	boot := engine.Check{What: "namespaces, mounts, a fresh /proc", Needed: true, OK: true, Detail: "a sandbox was booted"}
+	if err := e.trial(ctx); err != nil {
+		boot.OK, boot.Detail, boot.Fix = false, err.Error(), namespaceFix()
+		if boot.Fix == "" {
+			boot.Fix = "coffer needs Linux 5.12 or newer and a host that lets users make namespaces; inside Docker, start the outer container with --privileged or with --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
+		}
+	}
+	r.Usable = boot.OK
+	r.Checks = append([]engine.Check{boot, landlockCheck(), idsCheck()}, limitChecks()...)
+	return r
+}
+
+// trial boots a sandbox without a workspace and runs nothing in it but the agent.
+func (e Engine) trial(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "coffer-probe-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	for _, d := range []string{"home", "layers"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	plan, err := rootfs.HostView(rootfs.View{Sandbox: dir, Home: "/home/probe", Hostname: "probe", Program: self, Volatile: true})
+	if err != nil {
+		return err
+	}
+	i, err := e.Boot(ctx, &engine.Machine{ID: "probe", Hostname: "probe", Root: plan})
+	if err != nil {
+		return err
+	}
+	session, err := wire.Client(i.Control())
+	if err == nil {
+		session.Close()
+	}
+	i.Kill()
+	<-i.Done()
+	return err
+}
+
+func landlockCheck() engine.Check {
+	c := engine.Check{What: "Landlock, the second wall around files"}
+	if abi := confine.LandlockABI(); abi > 0 {
+		c.OK, c.Detail = true, fmt.Sprintf("version %d", abi)
+		return c
+	}
+	c.Detail = "this kernel has none; sandboxes hold by their mounts alone"
+	c.Fix = "boot a kernel from 5.13 on with 'landlock' in the lsm= list"
+	return c
+}
+
+func idsCheck() engine.Check {
+	c := engine.Check{What: "ids inside a sandbox"}
+	switch who := whoever(); {
+	case who.shift:
+		c.OK, c.Detail = true, fmt.Sprintf("%d, mapped to unprivileged ids from %d", who.count, foreign)
+	case who.helper:
+		c.OK, c.Detail = true, fmt.Sprintf("%d, from /etc/subuid", who.count)
+	default:
+		c.Detail = "one: your own; root inside is the same id, so packages whose files belong to other accounts cannot be installed"
+		c.Fix = fmt.Sprintf("sudo apt-get install uidmap && sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s", userName())
+	}
+	return c
+}
+
+func userName() string {
+	if u := os.Getenv("USER"); u != "" {
+		return u
+	}
+	return "$USER"
+}
+
+func limitChecks() []engine.Check {
+	h := limits.Probe()
+	var all []engine.Check
+	for _, l := range []struct {
+		name string
+		limits.Support
+	}{{"memory", h.Memory}, {"processes", h.Pids}, {"cpus", h.CPUs}, {"open files", h.OpenFiles}} {
+		c := engine.Check{What: "limit on " + l.name, OK: l.Available(), Detail: "by " + l.Mechanism}
+		if !c.OK {
+			c.Detail, c.Fix = l.Reason, l.Fix
+		}
+		all = append(all, c)
+	}
+	return all
+}

@@ -1,0 +1,72 @@
+// Package engine boots machines. An engine knows nothing of agents, git or policies:
+// it takes a [Machine] and returns one control stream to the guest agent inside.
+// Everything else is spoken over that stream, once, for every engine.
+package engine
+
+import (
+	"context"
+	"net"
+
+	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// An Engine is one kind of wall.
+type Engine interface {
+	Name() string
+	// Probe says whether this host can run the engine, what it guarantees, and
+	// what is missing. It may really boot something, within the context's time.
+	Probe(context.Context) Report
+	// Boot starts the guest agent inside a new machine. When the process that
+	// called Boot dies, so must the machine. A layer that was asked for and
+	// cannot be had is an error, never a weaker machine.
+	Boot(context.Context, *Machine) (Instance, error)
+}
+
+// A Machine is what to boot.
+type Machine struct {
+	ID       string // for what the host sees of it
+	Hostname string
+	Root     *rootfs.Plan
+	Limits   *limits.Group
+	Nesting  bool // containers inside are allowed
+	// SetID lets root of the machine set set-user-id bits: no directory that it
+	// can write to is one that others on the host can enter.
+	SetID bool
+	// Link is the far end of the machine's network. None is implemented yet: a
+	// machine has its loopback interface and nothing else.
+	Link Link
+}
+
+// A Link carries what the machine sends. It is the seam for the gateway.
+type Link interface{ net.Listener }
+
+// An Instance is a machine that runs.
+type Instance interface {
+	// Control is the stream to the guest agent.
+	Control() net.Conn
+	// PID is the machine's first process as the host sees it, 0 if it has none.
+	PID() int
+	// Kill ends the machine at once.
+	Kill()
+	// Done is closed when the machine has ended and nothing is left of it.
+	Done() <-chan struct{}
+	// Last words, for when it ended by itself: what it printed.
+	Words() string
+}
+
+// A Report is what a host can do with an engine.
+type Report struct {
+	Usable bool    `json:"usable"`
+	Checks []Check `json:"checks"`
+}
+
+// A Check is one line of a report.
+type Check struct {
+	What   string `json:"what"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+	Fix    string `json:"fix,omitempty"`
+	// Needed says that the engine does not work without it.
+	Needed bool `json:"needed,omitempty"`
+}

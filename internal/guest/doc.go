@@ -1,0 +1,55 @@
+// Package guest is the guest agent: the first process inside a sandbox.
+//
+// It is the same binary as everything else, started by an engine with one
+// descriptor, the control stream. It reads a [Boot] message, builds the sandbox from
+// within (root file system, host name, loopback), says that it is ready, and from
+// then on serves the protocol of package wire: it starts programs, carries their
+// bytes, forwards signals, and reaps what dies. When the control stream ends, so does
+// it, and the kernel ends everything else with it.
+//
+// Programs are started from one thread that has given up everything beforehand:
+// capabilities, new privileges, system calls, writing outside the sandbox's places. A
+// child inherits this from the thread that forks it, so starting a program needs no
+// second process and no second start of a Go runtime, which would cost as much as
+// everything else together. Root of the sandbox is the exception: it lives in a user
+// namespace of its own, nested, and goes through a trampoline (see root_linux.go).
+//
+// The agent itself keeps capabilities over its namespaces. Programs inside cannot
+// reach it: it is not dumpable, it holds capabilities that they lack (so ptrace and
+// /proc/1/mem are refused), and the kernel protects a namespace's first process from
+// signals.
+package guest
+
+import (
+	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// The names under which the binary is started inside a sandbox.
+const (
+	Name     = "coffer-guest" // the agent
+	RootName = "coffer-root"  // the trampoline to a program run as root
+	SudoName = "sudo"         // the shim that asks the agent for root
+)
+
+// Socket is where the sandbox's own programs reach the agent.
+const Socket = "/run/coffer.sock"
+
+// Boot tells the agent what to build.
+type Boot struct {
+	Plan     *rootfs.Plan    `json:"plan"`
+	Handed   int             `json:"handed,omitempty"`
+	Hostname string          `json:"hostname"`
+	UID      int             `json:"uid"`
+	GID      int             `json:"gid"`
+	Ids      int             `json:"ids"` // how many ids are mapped; 1 for the user's alone
+	Nesting  bool            `json:"nesting,omitempty"`
+	Landlock bool            `json:"landlock,omitempty"`
+	SetID    bool            `json:"setid,omitempty"` // root may set set-user-id bits
+	Rlimits  []limits.Rlimit `json:"rlimits,omitempty"`
+}
+
+// Ready is the agent's answer. Error is empty when the sandbox stands.
+type Ready struct {
+	Error string `json:"error,omitempty"`
+}

@@ -1,0 +1,188 @@
+package guest
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"golang.org/x/sys/unix"
+)
+
+// handle serves one stream.
+func (a *agent) handle(s net.Conn) {
+	var r wire.Request
+	s.SetReadDeadline(time.Now().Add(patience))
+	if err := wire.ReadMessage(s, wire.MaxRequest, &r); err != nil {
+		s.Close()
+		return
+	}
+	s.SetReadDeadline(time.Time{})
+	switch {
+	case r.Op == wire.OpExec && r.Exec != nil && len(r.Exec.Argv) > 0:
+		a.exec(s, r.Exec)
+	case r.Op == wire.OpIO && r.IO != nil:
+		a.meeting.bring(r.IO.Token, r.IO.FD, s)
+	case r.Op == wire.OpStop && r.Stop != nil:
+		a.stop(r.Stop.Grace)
+	default:
+		s.Close()
+	}
+}
+
+// running is an exec whose program has been started.
+type running struct {
+	pid int
+	end <-chan syscall.WaitStatus
+	io  stdio
+
+	mu    sync.Mutex
+	ended bool // its process id may be somebody else's
+}
+
+// exec runs a program for the client at the other end of the control stream.
+func (a *agent) exec(control net.Conn, e *wire.Exec) {
+	defer control.Close()
+	n := 3
+	if e.TTY != nil {
+		n = 1
+	}
+	streams := a.meeting.gather(e.Token, n)
+	if streams == nil {
+		return
+	}
+	p, err := a.begin(e, streams)
+	if err != nil {
+		for _, s := range streams {
+			s.Close()
+		}
+		var f *wire.Failure
+		if !errors.As(err, &f) {
+			f = &wire.Failure{Code: 125, Message: err.Error()}
+		}
+		wire.WriteMessage(control, wire.Event{Failure: f})
+		return
+	}
+	wire.WriteMessage(control, wire.Event{Started: &wire.Started{PID: p.pid}})
+	go p.listen(control)
+	status := <-p.end
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
+	p.io.finish()
+	exit := wire.Exit{Code: status.ExitStatus()}
+	if status.Signaled() {
+		exit = wire.Exit{Signal: status.Signal()}
+	}
+	wire.WriteMessage(control, wire.Event{Exit: &exit})
+}
+
+// begin starts the program with its descriptors in place.
+func (a *agent) begin(e *wire.Exec, streams map[int]net.Conn) (*running, error) {
+	p := &running{}
+	var files []*os.File
+	var err error
+	if e.TTY != nil {
+		p.io, files, err = newTerminal(streams[0], *e.TTY)
+	} else {
+		p.io, files, err = newPipes(streams)
+	}
+	if err != nil {
+		return nil, err
+	}
+	attr := &syscall.ProcAttr{
+		Dir: e.Dir,
+		Env: texts(e.Env),
+		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: e.TTY != nil},
+	}
+	for _, f := range files {
+		attr.Files = append(attr.Files, f.Fd())
+	}
+	start := a.startUser
+	if e.Root {
+		start = a.startRoot
+	}
+	p.pid, p.end, err = start(texts(e.Argv), attr)
+	for i, f := range files {
+		if i == 0 || f != files[i-1] {
+			f.Close()
+		}
+	}
+	if err != nil {
+		p.io.abandon()
+		return nil, err
+	}
+	p.io.run()
+	return p, nil
+}
+
+// startUser starts a program as the user, from the confined thread.
+func (a *agent) startUser(argv []string, attr *syscall.ProcAttr) (pid int, end <-chan syscall.WaitStatus, err error) {
+	err = spawn(argv, attr.Env, attr.Dir, func(path string, argv []string) error {
+		var err error
+		a.launcher.do(func() {
+			pid, end, err = a.reaper.start(func() (int, error) { return syscall.ForkExec(path, argv, attr) })
+		})
+		return err
+	})
+	return pid, end, err
+}
+
+// listen does what the client says about the program, and hangs up on the program
+// when the client is gone.
+func (p *running) listen(control net.Conn) {
+	for {
+		var c wire.Control
+		if err := wire.ReadMessage(control, wire.MaxReply, &c); err != nil {
+			p.hangUp()
+			return
+		}
+		if c.Resize != nil {
+			p.io.resize(*c.Resize)
+		}
+		if c.Signal > 0 && c.Signal < 65 {
+			p.signal(c.Signal)
+		}
+	}
+}
+
+// signal sends to the program and what it started in its session's first group.
+func (p *running) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		unix.Kill(-p.pid, s)
+	}
+}
+
+// hangUp ends a program whose client has gone away.
+func (p *running) hangUp() {
+	p.signal(unix.SIGHUP)
+	p.signal(unix.SIGCONT)
+	time.AfterFunc(time.Second, func() { p.signal(unix.SIGKILL) })
+}
+
+// stop asks every program to end, waits until all have or the time is over, and ends.
+func (a *agent) stop(grace time.Duration) {
+	unix.Kill(-1, unix.SIGTERM)
+	unix.Kill(-1, unix.SIGCONT)
+	for end := time.Now().Add(grace); time.Now().Before(end); {
+		// No process left to signal means that we are alone.
+		if unix.Kill(-1, 0) == unix.ESRCH {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	os.Exit(0)
+}
+
+func texts(bytes [][]byte) []string {
+	out := make([]string, len(bytes))
+	for i, b := range bytes {
+		out[i] = string(b)
+	}
+	return out
+}

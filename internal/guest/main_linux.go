@@ -1,0 +1,208 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"golang.org/x/sys/unix"
+)
+
+// control is the descriptor of the control stream.
+const control = 3
+
+// agent is the running guest agent.
+type agent struct {
+	boot     Boot
+	launcher *launcher
+	reaper   *reaper
+	meeting  *meeting
+
+	writable     sync.Mutex // guards what root needs, made when first asked for
+	opened       bool
+	rootLauncher *launcher
+}
+
+// Main is the first process's life. It returns an exit code.
+func Main() int {
+	// Nobody inside may look into this process.
+	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	// Descriptors that the user's shell left open to us stay here.
+	unix.CloseRange(control+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	// A signal without handler cannot hurt a first process, but Go installs
+	// handlers for all: take them and do nothing.
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals)
+	conn, err := stream()
+	if err != nil {
+		return 125
+	}
+	a, err := start(conn)
+	ready := Ready{}
+	if err != nil {
+		ready.Error = err.Error()
+	}
+	if wire.WriteMessage(conn, ready) != nil || err != nil {
+		return 125
+	}
+	go a.reaper.run(signals)
+	go a.serveInside()
+	go spareThreads()
+	a.serve(conn)
+	return 0
+}
+
+// stream opens the control stream.
+func stream() (*net.UnixConn, error) {
+	unix.CloseOnExec(control)
+	f := os.NewFile(control, "control")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, errors.New("the control stream is not a socket")
+	}
+	return u, nil
+}
+
+// start builds the sandbox, in the order that privileges require.
+func start(conn *net.UnixConn) (*agent, error) {
+	a := &agent{meeting: newMeeting(), reaper: newReaper()}
+	if err := wire.ReadMessage(conn, wire.MaxRequest, &a.boot); err != nil {
+		return nil, fmt.Errorf("read the boot message: %w", err)
+	}
+	handed, err := receive(conn, a.boot.Handed)
+	if err != nil {
+		return nil, fmt.Errorf("receive mounts: %w", err)
+	}
+	unix.Umask(0o022)
+	if err := rootfs.Assemble(a.boot.Plan, handed); err != nil {
+		return nil, err
+	}
+	if err := unix.Sethostname([]byte(a.boot.Hostname)); err != nil {
+		return nil, fmt.Errorf("set the host name: %w", err)
+	}
+	if err := loopback(); err != nil {
+		return nil, fmt.Errorf("bring up loopback: %w", err)
+	}
+	if rootfs.WasWritable() {
+		if err := a.makeWritable(); err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range a.boot.Rlimits {
+		if err := unix.Setrlimit(l.Resource, &unix.Rlimit{Cur: l.Soft, Max: l.Hard}); err != nil {
+			return nil, fmt.Errorf("set resource limit %d: %w", l.Resource, err)
+		}
+	}
+	a.launcher, err = newLauncher(a.boot.confinement(false))
+	return a, err
+}
+
+// receive takes the detached mounts that the engine made with rights we lack.
+func receive(conn *net.UnixConn, n int) ([]int, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	oob := make([]byte, unix.CmsgSpace(4*n))
+	_, got, _, _, err := conn.ReadMsgUnix(make([]byte, 1), oob)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:got])
+	if err != nil || len(messages) != 1 {
+		return nil, fmt.Errorf("unexpected message: %w", err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err == nil && len(fds) != n {
+		err = fmt.Errorf("got %d, want %d", len(fds), n)
+	}
+	for _, fd := range fds {
+		unix.CloseOnExec(fd)
+	}
+	return fds, err
+}
+
+// loopback brings the network namespace's own interface up.
+func loopback() error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	req, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	req.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, req)
+}
+
+// serve speaks with the host until it hangs up.
+func (a *agent) serve(conn net.Conn) {
+	session, err := wire.Server(conn)
+	if err != nil {
+		return
+	}
+	a.accept(session)
+}
+
+// serveInside speaks with programs of the sandbox: sudo is one. They ask for nothing
+// that they could not ask the user's own shell for, so no further check is needed.
+func (a *agent) serveInside() {
+	l, err := net.Listen("unix", Socket)
+	if err != nil {
+		return
+	}
+	_ = os.Chmod(Socket, 0o666)
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			a.serve(c)
+		}()
+	}
+}
+
+func (a *agent) accept(session *wire.Session) {
+	defer session.Close()
+	for {
+		s, err := session.Accept()
+		if err != nil {
+			return
+		}
+		go a.handle(s)
+	}
+}
+
+// spareThreads makes the threads that the agent may need later, before a program
+// inside uses up the sandbox's processes: Go cannot go on without a thread it wants.
+func spareThreads() {
+	const spare = 8
+	var all sync.WaitGroup
+	gate := make(chan struct{})
+	for range spare {
+		all.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			all.Done()
+			<-gate
+			runtime.UnlockOSThread()
+		}()
+	}
+	all.Wait()
+	close(gate)
+}

@@ -1,0 +1,141 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/confine"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// Root of the sandbox lives in a user namespace nested in the sandbox's own. It has
+// capabilities there, over files and processes of the sandbox's ids, and none in the
+// outer namespace that owns the mounts and the network: so it can neither undo a
+// read-only mount nor reconfigure the network, whatever its capabilities are called.
+//
+// Such a program is started from a second confined thread, which may still make user
+// namespaces, and goes through a trampoline: this binary again, under another name,
+// which drops what is left and becomes the program. The trampoline is confined from
+// its first instruction, because whoever has the user's id inside may trace it.
+
+// makeWritable lets root change the system directories, once.
+func (a *agent) makeWritable() error {
+	a.writable.Lock()
+	defer a.writable.Unlock()
+	if a.opened {
+		return nil
+	}
+	uid, gid := 0, 0
+	if a.boot.Ids == 1 {
+		uid, gid = a.boot.UID, a.boot.GID
+	}
+	if err := rootfs.MakeWritable(a.boot.Plan, uid, gid); err != nil {
+		return fmt.Errorf("prepare the system for root: %w", err)
+	}
+	a.opened = true
+	return nil
+}
+
+// prepareRoot makes ready what the first program run as root needs.
+func (a *agent) prepareRoot() error {
+	if err := a.makeWritable(); err != nil {
+		return err
+	}
+	a.writable.Lock()
+	defer a.writable.Unlock()
+	if a.rootLauncher != nil {
+		return nil
+	}
+	l, err := newLauncher(a.boot.confinement(true))
+	if err != nil {
+		return err
+	}
+	a.rootLauncher = l
+	return nil
+}
+
+// startRoot starts a program as root of the sandbox.
+func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan syscall.WaitStatus, error) {
+	if err := a.prepareRoot(); err != nil {
+		return 0, nil, err
+	}
+	read, failure, err := os.Pipe()
+	if err != nil {
+		return 0, nil, err
+	}
+	defer read.Close()
+	attr.Files = append(attr.Files, failure.Fd())
+	a.nest(attr.Sys)
+	var pid int
+	var end <-chan syscall.WaitStatus
+	args := append([]string{RootName, strconv.FormatBool(a.boot.Nesting), strconv.FormatBool(a.boot.SetID), attr.Dir}, argv...)
+	a.rootLauncher.do(func() {
+		pid, end, err = a.reaper.start(func() (int, error) { return syscall.ForkExec("/proc/self/exe", args, attr) })
+	})
+	failure.Close()
+	if err != nil {
+		return 0, nil, fmt.Errorf("start the way to root: %w", err)
+	}
+	// The pipe closes silently when the program takes over.
+	told, _ := io.ReadAll(io.LimitReader(read, wire.MaxReply))
+	if len(told) == 0 {
+		return pid, end, nil
+	}
+	<-end
+	f := &wire.Failure{}
+	if json.Unmarshal(told, f) != nil {
+		f = &wire.Failure{Code: 125, Message: "the way to root failed"}
+	}
+	return 0, nil, f
+}
+
+// nest asks for a user namespace whose root is the sandbox's.
+func (a *agent) nest(sys *syscall.SysProcAttr) {
+	sys.Cloneflags = syscall.CLONE_NEWUSER
+	if a.boot.Ids == 1 {
+		sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: a.boot.UID, Size: 1}}
+		sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: a.boot.GID, Size: 1}}
+		return
+	}
+	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: a.boot.Ids}}
+	sys.GidMappings = sys.UidMappings
+	sys.GidMappingsEnableSetgroups = true
+	sys.Credential = &syscall.Credential{Uid: 0, Gid: 0}
+}
+
+// RootMain is the trampoline: it drops what its thread was left with and becomes the
+// program. Its arguments are two options of the filter, the directory, the command.
+func RootMain() int {
+	runtime.LockOSThread()
+	syscall.CloseOnExec(3)
+	failure := os.NewFile(3, "failure")
+	tell := func(err error) int {
+		f, ok := err.(*wire.Failure)
+		if !ok {
+			f = &wire.Failure{Code: 125, Message: err.Error()}
+		}
+		json.NewEncoder(failure).Encode(f)
+		return f.Code
+	}
+	if len(os.Args) < 5 {
+		return tell(errors.New("the way to root is not for calling by hand"))
+	}
+	options := confine.SeccompOptions{Nesting: os.Args[1] == "true", SetID: os.Args[2] == "true"}
+	dir, argv, env := os.Args[3], os.Args[4:], os.Environ()
+	if err := confine.DropCapabilities(rootCapabilities...); err != nil {
+		return tell(err)
+	}
+	if err := confine.Seccomp(options); err != nil {
+		return tell(err)
+	}
+	return tell(spawn(argv, env, dir, func(path string, argv []string) error {
+		return syscall.Exec(path, argv, env)
+	}))
+}

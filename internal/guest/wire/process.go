@@ -1,0 +1,137 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// An Opener opens a stream to the other end: a [Session], or the supervisor of
+// this very process.
+type Opener interface {
+	Open() (net.Conn, error)
+}
+
+// A Process is an exec seen from the client.
+type Process struct {
+	// Terminal carries both directions when the exec has a terminal; otherwise
+	// it is nil and the other three are set.
+	Terminal io.ReadWriteCloser
+	Stdin    io.WriteCloser
+	Stdout   io.ReadCloser
+	Stderr   io.ReadCloser
+
+	control net.Conn
+	writing sync.Mutex
+	streams []net.Conn
+}
+
+// Start asks for an exec. It does not wait for an answer: [Process.Wait] tells
+// whether the program could be started and how it ended.
+func Start(o Opener, e Exec) (*Process, error) {
+	if e.Token == "" {
+		e.Token = NewToken()
+	}
+	p := &Process{}
+	control, err := p.open(o, Request{Op: OpExec, Exec: &e})
+	if err != nil {
+		return nil, err
+	}
+	p.control = control
+	if e.Log {
+		return p, nil
+	}
+	descriptors := []int{0, 1, 2}
+	if e.TTY != nil {
+		descriptors = descriptors[:1]
+	}
+	for _, fd := range descriptors {
+		s, err := p.open(o, Request{Op: OpIO, IO: &IO{Token: e.Token, FD: fd}})
+		if err != nil {
+			p.Close()
+			return nil, err
+		}
+		switch {
+		case e.TTY != nil:
+			p.Terminal = s
+		case fd == 0:
+			p.Stdin = s
+		case fd == 1:
+			p.Stdout = s
+		default:
+			p.Stderr = s
+		}
+	}
+	return p, nil
+}
+
+func (p *Process) open(o Opener, r Request) (net.Conn, error) {
+	s, err := o.Open()
+	if err != nil {
+		return nil, err
+	}
+	p.streams = append(p.streams, s)
+	if err := WriteMessage(s, r); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Wait returns how the program ended. A [*Failure] means that it never started.
+// started, if not nil, is called with its process id when it does.
+func (p *Process) Wait(started func(pid int)) (Exit, error) {
+	for {
+		var e Event
+		if err := ReadMessage(p.control, MaxReply, &e); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = ErrGone
+			}
+			return Exit{}, err
+		}
+		switch {
+		case e.Failure != nil:
+			return Exit{}, e.Failure
+		case e.Exit != nil:
+			return *e.Exit, nil
+		case e.Started != nil && started != nil:
+			started(e.Started.PID)
+		}
+	}
+}
+
+// WaitStart returns when the program runs, or why it does not.
+func (p *Process) WaitStart() error {
+	var e Event
+	if err := ReadMessage(p.control, MaxReply, &e); err != nil {
+		return err
+	}
+	if e.Failure != nil {
+		return e.Failure
+	}
+	return nil
+}
+
+// ErrGone says that the sandbox ended before the program told its exit code.
+var ErrGone = errors.New("the sandbox is gone")
+
+// Resize tells the program's terminal its new size.
+func (p *Process) Resize(s Size) error { return p.say(Control{Resize: &s}) }
+
+// Signal sends the program a signal.
+func (p *Process) Signal(s syscall.Signal) error { return p.say(Control{Signal: s}) }
+
+func (p *Process) say(c Control) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	return WriteMessage(p.control, c)
+}
+
+// Close lets go of the exec. A program that still runs is hung up on.
+func (p *Process) Close() {
+	for _, s := range p.streams {
+		s.Close()
+	}
+}

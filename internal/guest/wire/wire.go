@@ -1,0 +1,222 @@
+// Package wire is the language spoken with the guest agent, the first process
+// inside a sandbox.
+//
+// One byte stream carries everything: a Unix socket today, a virtio-serial port
+// for a virtual machine. yamux divides it into streams with flow control each, so
+// that a program which does not read its input never delays a signal, and a slow
+// reader of one program's output never stalls another. Nothing here assumes that
+// both ends share a kernel: no descriptors are passed.
+//
+// The first message on every stream is a [Request]. An exec is one control stream,
+// opened with OpExec, and one data stream per descriptor (a single one for a
+// terminal), each opened with OpIO and the exec's token:
+//
+//	client                               server
+//	OpExec{token, argv, env, dir, tty}  →
+//	OpIO{token, 0} OpIO{token, 1} …     →
+//	                                    ←  Event{Started}
+//	Control{Resize} Control{Signal}     →
+//	                                    ←  Event{Exit}
+//
+// The supervisor speaks the same language to the commands of its user and passes
+// streams on, so a client cannot tell (and need not know) which of the two it
+// talks to.
+//
+// Messages are JSON behind a four-byte length. Both ends treat what they read as a
+// stranger's: sizes are bounded before anything is allocated.
+package wire
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// The operations a stream can be opened with.
+const (
+	OpExec   = "exec"   // run a program
+	OpIO     = "io"     // carry one of its descriptors
+	OpStop   = "stop"   // end the sandbox
+	OpStatus = "status" // supervisor only: who you are and what runs
+)
+
+// Limits on one message, in bytes.
+const (
+	// MaxRequest leaves room for the longest argument list Linux takes.
+	MaxRequest = 8 << 20
+	// MaxReply bounds what comes out of a sandbox.
+	MaxReply = 64 << 10
+)
+
+// A Request is the first message on every stream.
+type Request struct {
+	Op   string `json:"op"`
+	Exec *Exec  `json:"exec,omitempty"`
+	IO   *IO    `json:"io,omitempty"`
+	Stop *Stop  `json:"stop,omitempty"`
+}
+
+// An Exec asks for a program. Arguments and environment are bytes, as the kernel
+// has them: JSON strings would change what is not UTF-8.
+type Exec struct {
+	Token string   `json:"token"`
+	Argv  [][]byte `json:"argv"`
+	Env   [][]byte `json:"env"`
+	Dir   string   `json:"dir"`
+	Root  bool     `json:"root,omitempty"` // as root of the sandbox
+	TTY   *Size    `json:"tty,omitempty"`  // on a terminal of this size
+	// Log asks the supervisor to keep the output in the sandbox's log instead of
+	// sending it, and the exec to outlive the client.
+	Log bool `json:"log,omitempty"`
+}
+
+// IO says which descriptor of which exec a data stream carries. With a terminal
+// there is only descriptor 0, in both directions.
+type IO struct {
+	Token string `json:"token"`
+	FD    int    `json:"fd"`
+}
+
+// Stop asks for the end of the sandbox, at the latest after Grace.
+type Stop struct {
+	Grace time.Duration `json:"grace"`
+}
+
+// Size is a terminal's size.
+type Size struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
+}
+
+// Control is what a client says about a running exec.
+type Control struct {
+	Resize *Size          `json:"resize,omitempty"`
+	Signal syscall.Signal `json:"signal,omitempty"`
+}
+
+// An Event is what a server says about an exec. Exactly one field is set.
+type Event struct {
+	Started *Started `json:"started,omitempty"`
+	Exit    *Exit    `json:"exit,omitempty"`
+	Failure *Failure `json:"failure,omitempty"`
+	Status  *Status  `json:"status,omitempty"`
+}
+
+// Started says that the program runs.
+type Started struct {
+	PID int `json:"pid"`
+}
+
+// Exit says how the program ended.
+type Exit struct {
+	Code   int            `json:"code"`
+	Signal syscall.Signal `json:"signal,omitempty"`
+	// Why is set when it was not the program's own doing: a limit, a stop.
+	Why string `json:"why,omitempty"`
+}
+
+// Status is the exit status a shell would show.
+func (e Exit) Status() int {
+	if e.Signal != 0 {
+		return 128 + int(e.Signal)
+	}
+	return e.Code
+}
+
+// Status describes a running sandbox.
+type Status struct {
+	PID   int       `json:"pid"` // of the supervisor
+	Since time.Time `json:"since"`
+	Execs int       `json:"execs"`
+}
+
+// A Failure says why a program could not be started. Code is what a shell would
+// exit with: 127 not found, 126 not executable, 125 ours.
+type Failure struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+func (f *Failure) Error() string { return f.Message }
+
+// ErrMessage is wrapped by every error about a message that breaks the rules.
+var ErrMessage = errors.New("malformed message")
+
+// WriteMessage sends v.
+func WriteMessage(w io.Writer, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(body) > MaxRequest {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrMessage, len(body), MaxRequest)
+	}
+	frame := make([]byte, 4+len(body))
+	binary.BigEndian.PutUint32(frame, uint32(len(body)))
+	copy(frame[4:], body)
+	_, err = w.Write(frame)
+	return err
+}
+
+// ReadMessage receives v, refusing more than limit bytes. The body is read as it
+// comes, so a length that lies costs the liar its own bytes, not our memory.
+func ReadMessage(r io.Reader, limit int, v any) error {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > uint32(limit) {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrMessage, n, limit)
+	}
+	body, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err != nil {
+		return err
+	}
+	if len(body) < int(n) {
+		return io.ErrUnexpectedEOF
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return fmt.Errorf("%w: %w", ErrMessage, err)
+	}
+	return nil
+}
+
+// NewToken names an exec. Tokens of different clients meet in one guest, so they
+// are random.
+func NewToken() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// config is yamux without timers: an idle sandbox costs no CPU, and a supervisor
+// that was stopped with Ctrl-Z for an hour finds its streams alive.
+func config() *yamux.Config {
+	c := yamux.DefaultConfig()
+	c.EnableKeepAlive = false
+	c.ConnectionWriteTimeout = 24 * time.Hour
+	c.StreamOpenTimeout = 0
+	c.StreamCloseTimeout = 0
+	c.MaxStreamWindowSize = 1 << 20
+	c.LogOutput = io.Discard
+	return c
+}
+
+// A Session is one end of the multiplexed stream.
+type Session = yamux.Session
+
+// Client starts the end that opens streams.
+func Client(conn net.Conn) (*Session, error) { return yamux.Client(conn, config()) }
+
+// Server starts the end that accepts them.
+func Server(conn net.Conn) (*Session, error) { return yamux.Server(conn, config()) }

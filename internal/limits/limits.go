@@ -1,0 +1,98 @@
+package limits
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Limits is what a sandbox may use at most. Zero means not asked for.
+type Limits struct {
+	Memory    int64   // bytes, swap included
+	Pids      int     // processes and threads
+	CPUs      float64 // processors' worth of time: 1.5 is one and a half
+	OpenFiles int     // file descriptors per process
+
+	// PidsDefault is a guard against runaway forks for when nobody asked for
+	// Pids. It is best effort: it needs no cgroup, is left out where it would
+	// not work, and never fails.
+	PidsDefault int
+}
+
+// Bounds outside of which a limit is a typing error rather than a wish.
+const (
+	minMemory = 6 << 20 // less and not even the guest starts
+	minCPUs   = 0.01    // the kernel's smallest quota, 1 ms in 100 ms
+	maxCPUs   = 1 << 16
+	maxPids   = 1 << 22 // PID_MAX_LIMIT on 64-bit kernels
+)
+
+func (l Limits) validate() error {
+	switch {
+	case l.Memory < 0 || l.Memory > 0 && l.Memory < minMemory:
+		return fmt.Errorf("memory limit of %d bytes: the least that works is %d (6m)", l.Memory, minMemory)
+	case l.Pids < 0 || l.Pids > maxPids:
+		return fmt.Errorf("pids limit of %d: want 1 to %d", l.Pids, maxPids)
+	case l.PidsDefault < 0:
+		return fmt.Errorf("default pids limit of %d: want a positive number", l.PidsDefault)
+	case math.IsNaN(l.CPUs) || l.CPUs < 0 || l.CPUs > maxCPUs || l.CPUs > 0 && l.CPUs < minCPUs:
+		return fmt.Errorf("cpus limit of %v: want %v to %d", l.CPUs, minCPUs, maxCPUs)
+	case l.OpenFiles < 0:
+		return fmt.Errorf("open files limit of %d: want a positive number", l.OpenFiles)
+	}
+	return nil
+}
+
+// Rlimit is a resource limit to be set (prlimit) by the sandbox's first process
+// on itself, inside its user namespace and before it starts anything.
+type Rlimit struct {
+	Resource   int // RLIMIT_* of the kernel
+	Soft, Hard uint64
+}
+
+// Usage is what a sandbox uses. Only what has a cgroup is counted: a field
+// stays zero when its limit was not asked for or the kernel does not tell.
+type Usage struct {
+	Memory     int64 // bytes now
+	MemoryPeak int64 // bytes at most so far
+	Pids       int   // processes and threads now
+	CPU        time.Duration
+	Throttled  int64 // periods in which the sandbox had to wait for its quota
+}
+
+// The mechanisms of [Support].
+const (
+	CgroupV2  = "cgroup v2"
+	CgroupV1  = "cgroup v1"
+	ByRlimit  = "rlimit"
+	unlimited = ""
+)
+
+// Host is what this host can enforce, for doctor.
+type Host struct {
+	Memory, Pids, CPUs, OpenFiles Support
+}
+
+// Support says how one limit would be enforced, or why it cannot be.
+type Support struct {
+	Mechanism string // CgroupV2, CgroupV1, ByRlimit, or "" when unavailable
+	Reason    string // why it is unavailable
+	Fix       string // what to do about it
+}
+
+// Available reports whether the limit can be asked for.
+func (s Support) Available() bool { return s.Mechanism != unlimited }
+
+// UnavailableError is a limit that was asked for and cannot be enforced.
+type UnavailableError struct {
+	Limit  string // "memory", "pids", "cpus", "open files"
+	Reason string
+	Fix    string
+	Err    error // the system's own error, if one was the cause
+}
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("cannot limit %s: %s; to fix: %s", e.Limit, e.Reason, e.Fix)
+}
+
+func (e *UnavailableError) Unwrap() error { return e.Err }

@@ -1,0 +1,296 @@
+package rootfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// oldRoot is where the host's root hangs while the new one is built.
+const oldRoot = "/.host"
+
+const safe = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+
+// stage is a directory of the host on which the new root is put together, before it
+// takes the place of the old one. It only has to exist; nobody else sees it covered.
+const stage = "/tmp"
+
+// Assemble builds the root of the calling process's mount namespace from the plan
+// and enters it. handed are the detached mounts that steps refer to by number.
+func Assemble(p *Plan, handed []int) error {
+	// What is mounted on the host from now on must not appear here, nor ours there.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	if err := unix.Mount("coffer", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
+		return fmt.Errorf("mount the new root: %w", err)
+	}
+	if err := os.Mkdir(stage+oldRoot, 0o700); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(stage, stage+oldRoot); err != nil {
+		return fmt.Errorf("pivot to the new root: %w", err)
+	}
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	a, err := newAssembly(handed)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if err := a.step(p, s); err != nil && !s.Optional {
+			return fmt.Errorf("%s %s: %w", s.Do, s.Target, err)
+		}
+	}
+	return a.leave()
+}
+
+// assembly is the work in progress.
+type assembly struct {
+	root   root
+	host   root
+	null   int // host's /dev/null, for masks
+	empty  int // an empty read-only directory, for masks
+	handed []int
+}
+
+func newAssembly(handed []int) (*assembly, error) {
+	r, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	h, err := unix.Open(oldRoot, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &assembly{root: root{r}, host: root{h}, null: -1, empty: -1, handed: handed}, nil
+}
+
+func (a *assembly) close() {
+	for _, fd := range append([]int{a.root.fd, a.host.fd, a.null, a.empty}, a.handed...) {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// leave lets go of the host's root and closes the new one for writing.
+func (a *assembly) leave() error {
+	if err := unix.Unmount(oldRoot, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leave the host's root: %w", err)
+	}
+	if err := os.Remove(oldRoot); err != nil {
+		return err
+	}
+	if err := unix.MountSetattr(a.root.fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | safe}); err != nil {
+		return fmt.Errorf("close the root: %w", err)
+	}
+	return nil
+}
+
+func (a *assembly) step(p *Plan, s *Step) error {
+	switch s.Do {
+	case Bind:
+		return a.bind(s)
+	case Tmpfs:
+		return a.fresh("tmpfs", s.Data, s.Target, safe)
+	case Proc:
+		return a.fresh("proc", "", s.Target, safe|unix.MOUNT_ATTR_NOEXEC)
+	case Devpts:
+		return a.fresh("devpts", "newinstance,ptmxmode=0666,mode=620", s.Target, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	case Dir:
+		fd, err := a.root.make(s.Target, true)
+		unix.Close(fd)
+		return err
+	case Symlink:
+		return a.symlink(s)
+	case Replace:
+		return a.replace(s)
+	case Mask:
+		return a.mask(s)
+	case Lock:
+		return a.lock(s)
+	case Overlay:
+		return a.overlay(p, s)
+	case Identify:
+		return a.identify(s)
+	}
+	return fmt.Errorf("unknown step %q", s.Do)
+}
+
+// bind shows a host path, or a mount that was handed over.
+func (a *assembly) bind(s *Step) error {
+	tree, err := a.source(s)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	attr := uint64(unix.MOUNT_ATTR_NOSUID)
+	if !s.Device {
+		attr |= unix.MOUNT_ATTR_NODEV
+	}
+	if s.ReadOnly {
+		attr |= unix.MOUNT_ATTR_RDONLY
+	}
+	if err := restrict(tree, attr); err != nil {
+		return fmt.Errorf("restrict: %w", err)
+	}
+	dir, err := isDir(tree)
+	if err != nil {
+		return err
+	}
+	return a.attach(tree, s.Target, dir)
+}
+
+func (a *assembly) source(s *Step) (int, error) {
+	if s.FD > 0 {
+		if s.FD > len(a.handed) {
+			return -1, errors.New("its mount was not handed over")
+		}
+		return unix.FcntlInt(uintptr(a.handed[s.FD-1]), unix.F_DUPFD_CLOEXEC, 0)
+	}
+	fd, err := a.host.open(s.Source)
+	if err != nil {
+		return -1, fmt.Errorf("open %s on the host: %w", s.Source, err)
+	}
+	defer unix.Close(fd)
+	tree, err := clone(fd)
+	if err != nil {
+		return -1, fmt.Errorf("clone %s: %w", s.Source, err)
+	}
+	return tree, nil
+}
+
+func (a *assembly) attach(tree int, target string, dir bool) error {
+	at, err := a.root.make(target, dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	return attach(tree, at)
+}
+
+func (a *assembly) fresh(kind, options, target string, attr int) error {
+	fd, err := newfs(kind, options, attr)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return a.attach(fd, target, true)
+}
+
+func (a *assembly) symlink(s *Step) error {
+	i := strings.LastIndexByte(s.Target, '/')
+	parent, err := a.root.make(s.Target[:max(i, 1)], true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(parent)
+	return unix.Symlinkat(s.Data, parent, s.Target[i+1:])
+}
+
+// replace lays a small read-only file over another one.
+func (a *assembly) replace(s *Step) error {
+	at, err := a.root.open(s.Target)
+	if err != nil {
+		return err // nothing there to replace, or a link to somewhere else
+	}
+	defer unix.Close(at)
+	name := Own + "/files" + s.Target
+	if fd, err := a.root.make(name, false); err != nil {
+		return err
+	} else {
+		unix.Close(fd)
+	}
+	if err := os.WriteFile(name, []byte(s.Data), 0o644); err != nil {
+		return err
+	}
+	fd, err := a.root.open(name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return cover(fd, at, unix.MOUNT_ATTR_RDONLY|safe)
+}
+
+// cover shows a copy of one place of the sandbox at another.
+func cover(from, at int, attr uint64) error {
+	tree, err := clone(from)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	if err := restrict(tree, attr); err != nil {
+		return err
+	}
+	return attach(tree, at)
+}
+
+// mask puts nothing over a place.
+func (a *assembly) mask(s *Step) error {
+	at, err := a.root.open(s.Target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	dir, err := isDir(at)
+	if err != nil {
+		return err
+	}
+	if !dir {
+		if a.null < 0 {
+			if a.null, err = a.host.open("/dev/null"); err != nil {
+				return err
+			}
+		}
+		return cover(a.null, at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	}
+	if a.empty < 0 {
+		if a.empty, err = a.root.make(Own+"/empty", true); err != nil {
+			return err
+		}
+	}
+	return cover(a.empty, at, unix.MOUNT_ATTR_RDONLY|safe|unix.MOUNT_ATTR_NOEXEC)
+}
+
+// lock makes a place of the sandbox read-only, and a mount point: it can no longer
+// be renamed or removed.
+func (a *assembly) lock(s *Step) error {
+	at, err := a.root.open(s.Target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	return cover(at, at, unix.MOUNT_ATTR_RDONLY|safe)
+}
+
+// overlay shows a copy-on-write view of a directory that an earlier step has put
+// into the sandbox, and takes that one away again.
+func (a *assembly) overlay(p *Plan, s *Step) error {
+	if err := layer(a.root, p.Volatile, s.Source, s.Data, s.Target); err != nil {
+		return err
+	}
+	return unix.Unmount(s.Source, unix.MNT_DETACH)
+}
+
+func (a *assembly) identify(s *Step) error {
+	fd, err := a.root.open(s.Target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Dev != s.Dev || st.Ino != s.Ino {
+		return errors.New("another directory was put in its place while the sandbox started")
+	}
+	return nil
+}

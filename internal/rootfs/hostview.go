@@ -1,0 +1,259 @@
+package rootfs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// The ways a workspace can be shown.
+const (
+	Direct      = "direct" // writes land, .git is out of reach
+	CopyOnWrite = "cow"    // nothing changes outside until it is applied
+	None        = "none"   // no workspace
+)
+
+// A View says what to show.
+type View struct {
+	Sandbox   string // the sandbox's folder on the host
+	Home      string // the user's home, the same path inside and outside
+	Workspace string // a directory without symbolic links in its path; "" for none
+	Mode      string // Direct, CopyOnWrite or None
+	Hostname  string
+	Passwd    string   // replaces /etc/passwd when not empty
+	Group     string   // replaces /etc/group when not empty
+	Program   string   // coffer itself, which is also sudo inside
+	Hide      []string // host directories that must not be seen even in a workspace
+	Volatile  bool     // the layers go away with the sandbox
+	// PrivateGit says that the workspace has no repository: its .git is an empty
+	// directory that the caller made, and the sandbox's own one is laid over it.
+	PrivateGit bool
+}
+
+// system are the host's directories that a sandbox sees, read-only. Links among them
+// (/bin → usr/bin) stay links.
+var system = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt",
+	"/nix", "/gnu",
+	// The package managers' records; the rest of /var belongs to daemons.
+	"/var/lib/dpkg", "/var/lib/apt", "/var/lib/ucf", "/var/lib/pam", "/var/lib/python",
+	"/var/lib/rpm", "/var/lib/dnf", "/var/lib/pacman", "/var/lib/alternatives",
+	"/var/cache/apt", "/var/cache/debconf", "/var/cache/ldconfig", "/var/cache/fontconfig",
+	"/var/cache/man",
+}
+
+// toolchains are the places below a home where people's own tools live. They hold
+// programs, no credentials, and are shown read-only; nothing else of a home is.
+var toolchains = []string{
+	".local/bin", ".local/lib", ".cargo/bin", ".rustup", "go/bin",
+	".nvm/versions", ".nvm/alias", ".volta/bin", ".volta/tools", ".fnm", ".local/share/fnm",
+	".local/share/pnpm", ".npm-global", ".bun/bin", ".deno/bin",
+	".pyenv", ".rbenv", ".asdf", ".sdkman/candidates",
+	".local/share/mise/installs", ".local/share/mise/shims",
+	".local/share/uv/python", ".local/share/uv/tools", ".local/share/pipx", ".local/pipx",
+}
+
+// HostView plans a root that shows this host's tools, the workspace and a home of
+// the sandbox's own.
+func HostView(v View) (*Plan, error) {
+	p := &Plan{Volatile: v.Volatile, Writable: []string{"/tmp", "/run", "/var", "/dev", "/proc"}}
+	p.hostSystem()
+	p.kernel()
+	p.own(v)
+	p.identity(v)
+	if err := p.places(v); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Plan) add(s ...Step) { p.Steps = append(p.Steps, s...) }
+
+// hostSystem shows the host's system directories.
+func (p *Plan) hostSystem() {
+	p.add(
+		Step{Do: Dir, Target: "/var"},
+		Step{Do: Symlink, Target: "/var/run", Data: "/run"},
+		Step{Do: Dir, Target: "/var/log"},
+		Step{Do: Dir, Target: "/var/lib"},
+		Step{Do: Dir, Target: "/var/cache"},
+		Step{Do: Dir, Target: "/var/spool"},
+		Step{Do: Dir, Target: "/root"},
+		Step{Do: Dir, Target: "/home"},
+	)
+	for _, dir := range system {
+		info, err := os.Lstat(dir)
+		switch {
+		case err != nil:
+		case info.Mode()&os.ModeSymlink != 0:
+			if to, err := os.Readlink(dir); err == nil {
+				p.add(Step{Do: Symlink, Target: dir, Data: to})
+			}
+		case info.IsDir():
+			p.add(Step{Do: Bind, Source: dir, Target: dir, ReadOnly: true})
+			p.System = append(p.System, dir)
+		}
+	}
+	p.add(
+		Step{Do: Tmpfs, Target: "/tmp", Data: "mode=1777"},
+		Step{Do: Tmpfs, Target: "/run", Data: "mode=755"},
+		Step{Do: Symlink, Target: "/run/lock", Data: "/tmp"},
+		Step{Do: Symlink, Target: "/var/tmp", Data: "/tmp"},
+		// The number of processors is all that programs want of /sys.
+		Step{Do: Bind, Source: "/sys/devices/system/cpu", Target: "/sys/devices/system/cpu", ReadOnly: true, Optional: true},
+	)
+}
+
+// kernel gives the sandbox its own /proc and /dev, with what runc hides hidden.
+func (p *Plan) kernel() {
+	p.add(Step{Do: Proc, Target: "/proc"})
+	for _, m := range []string{
+		"acpi", "asound", "interrupts", "kcore", "keys", "key-users", "latency_stats",
+		"sched_debug", "scsi", "timer_list", "timer_stats", "kallsyms", "kpagecount",
+		"kpageflags", "kpagecgroup", "vmallocinfo", "pagetypeinfo", "slabinfo", "mtrr",
+	} {
+		p.add(Step{Do: Mask, Target: "/proc/" + m, Optional: true})
+	}
+	for _, m := range []string{"bus", "fs", "irq", "sys", "sysrq-trigger"} {
+		p.add(Step{Do: Lock, Target: "/proc/" + m, Optional: true})
+	}
+	p.add(Step{Do: Tmpfs, Target: "/dev", Data: "mode=755,size=64k"})
+	for _, d := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		p.add(Step{Do: Bind, Source: "/dev/" + d, Target: "/dev/" + d, Device: true})
+	}
+	p.add(
+		Step{Do: Devpts, Target: "/dev/pts"},
+		Step{Do: Symlink, Target: "/dev/ptmx", Data: "pts/ptmx"},
+		Step{Do: Symlink, Target: "/dev/fd", Data: "/proc/self/fd"},
+		Step{Do: Symlink, Target: "/dev/stdin", Data: "/proc/self/fd/0"},
+		Step{Do: Symlink, Target: "/dev/stdout", Data: "/proc/self/fd/1"},
+		Step{Do: Symlink, Target: "/dev/stderr", Data: "/proc/self/fd/2"},
+		Step{Do: Tmpfs, Target: "/dev/shm", Data: "mode=1777"},
+	)
+}
+
+// own brings in what Coffer itself needs inside: its layers, and its program, which
+// answers to the name sudo.
+func (p *Plan) own(v View) {
+	p.add(
+		Step{Do: Bind, Source: filepath.Join(v.Sandbox, "layers"), Target: Own + "/layers"},
+		Step{Do: Bind, Source: v.Program, Target: Own + "/bin/coffer", ReadOnly: true},
+		Step{Do: Symlink, Target: Own + "/bin/sudo", Data: "coffer"},
+	)
+}
+
+// identity makes names resolve: the user's, and the sandbox's own host name.
+func (p *Plan) identity(v View) {
+	hosts := "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t" + v.Hostname + "\n"
+	p.add(
+		Step{Do: Replace, Target: "/etc/hosts", Data: hosts, Optional: true},
+		Step{Do: Replace, Target: "/etc/hostname", Data: v.Hostname + "\n", Optional: true},
+	)
+	if v.Passwd != "" {
+		p.add(Step{Do: Replace, Target: "/etc/passwd", Data: v.Passwd})
+	}
+	if v.Group != "" {
+		p.add(Step{Do: Replace, Target: "/etc/group", Data: v.Group})
+	}
+}
+
+// places mounts the home and the workspace, outer before inner, then what lies
+// inside them.
+func (p *Plan) places(v View) error {
+	home := []Step{{Do: Bind, Source: filepath.Join(v.Sandbox, "home"), Target: v.Home}}
+	p.Writable = append(p.Writable, v.Home)
+	if v.Workspace == "" || v.Mode == None {
+		p.add(home...)
+		return p.toolchains(v)
+	}
+	work, err := workspace(v)
+	if err != nil {
+		return err
+	}
+	switch {
+	case v.Workspace == v.Home:
+		p.add(work...)
+		return p.hide(v)
+	case Within(v.Home, v.Workspace): // the home is inside the workspace
+		p.add(append(work, home...)...)
+	default:
+		p.add(append(home, work...)...)
+	}
+	p.Writable = append(p.Writable, v.Workspace)
+	if err := p.toolchains(v); err != nil {
+		return err
+	}
+	return p.hide(v)
+}
+
+// workspace shows the user's directory at its own path.
+func workspace(v View) ([]Step, error) {
+	dev, ino, err := identify(v.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	same := Step{Do: Identify, Target: v.Workspace, Dev: dev, Ino: ino}
+	if v.Mode == CopyOnWrite {
+		lower := Own + "/lower"
+		same.Target = lower
+		return []Step{
+			{Do: Bind, Source: v.Workspace, Target: lower, Mine: true, ReadOnly: true},
+			same,
+			{Do: Overlay, Source: lower, Target: v.Workspace, Data: "workspace"},
+		}, nil
+	}
+	steps := []Step{{Do: Bind, Source: v.Workspace, Target: v.Workspace, Mine: true}, same}
+	if v.PrivateGit {
+		own := Step{Do: Bind, Source: filepath.Join(v.Sandbox, "layers", "git"), Target: filepath.Join(v.Workspace, ".git")}
+		return append(steps, own), nil
+	}
+	git, err := protectGit(v.Workspace)
+	return append(steps, git...), err
+}
+
+// hide covers what must not be seen although it lies inside the workspace.
+func (p *Plan) hide(v View) error {
+	for _, h := range v.Hide {
+		switch {
+		case h == v.Workspace || Within(v.Workspace, h):
+			return fmt.Errorf("the workspace %s is inside coffer's own store %s", v.Workspace, h)
+		case Within(h, v.Workspace):
+			p.add(Step{Do: Mask, Target: h})
+		}
+	}
+	return nil
+}
+
+// toolchains shows the user's own tools.
+func (p *Plan) toolchains(v View) error {
+	if v.Workspace != "" && (v.Workspace == v.Home || Within(v.Home, v.Workspace)) {
+		return nil // they are visible already
+	}
+	shown := append([]string(nil), toolchains...)
+	sort.Strings(shown)
+	for _, t := range shown {
+		dir := filepath.Join(v.Home, t)
+		if v.Workspace != "" && (dir == v.Workspace || Within(dir, v.Workspace) || Within(v.Workspace, dir)) {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			continue
+		}
+		if info, err := os.Stat(real); err != nil || !info.IsDir() {
+			continue
+		}
+		p.add(Step{Do: Bind, Source: real, Target: dir, ReadOnly: true, Optional: true})
+	}
+	return nil
+}
+
+// Within says whether path lies below dir. Both are clean and absolute.
+func Within(path, dir string) bool {
+	if dir == "/" {
+		return path != "/"
+	}
+	return strings.HasPrefix(path, dir+"/")
+}

@@ -1,0 +1,210 @@
+package rootfs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const layers = Own + "/layers"
+
+// layer mounts an overlay of lower at target, writing into the named layer.
+func layer(r root, volatile bool, lower, name, target string) error {
+	upper, work := filepath.Join(layers, name, "upper"), filepath.Join(layers, name, "work")
+	for _, d := range []string{upper, work} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	// userxattr: an unprivileged overlay keeps its notes in user.* attributes.
+	options := "userxattr,lowerdir=" + lower + ",upperdir=" + upper + ",workdir=" + work
+	if volatile {
+		options += ",volatile"
+	}
+	fd, err := newfs("overlay", options, safe)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	at, err := r.make(target, true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	return attach(fd, at)
+}
+
+// prepared marks a sandbox whose system directories are writable for root.
+const prepared = layers + "/system"
+
+// WasWritable says whether MakeWritable has been called in an earlier session.
+func WasWritable() bool {
+	_, err := os.Lstat(prepared + "/ready")
+	return err == nil
+}
+
+// MakeWritable lays a copy-on-write layer over every system directory of a running
+// sandbox, for its root to change. uid and gid are root's in the calling namespace:
+// the user's own where only one id is mapped.
+//
+// The host's files belong to ids that the sandbox does not map, and in a user
+// namespace not even its root may write to a directory of such an owner. But a
+// directory that exists in the upper layer counts, and its owner with it: so the
+// tree of directories is made there first, without the files. In it new files can be
+// made and old ones replaced and removed, which is how package managers work. /etc
+// is small and edited in place, so its files are copied too.
+func MakeWritable(p *Plan, uid, gid int) error {
+	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	r := root{fd}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("open the root for writing: %w", err)
+	}
+	first := !WasWritable()
+	if !p.within("/var") {
+		if err := keepVar(r, p, uid, gid); err != nil {
+			return fmt.Errorf("make /var writable: %w", err)
+		}
+	}
+	for _, dir := range p.System {
+		if p.within(dir) {
+			continue // covering it would hide the workspace or the home
+		}
+		name := "system/" + strings.ReplaceAll(strings.TrimPrefix(dir, "/"), "/", "-")
+		if first {
+			if err := skeleton(dir, filepath.Join(layers, name, "upper"), dir == "/etc", uid, gid); err != nil {
+				return fmt.Errorf("prepare %s: %w", dir, err)
+			}
+		}
+		if err := layer(r, p.Volatile, dir, name, dir); err != nil {
+			return fmt.Errorf("make %s writable: %w", dir, err)
+		}
+	}
+	return os.WriteFile(prepared+"/ready", nil, 0o600)
+}
+
+// keepVar lays a directory that lasts as long as the sandbox over /var, and puts the
+// host's package records back into it.
+func keepVar(r root, p *Plan, uid, gid int) error {
+	own := prepared + "/var"
+	for _, d := range []string{"", "/lib", "/cache", "/log", "/spool"} {
+		if err := os.MkdirAll(own+d, 0o755); err != nil {
+			return err
+		}
+		if err := os.Lchown(own+d, uid, gid); err != nil {
+			return err
+		}
+	}
+	for name, to := range map[string]string{"/tmp": "/tmp", "/run": "/run", "/lock": "/tmp"} {
+		if err := os.Symlink(to, own+name); err != nil && !os.IsExist(err) {
+			return err
+		}
+	}
+	records := map[string]int{}
+	for _, dir := range p.System {
+		if !Within(dir, "/var") {
+			continue
+		}
+		fd, err := r.open(dir)
+		if err != nil {
+			return err
+		}
+		tree, err := clone(fd)
+		unix.Close(fd)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(tree)
+		records[dir] = tree
+	}
+	from, err := r.open(own)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	at, err := r.open("/var")
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	if err := cover(from, at, safe); err != nil {
+		return err
+	}
+	for dir, tree := range records {
+		at, err := r.make(dir, true)
+		if err != nil {
+			return err
+		}
+		err = attach(tree, at)
+		unix.Close(at)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// within says whether the home or the workspace lies below dir.
+func (p *Plan) within(dir string) bool {
+	for _, w := range p.Writable {
+		if Within(w, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// skeleton copies the directories of a tree, and its files if asked, to be owned by
+// root of the sandbox. Lock files and what the sandbox may not read are left empty.
+func skeleton(from, to string, files bool, uid, gid int) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if d != nil && d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		dest := filepath.Join(to, strings.TrimPrefix(path, from))
+		info, err := d.Info()
+		if err != nil {
+			return nil
+		}
+		switch {
+		case d.IsDir():
+			err = os.MkdirAll(dest, info.Mode().Perm()|0o700)
+		case !d.Type().IsRegular():
+			return nil
+		case files || strings.HasPrefix(d.Name(), "lock"):
+			err = copyFile(path, dest, info)
+		default:
+			if info.Mode().Perm()&0o004 != 0 || strings.HasPrefix(path, "/usr/") {
+				return nil
+			}
+			err = copyFile(path, dest, info)
+		}
+		if err != nil {
+			return err
+		}
+		return os.Lchown(dest, uid, gid)
+	})
+}
+
+// copyFile copies a file of /etc and the like; one that may not be read becomes an
+// empty one.
+func copyFile(from, to string, info fs.FileInfo) error {
+	b, err := os.ReadFile(from)
+	if err != nil && !os.IsPermission(err) {
+		return err
+	}
+	if err := os.WriteFile(to, b, info.Mode().Perm()|0o600); err != nil {
+		return err
+	}
+	return os.Chtimes(to, info.ModTime(), info.ModTime())
+}

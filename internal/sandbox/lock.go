@@ -1,0 +1,134 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrRunning is for a sandbox whose lock another process, or another part of
+// this one, holds.
+var ErrRunning = errors.New("the sandbox is running")
+
+// errHeld is what tryLock says when it would have to wait.
+var errHeld = errors.New("held by another")
+
+// A Lock is the right to run, change and remove a sandbox. The kernel takes it
+// back when the process ends, however it ends. It belongs to the open file, not
+// to the process, so it can be handed to a child: see File.
+//
+// Dropping a Lock without Release keeps it: what runs must not become fair game
+// because the garbage collector came by.
+type Lock struct {
+	sb *Sandbox
+	fd atomic.Int32 // -1 once released
+}
+
+// Lock takes the sandbox's lock, or returns ErrRunning at once if it is held,
+// and ErrNotFound if the sandbox has been removed.
+func (sb *Sandbox) Lock() (*Lock, error) {
+	return sb.lockWith(func() (*Lock, error) { return sb.takeLock(sb.dir) })
+}
+
+// Adopt is Lock for a child that was handed the lock by its parent: f is what
+// Lock.File returned there. Adopt closes f.
+func (sb *Sandbox) Adopt(f *os.File) (*Lock, error) {
+	defer f.Close()
+	return sb.lockWith(func() (*Lock, error) {
+		have, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		want, err := os.Lstat(filepath.Join(sb.dir, lockName))
+		if err != nil {
+			return nil, err
+		}
+		if !os.SameFile(have, want) {
+			return nil, fmt.Errorf("file %d is not its lock", f.Fd())
+		}
+		fd, err := dup(int(f.Fd()))
+		if err != nil {
+			return nil, err
+		}
+		return sb.newLock(fd) // taking a lock we hold already changes nothing
+	})
+}
+
+func (sb *Sandbox) lockWith(take func() (*Lock, error)) (*Lock, error) {
+	unlock, err := sb.store.lock()
+	if err != nil {
+		return nil, sb.store.hint(err)
+	}
+	defer unlock()
+	lock, err := take()
+	switch {
+	case err == nil:
+		return lock, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, sb.ID)
+	case errors.Is(err, ErrRunning):
+		return nil, err
+	}
+	return nil, sb.store.hint(fmt.Errorf("lock sandbox %s: %w", sb.ID, err))
+}
+
+// newLock locks fd and takes charge of it.
+func (sb *Sandbox) newLock(fd int) (*Lock, error) {
+	if err := tryLock(fd); err != nil {
+		unix.Close(fd)
+		if errors.Is(err, errHeld) {
+			return nil, fmt.Errorf("%w: %s (%s)", ErrRunning, sb.Name, sb.ID)
+		}
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	l := &Lock{sb: sb}
+	l.fd.Store(int32(fd))
+	return l, nil
+}
+
+// Release gives the lock back, unless a File of it is still open somewhere. It
+// may be called more than once, and on nil.
+func (l *Lock) Release() {
+	if l == nil {
+		return
+	}
+	// Closing, not unlocking: that would take it from a child as well.
+	if fd := l.fd.Swap(-1); fd >= 0 {
+		unix.Close(int(fd))
+	}
+}
+
+// File returns the lock as a file for [os/exec.Cmd.ExtraFiles]. The child calls
+// Sandbox.Adopt, and the sandbox counts as running without a gap. The caller
+// closes the file when the child has started, and releases the lock when the
+// child has adopted it.
+func (l *Lock) File() (*os.File, error) {
+	fd, err := dup(int(l.fd.Load()))
+	if err != nil {
+		return nil, fmt.Errorf("hand over the lock of sandbox %s: %w", l.sb.ID, err)
+	}
+	return os.NewFile(uintptr(fd), filepath.Join(l.sb.dir, lockName)), nil
+}
+
+// Running says whether somebody holds the lock. If that cannot be found out, the
+// answer is true, which is the careful one.
+func (sb *Sandbox) Running() bool { return running(sb.dir) }
+
+func running(dir string) bool {
+	fd, err := openFile(filepath.Join(dir, lockName), unix.O_RDONLY)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer unix.Close(fd)
+	held, err := lockHeld(fd)
+	return held || err != nil
+}
+
+func dup(fd int) (int, error) {
+	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+}

@@ -1,0 +1,179 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// recordVersion is the format this coffer writes. Decoding is strict, so a new
+// field needs a new version: an older coffer must refuse a limit it would not
+// enforce, and not overlook it.
+const recordVersion = 1
+
+// maxRecord bounds sandbox.json, for reading and for writing.
+const maxRecord = 1 << 20
+
+// A Record is what is known about a sandbox while it does not run.
+type Record struct {
+	Version int       `json:"version"`
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	Created time.Time `json:"created"`
+
+	// Ephemeral marks a throw-away: it goes with the process that made it.
+	Ephemeral bool `json:"ephemeral,omitempty"`
+
+	// Once marks what a single run left behind because changes wait to be
+	// applied: it goes when they are settled.
+	Once bool `json:"once,omitempty"`
+
+	Workspace Workspace `json:"workspace"`
+	Limits    Limits    `json:"limits,omitzero"`
+
+	// Nesting allows sandboxes and containers inside this one.
+	Nesting bool `json:"nesting,omitempty"`
+	// MadeGit says that the workspace had no .git and that we put an empty one
+	// there, to be taken away again.
+	MadeGit bool `json:"made_git,omitempty"`
+	// Env is what the user set for the sandbox, as NAME=value.
+	Env []string `json:"env,omitempty"`
+	// Command is what it was made for. It is shown, not run again.
+	Command []string `json:"command,omitempty"`
+}
+
+// How a sandbox sees its workspace.
+const (
+	WorkspaceDirect = "direct" // the host's folder itself
+	WorkspaceCOW    = "cow"    // a copy-on-write view of it
+	WorkspaceNone   = "none"   // nothing of the host's
+)
+
+// A Workspace is the host folder that a sandbox works on.
+type Workspace struct {
+	Path string `json:"path,omitempty"` // absolute; empty with WorkspaceNone
+	Mode string `json:"mode"`
+}
+
+// Limits bound what a sandbox may use. Zero means no limit of its own.
+type Limits struct {
+	Memory    int64         `json:"memory_bytes,omitempty"`
+	Pids      int           `json:"pids,omitempty"`
+	CPUs      float64       `json:"cpus,omitempty"`
+	OpenFiles int           `json:"open_files,omitempty"`
+	Timeout   time.Duration `json:"timeout_ns,omitempty"` // a whole run
+	Idle      time.Duration `json:"idle_ns,omitempty"`    // until a sandbox nobody uses is stopped
+}
+
+// ErrNewer is for records whose version this coffer does not know. The sandbox
+// is healthy; it must not be touched by us.
+var ErrNewer = errors.New("made by a newer coffer")
+
+// errEmpty tells the sweep a record that a power cut emptied from a damaged one.
+var errEmpty = errors.New("is empty")
+
+func (r *Record) validate() error {
+	if !validID(r.ID) {
+		return fmt.Errorf("%q is not a sandbox id", r.ID)
+	}
+	if err := CheckName(r.Name); err != nil {
+		return err
+	}
+	if r.Ephemeral && !bornEphemeral(r.ID) {
+		return fmt.Errorf("sandbox %s was made to stay and cannot become a throw-away", r.ID)
+	}
+	if err := r.Workspace.validate(); err != nil {
+		return err
+	}
+	l := r.Limits
+	if l.Memory < 0 || l.Pids < 0 || !(l.CPUs >= 0) || l.OpenFiles < 0 || l.Timeout < 0 || l.Idle < 0 {
+		return errors.New("a limit cannot be negative")
+	}
+	for _, v := range r.Env {
+		// The value stays out of the message: it may be a secret.
+		if name, _, ok := strings.Cut(v, "="); !ok || name == "" || !storable(v) {
+			return fmt.Errorf("environment variable %q must be NAME=value, in UTF-8, without NUL", name)
+		}
+	}
+	return nil
+}
+
+func (w Workspace) validate() error {
+	switch {
+	case !slices.Contains([]string{WorkspaceDirect, WorkspaceCOW, WorkspaceNone}, w.Mode):
+		return fmt.Errorf("workspace mode %q is none of direct, cow, none", w.Mode)
+	case w.Mode == WorkspaceNone && w.Path == "":
+		return nil
+	case w.Mode == WorkspaceNone:
+		return fmt.Errorf("workspace mode none goes without a path, got %q", w.Path)
+	case !filepath.IsAbs(w.Path):
+		return fmt.Errorf("workspace %q is not an absolute path", w.Path)
+	case !storable(w.Path):
+		return fmt.Errorf("workspace %q is not UTF-8", w.Path)
+	}
+	return nil
+}
+
+// storable says whether JSON gives back the same bytes, and a system call takes
+// them whole.
+func storable(s string) bool {
+	return utf8.ValidString(s) && !strings.Contains(s, "\x00")
+}
+
+func (r *Record) encode() ([]byte, error) {
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false) // a command line has && and > in it
+	e.SetIndent("", "  ")
+	if err := e.Encode(r); err != nil {
+		return nil, fmt.Errorf("encode record: %w", err)
+	}
+	if out.Len() > maxRecord {
+		return nil, fmt.Errorf("the record would be %d bytes, more than the %d a record may have", out.Len(), maxRecord)
+	}
+	return out.Bytes(), nil
+}
+
+// decodeRecord reads sandbox.json. The errors continue a sentence that starts
+// with the file's name.
+func decodeRecord(data []byte) (Record, error) {
+	if len(data) == 0 {
+		return Record{}, errEmpty
+	}
+	if len(data) > maxRecord {
+		return Record{}, fmt.Errorf("is larger than %d bytes", maxRecord)
+	}
+	// The version first, leniently: a newer record has fields we do not know.
+	// Unmarshal also sees to it that nothing follows the record.
+	var v struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return Record{}, fmt.Errorf("is damaged: %w", err)
+	}
+	if v.Version > recordVersion {
+		return Record{}, fmt.Errorf("was %w (version %d, this one knows %d)", ErrNewer, v.Version, recordVersion)
+	}
+	if v.Version != recordVersion {
+		return Record{}, errors.New("is damaged: no valid version")
+	}
+	var rec Record
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&rec); err != nil {
+		return Record{}, fmt.Errorf("is damaged: %w", err)
+	}
+	if err := rec.validate(); err != nil {
+		return Record{}, fmt.Errorf("is damaged: %w", err)
+	}
+	return rec, nil
+}

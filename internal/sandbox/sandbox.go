@@ -1,0 +1,129 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	recordName = "sandbox.json"
+	lockName   = "lock"
+	socketName = "control.sock"
+	homeName   = "home"
+	layersName = "layers"
+	logsName   = "logs"
+)
+
+// A Sandbox is a record and the folder it was read from. The fields of the
+// record may be changed and then saved; all but the id.
+type Sandbox struct {
+	Record
+
+	store *Store
+	dir   string
+}
+
+// Dir is the sandbox's folder.
+func (sb *Sandbox) Dir() string { return sb.dir }
+
+// Home, Layers and Logs are made by whoever first has something to put there:
+// each new folder costs a throw-away as much as all the rest of its creation.
+
+// Home is the host's path of the home directory inside.
+func (sb *Sandbox) Home() string { return filepath.Join(sb.dir, homeName) }
+
+// Layers is the folder of the writable layers of its root file system.
+func (sb *Sandbox) Layers() string { return filepath.Join(sb.dir, layersName) }
+
+// Logs is the folder of everything that is written down about it.
+func (sb *Sandbox) Logs() string { return filepath.Join(sb.dir, logsName) }
+
+// Save writes the record; a crash leaves the old one or the new one. It is for
+// whoever holds the sandbox's lock: of two who change different fields at the
+// same time, the later one wins. It returns ErrExists for a name that another
+// sandbox has, and ErrNotFound for a sandbox removed meanwhile.
+func (sb *Sandbox) Save() error {
+	if err := sb.save(); err != nil {
+		return fmt.Errorf("save sandbox %s: %w", filepath.Base(sb.dir), sb.store.hint(err))
+	}
+	return nil
+}
+
+func (sb *Sandbox) save() error {
+	id := filepath.Base(sb.dir)
+	if sb.ID != id {
+		return fmt.Errorf("its id cannot become %q", sb.ID)
+	}
+	sb.Version = recordVersion
+	data, err := sb.encode()
+	if err != nil {
+		return err
+	}
+	unlock, err := sb.store.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	old, err := sb.store.load(id)
+	if errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if err != nil || old.Name != sb.Name {
+		taken, err := sb.store.taken(id)
+		if err != nil {
+			return err
+		}
+		if taken[sb.Name] {
+			return fmt.Errorf("%w: %s", ErrExists, sb.Name)
+		}
+	}
+
+	// One name for the draft is enough under the store lock, and a draft that
+	// a crash left is overwritten by the next.
+	path := filepath.Join(sb.dir, recordName)
+	draft := path + ".new"
+	durable := !sb.Ephemeral
+	if err = writeFile(draft, data, durable); err == nil {
+		err = rename(draft, path)
+	}
+	if err != nil {
+		_ = unix.Unlink(draft)
+		return err
+	}
+	if durable {
+		return syncDir(sb.dir)
+	}
+	return nil
+}
+
+// load reads one sandbox. It returns ErrNotFound when there is no folder, and a
+// *BrokenError when there is one without a good record in it.
+func (s *Store) load(id string) (*Sandbox, error) {
+	dir := filepath.Join(s.dir, id)
+	path := filepath.Join(dir, recordName)
+	data, err := readFile(path, maxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Without the folder it was removed, perhaps while we looked.
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			return nil, ErrNotFound
+		}
+		return nil, &BrokenError{ID: id, Dir: dir, Err: fmt.Errorf("is missing: %w", fs.ErrNotExist)}
+	}
+	if err != nil {
+		return nil, &BrokenError{ID: id, Dir: dir, Err: fmt.Errorf("cannot be read: %w", errors.Unwrap(err))}
+	}
+	rec, err := decodeRecord(data)
+	if err != nil {
+		return nil, &BrokenError{ID: id, Dir: dir, Err: err}
+	}
+	if rec.ID != id {
+		return nil, &BrokenError{ID: id, Dir: dir, Err: fmt.Errorf("belongs to sandbox %s", rec.ID)}
+	}
+	return &Sandbox{Record: rec, store: s, dir: dir}, nil
+}

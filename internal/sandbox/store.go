@@ -1,0 +1,147 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	storeLockName = ".lock"
+	newPrefix     = ".new-"
+	gonePrefix    = ".gone-"
+)
+
+// A Store is the directory that holds a user's sandboxes. It may be used by
+// many goroutines and many processes at once.
+type Store struct {
+	dir string
+}
+
+// DefaultDir is where a user's sandboxes are: below $XDG_DATA_HOME when that is
+// an absolute path, as the XDG specification demands, else below ~/.local/share.
+func DefaultDir() (string, error) {
+	data := os.Getenv("XDG_DATA_HOME")
+	if !filepath.IsAbs(data) {
+		home, err := homeDir()
+		if err != nil {
+			return "", err
+		}
+		data = filepath.Join(home, ".local", "share")
+	}
+	return filepath.Join(data, "coffer", "sandboxes"), nil
+}
+
+// homeDir asks the environment first: a user who sets HOME means it.
+func homeDir() (string, error) {
+	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
+		return home, nil
+	}
+	uid := strconv.Itoa(os.Getuid())
+	if u, err := user.LookupId(uid); err == nil && filepath.IsAbs(u.HomeDir) {
+		return u.HomeDir, nil
+	}
+	return "", fmt.Errorf("no home directory: HOME is not set and uid %s has no passwd entry\nhint: set HOME or XDG_DATA_HOME to a directory you own", uid)
+}
+
+// Open returns the store in dir. A directory that does not exist is an empty
+// store, made by the first Create. One that others can write is refused, since
+// they could put a record, and so a workspace and limits, in front of us.
+func Open(dir string) (*Store, error) {
+	if dir == "" {
+		return nil, errors.New("open sandbox store: no directory given")
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open sandbox store: %w", err)
+	}
+	s := &Store{dir: abs}
+	if err := s.check(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Dir is the store's absolute path.
+func (s *Store) Dir() string { return s.dir }
+
+func (s *Store) check() error {
+	info, err := os.Stat(s.dir)
+	if err != nil {
+		return fmt.Errorf("open sandbox store: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("sandbox store %s is not a directory", s.dir)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("sandbox store %s belongs to uid %d, not to you (uid %d)\nhint: chown it to yourself and chmod 700 it, or set XDG_DATA_HOME to a directory you own",
+			s.dir, st.Uid, os.Geteuid())
+	}
+	if perm := info.Mode().Perm(); perm&0o022 != 0 {
+		return fmt.Errorf("sandbox store %s can be written by others (mode %04o)\nhint: chmod 700 %s", s.dir, perm, s.dir)
+	}
+	return nil
+}
+
+// make is check for those who are about to write: it makes the directory.
+func (s *Store) make() error {
+	err := s.check()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("make sandbox store: %w", err)
+	}
+	return s.check()
+}
+
+// lock takes the store lock, waiting for it. Holders never wait for anything
+// but the disk.
+func (s *Store) lock() (unlock func(), err error) {
+	path := filepath.Join(s.dir, storeLockName)
+	fd, err := openFile(path, unix.O_RDWR|unix.O_CREAT)
+	if err != nil {
+		return nil, fmt.Errorf("lock sandbox store: %w", err)
+	}
+	if err := waitLock(fd); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("lock sandbox store: %w", &fs.PathError{Op: "lock", Path: path, Err: err})
+	}
+	return func() { unix.Close(fd) }, nil
+}
+
+// entries lists the store, in no order. A store not yet made has none.
+func (s *Store) entries() ([]string, error) {
+	d, err := os.Open(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read sandbox store: %w", err)
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("read sandbox store: %w", err)
+	}
+	return names, nil
+}
+
+// hint adds the way out to errors that the user can do something about. Only
+// exported methods call it, so that there is one hint.
+func (s *Store) hint(err error) error {
+	switch {
+	case errors.Is(err, unix.EROFS), errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w\nhint: make %s writable for you, or set XDG_DATA_HOME to a directory that is", err, s.dir)
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return fmt.Errorf("%w\nhint: free some space, or set XDG_DATA_HOME to a directory on another disk", err)
+	}
+	return err
+}

@@ -1,0 +1,205 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Remove deletes the sandbox and releases the lock. From the first moment on the
+// sandbox is gone for everybody else; then purge deletes its tree, where it now
+// is. A nil purge is RemoveTree; a caller whose sandboxes hold files of other
+// uids passes one that enters a user namespace first. If purge fails, the next
+// sweep tries again.
+func (l *Lock) Remove(purge func(tree string) error) error {
+	defer l.Release()
+	sb := l.sb
+	if l.fd.Load() < 0 {
+		return fmt.Errorf("remove sandbox %s: its lock was released", sb.ID)
+	}
+	unlock, err := sb.store.lock()
+	if err != nil {
+		return sb.store.hint(err)
+	}
+	d, err := sb.store.discard(filepath.Base(sb.dir))
+	unlock()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s", ErrNotFound, sb.ID)
+	}
+	if err == nil && !sb.Ephemeral {
+		// Else a power cut could bring back the folder, half deleted.
+		err = syncDir(sb.store.dir)
+	}
+	if err == nil {
+		err = d.delete(purge)
+	}
+	d.close()
+	if err != nil {
+		return fmt.Errorf("remove sandbox %s: %w", sb.ID, sb.store.hint(err))
+	}
+	return nil
+}
+
+// Remove takes the lock and deletes the sandbox, see Lock.Remove. It returns
+// ErrRunning if the lock is held.
+func (sb *Sandbox) Remove(purge func(tree string) error) error {
+	lock, err := sb.Lock()
+	if err != nil {
+		return err
+	}
+	return lock.Remove(purge)
+}
+
+// Sweep puts right what dead processes left: throw-away sandboxes nobody runs,
+// folders half made or half deleted, and sockets nobody listens on. Like
+// Lock.Remove it deletes trees with purge. It touches nothing that a living
+// process works on, and goes on after an error; in a store with nothing to do it
+// only looks.
+func (s *Store) Sweep(purge func(tree string) error) error {
+	entries, err := s.entries()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range entries {
+		if !s.suspect(name) {
+			continue
+		}
+		if err := s.sweep(name, purge); err != nil {
+			errs = append(errs, fmt.Errorf("sweep %s: %w", filepath.Join(s.dir, name), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// suspect looks, without any lock, whether an entry is worth one. It costs
+// nothing for leftovers, one system call for a sandbox that is to stay, and
+// three for a throw-away.
+func (s *Store) suspect(name string) bool {
+	dir := filepath.Join(s.dir, name)
+	switch {
+	case strings.HasPrefix(name, newPrefix), strings.HasPrefix(name, gonePrefix):
+		return true
+	case !validID(name):
+		return false
+	case bornEphemeral(name):
+		return !running(dir)
+	}
+	return hasSocket(dir) && !running(dir)
+}
+
+func hasSocket(dir string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(filepath.Join(dir, socketName), &st) == nil
+}
+
+func (s *Store) sweep(name string, purge func(string) error) error {
+	d, err := s.condemn(name)
+	if err != nil || d == nil {
+		return err
+	}
+	defer d.close()
+	return d.delete(purge)
+}
+
+// condemn decides under the store lock, where nothing can change any more, what
+// becomes of a suspect. It returns what has to be deleted, or nil.
+func (s *Store) condemn(name string) (*discarded, error) {
+	if strings.HasPrefix(name, gonePrefix) {
+		// Already out of everybody's way, so no need for the store lock.
+		d, err := openDiscarded(filepath.Join(s.dir, name))
+		if errors.Is(err, fs.ErrNotExist) || !d.claim() {
+			d.close()
+			return nil, nil // vanished, or another is deleting it
+		}
+		return d, nil
+	}
+	unlock, err := s.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if validID(name) {
+		dir := filepath.Join(s.dir, name)
+		if running(dir) {
+			return nil, nil
+		}
+		if !s.abandoned(name) {
+			return nil, ignoreMissing(unix.Unlink(filepath.Join(dir, socketName)))
+		}
+	}
+	d, err := s.discard(name)
+	return d, ignoreMissing(err)
+}
+
+// abandoned says whether a sandbox that does not run is a throw-away. One whose
+// record is empty or missing was caught by a power cut, for throw-aways do not
+// wait for the disk; kept ones do, so they cannot look like that.
+func (s *Store) abandoned(id string) bool {
+	if !bornEphemeral(id) {
+		return false
+	}
+	sb, err := s.load(id)
+	if err != nil {
+		return errors.Is(err, errEmpty) || errors.Is(err, fs.ErrNotExist)
+	}
+	return sb.Ephemeral
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// A discarded folder has its .gone- name and waits to be deleted. Whoever
+// deletes it holds a flock on the folder itself, so that the next command leaves
+// a deletion that takes its time alone. It is a courtesy, not needed for safety:
+// two may delete the same tree.
+type discarded struct {
+	path string
+	fd   int
+}
+
+// discard gives a folder its .gone- name. Callers hold the store lock.
+func (s *Store) discard(name string) (*discarded, error) {
+	from := filepath.Join(s.dir, name)
+	// Claimed before the rename: no sweep gets in between.
+	d, _ := openDiscarded(from)
+	d.claim()
+	d.path = filepath.Join(s.dir, gonePrefix+strings.TrimPrefix(name, newPrefix)+"-"+randomText(idLength))
+	if err := rename(from, d.path); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// openDiscarded returns something to delete even if it could not be opened.
+func openDiscarded(path string) (*discarded, error) {
+	fd, err := openFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
+	return &discarded{path: path, fd: fd}, err
+}
+
+// claim is false if another is at it, and true if that cannot be known.
+func (d *discarded) claim() bool {
+	return !errors.Is(unix.Flock(d.fd, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+func (d *discarded) delete(purge func(string) error) error {
+	if purge == nil {
+		purge = RemoveTree
+	}
+	return purge(d.path)
+}
+
+func (d *discarded) close() {
+	if d != nil && d.fd >= 0 {
+		unix.Close(d.fd)
+	}
+}

@@ -1,0 +1,148 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// Connect reaches the supervisor of a running sandbox.
+func Connect(sb *sandbox.Sandbox) (*wire.Session, error) {
+	path, release, err := sb.Socket()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Client(c)
+}
+
+// Reach connects to a sandbox's supervisor, starting one if there is none. lock may
+// be the sandbox's lock if the caller holds it, and is released.
+func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*wire.Session, error) {
+	if lock == nil {
+		if s, err := Connect(sb); err == nil {
+			return s, nil
+		}
+	}
+	const tries = 400
+	for try := range tries {
+		if lock == nil {
+			var err error
+			lock, err = sb.Lock()
+			if err != nil && !errors.Is(err, sandbox.ErrRunning) {
+				return nil, err
+			}
+		}
+		if lock != nil {
+			err := spawn(ctx, sb, lock)
+			lock.Release()
+			lock = nil
+			if err != nil {
+				return nil, err
+			}
+		}
+		s, err := Connect(sb)
+		if err == nil {
+			return s, nil
+		}
+		// Somebody else is starting or stopping it.
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(min(time.Duration(try+1)*time.Millisecond, 50*time.Millisecond)):
+		}
+	}
+	return nil, hint.New(fmt.Sprintf("the supervisor of sandbox %s does not answer", sb.Name),
+		"stop it with 'coffer stop --force "+sb.ID+"'")
+}
+
+// Command is the hidden command that a supervisor process runs.
+const Command = "supervise"
+
+// spawn starts a supervisor process, hands it the lock, and waits until it is ready.
+func spawn(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) error {
+	held, err := lock.File()
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	ready, tell, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer ready.Close()
+	if err := os.MkdirAll(sb.Logs(), 0o700); err != nil {
+		tell.Close()
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(sb.Logs(), "supervisor.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		tell.Close()
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command("/proc/self/exe", Command, sb.ID)
+	cmd.Args[0] = "coffer"
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{held, tell}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	tell.Close()
+	if err != nil {
+		return fmt.Errorf("start the supervisor: %w", err)
+	}
+	go cmd.Wait()
+	stop := context.AfterFunc(ctx, func() { cmd.Process.Kill() })
+	defer stop()
+	return heard(ready, ctx)
+}
+
+// heard waits for a supervisor's word: "ok", or an error and its hint.
+func heard(ready *os.File, ctx context.Context) error {
+	buf := make([]byte, 4096)
+	n := 0
+	for n < len(buf) {
+		m, err := ready.Read(buf[n:])
+		n += m
+		if err != nil {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	switch word, rest, _ := strings.Cut(string(buf[:n]), "\n"); word {
+	case "ok":
+		return nil
+	case "":
+		return errors.New("the supervisor died while it started")
+	default:
+		return hint.Wrap(errors.New(word), "%s", strings.TrimSpace(rest))
+	}
+}
+
+// Tell is heard's counterpart in the supervisor process.
+func Tell(ready *os.File, err error) {
+	if err == nil {
+		fmt.Fprintln(ready, "ok")
+	} else {
+		fmt.Fprintf(ready, "%s\n%s\n", strings.ReplaceAll(err.Error(), "\n", " "), hint.Of(err))
+	}
+	ready.Close()
+}

@@ -1,0 +1,72 @@
+package supervisor
+
+import (
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"golang.org/x/sys/unix"
+)
+
+// trusted checks who is at the other end of a socket: the same user, and not from
+// inside a sandbox, where the same id exists too. The socket is nowhere to be found
+// in there; this is the second wall.
+func trusted(c *net.UnixConn) error {
+	cred, err := peer(c)
+	if err != nil {
+		return err
+	}
+	if int(cred.Uid) != os.Getuid() {
+		return fmt.Errorf("user %d", cred.Uid)
+	}
+	ours, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return err
+	}
+	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", cred.Pid))
+	if err != nil {
+		return fmt.Errorf("process %d: %w", cred.Pid, err)
+	}
+	if ours != theirs {
+		return fmt.Errorf("process %d is in another namespace", cred.Pid)
+	}
+	return nil
+}
+
+// KillHung kills a supervisor that holds a sandbox but does not answer. The kernel
+// remembers who opened the socket that we reach it by.
+func KillHung(sb *sandbox.Sandbox) error {
+	path, release, err := sb.Socket()
+	if err != nil {
+		return err
+	}
+	defer release()
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		return fmt.Errorf("find the supervisor of sandbox %s: %w", sb.Name, err)
+	}
+	defer c.Close()
+	cred, err := peer(c.(*net.UnixConn))
+	if err != nil {
+		return err
+	}
+	if int(cred.Uid) != os.Getuid() || cred.Pid <= 1 {
+		return fmt.Errorf("the supervisor of sandbox %s is not ours", sb.Name)
+	}
+	return unix.Kill(int(cred.Pid), unix.SIGKILL)
+}
+
+// peer is who is at the other end of a socket.
+func peer(c *net.UnixConn) (cred *unix.Ucred, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if e := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); e != nil {
+		return nil, e
+	}
+	return cred, err
+}

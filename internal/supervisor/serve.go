@@ -1,0 +1,170 @@
+package supervisor
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+)
+
+// Listen opens the sandbox's socket to commands of the same user.
+func (s *Supervisor) Listen() (io.Closer, error) {
+	path, release, err := s.Sandbox.Socket()
+	if err != nil {
+		return nil, err
+	}
+	os.Remove(path) // one that a killed supervisor left; we hold the lock
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		release()
+		return nil, fmt.Errorf("listen for commands: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		release()
+		return nil, err
+	}
+	go s.serve(l)
+	return closer(func() error { defer release(); return l.Close() }), nil
+}
+
+type closer func() error
+
+func (c closer) Close() error { return c() }
+
+func (s *Supervisor) serve(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		if err := trusted(c.(*net.UnixConn)); err != nil {
+			fmt.Fprintln(os.Stderr, "refused a client:", err)
+			c.Close()
+			continue
+		}
+		go s.client(c)
+	}
+}
+
+// client serves the streams of one command.
+func (s *Supervisor) client(c net.Conn) {
+	session, err := wire.Server(c)
+	if err != nil {
+		c.Close()
+		return
+	}
+	defer session.Close()
+	for {
+		stream, err := session.Accept()
+		if err != nil {
+			return
+		}
+		go s.stream(stream)
+	}
+}
+
+func (s *Supervisor) stream(c net.Conn) {
+	defer c.Close()
+	var r wire.Request
+	if err := wire.ReadMessage(c, wire.MaxRequest, &r); err != nil {
+		return
+	}
+	switch r.Op {
+	case wire.OpExec:
+		if r.Exec != nil && r.Exec.Log {
+			s.detached(c, *r.Exec)
+			return
+		}
+		s.enter()
+		defer s.leave()
+		s.pass(c, r)
+	case wire.OpIO:
+		s.pass(c, r)
+	case wire.OpStatus:
+		s.mu.Lock()
+		st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs}
+		s.mu.Unlock()
+		_ = wire.WriteMessage(c, wire.Event{Status: &st})
+	case wire.OpStop:
+		if r.Stop != nil {
+			s.Stop(min(max(r.Stop.Grace, 0), time.Minute), "the sandbox was stopped")
+		}
+	}
+}
+
+// pass hands a stream on to the guest agent.
+func (s *Supervisor) pass(client net.Conn, r wire.Request) {
+	guest, err := s.Open()
+	if err != nil {
+		return
+	}
+	defer guest.Close()
+	if wire.WriteMessage(guest, r) != nil {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		io.Copy(guest, client)
+		guest.Close() // this direction only
+	})
+	both.Go(func() {
+		io.Copy(client, guest)
+		client.Close()
+	})
+	both.Wait()
+}
+
+// enter and leave count what runs; a sandbox in which nothing does is stopped after
+// its idle time.
+func (s *Supervisor) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.execs++
+	if s.idle != nil {
+		s.idle.Stop()
+		s.idle = nil
+	}
+}
+
+func (s *Supervisor) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.execs--
+	s.rest()
+}
+
+// rest starts the idle time. The lock is held.
+func (s *Supervisor) rest() {
+	if s.execs == 0 && s.idle == nil {
+		s.idle = time.AfterFunc(s.idleTime, func() {
+			s.mu.Lock()
+			busy := s.execs > 0
+			s.mu.Unlock()
+			if !busy {
+				s.end.Do(func() { close(s.ending) })
+			}
+		})
+	}
+}
+
+// Run serves until the sandbox is stopped, idle for long enough, or dead.
+func (s *Supervisor) Run() {
+	s.mu.Lock()
+	first := s.idleTime
+	s.idleTime = max(first, firstUse)
+	s.rest()
+	s.idleTime = first
+	s.mu.Unlock()
+	select {
+	case <-s.ending:
+	case <-s.instance.Done():
+	}
+}
+
+// firstUse is how long a new supervisor waits for the command that wanted it.
+const firstUse = 10 * time.Second

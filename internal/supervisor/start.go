@@ -1,0 +1,213 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/engine"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// pidsDefault keeps a runaway program from using up the host's processes.
+const pidsDefault = 16384
+
+// A Supervisor is a running sandbox.
+type Supervisor struct {
+	Sandbox *sandbox.Sandbox
+
+	instance engine.Instance
+	session  *wire.Session
+	limits   *limits.Group
+	since    time.Time
+
+	mu       sync.Mutex
+	execs    int
+	idle     *time.Timer
+	idleTime time.Duration
+	why      string // what ended the sandbox, if it was us
+	closed   sync.Once
+	ending   chan struct{} // closed when the sandbox shall end
+	end      sync.Once
+}
+
+// Start boots the sandbox. The caller holds its lock.
+func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervisor, error) {
+	s := &Supervisor{Sandbox: sb, since: time.Now(), ending: make(chan struct{}), idleTime: sb.Limits.Idle}
+	var err error
+	s.limits, err = limits.Prepare(sb.ID, limits.Limits{
+		Memory: sb.Limits.Memory, Pids: sb.Limits.Pids, CPUs: sb.Limits.CPUs,
+		OpenFiles: sb.Limits.OpenFiles, PidsDefault: pidsDefault,
+	})
+	if err != nil {
+		var no *limits.UnavailableError
+		if errors.As(err, &no) {
+			err = hint.New(fmt.Sprintf("cannot limit %s: %s", no.Limit, no.Reason), no.Fix)
+		}
+		return nil, err
+	}
+	if err := s.boot(ctx, e); err != nil {
+		s.cleanUp()
+		return nil, err
+	}
+	if sb.Limits.Timeout > 0 {
+		time.AfterFunc(sb.Limits.Timeout, func() {
+			s.end.Do(func() {
+				s.because(fmt.Sprintf("the time limit of %s was reached", sb.Limits.Timeout))
+				close(s.ending)
+			})
+			s.instance.Kill()
+		})
+	}
+	return s, nil
+}
+
+func (s *Supervisor) boot(ctx context.Context, e engine.Engine) error {
+	for _, dir := range []string{s.Sandbox.Home(), s.Sandbox.Layers()} {
+		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+			return err
+		}
+	}
+	plan, err := s.plan()
+	if err != nil {
+		return err
+	}
+	s.instance, err = e.Boot(ctx, &engine.Machine{
+		ID: s.Sandbox.ID, Hostname: s.Sandbox.Name, Root: plan,
+		Limits: s.limits, Nesting: s.Sandbox.Nesting,
+		SetID: s.Sandbox.Workspace.Mode != sandbox.WorkspaceDirect,
+	})
+	if err != nil {
+		return err
+	}
+	s.session, err = wire.Client(s.instance.Control())
+	if err != nil {
+		s.instance.Kill()
+		<-s.instance.Done()
+	}
+	return err
+}
+
+// plan decides what the sandbox sees.
+func (s *Supervisor) plan() (*rootfs.Plan, error) {
+	sb, me := s.Sandbox, Me()
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if program, err = filepath.EvalSymlinks(program); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.EvalSymlinks(sb.Dir())
+	if err != nil {
+		return nil, err
+	}
+	private, err := s.placeholder()
+	if err != nil {
+		return nil, err
+	}
+	passwd, group := me.accounts()
+	return rootfs.HostView(rootfs.View{
+		Sandbox: dir, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
+		Hostname: sb.Name, Passwd: passwd, Group: group, Program: program,
+		Hide: []string{filepath.Dir(filepath.Dir(dir))}, Volatile: sb.Ephemeral, PrivateGit: private,
+	})
+}
+
+// placeholder makes sure that a workspace without repository does not get one that
+// the sandbox wrote: its hooks and config would run when the user next types git
+// there. The sandbox gets a .git of its own, and that needs a directory to lie on.
+func (s *Supervisor) placeholder() (private bool, err error) {
+	sb := s.Sandbox
+	if sb.Workspace.Mode != sandbox.WorkspaceDirect {
+		return false, nil
+	}
+	git := filepath.Join(sb.Workspace.Path, ".git")
+	if err := os.Mkdir(git, 0o755); err != nil {
+		// There is one already (ours from before, or a repository), or nobody
+		// can make one, the sandbox neither.
+		return sb.MadeGit && isEmpty(git), nil
+	}
+	sb.MadeGit = true
+	if err := sb.Save(); err != nil {
+		os.Remove(git)
+		return false, err
+	}
+	return true, os.MkdirAll(filepath.Join(sb.Layers(), "git"), 0o755)
+}
+
+func isEmpty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) == 0
+}
+
+// RemovePlaceholder takes away the empty .git that a sandbox without repository was
+// given, unless the user has put something there meanwhile.
+func RemovePlaceholder(sb *sandbox.Sandbox) {
+	if sb.MadeGit {
+		os.Remove(filepath.Join(sb.Workspace.Path, ".git")) // only succeeds if empty
+	}
+}
+
+// Open opens a stream to the guest agent.
+func (s *Supervisor) Open() (net.Conn, error) { return s.session.Open() }
+
+// because notes what ended the sandbox. The caller is inside s.end.
+func (s *Supervisor) because(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.why = why
+}
+
+// Why says what ended the sandbox, empty when a program did so itself.
+func (s *Supervisor) Why() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why == "" && s.limits.OOMKilled() {
+		return "the memory limit was reached"
+	}
+	return s.why
+}
+
+// Stop ends the sandbox: programs are asked to terminate, and after the grace time
+// everything is killed.
+func (s *Supervisor) Stop(grace time.Duration, why string) {
+	s.end.Do(func() {
+		s.because(why)
+		close(s.ending)
+	})
+	if grace > 0 {
+		if c, err := s.Open(); err == nil {
+			_ = wire.WriteMessage(c, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}})
+			select {
+			case <-s.instance.Done():
+			case <-time.After(grace + time.Second):
+			}
+		}
+	}
+	s.instance.Kill()
+	<-s.instance.Done()
+}
+
+// Close ends the sandbox at once and leaves nothing behind but its folder.
+func (s *Supervisor) Close() {
+	s.closed.Do(func() {
+		s.Stop(0, "")
+		s.session.Close()
+		s.cleanUp()
+	})
+}
+
+func (s *Supervisor) cleanUp() {
+	_ = s.limits.Close()
+	RemovePlaceholder(s.Sandbox)
+}

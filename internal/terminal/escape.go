@@ -1,0 +1,59 @@
+package terminal
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Escape returns s as it can be shown within one line of our own output, be it
+// a file name, a host or an error from inside the sandbox. What is not visible
+// as itself is spelled out: control characters and invalid bytes as \x1b,
+// other characters as \u202e or \U000e0001. These include bidirectional
+// controls, which reorder what is around them, and spaces other than the
+// common one. A backslash is doubled, so that the result says exactly what s
+// was.
+func Escape(s string) string {
+	if isClear(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1, r < 0x20, r == del:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case r == '\\':
+			b.WriteString(`\\`)
+		case isVisible(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+func isClear(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] >= del || s[i] == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// isVisible reports whether r shows as something of its own. The fillers of
+// Hangul and the blank Braille pattern count as letters and symbols, but show
+// nothing.
+func isVisible(r rune) bool {
+	switch r {
+	case 0x115f, 0x1160, 0x3164, 0xffa0, 0x2800:
+		return false
+	}
+	return unicode.IsPrint(r)
+}

@@ -1,0 +1,44 @@
+package terminal
+
+import (
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+func TestEscape(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"", ""},
+		{"plain text", "plain text"},
+		{"Größe 漢字 🎉", "Größe 漢字 🎉"},
+		{"e\u0301", "e\u0301"},
+		{"a\r\nb\tc\x00\x1b[31m\x7f", `a\x0d\x0ab\x09c\x00\x1b[31m\x7f`},
+		{"\u009b21t\x9b21t", `\u009b21t\x9b21t`},
+		{"txt.\u202eexe\u2066\u200f", `txt.\u202eexe\u2066\u200f`},
+		{"a\u200bb\u00adc\ufeff\u2028\u00a0", `a\u200bb\u00adc\ufeff\u2028\u00a0`},
+		{"\xff\xe2\x82", `\xff\xe2\x82`},
+		{"\ufffd", "\ufffd"},
+		{"\U000e0041", `\U000e0041`},
+		{"\u3164\u2800", `\u3164\u2800`},
+		{`C:\x1b`, `C:\\x1b`},
+	} {
+		if got := Escape(c.in); got != c.want {
+			t.Errorf("Escape(%q) = %s, want %s", c.in, got, c.want)
+		}
+	}
+}
+
+func FuzzEscape(f *testing.F) {
+	f.Add("\x1b[31m\u202e\xff")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := Escape(s)
+		if !utf8.ValidString(got) {
+			t.Fatalf("Escape(%q) = %q is not valid UTF-8", s, got)
+		}
+		for _, r := range got {
+			if !unicode.IsPrint(r) {
+				t.Fatalf("Escape(%q) = %q holds %U", s, got, r)
+			}
+		}
+	})
+}
