@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/engine/container"
+	"github.com/cofferhq/coffer/internal/supervisor"
 )
 
 // engines lists what this build has.
@@ -12,5 +13,10 @@ func defaultEngine() engine.Engine { return container.Engine{} }
 
 const purgeName = container.PurgeName
 
-func purge(tree string) error { return container.Purge(tree) }
-func purgeMain() int          { return container.PurgeMain() }
+// purge removes what is left of a sandbox.
+func purge(tree string) error {
+	supervisor.Forget(tree)
+	return container.Purge(tree)
+}
+
+func purgeMain() int { return container.PurgeMain() }

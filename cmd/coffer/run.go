@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/attach"
+	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -49,12 +50,14 @@ func run(ctx context.Context, s settings, args []string) error {
 	if err != nil {
 		return err
 	}
-	rec.Ephemeral = true
+	// Changes that wait to be applied must not go with the sandbox.
+	rec.Once = rec.Workspace.Mode == sandbox.WorkspaceCOW
+	rec.Ephemeral = !rec.Once
 	sb, lock, err := store.Create(rec)
 	if err != nil {
 		return err
 	}
-	defer removeQuietly(lock)
+	defer leave(sb, lock)
 	exec, err := s.exec(sb, args)
 	if err != nil {
 		return err
@@ -90,9 +93,19 @@ func ended(exit wire.Exit, err error, why string) error {
 	return nil
 }
 
-// removeQuietly removes a throw-away sandbox. What cannot be removed now is removed
-// by a later command, so that the program's exit code stays what it was.
-func removeQuietly(lock *sandbox.Lock) {
+// leave removes a sandbox that was made for one run, unless changes wait in it. What
+// cannot be removed now is removed by a later command, so that the program's exit code
+// stays what it was.
+func leave(sb *sandbox.Sandbox, lock *sandbox.Lock) {
+	if sb.Once {
+		list, err := changes.List(context.Background(), sb.Workspace.Path, upper(sb))
+		if n := len(list); n > 0 || none(err) != nil {
+			lock.Release()
+			fmt.Fprintf(os.Stderr, "coffer: %d changes wait in sandbox %s; see 'coffer diff %s', then 'coffer apply %s' or 'coffer discard %s'\n",
+				n, sb.Name, sb.ID, sb.ID, sb.ID)
+			return
+		}
+	}
 	if err := lock.Remove(purge); err != nil {
 		fmt.Fprintln(os.Stderr, "coffer:", err)
 	}

@@ -163,8 +163,5 @@ func remove(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 	if errors.Is(err, sandbox.ErrRunning) {
 		return hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it with 'coffer stop "+sb.ID+"', or remove it all the same with --force")
 	}
-	if err == nil {
-		supervisor.RemovePlaceholder(sb)
-	}
 	return err
 }

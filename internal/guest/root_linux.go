@@ -13,6 +13,7 @@ import (
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"golang.org/x/sys/unix"
 )
 
 // Root of the sandbox lives in a user namespace nested in the sandbox's own. It has
@@ -77,6 +78,11 @@ func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan sy
 	var end <-chan syscall.WaitStatus
 	args := append([]string{RootName, strconv.FormatBool(a.boot.Nesting), strconv.FormatBool(a.boot.SetID), attr.Dir}, argv...)
 	a.rootLauncher.do(func() {
+		// The map of the new namespace is a file in /proc, and those of a process
+		// that is not dumpable belong to an id that may not exist here. What keeps
+		// others away from us meanwhile is that we hold capabilities.
+		unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+		defer unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 		pid, end, err = a.reaper.start(func() (int, error) { return syscall.ForkExec("/proc/self/exe", args, attr) })
 	})
 	failure.Close()

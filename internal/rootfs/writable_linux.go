@@ -161,6 +161,11 @@ func (p *Plan) within(dir string) bool {
 	return false
 }
 
+// deepest is how far down directories are prepared. Package managers add and replace
+// files above it; below lie the thousands of directories of things that come in one
+// piece, and every one would cost time when root is first asked for.
+const deepest = 5
+
 // skeleton copies the directories of a tree, and its files if asked, to be owned by
 // root of the sandbox. Lock files and what the sandbox may not read are left empty.
 func skeleton(from, to string, files bool, uid, gid int) error {
@@ -171,26 +176,33 @@ func skeleton(from, to string, files bool, uid, gid int) error {
 			}
 			return nil
 		}
-		dest := filepath.Join(to, strings.TrimPrefix(path, from))
+		depth := strings.Count(path, "/") - strings.Count(from, "/")
+		switch {
+		case d.IsDir() && depth > deepest:
+			return fs.SkipDir
+		case !d.IsDir() && (!d.Type().IsRegular() || from == "/usr" || from == "/opt"):
+			return nil // without a look at it: there are a hundred thousand
+		}
 		info, err := d.Info()
 		if err != nil {
 			return nil
 		}
-		switch {
+		dest := filepath.Join(to, strings.TrimPrefix(path, from))
+		switch private := info.Mode().Perm()&0o004 == 0; {
+		case depth == 0:
+			err = os.MkdirAll(dest, 0o755)
 		case d.IsDir():
-			err = os.MkdirAll(dest, info.Mode().Perm()|0o700)
-		case !d.Type().IsRegular():
-			return nil
-		case files || strings.HasPrefix(d.Name(), "lock"):
+			err = os.Mkdir(dest, info.Mode().Perm()|0o700)
+		case files || private || strings.HasPrefix(d.Name(), "lock"):
 			err = copyFile(path, dest, info)
 		default:
-			if info.Mode().Perm()&0o004 != 0 || strings.HasPrefix(path, "/usr/") {
-				return nil
-			}
-			err = copyFile(path, dest, info)
+			return nil
 		}
-		if err != nil {
+		if err != nil && !os.IsExist(err) {
 			return err
+		}
+		if uid == os.Getuid() && gid == os.Getgid() {
+			return nil
 		}
 		return os.Lchown(dest, uid, gid)
 	})

@@ -28,6 +28,7 @@ type Supervisor struct {
 	instance engine.Instance
 	session  *wire.Session
 	limits   *limits.Group
+	reserved *os.File // the workspace, while its missing .git is reserved
 	since    time.Time
 
 	mu       sync.Mutex
@@ -111,7 +112,7 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	private, err := s.placeholder()
+	private, err := s.reserveGit()
 	if err != nil {
 		return nil, err
 	}
@@ -121,41 +122,6 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 		Hostname: sb.Name, Passwd: passwd, Group: group, Program: program,
 		Hide: []string{filepath.Dir(filepath.Dir(dir))}, Volatile: sb.Ephemeral, PrivateGit: private,
 	})
-}
-
-// placeholder makes sure that a workspace without repository does not get one that
-// the sandbox wrote: its hooks and config would run when the user next types git
-// there. The sandbox gets a .git of its own, and that needs a directory to lie on.
-func (s *Supervisor) placeholder() (private bool, err error) {
-	sb := s.Sandbox
-	if sb.Workspace.Mode != sandbox.WorkspaceDirect {
-		return false, nil
-	}
-	git := filepath.Join(sb.Workspace.Path, ".git")
-	if err := os.Mkdir(git, 0o755); err != nil {
-		// There is one already (ours from before, or a repository), or nobody
-		// can make one, the sandbox neither.
-		return sb.MadeGit && isEmpty(git), nil
-	}
-	sb.MadeGit = true
-	if err := sb.Save(); err != nil {
-		os.Remove(git)
-		return false, err
-	}
-	return true, os.MkdirAll(filepath.Join(sb.Layers(), "git"), 0o755)
-}
-
-func isEmpty(dir string) bool {
-	entries, err := os.ReadDir(dir)
-	return err == nil && len(entries) == 0
-}
-
-// RemovePlaceholder takes away the empty .git that a sandbox without repository was
-// given, unless the user has put something there meanwhile.
-func RemovePlaceholder(sb *sandbox.Sandbox) {
-	if sb.MadeGit {
-		os.Remove(filepath.Join(sb.Workspace.Path, ".git")) // only succeeds if empty
-	}
 }
 
 // Open opens a stream to the guest agent.
@@ -209,5 +175,5 @@ func (s *Supervisor) Close() {
 
 func (s *Supervisor) cleanUp() {
 	_ = s.limits.Close()
-	RemovePlaceholder(s.Sandbox)
+	s.releaseGit()
 }

@@ -16,13 +16,13 @@ var allowed = []*regexp.Regexp{
 	regexp.MustCompile(`^\x1b(?:#[34568]| F|%G)`),
 	regexp.MustCompile(`^\x1b\[[0-9;:]*m`),
 	regexp.MustCompile(`^\x1b\[[0-9;]*[A-HIJ-MPSTXZ@a-ik-su^\x60dejfr]`), // not t, y, i: see forbidden
-	regexp.MustCompile(`^\x1b\[(?:1[45689]|2[23])(?:;[0-9;]*)?t`),
+	regexp.MustCompile(`^\x1b\[0*(?:1[45689]|2[23])(?:;[0-9;]*)?t`),
 	regexp.MustCompile(`^\x1b\[\?[0-9;]*[hlsrJKWcnmfgSu]`),
 	regexp.MustCompile(`^\x1b\[>[0-9;]*[cqmnfups]`),
 	regexp.MustCompile(`^\x1b\[[=<][0-9;]*[cu]`),
 	regexp.MustCompile(`^\x1b\[\??[0-9;]*\$p`),
 	regexp.MustCompile(`^\x1b\[[0-9;]*(?: [@Aq]|'[}~]|\$[rtvxz{]|\*x|"q|#[{}pqPQ]|!p)`),
-	regexp.MustCompile(`^\x1b\]((?:[01259]|4|8|1[0-9]|2[12]|52|5522|66|99|1[01][0-9]|133|777|1337|30[01]01);?[^\x00-\x1f\x7f]*)(?:\x07|\x1b\\)`),
+	regexp.MustCompile(`^\x1b\]((?:[012458]|9;4;[0-9;]*|9;[^\x00-\x1f\x7f0-9][^\x00-\x1f\x7f]*|1[0-9]|2[12]|66|99|1[01][0-9]|133|777;notify|30[01]01|1337;(?:SetMark|FileEnd|FilePart|MultipartFile|ReportCellSize|Capabilities|CursorShape))(?:[;=][^\x00-\x1f\x7f]*)?)(?:\x07|\x1b\\)`),
 	regexp.MustCompile(`^\x1b\]1337;File=[^:\x00-\x1f]*inline=1[^:\x00-\x1f]*:[A-Za-z0-9+/=\r\n]*(?:\x07|\x1b\\)`),
 	regexp.MustCompile(`^\x1bP[0-9;]*q[\x20-\x7e\r\n]*\x1b\\`),
 	regexp.MustCompile(`^\x1bP(?:\+q[0-9a-fA-F;]+|=[12]s)\x1b\\`),
@@ -32,11 +32,11 @@ var allowed = []*regexp.Regexp{
 // forbidden is what must not be found at an ESC, whatever allowed says.
 var forbidden = []*regexp.Regexp{
 	regexp.MustCompile(`^\x1b\[\??[0-9;]*i`),
-	regexp.MustCompile(`^\x1b\[0*2[01][;t]`),
+	regexp.MustCompile(`^\x1b\[0*2[01](?:;[0-9;]*)?t`),
 	regexp.MustCompile(`^\x1b\[\?(?:[0-9]+;)*0*(?:2|38|46)(?:;[0-9]+)*[hlrs]`),
 	regexp.MustCompile(`^\x1b\](?:7|50|51|52|5522|83|633);`),
 	regexp.MustCompile(`^\x1b\]1337;(?:Copy|Report[^C]|Request|SetUser|CurrentDir)`),
-	regexp.MustCompile(`^\x1b_G[^;]*t=[^d]`),
+	regexp.MustCompile(`^\x1b_G[^;\x1b]*t=[^d]`),
 	regexp.MustCompile(`^\x1bP(?:tmux|@kitty|\$|[0-9;]*\|)`),
 	regexp.MustCompile(`^\x1b\]9;[0-35-9]`),
 }
@@ -84,7 +84,12 @@ func TestOffence(t *testing.T) {
 			t.Errorf("%q: %q", s, o)
 		}
 	}
-	for _, s := range drops {
+	for _, s := range []string{
+		"\x05", "\x18", "\x9b", "\u009b", "\xc0\x9b", "\x1b", "\x1b[", "\x1b]0;x", "\x1bPq~", "\x1b[21t", "\x1b[5i", "\x1b[?5i",
+		"\x1b[?2l", "\x1b[?25;2l", "\x1b]52;c;?\a", "\x1b]50;?\a", "\x1b]20;x\a", "\x1b]46;x\a", "\x1b]7;x\a", "\x1b]777;eval;x\a",
+		"\x1b]9;7;x\a", "\x1b]1337;Copy=:x\a", "\x1b]1337;File=:QUJD\a", "\x1b]1337;ReportVariable=x\a", "\x1b_Gt=f;x\x1b\\",
+		"\x1bP$qm\x1b\\", "\x1bPtmux;x\x1b\\", "\x1b[1;1;1;1;9;9*y", "\x1b%@", "\x1b]0;\u009c\a", "\x1b]2;a\x05\a", "\x1b^x\x1b\\",
+	} {
 		if offence(s) == "" {
 			t.Errorf("%q is not found to be wrong", s)
 		}

@@ -38,9 +38,11 @@ type keyboard struct {
 // control notes a CSI sequence.
 func (l *leftovers) control(c *controlSeq) {
 	first := c.param(0)
-	switch c.name() {
-	case "m":
+	if c.keyLen == 1 && c.key[0] == 'm' { // the common case, made fast
 		l.coloured = first != 0 || len(c.params) > 1
+		return
+	}
+	switch c.name() {
 	case "?h", "?l":
 		for _, mode := range c.params {
 			l.private(mode, c.key[1] == 'h')
@@ -156,12 +158,11 @@ func (l *leftovers) escape(seq []byte) {
 }
 
 func (l *leftovers) command(number int, arg []byte) {
-	query := bytes.Equal(arg, []byte("?"))
 	switch number {
 	case 4:
-		l.palette = true
+		l.palette = l.palette || setsColour(arg)
 	case 5:
-		l.special = true
+		l.special = l.special || setsColour(arg)
 	case 8:
 		_, uri, _ := bytes.Cut(arg, []byte(";"))
 		l.link = len(uri) > 0
@@ -171,8 +172,8 @@ func (l *leftovers) command(number int, arg []byte) {
 		}
 	case 10, 11, 12, 13, 14, 15, 16, 17, 18, 19:
 		// Further colours go to the numbers that follow.
-		for i := range bytes.Count(arg, []byte(";")) + 1 {
-			if n := number - 10 + i; !query && n < len(l.dynamic) {
+		for i, colour := range bytes.Split(arg, []byte(";")) {
+			if n := number - 10 + i; !isQuery(colour) && n < len(l.dynamic) {
 				l.dynamic[n] = true
 			}
 		}
@@ -185,6 +186,17 @@ func (l *leftovers) command(number int, arg []byte) {
 	case 110, 111, 112, 113, 114, 115, 116, 117, 118, 119:
 		l.dynamic[number-110] = false
 	}
+}
+
+// setsColour reports whether one of the pairs of index and colour is not a
+// query.
+func setsColour(arg []byte) bool {
+	for i, field := range bytes.Split(arg, []byte(";")) {
+		if i%2 == 1 && !isQuery(field) {
+			return true
+		}
+	}
+	return false
 }
 
 // undo returns the sequences that put everything back. The order matters:

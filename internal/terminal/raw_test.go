@@ -207,20 +207,18 @@ func TestDrainGone(t *testing.T) {
 // TestDrainStopped: nobody reads what we write.
 func TestDrainStopped(t *testing.T) {
 	_, ours := rawPair(t)
-	if err := unix.SetNonblock(int(ours.Fd()), true); err != nil {
+	fd := int(ours.Fd()) // once: Fd switches to blocking mode
+	if err := unix.SetNonblock(fd, true); err != nil {
 		t.Fatal(err)
 	}
-	for {
-		if _, err := unix.Write(int(ours.Fd()), make([]byte, 4096)); err != nil {
-			break
+	for _, size := range []int{4096, 1} {
+		for {
+			if _, err := unix.Write(fd, make([]byte, size)); err != nil {
+				break
+			}
 		}
 	}
-	for {
-		if _, err := unix.Write(int(ours.Fd()), []byte("x")); err != nil {
-			break
-		}
-	}
-	if err := unix.SetNonblock(int(ours.Fd()), false); err != nil {
+	if err := unix.SetNonblock(fd, false); err != nil {
 		t.Fatal(err)
 	}
 	Drain(ours, ours, true)

@@ -1,0 +1,81 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"golang.org/x/sys/unix"
+)
+
+// A workspace without a repository must not get one that the sandbox wrote: its hooks
+// and config would run when the user next types git there. So the sandbox is given a
+// .git of its own, in its layers, where git init works and nothing lands outside. A
+// mount needs something to lie on: for as long as a sandbox runs, there is an empty
+// .git in the workspace, and a shared lock on the workspace says that it is needed.
+// The last sandbox to leave takes it away.
+
+// reserveGit makes the empty .git, and says whether there is one.
+func (s *Supervisor) reserveGit() (private bool, err error) {
+	sb := s.Sandbox
+	if sb.Workspace.Mode != sandbox.WorkspaceDirect {
+		return false, nil
+	}
+	git := filepath.Join(sb.Workspace.Path, ".git")
+	if err := os.Mkdir(git, 0o755); err != nil && !isEmpty(git) {
+		return false, nil // a repository, or a place where nobody can make one
+	}
+	if s.reserved, err = os.Open(sb.Workspace.Path); err != nil {
+		return false, err
+	}
+	if err := unix.Flock(int(s.reserved.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		return false, err
+	}
+	if !sb.MadeGit {
+		sb.MadeGit = true
+		if err := sb.Save(); err != nil {
+			return false, err
+		}
+	}
+	// Whoever was leaving when we came has taken it away by now, or not at all.
+	if err := os.Mkdir(git, 0o755); err != nil && !os.IsExist(err) {
+		return false, err
+	}
+	return true, os.MkdirAll(filepath.Join(sb.Layers(), "git"), 0o755)
+}
+
+func isEmpty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) == 0
+}
+
+// releaseGit takes the empty .git away if nobody else needs it.
+func (s *Supervisor) releaseGit() {
+	if s.reserved != nil {
+		unreserve(s.reserved)
+		s.reserved.Close()
+	}
+}
+
+// unreserve removes an empty .git from a workspace that no sandbox is using.
+func unreserve(workspace *os.File) {
+	if unix.Flock(int(workspace.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		// A directory with something in it, the user's by now, stays.
+		_ = unix.Unlinkat(int(workspace.Fd()), ".git", unix.AT_REMOVEDIR)
+	}
+}
+
+// Forget does what a supervisor that was killed could not do any more, for a sandbox
+// whose folder is about to be removed.
+func Forget(folder string) {
+	var r sandbox.Record
+	b, err := os.ReadFile(filepath.Join(folder, "sandbox.json"))
+	if err != nil || json.Unmarshal(b, &r) != nil || !r.MadeGit {
+		return
+	}
+	if w, err := os.Open(r.Workspace.Path); err == nil {
+		unreserve(w)
+		w.Close()
+	}
+}

@@ -1,0 +1,131 @@
+// Package testbed gives tests a built coffer, a place to work, and the users to work
+// as: whoever runs the tests, and an ordinary user too when that is root.
+package testbed
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// ordinary is the id of the unprivileged user that root's tests become. It needs no
+// account.
+const ordinary = 64646
+
+// A Bed is where one user's test runs.
+type Bed struct {
+	UID    int
+	Coffer string // the binary
+	Dir    string // everything below it belongs to the user
+	Home   string
+	Work   string // an empty directory to use as workspace
+}
+
+// Each runs a test once for every user there is.
+func Each(t *testing.T, test func(t *testing.T, b *Bed)) {
+	t.Helper()
+	t.Run(fmt.Sprintf("uid=%d", os.Getuid()), func(t *testing.T) { test(t, New(t, os.Getuid())) })
+	if os.Getuid() == 0 {
+		t.Run(fmt.Sprintf("uid=%d", ordinary), func(t *testing.T) { test(t, New(t, ordinary)) })
+	}
+}
+
+// New makes a bed for a user.
+func New(t testing.TB, uid int) *Bed {
+	t.Helper()
+	// Not t.TempDir: its parent is closed to others, and its removal does not know
+	// what a sandbox leaves behind when a test fails.
+	dir, err := os.MkdirTemp("/tmp", "coffer-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bed{UID: uid, Coffer: Binary(t), Dir: dir, Home: filepath.Join(dir, "home"), Work: filepath.Join(dir, "work")}
+	t.Cleanup(func() {
+		b.Command("rm", "--force", "--all").Run()
+		exec.Command("chmod", "-R", "u+rwX", dir).Run()
+		os.RemoveAll(dir)
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{b.Home, b.Work} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []string{dir, b.Home, b.Work} {
+		if err := os.Chown(d, uid, uid); err != nil && uid != os.Getuid() {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// Command is a coffer command of the bed's user, in its workspace.
+func (b *Bed) Command(args ...string) *exec.Cmd { return b.Program(b.Coffer, args...) }
+
+// Program is any command of the bed's user, outside of every sandbox.
+func (b *Bed) Program(name string, args ...string) *exec.Cmd {
+	c := exec.Command(name, args...)
+	c.Dir = b.Work
+	c.Env = b.Env()
+	if b.UID != os.Getuid() {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(b.UID), Gid: uint32(b.UID)}}
+	}
+	return c
+}
+
+// Env is the environment of the bed's user: nothing of the machine's own user.
+func (b *Bed) Env() []string {
+	return []string{
+		"HOME=" + b.Home,
+		"PATH=" + filepath.Dir(b.Coffer) + ":/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"LANG=C.UTF-8",
+		"TERM=xterm-256color",
+	}
+}
+
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("/tmp", "coffer-build-")
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "coffer")
+	c := exec.Command("go", "build", "-o", path, "./cmd/coffer")
+	c.Dir = string(root[:len(root)-1])
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build coffer: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// Binary builds coffer once per test program. It stays until Main ends.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Main is for TestMain: it runs the tests and removes the binary.
+func Main(m *testing.M) {
+	code := m.Run()
+	if path, err := build(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
