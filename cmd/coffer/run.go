@@ -57,22 +57,23 @@ func run(ctx context.Context, s settings, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer leave(sb, lock)
 	exec, err := s.exec(sb, args)
+	var super *supervisor.Supervisor
+	if err == nil {
+		super, err = supervisor.Start(ctx, defaultEngine(), sb)
+	}
 	if err != nil {
+		_ = lock.Remove(purge)
 		return err
 	}
-	super, err := supervisor.Start(ctx, defaultEngine(), sb)
-	if err != nil {
-		return err
-	}
-	defer super.Close()
+	defer leave(store, super, lock)
 	socket, err := super.Listen()
 	if err != nil {
 		return err
 	}
 	defer socket.Close()
-	exit, err := attach.Run(context.WithoutCancel(ctx), super, exec, attach.Options{Clipboard: s.clipboard, Stop: func() { super.Stop(0, "you asked three times") }})
+	stop := func() { super.Stop(0, "you asked three times") }
+	exit, err := attach.Run(context.WithoutCancel(ctx), super, exec, attach.Options{Clipboard: s.clipboard, Stop: stop})
 	return ended(exit, err, super.Why())
 }
 
@@ -93,22 +94,37 @@ func ended(exit wire.Exit, err error, why string) error {
 	return nil
 }
 
-// leave removes a sandbox that was made for one run, unless changes wait in it. What
-// cannot be removed now is removed by a later command, so that the program's exit code
-// stays what it was.
-func leave(sb *sandbox.Sandbox, lock *sandbox.Lock) {
+// leave ends and removes a sandbox that was made for one run, unless changes wait in
+// it. What cannot be removed now is removed by a later command, so that the program's
+// exit code stays what it was.
+func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Lock) {
+	sb := super.Sandbox
 	if sb.Once {
-		list, err := changes.List(context.Background(), sb.Workspace.Path, upper(sb))
-		if n := len(list); n > 0 || none(err) != nil {
+		super.Close()
+		if n, err := waiting(sb); n > 0 || err != nil {
 			lock.Release()
 			fmt.Fprintf(os.Stderr, "coffer: %d changes wait in sandbox %s; see 'coffer diff %s', then 'coffer apply %s' or 'coffer discard %s'\n",
 				n, sb.Name, sb.ID, sb.ID, sb.ID)
 			return
 		}
 	}
-	if err := lock.Remove(purge); err != nil {
-		fmt.Fprintln(os.Stderr, "coffer:", err)
+	// The kernel takes its time to end the namespaces; the files can go meanwhile.
+	// Should a dying program still write one, they go in a second try.
+	super.Kill()
+	err := lock.Remove(purge)
+	super.Close()
+	if err != nil {
+		err = store.Sweep(purge)
 	}
+	if err != nil {
+		report(err)
+	}
+}
+
+// waiting counts the changes that were not applied.
+func waiting(sb *sandbox.Sandbox) (int, error) {
+	list, err := changes.List(context.Background(), sb.Workspace.Path, upper(sb))
+	return len(list), none(err)
 }
 
 // runDetached leaves the program running under a supervisor of its own.

@@ -71,6 +71,8 @@ func (s *settings) record(args []string) (rec sandbox.Record, err error) {
 	}
 	rec.Limits.Pids, rec.Limits.CPUs, rec.Limits.OpenFiles, rec.Limits.Timeout = s.pids, s.cpus, s.openFiles, s.timeout
 	rec.Workspace, err = workspaceHere(s.workspace, s.force)
+	// Said here already, it need not be saved when the sandbox starts.
+	rec.MadeGit = supervisor.NeedsGit(rec.Workspace)
 	return rec, err
 }
 

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
@@ -150,11 +148,11 @@ func remove(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 			return err
 		}
 	} else if sb.Workspace.Mode == sandbox.WorkspaceCOW && !sb.Running() {
-		list, err := changes.List(ctx, sb.Workspace.Path, upper(sb))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
+		n, err := waiting(sb)
+		if err != nil {
 			return hint.Wrap(err, "remove it all the same with --force")
 		}
-		if n := len(list); n > 0 {
+		if n > 0 {
 			return hint.New(fmt.Sprintf("sandbox %s has %d changes that were not applied", sb.Name, n),
 				fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", sb.ID))
 		}

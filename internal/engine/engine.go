@@ -27,9 +27,13 @@ type Engine interface {
 type Machine struct {
 	ID       string // for what the host sees of it
 	Hostname string
-	Root     *rootfs.Plan
-	Limits   *limits.Group
-	Nesting  bool // containers inside are allowed
+	// Root plans the file system. It is called when the machine's first process is
+	// on its way, so that the two take their time together.
+	Root   func() (*rootfs.Plan, error)
+	Limits *limits.Group
+	// FewProcesses says that Limits has one on processes that the user asked for.
+	FewProcesses bool
+	Nesting      bool // containers inside are allowed
 	// SetID lets root of the machine set set-user-id bits: no directory that it
 	// can write to is one that others on the host can enter.
 	SetID bool

@@ -47,6 +47,8 @@ type Boot struct {
 	Landlock bool            `json:"landlock,omitempty"`
 	SetID    bool            `json:"setid,omitempty"` // root may set set-user-id bits
 	Rlimits  []limits.Rlimit `json:"rlimits,omitempty"`
+	// FewProcesses says that a limit on processes was asked for.
+	FewProcesses bool `json:"few_processes,omitempty"`
 }
 
 // Ready is the agent's answer. Error is empty when the sandbox stands.

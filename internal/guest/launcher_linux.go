@@ -133,23 +133,24 @@ func candidates(name, dir string, env []string) []string {
 // first line that names its interpreter.
 func spawn(argv, env []string, dir string, try func(path string, argv []string) error) error {
 	name := argv[0]
+	shown := name[:min(len(name), 200)]
 	if name == "" {
 		return &wire.Failure{Code: 127, Message: "the command is empty"}
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return &wire.Failure{Code: 125, Message: fmt.Sprintf("the directory %q does not exist in the sandbox", dir)}
 	}
-	failure := &wire.Failure{Code: 127, Message: fmt.Sprintf("%q: command not found in the sandbox", name)}
+	failure := &wire.Failure{Code: 127, Message: fmt.Sprintf("%q: command not found in the sandbox", shown)}
 	for _, path := range candidates(name, dir, env) {
 		info, err := os.Stat(path)
 		if err != nil {
 			if !os.IsNotExist(err) && !errors.Is(err, unix.ENOTDIR) {
-				failure = notExecutable(name, err)
+				failure = notExecutable(shown, err)
 			}
 			continue
 		}
 		if info.IsDir() {
-			failure = &wire.Failure{Code: 126, Message: fmt.Sprintf("%q is a directory", name)}
+			failure = &wire.Failure{Code: 126, Message: fmt.Sprintf("%q is a directory", shown)}
 			continue
 		}
 		err = try(path, argv)
@@ -160,11 +161,11 @@ func spawn(argv, env []string, dir string, try func(path string, argv []string) 
 		case err == nil:
 			return nil
 		case errors.Is(err, unix.EACCES):
-			failure = notExecutable(name, err)
+			failure = notExecutable(shown, err)
 		case errors.Is(err, unix.ENOENT):
-			failure = &wire.Failure{Code: 127, Message: fmt.Sprintf("%q: its interpreter does not exist in the sandbox", name)}
+			failure = &wire.Failure{Code: 127, Message: fmt.Sprintf("%q: its interpreter does not exist in the sandbox", shown)}
 		default:
-			return notExecutable(name, err)
+			return notExecutable(shown, err)
 		}
 	}
 	return failure

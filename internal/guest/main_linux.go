@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -54,7 +55,7 @@ func Main() int {
 	}
 	go a.reaper.run(signals)
 	go a.serveInside()
-	go spareThreads()
+	a.spareThreads()
 	a.serve(conn)
 	return 0
 }
@@ -190,11 +191,20 @@ func (a *agent) accept(session *wire.Session) {
 
 // spareThreads makes the threads that the agent may need later, before a program
 // inside uses up the sandbox's processes: Go cannot go on without a thread it wants.
-func spareThreads() {
+// With a low limit that must be now; otherwise it can wait until a short run is over.
+func (a *agent) spareThreads() {
 	const spare = 8
+	if a.boot.FewProcesses {
+		makeThreads(spare)
+		return
+	}
+	time.AfterFunc(200*time.Millisecond, func() { makeThreads(spare) })
+}
+
+func makeThreads(n int) {
 	var all sync.WaitGroup
 	gate := make(chan struct{})
-	for range spare {
+	for range n {
 		all.Add(1)
 		go func() {
 			runtime.LockOSThread()

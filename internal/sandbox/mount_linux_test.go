@@ -60,6 +60,7 @@ func TestRemoveTreeWithoutOpenat2(t *testing.T) {
 	noOpenat2.Store(true)
 	defer noOpenat2.Store(false)
 	t.Run("links", TestRemoveTreeFollowsNoLink)
+	t.Run("no link", TestOpenDirTakesNoLink)
 	t.Run("deep", TestRemoveTreeDeepAndWide)
 }
 

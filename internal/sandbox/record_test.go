@@ -16,7 +16,9 @@ func fullRecord() Record {
 		Created:   time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC),
 		Workspace: Workspace{Path: "/home/me/src & more", Mode: WorkspaceDirect},
 		Limits:    Limits{Memory: 1 << 30, Pids: 100, CPUs: 1.5, OpenFiles: 1024, Timeout: time.Hour, Idle: time.Minute},
+		Once:      true,
 		Nesting:   true,
+		MadeGit:   true,
 		Env:       []string{"A=b", "EMPTY="},
 		Command:   []string{"sh", "-c", "a && b > c"},
 	}

@@ -69,6 +69,23 @@ func TestRemoveTreeFollowsNoLink(t *testing.T) {
 	must(t, os.Chmod(victim+"/sub", 0o700))
 }
 
+// Usually a link is unlinked before anybody asks whether it is a folder. Where
+// that fails, or a link takes a folder's place in between, this holds.
+func TestOpenDirTakesNoLink(t *testing.T) {
+	dir, victim := t.TempDir(), t.TempDir()
+	must(t, os.Chmod(victim, 0o500), os.Symlink(victim, dir+"/link"))
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	if _, err := openDir(fd, "link", unix.O_RDONLY); !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
+		t.Errorf("got %v", err)
+	}
+	_ = chmodDir(fd, "link")
+	if info, err := os.Stat(victim); err != nil || info.Mode().Perm() != 0o500 {
+		t.Errorf("the victim's mode: %v, %v", info, err)
+	}
+}
+
 func TestRemoveTreeModes(t *testing.T) {
 	if !unprivileged(t) {
 		return

@@ -16,6 +16,15 @@ import (
 // .git in the workspace, and a shared lock on the workspace says that it is needed.
 // The last sandbox to leave takes it away.
 
+// NeedsGit says whether a workspace will be given an empty .git.
+func NeedsGit(w sandbox.Workspace) bool {
+	if w.Mode != sandbox.WorkspaceDirect {
+		return false
+	}
+	_, err := os.Lstat(filepath.Join(w.Path, ".git"))
+	return os.IsNotExist(err)
+}
+
 // reserveGit makes the empty .git, and says whether there is one.
 func (s *Supervisor) reserveGit() (private bool, err error) {
 	sb := s.Sandbox

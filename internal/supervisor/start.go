@@ -72,19 +72,10 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 	return s, nil
 }
 
-func (s *Supervisor) boot(ctx context.Context, e engine.Engine) error {
-	for _, dir := range []string{s.Sandbox.Home(), s.Sandbox.Layers()} {
-		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
-			return err
-		}
-	}
-	plan, err := s.plan()
-	if err != nil {
-		return err
-	}
+func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 	s.instance, err = e.Boot(ctx, &engine.Machine{
-		ID: s.Sandbox.ID, Hostname: s.Sandbox.Name, Root: plan,
-		Limits: s.limits, Nesting: s.Sandbox.Nesting,
+		ID: s.Sandbox.ID, Hostname: s.Sandbox.Name, Root: s.plan,
+		Limits: s.limits, FewProcesses: s.Sandbox.Limits.Pids > 0, Nesting: s.Sandbox.Nesting,
 		SetID: s.Sandbox.Workspace.Mode != sandbox.WorkspaceDirect,
 	})
 	if err != nil {
@@ -101,6 +92,11 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) error {
 // plan decides what the sandbox sees.
 func (s *Supervisor) plan() (*rootfs.Plan, error) {
 	sb, me := s.Sandbox, Me()
+	for _, dir := range []string{sb.Home(), sb.Layers()} {
+		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+			return nil, err
+		}
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -163,6 +159,9 @@ func (s *Supervisor) Stop(grace time.Duration, why string) {
 	s.instance.Kill()
 	<-s.instance.Done()
 }
+
+// Kill ends the sandbox at once and does not wait for it.
+func (s *Supervisor) Kill() { s.instance.Kill() }
 
 // Close ends the sandbox at once and leaves nothing behind but its folder.
 func (s *Supervisor) Close() {

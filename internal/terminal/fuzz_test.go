@@ -15,7 +15,7 @@ var allowed = []*regexp.Regexp{
 	regexp.MustCompile(`^\x1b[()*+][012AB]`),
 	regexp.MustCompile(`^\x1b(?:#[34568]| F|%G)`),
 	regexp.MustCompile(`^\x1b\[[0-9;:]*m`),
-	regexp.MustCompile(`^\x1b\[[0-9;]*[A-HIJ-MPSTXZ@a-ik-su^\x60dejfr]`), // not t, y, i: see forbidden
+	regexp.MustCompile(`^\x1b\[[0-9;]*[A-MPSTXZ@^\x60a-hj-lnrsu]`),
 	regexp.MustCompile(`^\x1b\[0*(?:1[45689]|2[23])(?:;[0-9;]*)?t`),
 	regexp.MustCompile(`^\x1b\[\?[0-9;]*[hlsrJKWcnmfgSu]`),
 	regexp.MustCompile(`^\x1b\[>[0-9;]*[cqmnfups]`),

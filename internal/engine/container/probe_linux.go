@@ -59,9 +59,8 @@ func (e Engine) trial(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := rootfs.HostView(rootfs.View{Sandbox: dir, Home: "/home/probe", Hostname: "probe", Program: self, Volatile: true})
-	if err != nil {
-		return err
+	plan := func() (*rootfs.Plan, error) {
+		return rootfs.HostView(rootfs.View{Sandbox: dir, Home: "/home/probe", Hostname: "probe", Program: self, Volatile: true})
 	}
 	i, err := e.Boot(ctx, &engine.Machine{ID: "probe", Hostname: "probe", Root: plan})
 	if err != nil {

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/testbed"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The scripts in testdata are the specification of the command line: each runs once
+// for every user there is. Besides what testscript offers they know
+//
+//	coffer ARG…            coffer as the user
+//	shell 'COMMANDS'       a shell of the user, on the host
+//	exits N COMMAND ARG…   the command exits with exactly N
+//	[root]                 the user is root
+//
+// A script starts in the workspace $WORK/work, which is empty but for the script's own
+// files, with a home of its own in $WORK/home.
+
+// TestMain makes this program answer to the names of the scripts' commands.
+func TestMain(m *testing.M) {
+	testscript.Main(tests{m}, map[string]func(){
+		"coffer": func() { become(os.Getenv("COFFER_TEST_BINARY"), os.Args[1:]...) },
+		"shell":  func() { become("/bin/sh", append([]string{"-c"}, os.Args[1:]...)...) },
+		"exits":  exits,
+	})
+}
+
+// tests is testing.M that removes the built binary.
+type tests struct{ *testing.M }
+
+var built string
+
+func (m tests) Run() int {
+	code := m.M.Run()
+	if built != "" {
+		os.RemoveAll(filepath.Dir(built))
+	}
+	return code
+}
+
+// binary is coffer, built once.
+func binary(t testing.TB) string {
+	built = testbed.Binary(t)
+	return built
+}
+
+func TestScripts(t *testing.T) {
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Parallel()
+		testscript.Run(t, testscript.Params{
+			Dir:                "testdata",
+			WorkdirRoot:        b.Dir,
+			RequireUniqueNames: true,
+			Setup:              func(e *testscript.Env) error { return furnish(e, b) },
+			Condition: func(c string) (bool, error) {
+				if c == "root" {
+					return b.UID == 0, nil
+				}
+				return false, fmt.Errorf("unknown condition %q", c)
+			},
+		})
+	})
+}
+
+// furnish gives a script a home and a workspace of the bed's user.
+func furnish(e *testscript.Env, all *testbed.Bed) error {
+	b := &testbed.Bed{
+		UID: all.UID, Coffer: all.Coffer, Dir: e.WorkDir,
+		Home: filepath.Join(e.WorkDir, "home"), Work: filepath.Join(e.WorkDir, "work"),
+	}
+	for _, d := range []string{b.Home, b.Work} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	if b.UID != os.Getuid() {
+		if out, err := exec.Command("chown", "-R", fmt.Sprintf("%d:%d", b.UID, b.UID), b.Dir).CombinedOutput(); err != nil {
+			return fmt.Errorf("chown: %s", out)
+		}
+	}
+	e.Defer(func() { b.Command("rm", "--force", "--all").Run() })
+	commands, _, _ := strings.Cut(os.Getenv("PATH"), ":") // testscript's, with the wrappers
+	e.Cd = b.Work
+	e.Vars = []string{"WORK=" + e.WorkDir}
+	for _, v := range b.Env() {
+		if path, ok := strings.CutPrefix(v, "PATH="); ok {
+			v = "PATH=" + commands + ":" + path
+		}
+		e.Vars = append(e.Vars, v)
+	}
+	e.Vars = append(e.Vars, "COFFER_TEST_BINARY="+b.Coffer, "COFFER_TEST_UID="+strconv.Itoa(b.UID))
+	return nil
+}
+
+// drop turns this process into one of the script's user, without a trace of the test.
+func drop() (env []string) {
+	uid, err := strconv.Atoi(os.Getenv("COFFER_TEST_UID"))
+	if err != nil {
+		die(err)
+	}
+	if uid != os.Getuid() {
+		for _, err := range []error{syscall.Setgroups(nil), syscall.Setgid(uid), syscall.Setuid(uid)} {
+			if err != nil {
+				die(err)
+			}
+		}
+	}
+	if _, rest, ok := strings.Cut(os.Getenv("PATH"), ":"); ok {
+		os.Setenv("PATH", rest)
+	}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "COFFER_TEST_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// become replaces this process by a command of the script's user.
+func become(path string, args ...string) {
+	env := drop()
+	die(syscall.Exec(path, append([]string{filepath.Base(path)}, args...), env))
+}
+
+// exits runs a command and wants an exit code.
+func exits() {
+	env := drop()
+	want, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		die(err)
+	}
+	c := exec.Command(os.Args[2], os.Args[3:]...)
+	c.Env, c.Stdin, c.Stdout, c.Stderr = env, os.Stdin, os.Stdout, os.Stderr
+	err = c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		die(err)
+	}
+	if got := c.ProcessState.ExitCode(); got != want {
+		die(fmt.Errorf("%s (exit code %d), want exit code %d", c.ProcessState, got, want))
+	}
+}
+
+func die(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(199)
+}
