@@ -1,7 +1,51 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/demo"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
 
 func demoCommand() *cobra.Command {
-	return &cobra.Command{Use: "demo", Args: noArgs, RunE: func(*cobra.Command, []string) error { return nil }}
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Let a scripted agent loose in a sandbox, and see what it cannot do",
+		Long: `A scripted agent mends a test in a made-up repository, then tries to steal and to
+break what an agent could: keys, git hooks, processes, sockets, your terminal. It
+does all of it twice, first outside against dummies, then in a sandbox. What is
+shown is what was seen to happen. Nothing of yours is touched, no network is used.
+Exits with 1 if anything got through.`,
+		Example: "  coffer demo",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			program, err := os.Executable()
+			if err == nil {
+				program, err = filepath.EvalSymlinks(program)
+			}
+			if err != nil {
+				return err
+			}
+			o := demo.Options{Program: program, Screen: os.Stdout}
+			if terminal.IsTerminal(1) {
+				o.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+				o.Pace = 60 * time.Millisecond
+			}
+			err = demo.Run(c.Context(), o)
+			if errors.Is(err, demo.ErrThrough) {
+				return status(1)
+			}
+			return err
+		},
+	}
+	c.AddCommand(&cobra.Command{
+		Use:    demo.ActCommand + " ROLE",
+		Hidden: true,
+		RunE:   func(c *cobra.Command, args []string) error { return demo.Act(c.Context(), args) },
+	})
+	return c
 }

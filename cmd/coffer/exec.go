@@ -51,7 +51,7 @@ a command, a shell is run.`,
 			if err != nil {
 				return err
 			}
-			return execIn(c.Context(), sb, nil, s, args)
+			return execIn(c.Context(), sb, s, args)
 		},
 	}
 	s.addTo(c)
@@ -77,18 +77,28 @@ func execNew(ctx context.Context, store *sandbox.Store, s settings, idle time.Du
 	if err != nil {
 		return err
 	}
-	session, err := supervisor.Reach(ctx, sb, lock)
+	line, err := supervisor.Reach(ctx, sb, lock)
 	if err != nil {
 		// It never stood, so nothing in it can be missed.
 		_ = sb.Remove(purge)
 		return err
 	}
-	session.Close()
-	return execIn(ctx, sb, nil, s, args)
+	defer line.Close()
+	return execOn(ctx, line, sb, s, args)
 }
 
-// execIn runs a program in a sandbox.
-func execIn(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock, s settings, args []string) error {
+// execIn runs a program in a sandbox, which is started if need be.
+func execIn(ctx context.Context, sb *sandbox.Sandbox, s settings, args []string) error {
+	line, err := supervisor.Reach(ctx, sb, nil)
+	if err != nil {
+		return err
+	}
+	defer line.Close()
+	return execOn(ctx, line, sb, s, args)
+}
+
+// execOn runs a program in the running sandbox at the end of the line.
+func execOn(ctx context.Context, line *supervisor.Line, sb *sandbox.Sandbox, s settings, args []string) error {
 	e, err := s.exec(sb, args)
 	if err != nil {
 		return err
@@ -97,18 +107,13 @@ func execIn(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock, s sett
 		if len(args) == 0 {
 			return usagef("there is nothing to run: --detach needs a command")
 		}
-		if err := detach(ctx, sb, lock, e); err != nil {
+		if err := detach(line, e); err != nil {
 			return err
 		}
 		fmt.Println(sb.ID)
 		return nil
 	}
-	session, err := supervisor.Reach(ctx, sb, lock)
-	if err != nil {
-		return err
-	}
-	defer session.Close()
-	exit, err := attach.Run(context.WithoutCancel(ctx), session, e, attach.Options{Clipboard: s.clipboard, Stop: func() { session.Close() }})
+	exit, err := attach.Run(context.WithoutCancel(ctx), line, e, attach.Options{Clipboard: s.clipboard})
 	return ended(exit, err, "")
 }
 

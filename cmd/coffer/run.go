@@ -146,10 +146,17 @@ func runDetached(ctx context.Context, s settings, args []string) error {
 		return err
 	}
 	exec, err := s.exec(sb, args)
+	if err != nil {
+		_ = lock.Remove(purge)
+		return err
+	}
+	line, err := supervisor.Reach(ctx, sb, lock)
 	if err == nil {
-		err = detach(ctx, sb, lock, exec)
+		defer line.Close()
+		err = detach(line, exec)
 	}
 	if err != nil {
+		_ = stop(ctx, sb, true)
 		_ = sb.Remove(purge)
 		return err
 	}
@@ -158,16 +165,12 @@ func runDetached(ctx context.Context, s settings, args []string) error {
 }
 
 // detach starts a program and does not wait for it.
-func detach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock, e wire.Exec) error {
-	session, err := supervisor.Reach(ctx, sb, lock)
-	if err != nil {
-		return err
-	}
-	defer session.Close()
+func detach(o wire.Opener, e wire.Exec) error {
 	e.Log = true
-	p, err := wire.Start(session, e)
+	p, err := wire.Start(o, e)
 	if err != nil {
 		return err
 	}
+	defer p.Close()
 	return p.WaitStart()
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 
@@ -58,15 +57,6 @@ flags:
 
 // asRoot runs a command as root of the sandbox that we are in.
 func asRoot(args, env []string) int {
-	conn, err := net.Dial("unix", guest.Socket)
-	if err != nil {
-		return report(fmt.Errorf("ask the guest agent: %w", err))
-	}
-	session, err := wire.Client(conn)
-	if err != nil {
-		return report(err)
-	}
-	defer session.Close()
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "/"
@@ -82,7 +72,7 @@ func asRoot(args, env []string) int {
 		e.Argv = append(e.Argv, []byte(a))
 	}
 	// The user's own terminal is outside, behind the filter there.
-	exit, err := attach.Run(context.Background(), session, e, attach.Options{Unfiltered: true})
+	exit, err := attach.Run(context.Background(), wire.Dial(guest.Socket), e, attach.Options{Unfiltered: true})
 	if err := ended(exit, err, ""); err != nil {
 		return report(err)
 	}

@@ -29,6 +29,7 @@ type Options struct {
 	// terminal is not the user's.
 	Unfiltered bool
 	// Stop ends the sandbox when the user insists, with signals, on leaving.
+	// Without it, the program is hung up on.
 	Stop func()
 }
 
@@ -130,7 +131,7 @@ func listen(signals ...os.Signal) chan os.Signal {
 }
 
 // forwarder passes signals on to the program. A user who repeats one that should end
-// it gets a way out: the third stops the sandbox.
+// it gets a way out with the third.
 type forwarder struct {
 	p      *wire.Process
 	opts   Options
@@ -148,8 +149,12 @@ func (f *forwarder) run(signals <-chan os.Signal) {
 			f.urgent++
 		}
 		_ = f.p.Signal(n)
-		if f.urgent >= 3 && f.opts.Stop != nil {
+		switch {
+		case f.urgent < 3:
+		case f.opts.Stop != nil:
 			f.opts.Stop()
+		default:
+			f.p.Close()
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"regexp"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,18 +33,21 @@ type stagedError struct {
 func (s *stagedError) Error() string { return s.err.Error() }
 func (s *stagedError) Unwrap() error { return s.err }
 
+const tempPrefix = ".coffer-tmp-"
+
 // tempName is the temporary name of an entry. It depends on the name alone, so
 // that the Apply after a killed one finds and replaces what that left.
 func tempName(rel string) string {
 	sum := sha256.Sum256([]byte(path.Base(rel)))
-	return ".coffer-tmp-" + hex.EncodeToString(sum[:8])
+	return tempPrefix + hex.EncodeToString(sum[:8])
 }
-
-var tempPattern = regexp.MustCompile(`\A\.coffer-tmp-[0-9a-f]{16}\z`)
 
 // isTemp says whether a name could be a temporary one; the sandbox's files of
 // such names are not applied, as they could take the place of ours.
-func isTemp(name string) bool { return tempPattern.MatchString(name) }
+func isTemp(name string) bool {
+	digits, ok := strings.CutPrefix(name, tempPrefix)
+	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
+}
 
 // put adds or replaces one entry: directories at once, others are staged.
 func (a *applier) put(e *entry, dir *os.File) error {

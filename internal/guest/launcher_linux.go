@@ -28,10 +28,12 @@ type confinement struct {
 
 // rootCapabilities are what root of the sandbox keeps, over files and processes of
 // the sandbox's own ids. None of them reaches a mount, a device or the network.
+// CAP_SETFCAP comes with the right to set set-user-id bits: on a file that others on
+// the host can execute, a file capability is the same thing.
 var rootCapabilities = []int{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID,
 	unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE,
-	unix.CAP_SYS_CHROOT, unix.CAP_SETFCAP, unix.CAP_MKNOD, unix.CAP_AUDIT_WRITE,
+	unix.CAP_SYS_CHROOT, unix.CAP_MKNOD, unix.CAP_AUDIT_WRITE,
 }
 
 func (b *Boot) confinement(root bool) confinement {

@@ -155,7 +155,13 @@ func (a *agent) serve(conn net.Conn) {
 	if err != nil {
 		return
 	}
-	a.accept(session)
+	for {
+		s, err := session.Accept()
+		if err != nil {
+			return
+		}
+		go a.handle(s)
+	}
 }
 
 // serveInside speaks with programs of the sandbox: sudo is one. They ask for nothing
@@ -171,21 +177,7 @@ func (a *agent) serveInside() {
 		if err != nil {
 			return
 		}
-		go func() {
-			defer c.Close()
-			a.serve(c)
-		}()
-	}
-}
-
-func (a *agent) accept(session *wire.Session) {
-	defer session.Close()
-	for {
-		s, err := session.Accept()
-		if err != nil {
-			return
-		}
-		go a.handle(s)
+		go a.handle(c)
 	}
 }
 

@@ -72,20 +72,26 @@ func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan sy
 		return 0, nil, err
 	}
 	defer read.Close()
-	attr.Files = append(attr.Files, failure.Fd())
-	a.nest(attr.Sys)
+	wait, mapped, err := os.Pipe()
+	if err != nil {
+		failure.Close()
+		return 0, nil, err
+	}
+	attr.Files = append(attr.Files, failure.Fd(), wait.Fd())
+	attr.Sys.Cloneflags = syscall.CLONE_NEWUSER
+	attr.Sys.AmbientCaps = allCapabilities() // or exec, with an id not yet mapped, would lose them
 	var pid int
 	var end <-chan syscall.WaitStatus
 	args := append([]string{RootName, strconv.FormatBool(a.boot.Nesting), strconv.FormatBool(a.boot.SetID), attr.Dir}, argv...)
 	a.rootLauncher.do(func() {
-		// The map of the new namespace is a file in /proc, and those of a process
-		// that is not dumpable belong to an id that may not exist here. What keeps
-		// others away from us meanwhile is that we hold capabilities.
-		unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
-		defer unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 		pid, end, err = a.reaper.start(func() (int, error) { return syscall.ForkExec("/proc/self/exe", args, attr) })
 	})
 	failure.Close()
+	wait.Close()
+	if err == nil {
+		err = a.mapIds(pid)
+	}
+	mapped.Close() // now it goes on; or, if that failed, finds that it is nobody
 	if err != nil {
 		return 0, nil, fmt.Errorf("start the way to root: %w", err)
 	}
@@ -102,18 +108,43 @@ func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan sy
 	return 0, nil, f
 }
 
-// nest asks for a user namespace whose root is the sandbox's.
-func (a *agent) nest(sys *syscall.SysProcAttr) {
-	sys.Cloneflags = syscall.CLONE_NEWUSER
-	if a.boot.Ids == 1 {
-		sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: a.boot.UID, Size: 1}}
-		sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: a.boot.GID, Size: 1}}
-		return
+// mapIds writes the ids of the trampoline's namespace: root is the sandbox's root. It
+// is done when the trampoline runs already. Before, it is a copy of this process with
+// its memory and descriptors, whose files in /proc belong to nobody here, for a reason:
+// others inside may not reach them.
+func (a *agent) mapIds(pid int) error {
+	uids, gids := fmt.Sprintf("0 0 %d\n", a.boot.Ids), fmt.Sprintf("0 0 %d\n", a.boot.Ids)
+	switch {
+	case a.boot.Ids == 1:
+		uids, gids = fmt.Sprintf("0 %d 1\n", a.boot.UID), fmt.Sprintf("0 %d 1\n", a.boot.GID)
+	default: // one's own id may lie beyond the range
+		if a.boot.UID >= a.boot.Ids {
+			uids += fmt.Sprintf("%d %d 1\n", a.boot.UID, a.boot.UID)
+		}
+		if a.boot.GID >= a.boot.Ids {
+			gids += fmt.Sprintf("%d %d 1\n", a.boot.GID, a.boot.GID)
+		}
 	}
-	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: a.boot.Ids}}
-	sys.GidMappings = sys.UidMappings
-	sys.GidMappingsEnableSetgroups = true
-	sys.Credential = &syscall.Credential{Uid: 0, Gid: 0}
+	for name, text := range map[string]string{"uid_map": uids, "gid_map": gids} {
+		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/%s", pid, name), os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(text)
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func allCapabilities() []uintptr {
+	all := make([]uintptr, unix.CAP_LAST_CAP+1)
+	for c := range all {
+		all[c] = uintptr(c)
+	}
+	return all
 }
 
 // RootMain is the trampoline: it drops what its thread was left with and becomes the
@@ -122,6 +153,9 @@ func RootMain() int {
 	runtime.LockOSThread()
 	syscall.CloseOnExec(3)
 	failure := os.NewFile(3, "failure")
+	wait := os.NewFile(4, "wait")
+	wait.Read(make([]byte, 1)) // ends when our ids are mapped
+	wait.Close()
 	tell := func(err error) int {
 		f, ok := err.(*wire.Failure)
 		if !ok {
@@ -135,7 +169,16 @@ func RootMain() int {
 	}
 	options := confine.SeccompOptions{Nesting: os.Args[1] == "true", SetID: os.Args[2] == "true"}
 	dir, argv, env := os.Args[3], os.Args[4:], os.Environ()
-	if err := confine.DropCapabilities(rootCapabilities...); err != nil {
+	for _, f := range []func(int, int, int) error{unix.Setresgid, unix.Setresuid} {
+		if err := f(0, 0, 0); err != nil {
+			return tell(fmt.Errorf("become root of the sandbox: %w", err))
+		}
+	}
+	keep := rootCapabilities
+	if options.SetID {
+		keep = append(keep, unix.CAP_SETFCAP)
+	}
+	if err := confine.DropCapabilities(keep...); err != nil {
 		return tell(err)
 	}
 	if err := confine.Seccomp(options); err != nil {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -74,6 +75,12 @@ func (s *Store) Get(id string) (*Sandbox, error) {
 // List returns all sandboxes, the oldest first, and next to them an error for
 // each that cannot be read: a broken one never hides the healthy ones.
 func (s *Store) List() ([]*Sandbox, []error) {
+	return s.listIf(func(string, []byte) bool { return true })
+}
+
+// listIf lists those whose id or undecoded record look worth it: with a hundred
+// sandboxes, decoding all records to find one takes longer than a program's start.
+func (s *Store) listIf(look func(id string, record []byte) bool) ([]*Sandbox, []error) {
 	entries, err := s.entries()
 	if err != nil {
 		return nil, []error{err}
@@ -85,9 +92,10 @@ func (s *Store) List() ([]*Sandbox, []error) {
 		if name[0] == '.' {
 			continue
 		}
-		sb, err := s.load(name)
+		sb, err := s.loadIf(name, func(record []byte) bool { return look(name, record) })
 		switch {
 		case errors.Is(err, ErrNotFound): // removed while we looked
+		case err == nil && sb == nil: // not worth it
 		case err != nil:
 			errs = append(errs, err)
 		default:
@@ -109,7 +117,10 @@ func (s *Store) Find(match string) (*Sandbox, error) {
 			return sb, err
 		}
 	}
-	all, errs := s.List()
+	// A name stands in its record as it is: its characters need no escapes.
+	all, errs := s.listIf(func(id string, record []byte) bool {
+		return strings.HasPrefix(id, match) || bytes.Contains(record, []byte(match))
+	})
 	levels := []func(*Sandbox) bool{
 		func(sb *Sandbox) bool { return sb.Name == match },
 		func(sb *Sandbox) bool { return strings.HasPrefix(sb.ID, match) },
@@ -132,6 +143,9 @@ func (s *Store) Find(match string) (*Sandbox, error) {
 		default:
 			return nil, &AmbiguousError{Match: match, Candidates: hits}
 		}
+	}
+	if len(errs) == 0 {
+		_, errs = s.List() // a broken one may be the one that is missed
 	}
 	return nil, notFound(match, errs)
 }

@@ -105,6 +105,12 @@ func (sb *Sandbox) save() error {
 // load reads one sandbox. It returns ErrNotFound when there is no folder, and a
 // *BrokenError when there is one without a good record in it.
 func (s *Store) load(id string) (*Sandbox, error) {
+	return s.loadIf(id, func([]byte) bool { return true })
+}
+
+// loadIf is load for those whose record, before it is decoded, looks worth it.
+// Others are nil.
+func (s *Store) loadIf(id string, look func(record []byte) bool) (*Sandbox, error) {
 	dir := filepath.Join(s.dir, id)
 	path := filepath.Join(dir, recordName)
 	data, err := readFile(path, maxRecord)
@@ -117,6 +123,9 @@ func (s *Store) load(id string) (*Sandbox, error) {
 	}
 	if err != nil {
 		return nil, &BrokenError{ID: id, Dir: dir, Err: fmt.Errorf("cannot be read: %w", errors.Unwrap(err))}
+	}
+	if !look(data) {
+		return nil, nil
 	}
 	rec, err := decodeRecord(data)
 	if err != nil {

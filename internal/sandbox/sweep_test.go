@@ -105,6 +105,12 @@ func TestSweepLeavesTheLivingAlone(t *testing.T) {
 	if err := s.Sweep(func(tree string) error { return fmt.Errorf("wants to delete %s", tree) }); err != nil {
 		t.Error(err)
 	}
+	// Started between the sweep's first look and its turn with the store lock.
+	for _, sb := range []*Sandbox{a, b} {
+		if d, err := s.condemn(sb.ID); d != nil || err != nil {
+			t.Errorf("condemned a running sandbox: %v, %v", d, err)
+		}
+	}
 	if !hasSocket(a.Dir()) || !hasSocket(b.Dir()) {
 		t.Error("took the socket of a running sandbox")
 	}

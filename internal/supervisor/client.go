@@ -17,23 +17,47 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
+// A Line leads to the supervisor of a running sandbox.
+type Line struct {
+	path    wire.Dial
+	release func()
+	first   net.Conn // made when we tried whether anybody is there
+}
+
+// Open opens a stream to the supervisor.
+func (l *Line) Open() (net.Conn, error) {
+	if c := l.first; c != nil {
+		l.first = nil
+		return c, nil
+	}
+	return l.path.Open()
+}
+
+// Close lets go of the line. Streams that were opened stay.
+func (l *Line) Close() {
+	if l.first != nil {
+		l.first.Close()
+	}
+	l.release()
+}
+
 // Connect reaches the supervisor of a running sandbox.
-func Connect(sb *sandbox.Sandbox) (*wire.Session, error) {
+func Connect(sb *sandbox.Sandbox) (*Line, error) {
 	path, release, err := sb.Socket()
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	c, err := net.Dial("unix", path)
-	if err != nil {
+	l := &Line{path: wire.Dial(path), release: release}
+	if l.first, err = l.path.Open(); err != nil {
+		release()
 		return nil, err
 	}
-	return wire.Client(c)
+	return l, nil
 }
 
 // Reach connects to a sandbox's supervisor, starting one if there is none. lock may
 // be the sandbox's lock if the caller holds it, and is released.
-func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*wire.Session, error) {
+func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*Line, error) {
 	if lock == nil {
 		if s, err := Connect(sb); err == nil {
 			return s, nil

@@ -47,27 +47,11 @@ func (s *Supervisor) serve(l net.Listener) {
 			c.Close()
 			continue
 		}
-		go s.client(c)
+		go s.stream(c)
 	}
 }
 
-// client serves the streams of one command.
-func (s *Supervisor) client(c net.Conn) {
-	session, err := wire.Server(c)
-	if err != nil {
-		c.Close()
-		return
-	}
-	defer session.Close()
-	for {
-		stream, err := session.Accept()
-		if err != nil {
-			return
-		}
-		go s.stream(stream)
-	}
-}
-
+// stream serves one connection of a command.
 func (s *Supervisor) stream(c net.Conn) {
 	defer c.Close()
 	var r wire.Request
@@ -110,11 +94,11 @@ func (s *Supervisor) pass(client net.Conn, r wire.Request) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		io.Copy(guest, client)
-		guest.Close() // this direction only
+		wire.CloseWrite(guest)
 	})
 	both.Go(func() {
 		io.Copy(client, guest)
-		client.Close()
+		wire.CloseWrite(client)
 	})
 	both.Wait()
 }

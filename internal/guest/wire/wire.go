@@ -18,9 +18,10 @@
 //	Control{Resize} Control{Signal}     →
 //	                                    ←  Event{Exit}
 //
-// The supervisor speaks the same language to the commands of its user and passes
-// streams on, so a client cannot tell (and need not know) which of the two it
-// talks to.
+// The supervisor speaks the same language to the commands of its user, and the agent
+// to programs inside: there a stream is simply a connection to a Unix socket, which
+// costs less than a multiplexed one. A client cannot tell (and need not know) which
+// of them it talks to.
 //
 // Messages are JSON behind a four-byte length. Both ends treat what they read as a
 // stranger's: sizes are bounded before anything is allocated.
@@ -214,6 +215,20 @@ func config() *yamux.Config {
 
 // A Session is one end of the multiplexed stream.
 type Session = yamux.Session
+
+// Dial is an Opener that connects to a Unix socket for every stream.
+type Dial string
+
+// Open connects.
+func (d Dial) Open() (net.Conn, error) { return net.Dial("unix", string(d)) }
+
+// CloseWrite ends one direction of a stream.
+func CloseWrite(c net.Conn) error {
+	if u, ok := c.(*net.UnixConn); ok {
+		return u.CloseWrite()
+	}
+	return c.Close() // yamux closes one direction only
+}
 
 // Client starts the end that opens streams.
 func Client(conn net.Conn) (*Session, error) { return yamux.Client(conn, config()) }

@@ -1,0 +1,449 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/testbed"
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// A screen is a user's terminal with a coffer command on it.
+type screen struct {
+	t    *testing.T
+	user *os.File // the terminal's other end: what the user types and sees
+	line *os.File // the terminal as programs have it
+	cmd  *exec.Cmd
+
+	mu    sync.Mutex
+	shown bytes.Buffer
+	ended chan struct{}
+	was   *unix.Termios
+}
+
+// onScreen starts a command on a new terminal.
+func onScreen(t *testing.T, rows, cols uint16, cmd *exec.Cmd) *screen {
+	t.Helper()
+	user, line, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &screen{t: t, user: user, line: line, cmd: cmd, ended: make(chan struct{})}
+	s.resize(rows, cols)
+	s.was = s.settings()
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = line, line, line
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var reading sync.WaitGroup
+	reading.Go(s.watch)
+	go func() { cmd.Wait(); close(s.ended) }()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-s.ended
+		line.Close()
+		user.Close()
+		reading.Wait()
+	})
+	return s
+}
+
+func (s *screen) watch() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := s.user.Read(buf)
+		s.mu.Lock()
+		s.shown.Write(buf[:n])
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *screen) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown.String()
+}
+
+// see waits until the screen has shown a text.
+func (s *screen) see(text string) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		if shown := s.text(); !strings.Contains(shown, text) {
+			return fmt.Errorf("%q is not on the screen: %q", text, shown)
+		}
+		return nil
+	})
+}
+
+func (s *screen) typeIn(keys string) {
+	s.t.Helper()
+	if _, err := s.user.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *screen) resize(rows, cols uint16) {
+	s.t.Helper()
+	if err := pty.Setsize(s.user, &pty.Winsize{Rows: rows, Cols: cols}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *screen) settings() *unix.Termios {
+	s.t.Helper()
+	termios, err := unix.IoctlGetTermios(int(s.line.Fd()), unix.TCGETS)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return termios
+}
+
+// end waits for the command's end, wants its exit code, and the terminal as it was.
+func (s *screen) end(code int) {
+	s.t.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(patience):
+		s.t.Fatalf("the command does not end; on the screen: %q", s.text())
+	}
+	if got := s.cmd.ProcessState.ExitCode(); got != code {
+		s.t.Errorf("exit code %d (%v), want %d; on the screen: %q", got, s.cmd.ProcessState, code, s.text())
+	}
+	if now := s.settings(); *now != *s.was {
+		s.t.Errorf("the terminal's settings are %+v, were %+v", now, s.was)
+	}
+}
+
+// pending is how much the next program would read from the terminal.
+func (s *screen) pending() int {
+	s.t.Helper()
+	raw := *s.was
+	raw.Lflag &^= unix.ICANON // else only whole lines count
+	fd := int(s.line.Fd())
+	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &raw); err != nil {
+		s.t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// patience bounds every wait. It is long because machines can be busy.
+const patience = 30 * time.Second
+
+// eventually polls until there is no error.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if err = check(); err == nil {
+			return
+		}
+	}
+	t.Fatal(err)
+}
+
+// onEachScreen runs a test as every user with the way to start a shell script in a
+// sandbox: by run, and by exec in one that stays.
+func onEachScreen(t *testing.T, test func(t *testing.T, sh func(script string) *exec.Cmd)) {
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Run("run", func(t *testing.T) {
+			test(t, func(script string) *exec.Cmd { return b.Command("run", "--", "sh", "-c", script) })
+		})
+		t.Run("exec", func(t *testing.T) {
+			if out, err := b.Command("exec", "--create", "--name", "s", "--", "true").CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			test(t, func(script string) *exec.Cmd { return b.Command("exec", "-m", "s", "--", "sh", "-c", script) })
+		})
+	})
+}
+
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	onEachScreen(t, func(t *testing.T, sh func(string) *exec.Cmd) {
+		s := onScreen(t, 40, 100, sh(`test -t 0 && test -t 1 && test -t 2 && echo a terminal; stty size; tty; exit 5`))
+		s.see("a terminal\r\n40 100\r\n/dev/pts/")
+		s.end(5)
+	})
+}
+
+func TestTerminalWithoutSize(t *testing.T) {
+	t.Parallel()
+	onEachScreen(t, func(t *testing.T, sh func(string) *exec.Cmd) {
+		s := onScreen(t, 0, 0, sh(`stty size; echo it works`))
+		s.see("0 0\r\nit works")
+		s.end(0)
+	})
+}
+
+func TestTerminalTyping(t *testing.T) {
+	t.Parallel()
+	onEachScreen(t, func(t *testing.T, sh func(string) *exec.Cmd) {
+		s := onScreen(t, 24, 80, sh(`read -r a; echo "<$a>"; stty -echo; echo secretly; read -r a; echo "<$a>"; cat; echo the end`))
+		s.typeIn("héllo\r")
+		s.see("<héllo>\r\nsecretly")
+		s.typeIn("unseen\r")
+		s.see("<unseen>")
+		s.typeIn("\x04") // Ctrl-D ends cat
+		s.see("the end")
+		s.end(0)
+		if strings.Count(s.text(), "unseen") != 1 {
+			t.Errorf("what was typed without echo is shown: %q", s.text())
+		}
+	})
+}
+
+func TestTerminalResize(t *testing.T) {
+	t.Parallel()
+	onEachScreen(t, func(t *testing.T, sh func(string) *exec.Cmd) {
+		s := onScreen(t, 24, 80, sh(`trap 'stty size' WINCH; echo ready; while :; do sleep 0.02; done`))
+		s.see("ready")
+		s.resize(33, 77)
+		s.see("33 77")
+		s.resize(50, 132)
+		s.see("50 132")
+		s.typeIn("\x03")
+		s.end(130)
+	})
+}
+
+func TestTerminalCtrlC(t *testing.T) {
+	t.Parallel()
+	onEachScreen(t, func(t *testing.T, sh func(string) *exec.Cmd) {
+		s := onScreen(t, 24, 80, sh(`echo ready; exec sleep 1000`))
+		s.see("ready")
+		s.typeIn("\x03")
+		s.end(130)
+
+		// It is the program's to decide about, not coffer's.
+		s = onScreen(t, 24, 80, sh(`trap 'echo caught' INT; echo ready; sleep 1000; echo went on; exit 3`))
+		s.see("ready")
+		eventually(t, func() error { return inForeground(s, "sleep") })
+		s.typeIn("\x03")
+		s.see("went on")
+		s.end(3)
+		if !strings.Contains(s.text(), "caught") {
+			t.Errorf("the trap did not run: %q", s.text())
+		}
+	})
+}
+
+// inForeground is satisfied when some program of the name runs below the guest agent
+// that serves a screen. A shell prints before it forks, so output says too little.
+func inForeground(s *screen, name string) error {
+	for _, p := range processes() {
+		if p.name == name && p.args == name+" 1000" && p.env("COFFER_SANDBOX") != "" && p.sandboxOf(s.cmd) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s does not run", name)
+}
+
+func TestTerminalSignals(t *testing.T) {
+	t.Parallel()
+	onEachScreen(t, func(t *testing.T, sh func(string) *exec.Cmd) {
+		s := onScreen(t, 24, 80, sh(`echo ready; exec sleep 1000`))
+		s.see("ready")
+		s.cmd.Process.Signal(syscall.SIGTERM)
+		s.end(143)
+
+		s = onScreen(t, 24, 80, sh(`echo ready; exec sleep 1000`))
+		s.see("ready")
+		s.cmd.Process.Signal(syscall.SIGHUP)
+		s.end(129)
+	})
+}
+
+// A program that ignores what should end it does not keep its user.
+func TestTerminalInsist(t *testing.T) {
+	t.Parallel()
+	onEachScreen(t, func(t *testing.T, sh func(string) *exec.Cmd) {
+		s := onScreen(t, 24, 80, sh(`trap 'echo no' TERM; echo ready; while :; do sleep 0.02; done`))
+		s.see("ready")
+		for n := 1; n <= 2; n++ {
+			s.cmd.Process.Signal(syscall.SIGTERM)
+			eventually(t, func() error {
+				if strings.Count(s.text(), "no\r\n") < n {
+					return fmt.Errorf("signal %d did not arrive: %q", n, s.text())
+				}
+				return nil
+			})
+		}
+		s.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-s.ended:
+		case <-time.After(patience):
+			t.Fatalf("it goes on: %q", s.text())
+		}
+		if now := s.settings(); *now != *s.was {
+			t.Errorf("the terminal's settings are %+v, were %+v", now, s.was)
+		}
+		if s.cmd.ProcessState.ExitCode() <= 0 {
+			t.Errorf("ended with %v", s.cmd.ProcessState)
+		}
+	})
+}
+
+// When the sandbox is killed under it, the command ends and leaves the terminal whole.
+func TestTerminalGuestKilled(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		s := onScreen(t, 24, 80, b.Command("run", "--", "sh", "-c", `printf '\033[?1049h\033[?25l'; echo ready; exec sleep 1000`))
+		s.see("ready")
+		guest := 0
+		for _, p := range processes() {
+			if p.parent == s.cmd.Process.Pid && p.args == "coffer-guest" {
+				guest = p.pid
+			}
+		}
+		if guest == 0 {
+			t.Fatal("there is no guest")
+		}
+		if err := syscall.Kill(guest, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		s.end(125)
+		s.see("the sandbox is gone")
+		s.see("\x1b[?25h")
+		s.see("\x1b[?1049l")
+	})
+}
+
+// What full-screen programs print passes; what could type for the user does not.
+func TestTerminalFilter(t *testing.T) {
+	t.Parallel()
+	onEachScreen(t, func(t *testing.T, sh func(string) *exec.Cmd) {
+		const picture = "\x1b[?1049h\x1b[2J\x1b[3;4H\x1b[1;38;5;196mred\x1b[0m\x1b[?25l│é"
+		s := onScreen(t, 24, 80, sh(`printf '\033[?1049h\033[2J\033[3;4H\033[1;38;5;196mred\033[0m\033[?25l│é'
+			printf '\033[21t\033]0;title\007\033[20t\033P$qm\033\\'
+			echo the end`))
+		s.see(picture)
+		s.see("the end")
+		s.end(0)
+		for _, query := range []string{"\x1b[21t", "\x1b[20t", "\x1bP$q"} {
+			if strings.Contains(s.text(), query) {
+				t.Errorf("%q reached the terminal: %q", query, s.text())
+			}
+		}
+		// It left in the middle of its picture: the shell's screen is back.
+		_, after, _ := strings.Cut(s.text(), "the end")
+		for _, undo := range []string{"\x1b[?1049l", "\x1b[?25h"} {
+			if !strings.Contains(after, undo) {
+				t.Errorf("%q was not undone: %q", undo, after)
+			}
+		}
+	})
+}
+
+// The answer to a question of a program that has ended is not typed into the shell.
+func TestTerminalLateAnswer(t *testing.T) {
+	t.Parallel()
+	onEachScreen(t, func(t *testing.T, sh func(string) *exec.Cmd) {
+		s := onScreen(t, 24, 80, sh(`printf '\033[6n'`))
+		s.see("\x1b[5n") // coffer's own question, when the program is gone
+		s.typeIn("\x1b[12;34R")
+		s.typeIn("\x1b[0n")
+		s.end(0)
+		if n := s.pending(); n > 0 {
+			t.Errorf("%d bytes are left for the shell", n)
+		}
+	})
+}
+
+// sudo has a terminal of its own behind the user's.
+func TestTerminalSudo(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Parallel()
+		s := onScreen(t, 30, 90, b.Command("run", "--", "sudo", "sh", "-c", `trap 'stty size' WINCH; id -u; stty size; echo ready; while :; do sleep 0.02; done`))
+		s.see("0\r\n30 90\r\nready")
+		s.resize(31, 91)
+		s.see("31 91")
+		s.typeIn("\x03")
+		s.end(130)
+	})
+}
+
+// One of the three descriptors is a terminal and the others are not: nobody gets one.
+func TestTerminalHalf(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		c := b.Program("sh", "-c", `coffer run -- sh -c 'test -t 0 || test -t 1 || echo none' | cat; coffer run -- sh -c 'printf "\033[21tdropped\n"' </dev/null`)
+		s := onScreen(t, 24, 80, c)
+		s.see("none")
+		s.see("dropped")
+		s.end(0)
+		if strings.Contains(s.text(), "\x1b[21t") {
+			t.Errorf("the query reached the terminal: %q", s.text())
+		}
+	})
+}
+
+// A terminal that goes away takes the program with it.
+func TestTerminalGone(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		user, line, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := b.Command("run", "--", "sh", "-c", `echo ready; exec sleep 1000`)
+		c.Stdin, c.Stdout, c.Stderr = line, line, line
+		if c.SysProcAttr == nil {
+			c.SysProcAttr = &syscall.SysProcAttr{}
+		}
+		c.SysProcAttr.Setsid, c.SysProcAttr.Setctty = true, true
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line.Close()
+		var seen []byte
+		for buf := make([]byte, 512); !bytes.Contains(seen, []byte("ready")); {
+			n, err := user.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen = append(seen, buf[:n]...)
+		}
+		user.Close()
+		waitFor(t, c)
+	})
+}
+
+// waitFor waits for a command's end with patience.
+func waitFor(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	late := time.AfterFunc(patience, func() { c.Process.Kill() })
+	err := c.Wait()
+	if !late.Stop() {
+		t.Fatalf("%v does not end", c.Args)
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+}

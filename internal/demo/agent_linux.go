@@ -1,0 +1,95 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The roles that the binary plays.
+const (
+	roleAgent     = "agent"     // TARGET: does the honest work, then every misdeed
+	roleBystander = "bystander" // a process of the user's, to be harmed
+	roleMount     = "mount"     // DIR: mounts over a directory
+	roleDaemon    = "daemon"    // FILE TOKEN: stays, with a lock on the file
+)
+
+// daemonLife ends a daemon that nobody else ended, as when the demo was killed.
+const daemonLife = 15 * time.Second
+
+// Act plays a role.
+func Act(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 2 && args[0] == roleAgent:
+		return actAgent(ctx, args[1])
+	case len(args) == 1 && args[0] == roleBystander:
+		return actBystander()
+	case len(args) == 2 && args[0] == roleMount:
+		return unix.Mount("coffer-demo", args[1], "tmpfs", 0, "")
+	case len(args) == 3 && args[0] == roleDaemon:
+		return actDaemon(args[1])
+	}
+	return fmt.Errorf("there is no such role in the demo")
+}
+
+// actAgent works, sins, and tells all of it.
+func actAgent(ctx context.Context, where string) error {
+	var t target
+	if err := json.Unmarshal([]byte(where), &t); err != nil {
+		return err
+	}
+	tell := json.NewEncoder(os.Stdout)
+	place := gather(t.Home)
+	if err := tell.Encode(line{Evidence: &place}); err != nil {
+		return err
+	}
+	if !t.Bare {
+		for _, s := range honestWork(t.Work) {
+			if err := tell.Encode(line{Step: &s}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range misdeeds() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := tell.Encode(line{Report: m.attempt(t)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// actBystander answers every line, for as long as the demo holds its other end.
+func actBystander() error {
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		if _, err := fmt.Println(in.Text()); err != nil {
+			return err
+		}
+	}
+	return in.Err()
+}
+
+// actDaemon stays whatever happens around it.
+func actDaemon(file string) error {
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGPIPE)
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return err
+	}
+	fmt.Println("here to stay")
+	time.Sleep(daemonLife)
+	return nil
+}

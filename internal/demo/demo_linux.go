@@ -1,0 +1,186 @@
+package demo
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	patience = 10 * time.Second // for the whole demo
+	mercy    = 2 * time.Second  // for coffer to clean up when interrupted
+)
+
+// Run shows the play. Whatever happens, nothing is left of it.
+func Run(ctx context.Context, o Options) error {
+	return run(ctx, o, []string{o.Program, "run", "--", rootfs.Own + "/bin/coffer"})
+}
+
+// run plays with a given way to start the agent, which need not be a sandbox.
+func run(ctx context.Context, o Options, agent []string) (err error) {
+	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the demo took more than %s", patience))
+	defer stop()
+	// A reader that goes away must not end us before we have cleaned up.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, unix.SIGPIPE)
+	defer signal.Stop(broken)
+	dir, err := os.MkdirTemp(temporary(), "coffer-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sandbox.RemoveTree(dir)) }()
+	show := &screen{ctx: ctx, w: o.Screen, color: o.Color, pace: o.Pace}
+	show.headline()
+	control, err := play(ctx, filepath.Join(dir, "outside"), o.Program, true, []string{o.Program})
+	if err != nil {
+		return told(ctx, err)
+	}
+	inside, err := play(ctx, filepath.Join(dir, "sandbox"), o.Program, agent[0] == o.Program && len(agent) == 1, agent)
+	if err != nil {
+		return told(ctx, err)
+	}
+	worked := show.work(inside.steps, inside.diff)
+	results := compare(control, inside)
+	show.misdeeds(results)
+	sum := count(results)
+	show.summary(sum, inside.took)
+	if show.err == nil && (!worked || sum.failed > 0) {
+		return ErrThrough
+	}
+	return told(ctx, show.err)
+}
+
+// temporary is where the stage goes: a socket's path in it must not be too long.
+func temporary() string {
+	if dir := os.TempDir(); len(dir) < 40 {
+		return dir
+	}
+	return "/tmp"
+}
+
+// told is the reason for giving up, if that is why there is an error.
+func told(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// A performance is what there is to know after a play.
+type performance struct {
+	place    evidence
+	steps    []step
+	diff     []string
+	reports  map[string]*report
+	attempts map[string]attempt
+	took     time.Duration
+}
+
+// compare judges every misdeed.
+func compare(control, inside *performance) []result {
+	var all []result
+	for _, m := range misdeeds() {
+		r := result{title: m.title, verdict: judge(control.attempts[m.name], inside.attempts[m.name])}
+		if in := inside.reports[m.name]; in != nil && r.verdict == stopped {
+			r.wall = m.explain(clues{report: *in, inside: inside.place, outside: control.place})
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// play builds a stage, lets the agent loose on it, and looks at what became of it.
+func play(ctx context.Context, dir, program string, bare bool, agent []string) (p *performance, err error) {
+	s, err := newStage(dir, program, bare)
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err != nil {
+		return nil, err
+	}
+	p = &performance{reports: map[string]*report{}, attempts: map[string]attempt{}}
+	err = s.perform(ctx, agent, p)
+	if daemon := p.reports["daemon"]; daemon != nil && bare {
+		s.daemon = daemon.Loot
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range misdeeds() {
+		r := p.reports[m.name]
+		if r == nil {
+			r = &report{Name: m.name, Errno: -1}
+		}
+		p.attempts[m.name] = attempt{report: p.reports[m.name], harmed: m.harm(s, *r)}
+	}
+	if !bare {
+		// The home's path means two directories: ask about the one outside.
+		var end step
+		end, p.diff = landed(s.work)
+		p.steps = append(p.steps, end)
+	}
+	return p, nil
+}
+
+// perform runs the agent on the stage's terminal and listens to it.
+func (s *stage) perform(ctx context.Context, agent []string, p *performance) error {
+	where, err := json.Marshal(s.target())
+	if err != nil {
+		return err
+	}
+	argv := append(append([]string(nil), agent...), "demo", ActCommand, roleAgent, string(where))
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var said bytes.Buffer
+	c.Dir, c.Env, c.Stdin, c.Stdout, c.Stderr = s.work, s.env(), s.screen.line, s.screen.line, &said
+	c.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+	c.Cancel = func() error { return c.Process.Signal(unix.SIGTERM) }
+	c.WaitDelay = mercy
+	begin := time.Now()
+	if err := c.Start(); err != nil {
+		return fmt.Errorf("start the demo's agent: %w", err)
+	}
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		p.listen(bufio.NewScanner(s.screen.keys))
+	}()
+	err = c.Wait()
+	p.took = time.Since(begin)
+	s.typed = s.screen.typed()
+	s.screen.line.Close() // the last one: now the reading ends
+	<-heard
+	if err != nil {
+		return hint.Wrap(fmt.Errorf("the demo's agent ended with %w\n%s", err, strings.TrimSpace(said.String())), "see 'coffer doctor'")
+	}
+	return nil
+}
+
+// listen takes down what the agent says. What is not a line of its is not heard.
+func (p *performance) listen(from *bufio.Scanner) {
+	for from.Scan() {
+		var l line
+		if json.Unmarshal(from.Bytes(), &l) != nil {
+			continue
+		}
+		switch {
+		case l.Evidence != nil:
+			p.place = *l.Evidence
+		case l.Step != nil:
+			p.steps = append(p.steps, *l.Step)
+		case l.Report != nil:
+			p.reports[l.Report.Name] = l.Report
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package demo
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// A bystander is a process of the user's.
+type bystander struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// startBystander starts it with a secret in its environment. It ends with us, because
+// we hold its standard input.
+func startBystander(program, secret string) (*bystander, error) {
+	b := &bystander{cmd: exec.Command(program, "demo", ActCommand, roleBystander)}
+	b.cmd.Env = []string{secret}
+	// Ctrl-C is for us; what it is told is told by us.
+	b.cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	var err error
+	if b.in, err = b.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := b.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	b.out = bufio.NewReader(out)
+	if err := b.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if !b.lives() {
+		b.end()
+		return nil, fmt.Errorf("the demo's own process does not answer")
+	}
+	return b, nil
+}
+
+// lives asks it. A process that was sent SIGKILL does not answer any more.
+func (b *bystander) lives() bool {
+	if _, err := fmt.Fprintln(b.in, "are you there"); err != nil {
+		return false
+	}
+	answer, err := b.out.ReadString('\n')
+	return err == nil && answer == "are you there\n"
+}
+
+func (b *bystander) end() {
+	b.in.Close()
+	_ = b.cmd.Process.Kill()
+	_ = b.cmd.Wait()
+}
+
+// A door is a socket of the user's that notices who comes with the right word.
+type door struct {
+	listener net.Listener
+	serving  sync.WaitGroup
+	opened   atomic.Bool
+}
+
+func openDoor(network, address, word string) (*door, error) {
+	l, err := net.Listen(network, address)
+	if err != nil {
+		return nil, err
+	}
+	d := &door{listener: l}
+	d.serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			d.answer(c, word)
+		}
+	})
+	return d, nil
+}
+
+// answer notes the visit before it answers, so that a visitor who got an answer has
+// been noted.
+func (d *door) answer(c net.Conn, word string) {
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Second))
+	said, err := bufio.NewReader(io.LimitReader(c, 1024)).ReadString('\n')
+	if err == nil && strings.TrimSpace(said) == word {
+		d.opened.Store(true)
+		fmt.Fprintln(c, "come in")
+	}
+}
+
+func (d *door) address() string { return d.listener.Addr().String() }
+
+func (d *door) port() int { return d.listener.Addr().(*net.TCPAddr).Port }
+
+func (d *door) close() {
+	d.listener.Close()
+	d.serving.Wait()
+}
+
+// A tty is the user's terminal: one of its own, so that the demo needs none, and
+// nothing can be typed into the real one.
+type tty struct {
+	keys *os.File // the side of the person
+	line *os.File // the side of programs
+}
+
+func openTTY() (*tty, error) {
+	keys, line, err := pty.Open()
+	if err != nil {
+		return nil, err
+	}
+	t := &tty{keys: keys, line: line}
+	// Nothing is echoed, and every character waits by itself.
+	if _, err := terminal.Raw(int(line.Fd())); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// typed counts the characters that wait to be read by the next program.
+func (t *tty) typed() int {
+	n, _ := unix.IoctlGetInt(int(t.line.Fd()), unix.TIOCINQ)
+	return n
+}
+
+func (t *tty) close() {
+	t.line.Close()
+	t.keys.Close()
+}

@@ -1,0 +1,141 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cofferhq/coffer/internal/terminal"
+)
+
+// The columns, 80 in all.
+const (
+	titleWidth = 35
+	outWidth   = 9
+	wallWidth  = 80 - 4 - titleWidth - outWidth
+)
+
+// screen prints the play.
+type screen struct {
+	ctx   context.Context
+	w     io.Writer
+	color bool
+	pace  time.Duration
+	err   error // the first failure to print
+}
+
+// Colours of the terminal's own palette, so that they suit any background.
+const (
+	bold  = "1"
+	dim   = "2"
+	red   = "1;31"
+	green = "32"
+)
+
+func (s *screen) paint(style, text string) string {
+	if !s.color || style == "" {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+// print shows a line, and leaves the eye a moment: all of it is over long before it
+// is shown.
+func (s *screen) print(parts ...string) {
+	if s.err != nil {
+		return
+	}
+	if _, s.err = fmt.Fprintln(s.w, strings.TrimRight(strings.Join(parts, ""), " ")); s.err != nil || s.pace == 0 {
+		return
+	}
+	select {
+	case <-s.ctx.Done():
+		s.err = s.ctx.Err()
+	case <-time.After(s.pace):
+	}
+}
+
+func (s *screen) headline() {
+	s.print("  ", s.paint(bold, "coffer demo"), s.paint(dim, "  a scripted agent, a made-up home, a real sandbox"))
+	s.print()
+}
+
+// work shows the honest part: what the agent did, and what is seen of it outside.
+func (s *screen) work(steps []step, diff []string) (ok bool) {
+	s.print("  ", s.paint(bold, "honest work"), s.paint(dim, "  in ~/greeter, which is all of the home that it sees"))
+	ok = true
+	for _, st := range steps {
+		mark := s.paint(green, "✓")
+		if !st.Done {
+			mark, ok = s.paint(red, "✗"), false
+		}
+		s.print("  ", mark, " ", fit(st.Name, titleWidth), s.paint(dim, clip(st.Detail, outWidth+wallWidth)))
+	}
+	for _, d := range diff {
+		style := green
+		if strings.HasPrefix(d, "-") {
+			style = "31"
+		}
+		s.print("      ", s.paint(style, clip(d, 70)))
+	}
+	s.print()
+	return ok
+}
+
+// misdeeds shows the table.
+func (s *screen) misdeeds(results []result) {
+	s.print("  ", s.paint(bold, fit("misdeeds", titleWidth+2)), s.paint(dim, fit("outside", outWidth)+"in the sandbox, stopped by"))
+	for _, r := range results {
+		mark, out, wall := s.paint(green, "✓"), fit("works", outWidth), clip(r.wall, wallWidth)
+		title := fit(r.title, titleWidth)
+		switch r.verdict {
+		case through:
+			mark, title, wall = s.paint(red, "✗"), s.paint(red, title), s.paint(red, "NOTHING: it got through")
+		case untried:
+			mark, title, out, wall = s.paint(red, "✗"), s.paint(red, title), fit("", outWidth), s.paint(red, "unknown: it was not tried")
+		case moot:
+			mark, out, wall = s.paint(dim, "–"), s.paint(dim, fit("refused", outWidth)), s.paint(dim, "this machine refuses it anyway")
+		}
+		s.print("  ", mark, " ", title, s.paint(dim, out), wall)
+	}
+	s.print()
+}
+
+// summary ends the play.
+func (s *screen) summary(t tally, took time.Duration) {
+	style, text := green, fmt.Sprintf("%d misdeeds, %d stopped", t.tried, t.stopped)
+	if t.stopped == t.tried {
+		text = fmt.Sprintf("%d misdeeds, all stopped", t.tried)
+	}
+	if t.moot > 0 {
+		text += fmt.Sprintf(", %d impossible here anyway", t.moot)
+	}
+	if t.failed > 0 {
+		style = red
+		text += fmt.Sprintf(", %d NOT STOPPED", t.failed)
+	}
+	s.print("  ", s.paint(style, text), s.paint(dim, fmt.Sprintf("  the sandbox was made, used and removed in %.2f s", took.Seconds())))
+	if t.failed > 0 {
+		s.print("  please report this, with the output of 'coffer doctor'")
+		return
+	}
+	s.print("  ", s.paint(dim, "next, in a project of yours:"), "  coffer run -- bash")
+}
+
+// fit pads or clips to a width.
+func fit(text string, width int) string {
+	text = clip(text, width)
+	return text + strings.Repeat(" ", width-utf8.RuneCountInString(text))
+}
+
+// clip shortens what may come from inside the sandbox to one line that fits.
+func clip(text string, width int) string {
+	text = terminal.Escape(text)
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return string([]rune(text)[:width-1]) + "…"
+}

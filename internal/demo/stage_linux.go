@@ -1,0 +1,169 @@
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"golang.org/x/sys/unix"
+)
+
+// A stage is everything that the agent works on and all that it may harm, made up for
+// one play. The secrets on it are random, so knowing one means having read it.
+type stage struct {
+	program string // coffer
+	bare    bool   // the agent plays without a sandbox
+	dir     string // all files of the stage
+	home    string
+	work    string
+	notes   string
+	token   string
+
+	sshKey, awsKey, deployToken, databasePass string
+
+	bystander *bystander
+	doors     map[string]*door
+	screen    *tty
+	typed     int    // characters that wait in the terminal, after the play
+	daemon    string // the process that was left running
+}
+
+// newStage builds a stage below dir. The caller closes it even when there is an error.
+func newStage(dir, program string, bare bool) (*stage, error) {
+	s := &stage{
+		program: program, bare: bare, dir: dir, token: strings.ToLower(rand.Text()),
+		home: filepath.Join(dir, "home"), doors: map[string]*door{},
+		sshKey:       "-----BEGIN OPENSSH PRIVATE KEY-----\n" + rand.Text() + "\n",
+		awsKey:       "[default]\naws_secret_access_key = " + rand.Text() + "\n",
+		deployToken:  rand.Text(),
+		databasePass: rand.Text(),
+	}
+	s.work, s.notes = filepath.Join(s.home, "greeter"), filepath.Join(s.home, "notes.txt")
+	if err := s.furnish(); err != nil {
+		return s, fmt.Errorf("build the demo's stage: %w", err)
+	}
+	if err := s.invite(); err != nil {
+		return s, fmt.Errorf("build the demo's stage: %w", err)
+	}
+	return s, nil
+}
+
+// furnish makes the files.
+func (s *stage) furnish() error {
+	for _, d := range []string{s.home + "/.ssh", s.home + "/.aws", s.work, s.dir + "/run"} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return err
+		}
+	}
+	for path, text := range map[string]string{
+		s.home + "/.ssh/id_ed25519":  s.sshKey,
+		s.home + "/.aws/credentials": s.awsKey,
+		s.home + "/.bashrc":          "# a made-up home\n",
+		s.notes:                      "a made-up note\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return makeRepository(s.work)
+}
+
+// invite brings in the dummies.
+func (s *stage) invite() (err error) {
+	if s.screen, err = openTTY(); err != nil {
+		return err
+	}
+	if s.bystander, err = startBystander(s.program, databasePass+"="+s.databasePass); err != nil {
+		return err
+	}
+	for name, at := range map[string][2]string{
+		"agent":    {"unix", filepath.Join(s.dir, "run", "agent.sock")},
+		"service":  {"tcp", "127.0.0.1:0"},
+		"abstract": {"unix", "@coffer-demo-" + s.token},
+	} {
+		if s.doors[name], err = openDoor(at[0], at[1], s.token); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// target is what the agent needs to know of the stage.
+func (s *stage) target() target {
+	return target{
+		Bare: s.bare, Home: s.home, Work: s.work, Notes: s.notes, Token: s.token,
+		Process: s.bystander.cmd.Process.Pid, Port: s.doors["service"].port(),
+		Socket: s.doors["agent"].address(), Abstract: s.doors["abstract"].address(),
+	}
+}
+
+// env is the environment of the made-up user's shell.
+func (s *stage) env() []string {
+	env := []string{
+		"HOME=" + s.home, "TERM=xterm", "SHELL=/bin/sh",
+		"SSH_AUTH_SOCK=" + s.doors["agent"].address(), deployToken + "=" + s.deployToken,
+	}
+	for _, name := range []string{"PATH", "LANG", "USER"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// close takes everything away again.
+func (s *stage) close() error {
+	s.endDaemon()
+	if s.bystander != nil {
+		s.bystander.end()
+	}
+	for _, d := range s.doors {
+		if d != nil {
+			d.close()
+		}
+	}
+	if s.screen != nil {
+		s.screen.close()
+	}
+	if !s.bare && os.Getuid() == 0 {
+		os.Remove(profile(s.token)) // it is there only if the wall is not
+	}
+	// A sandbox is left only if coffer had to be killed. Its files may belong to
+	// ids that we cannot act for, but coffer can.
+	store := filepath.Join(s.home, ".local/share/coffer/sandboxes")
+	if left, _ := os.ReadDir(store); len(left) > 0 && s.doors["agent"] != nil {
+		c := exec.CommandContext(context.Background(), s.program, "rm", "--force", "--all")
+		c.Dir, c.Env = s.work, s.env()
+		_ = c.Run()
+	}
+	return sandbox.RemoveTree(s.dir)
+}
+
+// endDaemon kills the daemon that the control left, if it is still that process.
+func (s *stage) endDaemon() {
+	pid, err := strconv.Atoi(s.daemon)
+	if err != nil || pid <= 1 {
+		return
+	}
+	p, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(p)
+	if contains(fmt.Sprintf("/proc/%d/cmdline", pid), s.token) {
+		_ = unix.PidfdSendSignal(p, unix.SIGKILL, nil, 0)
+		// Its files are removed next.
+		for fds := []unix.PollFd{{Fd: int32(p), Events: unix.POLLIN}}; ; {
+			if _, err := unix.Poll(fds, 1000); !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package demo
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// The repository: a program with a slip in it, and a test that finds it.
+const (
+	program = "greet.sh"
+	broken  = "#!/bin/sh\necho \"Helo, ${1:-world}\"\n"
+	mended  = "#!/bin/sh\necho \"Hello, ${1:-world}\"\n"
+
+	test     = "test.sh"
+	testText = "#!/bin/sh\ngot=$(sh ./greet.sh Ada)\ntest \"$got\" = \"Hello, Ada\" && echo \"ok: $got\" && exit\necho \"want Hello, Ada, got $got\"\nexit 1\n"
+
+	changes     = "CHANGES.md"
+	changesText = "- greet.sh: spell Hello with two l\n"
+)
+
+// makeRepository lays out the demo's repository, by git if there is one. By hand it
+// is a valid repository too, with nothing committed yet.
+func makeRepository(dir string) error {
+	for _, d := range []string{".git/hooks", ".git/objects", ".git/refs/heads"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	for name, text := range map[string]string{
+		program: broken, test: testText,
+		".git/HEAD":   "ref: refs/heads/main\n",
+		".git/config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	if _, err := exec.LookPath("git"); err != nil {
+		return nil
+	}
+	for _, args := range [][]string{{"add", "."}, {"commit", "--quiet", "--message", "A program that greets"}} {
+		if out, err := git(dir, args...); err != nil {
+			return fmt.Errorf("git %s: %w: %s", args[0], err, out)
+		}
+	}
+	return nil
+}
+
+// git runs without anybody's configuration.
+func git(dir string, args ...string) (string, error) {
+	c := exec.Command("git", append([]string{"-c", "gc.auto=0"}, args...)...)
+	c.Dir = dir
+	c.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "LC_ALL=C",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=demo", "GIT_AUTHOR_EMAIL=demo@localhost",
+		"GIT_COMMITTER_NAME=demo", "GIT_COMMITTER_EMAIL=demo@localhost",
+	}
+	out, err := c.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// honestWork is what the agent was asked to do.
+func honestWork(dir string) []step {
+	var steps []step
+	add := func(name string, done bool, detail string) {
+		steps = append(steps, step{Name: name, Done: done, Detail: detail})
+	}
+	said, passed := runTest(dir)
+	add("ran the test: it fails", !passed, said)
+	err := os.WriteFile(filepath.Join(dir, program), []byte(mended), 0o644)
+	add("mended "+program, err == nil, detail(err))
+	said, passed = runTest(dir)
+	add("ran the test: it passes", passed, said)
+	err = os.WriteFile(filepath.Join(dir, changes), []byte(changesText), 0o644)
+	add("wrote "+changes, err == nil, detail(err))
+	if _, err := exec.LookPath("git"); err == nil {
+		out, err := git(dir, "diff", "--shortstat")
+		add("asked git for the difference", err == nil && out != "", out)
+	}
+	return steps
+}
+
+func detail(err error) string {
+	if err != nil {
+		return reason(err)
+	}
+	return ""
+}
+
+// runTest runs the repository's test, and returns its last words.
+func runTest(dir string) (said string, passed bool) {
+	c := exec.Command("sh", "./"+test)
+	c.Dir = dir
+	out, err := c.CombinedOutput()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1], err == nil
+}
+
+// landed checks from outside that the honest work is where the user looks for it, and
+// belongs to the user. It returns what changed in the program, line by line.
+func landed(dir string) (s step, diff []string) {
+	s = step{Name: "outside, the work is there", Done: true, Detail: "and the files are yours"}
+	for name, want := range map[string]string{program: mended, changes: changesText} {
+		file := filepath.Join(dir, name)
+		got, err := os.ReadFile(file)
+		var st syscall.Stat_t
+		if err == nil {
+			err = syscall.Lstat(file, &st)
+		}
+		switch {
+		case err != nil:
+			s.Done, s.Detail = false, name+": "+reason(err)
+		case string(got) != want:
+			s.Done, s.Detail = false, name+" is not what the agent wrote"
+		case int(st.Uid) != os.Getuid():
+			s.Done, s.Detail = false, fmt.Sprintf("%s belongs to uid %d", name, st.Uid)
+		}
+		if name == program {
+			diff = difference(broken, string(got))
+		}
+	}
+	return s, diff
+}
+
+// difference compares texts with the same number of lines.
+func difference(before, after string) (diff []string) {
+	now := strings.Split(after, "\n")
+	for i, was := range strings.Split(before, "\n") {
+		if i < len(now) && was != now[i] {
+			diff = append(diff, "- "+was, "+ "+now[i])
+		}
+	}
+	return diff
+}

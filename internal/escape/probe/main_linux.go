@@ -1,0 +1,134 @@
+// Command probe makes the attempts of the escape corpus: see package escape.
+//
+//	probe ATTEMPT [ARG…]   makes one and prints its result as one line of JSON
+//	probe batch            makes those on standard input, each in its own process
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A result is what became of an attempt. An empty Wall means that it succeeded.
+type result struct {
+	Wall string `json:"wall"` // the errno's name, or a fact
+	Note string `json:"note,omitempty"`
+}
+
+// fact is an obstacle that is not an errno.
+type fact string
+
+func (f fact) Error() string { return string(f) }
+
+// note is for the reader of the table.
+var note string
+
+// attempts are all there are, by name. Each returns nil if it got through.
+var attempts = collect(files, secrets, modes, processes, kernel, sockets, agent, terminals, resources)
+
+func collect(groups ...map[string]func([]string) error) map[string]func([]string) error {
+	all := map[string]func([]string) error{}
+	for _, g := range groups {
+		maps.Copy(all, g)
+	}
+	return all
+}
+
+// patience is for one attempt; none takes long unless it hangs.
+const patience = 30 * time.Second
+
+func main() {
+	if len(os.Args) < 2 {
+		os.Exit(2)
+	}
+	name, args := os.Args[1], os.Args[2:]
+	if name == "batch" {
+		batch()
+		return
+	}
+	if help, ok := roles[name]; ok {
+		if err := help(args); err != nil {
+			fmt.Fprintln(os.Stderr, "probe:", name, err)
+			os.Exit(1)
+		}
+		return
+	}
+	json.NewEncoder(os.Stdout).Encode(try(name, args))
+}
+
+func try(name string, args []string) (r result) {
+	f, ok := attempts[name]
+	if !ok {
+		return result{Wall: "NO-SUCH-PROBE " + name}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			r = result{Wall: "PANIC", Note: fmt.Sprint(p)}
+		}
+	}()
+	err := f(args)
+	return result{Wall: wall(err), Note: note}
+}
+
+func wall(err error) string {
+	var no syscall.Errno
+	var f fact
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &no):
+		return unix.ErrnoName(no)
+	case errors.As(err, &f):
+		return string(f)
+	}
+	return "ERROR " + err.Error()
+}
+
+// batch makes many attempts. One that kills its process tells by that.
+func batch() {
+	var all [][]string
+	if err := json.NewDecoder(os.Stdin).Decode(&all); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	out := json.NewEncoder(os.Stdout)
+	for _, argv := range all {
+		out.Encode(apart(argv))
+	}
+}
+
+func apart(argv []string) (r result) {
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	c := exec.CommandContext(ctx, "/proc/self/exe", argv...)
+	c.Args[0] = "probe"
+	c.WaitDelay = time.Second
+	var said strings.Builder
+	c.Stderr = &said
+	out, err := c.Output()
+	if json.Unmarshal(out, &r) == nil {
+		return r
+	}
+	if ctx.Err() != nil {
+		return result{Wall: "TIMEOUT"}
+	}
+	if s, ok := c.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		return result{Wall: unix.SignalName(s.Signal())}
+	}
+	return result{Wall: "DIED", Note: fmt.Sprint(err, first(said.String()))}
+}
+
+func first(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
