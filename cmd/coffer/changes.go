@@ -119,7 +119,9 @@ changed on both sides. Git directories, devices and set-user-id bits never are.`
 			if err != nil {
 				return err
 			}
-			return apply(c.Context(), sb, changes.ApplyOptions{Paths: rest(args), Force: force, DryRun: dry})
+			ctx, stop := interruptible(c)
+			defer stop()
+			return apply(ctx, sb, changes.ApplyOptions{Paths: rest(args), Force: force, DryRun: dry})
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "overwrite what changed in the workspace meanwhile")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/demo"
@@ -36,8 +37,11 @@ Exits with 1 if anything got through.`,
 				o.Pace = 60 * time.Millisecond
 			}
 			err = demo.Run(c.Context(), o)
-			if errors.Is(err, demo.ErrThrough) {
+			switch {
+			case errors.Is(err, demo.ErrThrough):
 				return status(1)
+			case errors.Is(err, syscall.EPIPE): // nobody is reading any more
+				return status(128 + int(syscall.SIGPIPE))
 			}
 			return err
 		},

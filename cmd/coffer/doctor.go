@@ -21,8 +21,10 @@ engine works.`,
 		Example: "  coffer doctor",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := context.WithTimeout(c.Context(), 20*time.Second)
+			ctx, stop := interruptible(c)
 			defer stop()
+			ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+			defer cancel()
 			reports := map[string]engine.Report{}
 			usable := false
 			for _, e := range engines() {

@@ -40,7 +40,9 @@ a command, a shell is run.`,
 				return err
 			}
 			if create {
-				return execNew(c.Context(), store, s, idle, args)
+				ctx, stop := interruptible(c)
+				defer stop()
+				return execNew(ctx, store, s, idle, args)
 			}
 			for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "idle"} {
 				if c.Flags().Changed(f) {
@@ -51,7 +53,7 @@ a command, a shell is run.`,
 			if err != nil {
 				return err
 			}
-			return execIn(c.Context(), sb, s, args)
+			return execIn(c, sb, s, args)
 		},
 	}
 	s.addTo(c)
@@ -79,8 +81,7 @@ func execNew(ctx context.Context, store *sandbox.Store, s settings, idle time.Du
 	}
 	line, err := supervisor.Reach(ctx, sb, lock)
 	if err != nil {
-		// It never stood, so nothing in it can be missed.
-		_ = sb.Remove(purge)
+		giveUp(sb)
 		return err
 	}
 	defer line.Close()
@@ -88,13 +89,18 @@ func execNew(ctx context.Context, store *sandbox.Store, s settings, idle time.Du
 }
 
 // execIn runs a program in a sandbox, which is started if need be.
-func execIn(ctx context.Context, sb *sandbox.Sandbox, s settings, args []string) error {
-	line, err := supervisor.Reach(ctx, sb, nil)
+func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) error {
+	line, err := supervisor.Connect(sb)
+	if err != nil {
+		ctx, stop := interruptible(c)
+		defer stop()
+		line, err = supervisor.Reach(ctx, sb, nil)
+	}
 	if err != nil {
 		return err
 	}
 	defer line.Close()
-	return execOn(ctx, line, sb, s, args)
+	return execOn(c.Context(), line, sb, s, args)
 }
 
 // execOn runs a program in the running sandbox at the end of the line.

@@ -48,12 +48,15 @@ func main() {
 
 // command runs a command line and returns the exit code.
 func command(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	root := rootFor(first(args))
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	return report(err)
+	return report(root.ExecuteContext(context.Background()))
+}
+
+// interruptible is for work that has to be undone when the user gives up on it. Other
+// work a signal may end as it is.
+func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
 // status is an error that is nothing but the exit code of the program.

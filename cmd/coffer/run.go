@@ -28,10 +28,12 @@ Without a command, a shell is run.`,
   coffer run --workspace cow -- ./untrusted.sh
   coffer run --memory 2g --timeout 10m -- make`,
 		RunE: func(c *cobra.Command, args []string) error {
+			ctx, stop := interruptible(c)
+			defer stop()
 			if s.detach {
-				return runDetached(c.Context(), s, args)
+				return runDetached(ctx, s, args)
 			}
-			return run(c.Context(), s, args)
+			return run(ctx, s, args)
 		},
 	}
 	s.addTo(c)
@@ -156,12 +158,23 @@ func runDetached(ctx context.Context, s settings, args []string) error {
 		err = detach(line, exec)
 	}
 	if err != nil {
-		_ = stop(ctx, sb, true)
-		_ = sb.Remove(purge)
+		giveUp(sb)
 		return err
 	}
 	fmt.Println(sb.ID)
 	return nil
+}
+
+// giveUp removes a new sandbox that never did anything, although its supervisor may
+// still be on its way, or on its way out.
+func giveUp(sb *sandbox.Sandbox) {
+	_ = stop(context.Background(), sb, true)
+	for range 100 {
+		if err := sb.Remove(purge); !errors.Is(err, sandbox.ErrRunning) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // detach starts a program and does not wait for it.

@@ -83,15 +83,17 @@ func onTerminal(ctx context.Context, o wire.Opener, e wire.Exec, opts Options) (
 
 // onPipes passes the three descriptors on.
 func onPipes(ctx context.Context, o wire.Opener, e wire.Exec, opts Options) (exit wire.Exit, err error) {
-	// A reader that closes its end is told to the program, not suffered by us.
-	signal.Ignore(unix.SIGPIPE)
-	signals := listen(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
-	defer signal.Stop(signals)
 	p, err := wire.Start(o, e)
 	if err != nil {
 		return exit, err
 	}
 	defer p.Close()
+	// Not before, as it takes a moment in which the program can start already. A
+	// signal that is faster ends us, and the program is hung up on.
+	signals := listen(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	defer signal.Stop(signals)
+	// A reader that closes its end is told to the program, not suffered by us.
+	signal.Ignore(unix.SIGPIPE)
 	var output sync.WaitGroup
 	go func() {
 		io.Copy(p.Stdin, os.Stdin)

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"golang.org/x/sys/unix"
@@ -30,8 +29,9 @@ func Run(ctx context.Context, o Options) error {
 	return run(ctx, o, []string{o.Program, "run", "--", rootfs.Own + "/bin/coffer"})
 }
 
-// run plays with a given way to start the agent, which need not be a sandbox.
-func run(ctx context.Context, o Options, agent []string) (err error) {
+// run plays with a given way through the wall to the agent. Without one, the second
+// play is as bare as the first, and everything gets through.
+func run(ctx context.Context, o Options, wall []string) (err error) {
 	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the demo took more than %s", patience))
 	defer stop()
 	// A reader that goes away must not end us before we have cleaned up.
@@ -45,11 +45,11 @@ func run(ctx context.Context, o Options, agent []string) (err error) {
 	defer func() { err = errors.Join(err, sandbox.RemoveTree(dir)) }()
 	show := &screen{ctx: ctx, w: o.Screen, color: o.Color, pace: o.Pace}
 	show.headline()
-	control, err := play(ctx, filepath.Join(dir, "outside"), o.Program, true, []string{o.Program})
+	control, err := play(ctx, filepath.Join(dir, "outside"), o.Program, nil)
 	if err != nil {
 		return told(ctx, err)
 	}
-	inside, err := play(ctx, filepath.Join(dir, "sandbox"), o.Program, agent[0] == o.Program && len(agent) == 1, agent)
+	inside, err := play(ctx, filepath.Join(dir, "sandbox"), o.Program, wall)
 	if err != nil {
 		return told(ctx, err)
 	}
@@ -74,10 +74,13 @@ func temporary() string {
 
 // told is the reason for giving up, if that is why there is an error.
 func told(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err == nil || ctx.Err() == nil:
+		return err
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return context.Cause(ctx)
 	}
-	return err
+	return ctx.Err()
 }
 
 // A performance is what there is to know after a play.
@@ -94,9 +97,16 @@ type performance struct {
 func compare(control, inside *performance) []result {
 	var all []result
 	for _, m := range misdeeds() {
-		r := result{title: m.title, verdict: judge(control.attempts[m.name], inside.attempts[m.name])}
-		if in := inside.reports[m.name]; in != nil && r.verdict == stopped {
-			r.wall = m.explain(clues{report: *in, inside: inside.place, outside: control.place})
+		before, now := control.attempts[m.name], inside.attempts[m.name]
+		r := result{title: m.title, verdict: judge(before, now), outside: "works"}
+		switch {
+		case !before.harmed:
+			r.outside = "refused"
+		case m.asks:
+			r.outside = "would"
+		}
+		if r.verdict == stopped {
+			r.wall = m.explain(clues{report: *now.report, inside: inside.place, outside: control.place})
 		}
 		all = append(all, r)
 	}
@@ -104,15 +114,15 @@ func compare(control, inside *performance) []result {
 }
 
 // play builds a stage, lets the agent loose on it, and looks at what became of it.
-func play(ctx context.Context, dir, program string, bare bool, agent []string) (p *performance, err error) {
-	s, err := newStage(dir, program, bare)
+func play(ctx context.Context, dir, program string, wall []string) (p *performance, err error) {
+	s, err := newStage(dir, program, len(wall) == 0)
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err != nil {
 		return nil, err
 	}
 	p = &performance{reports: map[string]*report{}, attempts: map[string]attempt{}}
-	err = s.perform(ctx, agent, p)
-	if daemon := p.reports["daemon"]; daemon != nil && bare {
+	err = s.perform(ctx, wall, p)
+	if daemon := p.reports["daemon"]; daemon != nil && s.bare {
 		s.daemon = daemon.Loot
 	}
 	if err != nil {
@@ -125,22 +135,24 @@ func play(ctx context.Context, dir, program string, bare bool, agent []string) (
 		}
 		p.attempts[m.name] = attempt{report: p.reports[m.name], harmed: m.harm(s, *r)}
 	}
-	if !bare {
-		// The home's path means two directories: ask about the one outside.
+	if !s.bare {
 		var end step
 		end, p.diff = landed(s.work)
-		p.steps = append(p.steps, end)
+		p.steps = append(p.steps, end, step{Name: "the sandbox is gone", Done: len(s.left()) == 0, Detail: "nothing of it is left on disk"})
 	}
 	return p, nil
 }
 
 // perform runs the agent on the stage's terminal and listens to it.
-func (s *stage) perform(ctx context.Context, agent []string, p *performance) error {
+func (s *stage) perform(ctx context.Context, wall []string, p *performance) error {
+	if s.bare {
+		wall = []string{s.program}
+	}
 	where, err := json.Marshal(s.target())
 	if err != nil {
 		return err
 	}
-	argv := append(append([]string(nil), agent...), "demo", ActCommand, roleAgent, string(where))
+	argv := append(append([]string(nil), wall...), "demo", ActCommand, roleAgent, string(where))
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var said bytes.Buffer
 	c.Dir, c.Env, c.Stdin, c.Stdout, c.Stderr = s.work, s.env(), s.screen.line, s.screen.line, &said
@@ -162,7 +174,8 @@ func (s *stage) perform(ctx context.Context, agent []string, p *performance) err
 	s.screen.line.Close() // the last one: now the reading ends
 	<-heard
 	if err != nil {
-		return hint.Wrap(fmt.Errorf("the demo's agent ended with %w\n%s", err, strings.TrimSpace(said.String())), "see 'coffer doctor'")
+		// If it was coffer that failed, it has said why, and what to do.
+		return errors.New(strings.TrimSpace(fmt.Sprintf("the demo's agent did not finish: %v\n%s", err, said.String())))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ type misdeed struct {
 	name  string
 	title string // for the table
 	who   who    // for whom it makes sense
+	asks  bool   // the control only asks whether it would work
 	// try does it, inside or outside alike, and brings back what it found.
 	try func(t target) (loot string, err error)
 	// harm looks at the victim afterwards, from outside.
@@ -39,7 +40,7 @@ func (w who) applies() bool {
 // been read, and the daemon is the last.
 func misdeeds() []misdeed {
 	var all []misdeed
-	for _, group := range [][]misdeed{secrets, repository, machine} {
+	for _, group := range [][]misdeed{secrets, files, machine} {
 		for _, m := range group {
 			if m.who.applies() {
 				all = append(all, m)

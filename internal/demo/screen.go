@@ -89,15 +89,15 @@ func (s *screen) work(steps []step, diff []string) (ok bool) {
 func (s *screen) misdeeds(results []result) {
 	s.print("  ", s.paint(bold, fit("misdeeds", titleWidth+2)), s.paint(dim, fit("outside", outWidth)+"in the sandbox, stopped by"))
 	for _, r := range results {
-		mark, out, wall := s.paint(green, "✓"), fit("works", outWidth), clip(r.wall, wallWidth)
+		mark, out, wall := s.paint(green, "✓"), fit(r.outside, outWidth), clip(r.wall, wallWidth)
 		title := fit(r.title, titleWidth)
 		switch r.verdict {
 		case through:
 			mark, title, wall = s.paint(red, "✗"), s.paint(red, title), s.paint(red, "NOTHING: it got through")
 		case untried:
-			mark, title, out, wall = s.paint(red, "✗"), s.paint(red, title), fit("", outWidth), s.paint(red, "unknown: it was not tried")
+			mark, title, wall = s.paint(red, "✗"), s.paint(red, title), s.paint(red, "unknown: it was not tried")
 		case moot:
-			mark, out, wall = s.paint(dim, "–"), s.paint(dim, fit("refused", outWidth)), s.paint(dim, "this machine refuses it anyway")
+			mark, wall = s.paint(dim, "–"), s.paint(dim, "this machine refuses it anyway")
 		}
 		s.print("  ", mark, " ", title, s.paint(dim, out), wall)
 	}

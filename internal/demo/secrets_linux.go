@@ -55,7 +55,7 @@ var secrets = []misdeed{
 	{
 		name: "abstract-socket", title: "call an abstract socket (as X11's)",
 		try:  func(t target) (string, error) { return knock("unix", t.Abstract, t.Token) },
-		harm: knocked("abstract"), wall: ownNetwork,
+		harm: knocked("abstract"), wall: ownNames,
 	},
 }
 

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -137,13 +136,18 @@ func (s *stage) close() error {
 	}
 	// A sandbox is left only if coffer had to be killed. Its files may belong to
 	// ids that we cannot act for, but coffer can.
-	store := filepath.Join(s.home, ".local/share/coffer/sandboxes")
-	if left, _ := os.ReadDir(store); len(left) > 0 && s.doors["agent"] != nil {
-		c := exec.CommandContext(context.Background(), s.program, "rm", "--force", "--all")
+	if len(s.left()) > 0 {
+		c := exec.Command(s.program, "rm", "--force", "--all")
 		c.Dir, c.Env = s.work, s.env()
 		_ = c.Run()
 	}
 	return sandbox.RemoveTree(s.dir)
+}
+
+// left lists the sandboxes that coffer keeps for the made-up user.
+func (s *stage) left() []os.DirEntry {
+	left, _ := os.ReadDir(filepath.Join(s.home, ".local/share/coffer/sandboxes"))
+	return left
 }
 
 // endDaemon kills the daemon that the control left, if it is still that process.

@@ -35,6 +35,7 @@ func judge(control, inside attempt) verdict {
 type result struct {
 	title   string
 	verdict verdict
+	outside string // how it went without a sandbox
 	wall    string // what stopped it
 }
 

@@ -93,6 +93,14 @@ func ownNetwork(c clues) string {
 	return ""
 }
 
+// ownNames: sockets without a file belong to the network namespace too.
+func ownNames(c clues) string {
+	if ownNetwork(c) != "" {
+		return "own network namespace"
+	}
+	return ""
+}
+
 func seccomp(c clues) string {
 	if c.is(unix.EPERM) && c.Filtered {
 		return "seccomp: system call refused"

@@ -16,7 +16,7 @@ const (
 	mended  = "#!/bin/sh\necho \"Hello, ${1:-world}\"\n"
 
 	test     = "test.sh"
-	testText = "#!/bin/sh\ngot=$(sh ./greet.sh Ada)\ntest \"$got\" = \"Hello, Ada\" && echo \"ok: $got\" && exit\necho \"want Hello, Ada, got $got\"\nexit 1\n"
+	testText = "#!/bin/sh\ngot=$(/bin/sh ./greet.sh Ada)\ntest \"$got\" = \"Hello, Ada\" && echo \"ok: $got\" && exit\necho \"want Hello, Ada, got $got\"\nexit 1\n"
 
 	changes     = "CHANGES.md"
 	changesText = "- greet.sh: spell Hello with two l\n"
@@ -60,6 +60,7 @@ func git(dir string, args ...string) (string, error) {
 		"GIT_AUTHOR_NAME=demo", "GIT_AUTHOR_EMAIL=demo@localhost",
 		"GIT_COMMITTER_NAME=demo", "GIT_COMMITTER_EMAIL=demo@localhost",
 	}
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is for us
 	out, err := c.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
@@ -79,7 +80,10 @@ func honestWork(dir string) []step {
 	err = os.WriteFile(filepath.Join(dir, changes), []byte(changesText), 0o644)
 	add("wrote "+changes, err == nil, detail(err))
 	if _, err := exec.LookPath("git"); err == nil {
-		out, err := git(dir, "diff", "--shortstat")
+		out, err := git(dir, "diff", "--numstat")
+		if f := strings.Fields(out); err == nil && len(f) == 3 {
+			out = fmt.Sprintf("%s: +%s -%s", f[2], f[0], f[1])
+		}
 		add("asked git for the difference", err == nil && out != "", out)
 	}
 	return steps
@@ -94,7 +98,7 @@ func detail(err error) string {
 
 // runTest runs the repository's test, and returns its last words.
 func runTest(dir string) (said string, passed bool) {
-	c := exec.Command("sh", "./"+test)
+	c := exec.Command("/bin/sh", "./"+test)
 	c.Dir = dir
 	out, err := c.CombinedOutput()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")

@@ -45,12 +45,10 @@ type running struct {
 
 // exec runs a program for the client at the other end of the control stream.
 func (a *agent) exec(control net.Conn, e *wire.Exec) {
+	a.execs.Add(1)
+	defer a.execs.Done()
 	defer control.Close()
-	n := 3
-	if e.TTY != nil {
-		n = 1
-	}
-	streams := a.meeting.gather(e.Token, n)
+	streams := a.meeting.gather(e.Token, e.Streams())
 	if streams == nil {
 		return
 	}
@@ -175,6 +173,16 @@ func (a *agent) stop(grace time.Duration) {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+	// They have ended; their clients shall hear how.
+	told := make(chan struct{})
+	go func() {
+		a.execs.Wait()
+		close(told)
+	}()
+	select {
+	case <-told:
+	case <-time.After(500 * time.Millisecond):
 	}
 	os.Exit(0)
 }

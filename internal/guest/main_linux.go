@@ -25,6 +25,7 @@ type agent struct {
 	launcher *launcher
 	reaper   *reaper
 	meeting  *meeting
+	execs    sync.WaitGroup
 
 	writable     sync.Mutex // guards what root needs, made when first asked for
 	opened       bool

@@ -23,10 +23,10 @@ type stdio interface {
 
 const chunk = 64 << 10
 
-// pipes are three descriptors without a terminal.
+// pipes are three descriptors without a terminal, the last two perhaps one.
 type pipes struct {
 	in       *os.File
-	out      [2]*os.File
+	out      []*os.File
 	streams  map[int]net.Conn
 	carrying sync.WaitGroup
 }
@@ -39,13 +39,17 @@ func newPipes(streams map[int]net.Conn) (stdio, []*os.File, error) {
 	}
 	theirs := []*os.File{r}
 	p.in = w
-	for i := range p.out {
+	for range len(streams) - 1 {
 		r, w, err := os.Pipe()
 		if err != nil {
+			p.close()
 			return nil, nil, err
 		}
-		p.out[i] = r
+		p.out = append(p.out, r)
 		theirs = append(theirs, w)
+	}
+	if len(theirs) == 2 {
+		theirs = append(theirs, theirs[1])
 	}
 	return p, theirs, nil
 }

@@ -7,12 +7,19 @@ import (
 	"fmt"
 )
 
+// An Error knows what to do about itself.
+type Error interface {
+	error
+	Hint() string
+}
+
 type hinted struct {
 	error
 	hint string
 }
 
 func (h hinted) Unwrap() error { return h.error }
+func (h hinted) Hint() string  { return h.hint }
 
 // Wrap adds a hint to an error. A nil error stays nil.
 func Wrap(err error, format string, args ...any) error {
@@ -27,9 +34,9 @@ func New(what, hint string) error { return hinted{errors.New(what), hint} }
 
 // Of returns an error's hint, the outermost if there are several.
 func Of(err error) string {
-	var h hinted
+	var h Error
 	if errors.As(err, &h) {
-		return h.hint
+		return h.Hint()
 	}
 	return ""
 }

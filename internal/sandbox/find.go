@@ -24,11 +24,15 @@ type BrokenError struct {
 }
 
 func (e *BrokenError) Error() string {
-	hint := "restore the file, or remove the folder to give the sandbox up"
+	return fmt.Sprintf("sandbox %s: %s %v", printable(e.ID), printable(filepath.Join(e.Dir, recordName)), e.Err)
+}
+
+// Hint says what to do with it.
+func (e *BrokenError) Hint() string {
 	if errors.Is(e.Err, ErrNewer) {
-		hint = "update coffer"
+		return "update coffer"
 	}
-	return fmt.Sprintf("sandbox %s: %s %v\nhint: %s", printable(e.ID), printable(filepath.Join(e.Dir, recordName)), e.Err, hint)
+	return "restore the file, or remove the folder to give the sandbox up"
 }
 
 func (e *BrokenError) Unwrap() error { return e.Err }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cofferhq/coffer/internal/hint"
 	"golang.org/x/sys/unix"
 )
 
@@ -77,7 +78,7 @@ func TestFullDisk(t *testing.T) {
 		_, err = fill.Write(make([]byte, 4096))
 	}
 	_, _, err = s.Create(throwAway())
-	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "hint: free some space") {
+	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(hint.Of(err), "free some space") {
 		t.Errorf("create: %v", err)
 	}
 	web.Command = []string{strings.Repeat("x", 8192)}
@@ -103,7 +104,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, s.Sweep(nil))
-	if _, _, err := s.Create(throwAway()); !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), "hint: ") {
+	if _, _, err := s.Create(throwAway()); !errors.Is(err, unix.EROFS) || hint.Of(err) == "" {
 		t.Error(err)
 	}
 	if err := web.Remove(nil); !errors.Is(err, unix.EROFS) {

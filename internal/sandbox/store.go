@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/hint"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,7 +49,8 @@ func homeDir() (string, error) {
 	if u, err := user.LookupId(uid); err == nil && filepath.IsAbs(u.HomeDir) {
 		return u.HomeDir, nil
 	}
-	return "", fmt.Errorf("no home directory: HOME is not set and uid %s has no passwd entry\nhint: set HOME or XDG_DATA_HOME to a directory you own", uid)
+	return "", hint.New(fmt.Sprintf("no home directory: HOME is not set and uid %s has no passwd entry", uid),
+		"set HOME or XDG_DATA_HOME to a directory you own")
 }
 
 // Open returns the store in dir. A directory that does not exist is an empty
@@ -81,11 +83,11 @@ func (s *Store) check() error {
 		return fmt.Errorf("sandbox store %s is not a directory", s.dir)
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("sandbox store %s belongs to uid %d, not to you (uid %d)\nhint: chown it to yourself and chmod 700 it, or set XDG_DATA_HOME to a directory you own",
-			s.dir, st.Uid, os.Geteuid())
+		return hint.New(fmt.Sprintf("sandbox store %s belongs to uid %d, not to you (uid %d)", s.dir, st.Uid, os.Geteuid()),
+			"chown it to yourself and chmod 700 it, or set XDG_DATA_HOME to a directory you own")
 	}
 	if perm := info.Mode().Perm(); perm&0o022 != 0 {
-		return fmt.Errorf("sandbox store %s can be written by others (mode %04o)\nhint: chmod 700 %s", s.dir, perm, s.dir)
+		return hint.Wrap(fmt.Errorf("sandbox store %s can be written by others (mode %04o)", s.dir, perm), "chmod 700 %s", s.dir)
 	}
 	return nil
 }
@@ -139,9 +141,9 @@ func (s *Store) entries() ([]string, error) {
 func (s *Store) hint(err error) error {
 	switch {
 	case errors.Is(err, unix.EROFS), errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w\nhint: make %s writable for you, or set XDG_DATA_HOME to a directory that is", err, s.dir)
+		return hint.Wrap(err, "make %s writable for you, or set XDG_DATA_HOME to a directory that is", s.dir)
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return fmt.Errorf("%w\nhint: free some space, or set XDG_DATA_HOME to a directory on another disk", err)
+		return hint.Wrap(err, "free some space, or set XDG_DATA_HOME to a directory on another disk")
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/hint"
 )
 
 func TestDefaultDir(t *testing.T) {
@@ -32,7 +34,7 @@ func TestDefaultDir(t *testing.T) {
 	t.Run("passwd or hint", func(t *testing.T) {
 		t.Setenv("XDG_DATA_HOME", "")
 		t.Setenv("HOME", "")
-		if got, err := DefaultDir(); err == nil && !filepath.IsAbs(got) || err != nil && !strings.Contains(err.Error(), "hint: set HOME") {
+		if got, err := DefaultDir(); err == nil && !filepath.IsAbs(got) || err != nil && !strings.Contains(hint.Of(err), "set HOME") {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})
@@ -54,7 +56,7 @@ func TestOpen(t *testing.T) {
 		if err := os.Chmod(dir, mode); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "hint: chmod 700 "+dir) {
+		if _, err := Open(dir); err == nil || hint.Of(err) != "chmod 700 "+dir {
 			t.Errorf("mode %v: got %v", mode, err)
 		}
 	}
@@ -233,7 +235,7 @@ func TestBroken(t *testing.T) {
 		"cannot be read": func(path string) error {
 			return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path))
 		},
-		"hint: update coffer": func(path string) error { return os.WriteFile(path, []byte(`{"version":7}`), 0o600) },
+		"update coffer": func(path string) error { return os.WriteFile(path, []byte(`{"version":7}`), 0o600) },
 	}
 	for want, spoil := range spoil {
 		t.Run(want, func(t *testing.T) {
@@ -251,7 +253,7 @@ func TestBroken(t *testing.T) {
 			for _, err := range []error{errs[0], find, prefix} {
 				var broken *BrokenError
 				if !errors.As(err, &broken) || broken.Dir != bad.Dir() || !strings.Contains(err.Error(), want) ||
-					!strings.Contains(err.Error(), bad.Dir()) || !strings.Contains(err.Error(), "\nhint: ") {
+					!strings.Contains(err.Error(), bad.Dir()) || hint.Of(err) == "" {
 					t.Errorf("got %v, want %q", err, want)
 				}
 			}
@@ -343,7 +345,7 @@ func TestReadOnlyStore(t *testing.T) {
 	_, _, create := s.Create(throwAway())
 	_, lock := web.Lock()
 	for name, err := range map[string]error{"create": create, "save": web.Save(), "lock": lock, "remove": web.Remove(nil)} {
-		if !errors.Is(err, fs.ErrPermission) || strings.Count(err.Error(), "\nhint: ") != 1 {
+		if !errors.Is(err, fs.ErrPermission) || hint.Of(err) == "" {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -22,7 +22,7 @@ func LogFile(sb *sandbox.Sandbox) string { return filepath.Join(sb.Logs(), "outp
 
 // detached runs a program whose client does not wait for it.
 func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
-	e.Log, e.TTY = false, nil
+	e.Log, e.Merged, e.TTY = false, true, nil
 	log, err := openLog(LogFile(s.Sandbox))
 	if err != nil {
 		_ = wire.WriteMessage(client, wire.Event{Failure: &wire.Failure{Code: 125, Message: err.Error()}})
@@ -38,7 +38,6 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	s.enter()
 	var carrying sync.WaitGroup
 	carrying.Go(func() { io.Copy(log, p.Stdout) })
-	carrying.Go(func() { io.Copy(log, p.Stderr) })
 	told := make(chan wire.Event, 1)
 	go func() {
 		defer s.leave()

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
@@ -83,6 +82,8 @@ func (s *Supervisor) stream(c net.Conn) {
 
 // pass hands a stream on to the guest agent.
 func (s *Supervisor) pass(client net.Conn, r wire.Request) {
+	s.passing.Add(1)
+	defer s.passing.Done()
 	guest, err := s.Open()
 	if err != nil {
 		return
@@ -91,16 +92,13 @@ func (s *Supervisor) pass(client net.Conn, r wire.Request) {
 	if wire.WriteMessage(guest, r) != nil {
 		return
 	}
-	var both sync.WaitGroup
-	both.Go(func() {
+	go func() {
 		io.Copy(guest, client)
 		wire.CloseWrite(guest)
-	})
-	both.Go(func() {
-		io.Copy(client, guest)
-		wire.CloseWrite(client)
-	})
-	both.Wait()
+	}()
+	// What comes from the guest decides: when it has nothing more to say, what
+	// the client still says is for nobody.
+	io.Copy(client, guest)
 }
 
 // enter and leave count what runs; a sandbox in which nothing does is stopped after
@@ -130,7 +128,7 @@ func (s *Supervisor) rest() {
 			busy := s.execs > 0
 			s.mu.Unlock()
 			if !busy {
-				s.end.Do(func() { close(s.ending) })
+				s.resting.Do(func() { close(s.rested) })
 			}
 		})
 	}
@@ -145,7 +143,7 @@ func (s *Supervisor) Run() {
 	s.idleTime = first
 	s.mu.Unlock()
 	select {
-	case <-s.ending:
+	case <-s.rested:
 	case <-s.instance.Done():
 	}
 }

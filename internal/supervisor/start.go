@@ -37,13 +37,14 @@ type Supervisor struct {
 	idleTime time.Duration
 	why      string // what ended the sandbox, if it was us
 	closed   sync.Once
-	ending   chan struct{} // closed when the sandbox shall end
-	end      sync.Once
+	rested   chan struct{} // closed when the sandbox was idle for long enough
+	resting  sync.Once
+	passing  sync.WaitGroup // streams between commands and the guest
 }
 
 // Start boots the sandbox. The caller holds its lock.
 func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervisor, error) {
-	s := &Supervisor{Sandbox: sb, since: time.Now(), ending: make(chan struct{}), idleTime: sb.Limits.Idle}
+	s := &Supervisor{Sandbox: sb, since: time.Now(), rested: make(chan struct{}), idleTime: sb.Limits.Idle}
 	var err error
 	s.limits, err = limits.Prepare(sb.ID, limits.Limits{
 		Memory: sb.Limits.Memory, Pids: sb.Limits.Pids, CPUs: sb.Limits.CPUs,
@@ -62,10 +63,7 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 	}
 	if sb.Limits.Timeout > 0 {
 		time.AfterFunc(sb.Limits.Timeout, func() {
-			s.end.Do(func() {
-				s.because(fmt.Sprintf("the time limit of %s was reached", sb.Limits.Timeout))
-				close(s.ending)
-			})
+			s.because(fmt.Sprintf("the time limit of %s was reached", sb.Limits.Timeout))
 			s.instance.Kill()
 		})
 	}
@@ -123,11 +121,13 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 // Open opens a stream to the guest agent.
 func (s *Supervisor) Open() (net.Conn, error) { return s.session.Open() }
 
-// because notes what ended the sandbox. The caller is inside s.end.
+// because notes what ended the sandbox, the first reason if there are several.
 func (s *Supervisor) because(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.why = why
+	if s.why == "" {
+		s.why = why
+	}
 }
 
 // Why says what ended the sandbox, empty when a program did so itself.
@@ -143,10 +143,7 @@ func (s *Supervisor) Why() string {
 // Stop ends the sandbox: programs are asked to terminate, and after the grace time
 // everything is killed.
 func (s *Supervisor) Stop(grace time.Duration, why string) {
-	s.end.Do(func() {
-		s.because(why)
-		close(s.ending)
-	})
+	s.because(why)
 	if grace > 0 {
 		if c, err := s.Open(); err == nil {
 			_ = wire.WriteMessage(c, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}})
@@ -168,8 +165,23 @@ func (s *Supervisor) Close() {
 	s.closed.Do(func() {
 		s.Stop(0, "")
 		s.session.Close()
+		s.drain()
 		s.cleanUp()
 	})
+}
+
+// drain lets commands read what their programs said last. One that does not read is
+// not waited for.
+func (s *Supervisor) drain() {
+	drained := make(chan struct{})
+	go func() {
+		s.passing.Wait()
+		close(drained)
+	}()
+	select {
+	case <-drained:
+	case <-time.After(time.Second):
+	}
 }
 
 func (s *Supervisor) cleanUp() {

@@ -17,7 +17,7 @@ type Opener interface {
 // A Process is an exec seen from the client.
 type Process struct {
 	// Terminal carries both directions when the exec has a terminal; otherwise
-	// it is nil and the other three are set.
+	// it is nil and the others are set, Stderr unless it is merged.
 	Terminal io.ReadWriteCloser
 	Stdin    io.WriteCloser
 	Stdout   io.ReadCloser
@@ -43,11 +43,7 @@ func Start(o Opener, e Exec) (*Process, error) {
 	if e.Log {
 		return p, nil
 	}
-	descriptors := []int{0, 1, 2}
-	if e.TTY != nil {
-		descriptors = descriptors[:1]
-	}
-	for _, fd := range descriptors {
+	for fd := range e.Streams() {
 		s, err := p.open(o, Request{Op: OpIO, IO: &IO{Token: e.Token, FD: fd}})
 		if err != nil {
 			p.Close()

@@ -75,9 +75,22 @@ type Exec struct {
 	Dir   string   `json:"dir"`
 	Root  bool     `json:"root,omitempty"` // as root of the sandbox
 	TTY   *Size    `json:"tty,omitempty"`  // on a terminal of this size
+	// Merged asks for one pipe for output and errors, so that they stay in order.
+	Merged bool `json:"merged,omitempty"`
 	// Log asks the supervisor to keep the output in the sandbox's log instead of
 	// sending it, and the exec to outlive the client.
 	Log bool `json:"log,omitempty"`
+}
+
+// Streams is how many data streams the exec has, for descriptors from 0 up.
+func (e *Exec) Streams() int {
+	switch {
+	case e.TTY != nil:
+		return 1
+	case e.Merged:
+		return 2
+	}
+	return 3
 }
 
 // IO says which descriptor of which exec a data stream carries. With a terminal

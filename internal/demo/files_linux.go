@@ -11,9 +11,9 @@ import (
 // hostile is what a planted script says. It never runs.
 const hostile = "#!/bin/sh\n# planted by the coffer demo\n"
 
-// repository are misdeeds by which a directory that is shared with the user becomes a
-// way out: by what git runs when the user next types it, or by what a file is.
-var repository = []misdeed{
+// files are misdeeds by which a file becomes a way out, later: by what git or a shell
+// runs when the user next types something, or by what the file itself may do.
+var files = []misdeed{
 	{
 		name: "git-hook", title: "plant a git hook",
 		try: func(t target) (string, error) {
