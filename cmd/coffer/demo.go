@@ -36,7 +36,9 @@ Exits with 1 if anything got through.`,
 				o.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 				o.Pace = 60 * time.Millisecond
 			}
-			err = demo.Run(c.Context(), o)
+			ctx, stop := interruptible(c)
+			defer stop()
+			err = demo.Run(ctx, o)
 			switch {
 			case errors.Is(err, demo.ErrThrough):
 				return status(1)
@@ -49,7 +51,11 @@ Exits with 1 if anything got through.`,
 	c.AddCommand(&cobra.Command{
 		Use:    demo.ActCommand + " ROLE",
 		Hidden: true,
-		RunE:   func(c *cobra.Command, args []string) error { return demo.Act(c.Context(), args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, stop := interruptible(c)
+			defer stop()
+			return demo.Act(ctx, args)
+		},
 	})
 	return c
 }

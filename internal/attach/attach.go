@@ -67,7 +67,7 @@ func onTerminal(ctx context.Context, o wire.Opener, e wire.Exec, opts Options) (
 	}
 	var output sync.WaitGroup
 	go io.Copy(p.Terminal, input)
-	output.Go(func() { io.Copy(screen, p.Terminal) })
+	output.Go(func() { io.Copy(plain{screen}, p.Terminal) })
 	stop := context.AfterFunc(ctx, func() { p.Close() })
 	defer stop()
 	forward := &forwarder{p: p, opts: opts}
@@ -119,12 +119,15 @@ func copyOut(to *os.File, from io.ReadCloser, opts Options) {
 		defer f.Close()
 		w = f
 	}
-	_, err := io.Copy(w, from)
-	if err != nil {
+	if _, err := io.Copy(plain{w}, from); err != nil {
 		from.Close()
 		io.Copy(io.Discard, from)
 	}
 }
+
+// plain is a writer without tricks. A file would offer to splice, and the runtime
+// retries that without pause when the file is one, like ours, that it cannot wait for.
+type plain struct{ io.Writer }
 
 func listen(signals ...os.Signal) chan os.Signal {
 	c := make(chan os.Signal, 16)

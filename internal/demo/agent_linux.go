@@ -56,7 +56,7 @@ func actAgent(ctx context.Context, where string) error {
 			}
 		}
 	}
-	for _, m := range misdeeds() {
+	for _, m := range misdeeds(os.Getuid()) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

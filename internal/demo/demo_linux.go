@@ -96,7 +96,7 @@ type performance struct {
 // compare judges every misdeed.
 func compare(control, inside *performance) []result {
 	var all []result
-	for _, m := range misdeeds() {
+	for _, m := range misdeeds(os.Getuid()) {
 		before, now := control.attempts[m.name], inside.attempts[m.name]
 		r := result{title: m.title, verdict: judge(before, now), outside: "works"}
 		switch {
@@ -128,7 +128,7 @@ func play(ctx context.Context, dir, program string, wall []string) (p *performan
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range misdeeds() {
+	for _, m := range misdeeds(os.Getuid()) {
 		r := p.reports[m.name]
 		if r == nil {
 			r = &report{Name: m.name, Errno: -1}
@@ -136,9 +136,13 @@ func play(ctx context.Context, dir, program string, wall []string) (p *performan
 		p.attempts[m.name] = attempt{report: p.reports[m.name], harmed: m.harm(s, *r)}
 	}
 	if !s.bare {
+		gone := step{Name: "the sandbox is gone", Done: len(s.left()) == 0, Detail: "nothing of it is left on disk"}
+		if !gone.Done {
+			gone.Detail = "something of it is left on disk"
+		}
 		var end step
 		end, p.diff = landed(s.work)
-		p.steps = append(p.steps, end, step{Name: "the sandbox is gone", Done: len(s.left()) == 0, Detail: "nothing of it is left on disk"})
+		p.steps = append(p.steps, gone, end)
 	}
 	return p, nil
 }

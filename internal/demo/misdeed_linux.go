@@ -2,7 +2,6 @@ package demo
 
 import (
 	"errors"
-	"os"
 	"syscall"
 )
 
@@ -31,18 +30,18 @@ const (
 	ordinary     // root has no need of it
 )
 
-func (w who) applies() bool {
-	return w == anybody || (w == root) == (os.Getuid() == 0)
+func (w who) applies(uid int) bool {
+	return w == anybody || (w == root) == (uid == 0)
 }
 
-// misdeeds are in the order in which they are tried and shown. Those that spoil the
-// stage for others come after them: the process is killed when its environment has
-// been read, and the daemon is the last.
-func misdeeds() []misdeed {
+// misdeeds are what a user's agent tries, in this order. Those that spoil the stage for
+// others come after them: the process is killed when its environment has been read,
+// and the daemon is the last.
+func misdeeds(uid int) []misdeed {
 	var all []misdeed
 	for _, group := range [][]misdeed{secrets, files, machine} {
 		for _, m := range group {
-			if m.who.applies() {
+			if m.who.applies(uid) {
 				all = append(all, m)
 			}
 		}

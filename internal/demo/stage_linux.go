@@ -145,8 +145,8 @@ func (s *stage) close() error {
 }
 
 // left lists the sandboxes that coffer keeps for the made-up user.
-func (s *stage) left() []os.DirEntry {
-	left, _ := os.ReadDir(filepath.Join(s.home, ".local/share/coffer/sandboxes"))
+func (s *stage) left() []string {
+	left, _ := filepath.Glob(filepath.Join(s.home, ".local/share/coffer/sandboxes/[^.]*"))
 	return left
 }
 

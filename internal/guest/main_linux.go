@@ -39,9 +39,9 @@ func Main() int {
 	// Descriptors that the user's shell left open to us stay here.
 	unix.CloseRange(control+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	// A signal without handler cannot hurt a first process, but Go installs
-	// handlers for all: take them and do nothing.
-	signals := make(chan os.Signal, 64)
-	signal.Notify(signals)
+	// handlers for all. Those that end a process must do nothing. (Aside, because
+	// it takes a while and nobody is inside yet.)
+	go signal.Notify(make(chan os.Signal, 1), deadly...)
 	conn, err := stream()
 	if err != nil {
 		return 125
@@ -54,11 +54,19 @@ func Main() int {
 	if wire.WriteMessage(conn, ready) != nil || err != nil {
 		return 125
 	}
-	go a.reaper.run(signals)
+	go a.reaper.run()
 	go a.serveInside()
 	a.spareThreads()
 	a.serve(conn)
 	return 0
+}
+
+// deadly are the signals that end a process of Go.
+var deadly = []os.Signal{
+	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS,
+	unix.SIGFPE, unix.SIGUSR1, unix.SIGSEGV, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGTERM,
+	unix.SIGSTKFLT, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGIO,
+	unix.SIGPWR, unix.SIGSYS,
 }
 
 // stream opens the control stream.

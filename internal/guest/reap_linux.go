@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"os"
 	"sync"
 	"syscall"
 
@@ -10,13 +9,17 @@ import (
 
 // reaper collects every dead process of the sandbox, its own children and the
 // orphans that a first process inherits, and tells those who wait for one.
+//
+// It waits in the kernel, on a thread of its own: by way of SIGCHLD, the news would
+// pass through two more goroutines before it arrives.
 type reaper struct {
 	mu      sync.Mutex
 	waiting map[int]chan syscall.WaitStatus
+	born    chan struct{} // there are children again
 }
 
 func newReaper() *reaper {
-	return &reaper{waiting: map[int]chan syscall.WaitStatus{}}
+	return &reaper{waiting: map[int]chan syscall.WaitStatus{}, born: make(chan struct{}, 1)}
 }
 
 // start runs fork, which returns a process id, and returns where its end will be
@@ -30,15 +33,24 @@ func (r *reaper) start(fork func() (int, error)) (int, <-chan syscall.WaitStatus
 	}
 	end := make(chan syscall.WaitStatus, 1)
 	r.waiting[pid] = end
+	select {
+	case r.born <- struct{}{}:
+	default:
+	}
 	return pid, end, nil
 }
 
-// run collects the dead whenever a signal arrives.
-func (r *reaper) run(signals <-chan os.Signal) {
-	r.collect()
-	for s := range signals {
-		if s == unix.SIGCHLD {
+// run collects the dead for ever.
+func (r *reaper) run() {
+	for {
+		// Look first, and only then collect under the lock.
+		switch err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil); err {
+		case nil:
 			r.collect()
+		case unix.ECHILD:
+			// No child means no process at all: an orphan has an ancestor
+			// that was one.
+			<-r.born
 		}
 	}
 }

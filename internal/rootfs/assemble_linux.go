@@ -98,8 +98,8 @@ func (a *assembly) step(p *Plan, s *Step) error {
 	switch s.Do {
 	case Bind:
 		return a.bind(s)
-	case Tmpfs:
-		return a.fresh("tmpfs", s.Data, s.Target, safe)
+	case Scratch:
+		return a.scratch(s)
 	case Proc:
 		return a.fresh("proc", "", s.Target, safe|unix.MOUNT_ATTR_NOEXEC)
 	case Devpts:
@@ -183,6 +183,28 @@ func (a *assembly) fresh(kind, options, target string, attr int) error {
 	}
 	defer unix.Close(fd)
 	return a.attach(fd, target, true)
+}
+
+// scratch gives a directory of the new root's own tmpfs, writable although the root
+// is not. A file system each would cost more, most of all when it is taken down.
+func (a *assembly) scratch(s *Step) error {
+	name := Own + "/scratch" + s.Target
+	from, err := a.root.make(name, true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	if s.Shared {
+		if err := os.Chmod(name, 0o777|os.ModeSticky); err != nil {
+			return err
+		}
+	}
+	at, err := a.root.make(s.Target, true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	return cover(from, at, safe)
 }
 
 func (a *assembly) symlink(s *Step) error {

@@ -31,7 +31,7 @@ type Plan struct {
 // What a Step does.
 const (
 	Bind     = "bind"     // show Source of the host at Target
-	Tmpfs    = "tmpfs"    // an empty file system at Target, with options Data
+	Scratch  = "scratch"  // an empty directory in memory at Target
 	Proc     = "proc"     // a fresh /proc of the sandbox's own processes
 	Devpts   = "devpts"   // a terminal file system of its own
 	Dir      = "dir"      // a directory
@@ -52,6 +52,7 @@ type Step struct {
 	Data     string `json:"data,omitempty"`
 	ReadOnly bool   `json:"ro,omitempty"`
 	Device   bool   `json:"device,omitempty"`   // Source is a device node
+	Shared   bool   `json:"shared,omitempty"`   // the scratch is for all users, like /tmp
 	Optional bool   `json:"optional,omitempty"` // leave out what cannot be had
 	Dev      uint64 `json:"dev,omitempty"`
 	Ino      uint64 `json:"ino,omitempty"`

@@ -97,8 +97,8 @@ func (p *Plan) hostSystem() {
 		}
 	}
 	p.add(
-		Step{Do: Tmpfs, Target: "/tmp", Data: "mode=1777"},
-		Step{Do: Tmpfs, Target: "/run", Data: "mode=755"},
+		Step{Do: Scratch, Target: "/tmp", Shared: true},
+		Step{Do: Scratch, Target: "/run"},
 		Step{Do: Symlink, Target: "/run/lock", Data: "/tmp"},
 		Step{Do: Symlink, Target: "/var/tmp", Data: "/tmp"},
 		// The number of processors is all that programs want of /sys.
@@ -119,7 +119,7 @@ func (p *Plan) kernel() {
 	for _, m := range []string{"bus", "fs", "irq", "sys", "sysrq-trigger"} {
 		p.add(Step{Do: Lock, Target: "/proc/" + m, Optional: true})
 	}
-	p.add(Step{Do: Tmpfs, Target: "/dev", Data: "mode=755,size=64k"})
+	p.add(Step{Do: Scratch, Target: "/dev"})
 	for _, d := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
 		p.add(Step{Do: Bind, Source: "/dev/" + d, Target: "/dev/" + d, Device: true})
 	}
@@ -130,7 +130,7 @@ func (p *Plan) kernel() {
 		Step{Do: Symlink, Target: "/dev/stdin", Data: "/proc/self/fd/0"},
 		Step{Do: Symlink, Target: "/dev/stdout", Data: "/proc/self/fd/1"},
 		Step{Do: Symlink, Target: "/dev/stderr", Data: "/proc/self/fd/2"},
-		Step{Do: Tmpfs, Target: "/dev/shm", Data: "mode=1777"},
+		Step{Do: Scratch, Target: "/dev/shm", Shared: true},
 	)
 }
 

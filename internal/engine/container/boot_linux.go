@@ -38,8 +38,10 @@ func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, err
 		return nil, err
 	}
 	i := &instance{control: ours, done: make(chan struct{})}
+	planned := async(m.Root)
 	err = i.start(theirs, who)
 	theirs.Close()
+	plan, planErr := planned()
 	if err != nil {
 		ours.Close()
 		return nil, refused(err)
@@ -47,7 +49,10 @@ func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, err
 	// Ctrl-C while booting: kill it, and the reads below fail.
 	stop := context.AfterFunc(ctx, i.Kill)
 	defer stop()
-	if err := i.build(m, who); err != nil {
+	if err = planErr; err == nil {
+		err = i.build(m, plan, who)
+	}
+	if err != nil {
 		i.Kill()
 		<-i.done
 		if ctx.Err() != nil {
@@ -56,6 +61,20 @@ func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, err
 		return nil, refused(err)
 	}
 	return i, nil
+}
+
+// async calls f and returns where its results are to be had.
+func async[T any](f func() (T, error)) func() (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	return func() (T, error) { r := <-done; return r.value, r.err }
 }
 
 // instance is a running container.
@@ -153,11 +172,7 @@ func (i *instance) Kill() {
 }
 
 // build gives the first process its ids, limits and orders.
-func (i *instance) build(m *engine.Machine, who ids) error {
-	plan, err := m.Root()
-	if err != nil {
-		return err
-	}
+func (i *instance) build(m *engine.Machine, plan *rootfs.Plan, who ids) error {
 	if who.helper {
 		if err := who.grant(i.pid); err != nil {
 			return err

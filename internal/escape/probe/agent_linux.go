@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
@@ -180,6 +179,3 @@ func catchUnconfined() error {
 	}
 	return fact("NEVER-OPEN")
 }
-
-// settle is how long to look for something that comes by itself.
-const settle = 5 * time.Second

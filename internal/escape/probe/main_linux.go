@@ -34,14 +34,14 @@ func (f fact) Error() string { return string(f) }
 var note string
 
 // attempts are all there are, by name. Each returns nil if it got through.
-var attempts = collect(files, secrets, modes, processes, kernel, sockets, agent, terminals, resources)
+var attempts = map[string]func([]string) error{}
 
-func collect(groups ...map[string]func([]string) error) map[string]func([]string) error {
-	all := map[string]func([]string) error{}
-	for _, g := range groups {
-		maps.Copy(all, g)
+func init() {
+	for _, group := range []map[string]func([]string) error{
+		files, secrets, modes, processes, kernel, sockets, agent, terminals, resources,
+	} {
+		maps.Copy(attempts, group)
 	}
-	return all
 }
 
 // patience is for one attempt; none takes long unless it hangs.

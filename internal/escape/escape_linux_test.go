@@ -1,0 +1,26 @@
+package escape
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/testbed"
+)
+
+func TestMain(m *testing.M) { testbed.Main(m) }
+
+// TestEscape makes every attempt of the corpus, for every user there is.
+func TestEscape(t *testing.T) {
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		r := &report{who: fmt.Sprintf("started by uid %d", b.UID)}
+		here, there := newWorld(t, b, false), newWorld(t, b, true)
+		list := trials(table())
+		outside := there.controls(list)
+		inside := here.inside(list, false)
+		for id, o := range here.inside(list, true) {
+			inside[id] = o
+		}
+		r.settle(list, outside, inside)
+		r.show(t)
+	})
+}
