@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/confine"
@@ -113,19 +114,14 @@ func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan sy
 // its memory and descriptors, whose files in /proc belong to nobody here, for a reason:
 // others inside may not reach them.
 func (a *agent) mapIds(pid int) error {
-	uids, gids := fmt.Sprintf("0 0 %d\n", a.boot.Ids), fmt.Sprintf("0 0 %d\n", a.boot.Ids)
-	switch {
-	case a.boot.Ids == 1:
-		uids, gids = fmt.Sprintf("0 %d 1\n", a.boot.UID), fmt.Sprintf("0 %d 1\n", a.boot.GID)
-	default: // one's own id may lie beyond the range
-		if a.boot.UID >= a.boot.Ids {
-			uids += fmt.Sprintf("%d %d 1\n", a.boot.UID, a.boot.UID)
+	for name, id := range map[string]int{"uid_map": a.boot.UID, "gid_map": a.boot.GID} {
+		text := fmt.Sprintf("0 %d 1\n", id)
+		if a.boot.Ids > 1 {
+			var err error
+			if text, err = identity(name); err != nil {
+				return err
+			}
 		}
-		if a.boot.GID >= a.boot.Ids {
-			gids += fmt.Sprintf("%d %d 1\n", a.boot.GID, a.boot.GID)
-		}
-	}
-	for name, text := range map[string]string{"uid_map": uids, "gid_map": gids} {
 		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/%s", pid, name), os.O_WRONLY, 0)
 		if err != nil {
 			return err
@@ -137,6 +133,22 @@ func (a *agent) mapIds(pid int) error {
 		}
 	}
 	return nil
+}
+
+// identity is the map in which every id that exists here means itself. A range must
+// not span two of ours, so it is made line by line.
+func identity(name string) (string, error) {
+	ours, err := os.ReadFile("/proc/self/" + name)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for line := range strings.Lines(string(ours)) {
+		if f := strings.Fields(line); len(f) == 3 {
+			fmt.Fprintf(&text, "%s %s %s\n", f[0], f[0], f[2])
+		}
+	}
+	return text.String(), nil
 }
 
 func allCapabilities() []uintptr {
