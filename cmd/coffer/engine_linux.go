@@ -15,8 +15,13 @@ const purgeName = container.PurgeName
 
 // purge removes what is left of a sandbox.
 func purge(tree string) error {
-	supervisor.Forget(tree)
-	return container.Purge(tree)
+	if err := supervisor.Forget(tree); err != nil {
+		return err
+	}
+	return purgeFiles(tree)
 }
+
+// purgeFiles is purge for whoever supervised the sandbox and puts the rest right.
+func purgeFiles(tree string) error { return container.Purge(tree) }
 
 func purgeMain() int { return container.PurgeMain() }

@@ -26,5 +26,6 @@ func (absent) Boot(context.Context, *engine.Machine) (engine.Instance, error) {
 
 const purgeName = "coffer-purge"
 
-func purge(tree string) error { return sandbox.RemoveTree(tree) }
-func purgeMain() int          { return 125 }
+func purge(tree string) error      { return sandbox.RemoveTree(tree) }
+func purgeFiles(tree string) error { return sandbox.RemoveTree(tree) }
+func purgeMain() int               { return 125 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -39,6 +41,7 @@ func environment(sb *sandbox.Sandbox, extra []string, root bool) ([][]byte, erro
 		if me.UID == 0 {
 			env["HOME"] = me.Home
 		}
+		env["PATH"] = rootPath(env["PATH"])
 	}
 	env["TMPDIR"], env["COFFER_SANDBOX"] = "/tmp", sb.ID
 	for _, e := range append(append([]string(nil), sb.Env...), extra...) {
@@ -63,4 +66,15 @@ func environment(sb *sandbox.Sandbox, extra []string, root bool) ([][]byte, erro
 		all = append(all, fmt.Appendf(nil, "%s=%s", n, env[n]))
 	}
 	return all, nil
+}
+
+// rootPath adds the directories of administrators' programs, which an ordinary user's
+// PATH may lack.
+func rootPath(path string) string {
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
+		if !slices.Contains(filepath.SplitList(path), dir) {
+			path += ":" + dir
+		}
+	}
+	return path
 }

@@ -91,16 +91,21 @@ func execNew(ctx context.Context, store *sandbox.Store, s settings, idle time.Du
 // execIn runs a program in a sandbox, which is started if need be.
 func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) error {
 	line, err := supervisor.Connect(sb)
-	if err != nil {
-		ctx, stop := interruptible(c)
-		defer stop()
-		line, err = supervisor.Reach(ctx, sb, nil)
+	if err == nil {
+		err = execOn(c.Context(), line, sb, s, args)
+		line.Close()
+		if !errors.Is(err, attach.ErrNotStarted) {
+			return err
+		}
+		// We met a supervisor on its way out.
 	}
-	if err != nil {
+	ctx, stop := interruptible(c)
+	defer stop()
+	if line, err = supervisor.Reach(ctx, sb, nil); err != nil {
 		return err
 	}
 	defer line.Close()
-	return execOn(c.Context(), line, sb, s, args)
+	return execOn(ctx, line, sb, s, args)
 }
 
 // execOn runs a program in the running sandbox at the end of the line.
@@ -119,7 +124,7 @@ func execOn(ctx context.Context, line *supervisor.Line, sb *sandbox.Sandbox, s s
 		fmt.Println(sb.ID)
 		return nil
 	}
-	exit, err := attach.Run(context.WithoutCancel(ctx), line, e, attach.Options{Clipboard: s.clipboard})
+	exit, err := attach.Run(ctx, line, e, attach.Options{Clipboard: s.clipboard})
 	return ended(exit, err, "")
 }
 

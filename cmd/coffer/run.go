@@ -75,14 +75,14 @@ func run(ctx context.Context, s settings, args []string) error {
 	}
 	defer socket.Close()
 	stop := func() { super.Stop(0, "you asked three times") }
-	exit, err := attach.Run(context.WithoutCancel(ctx), super, exec, attach.Options{Clipboard: s.clipboard, Stop: stop})
+	exit, err := attach.Run(ctx, super, exec, attach.Options{Clipboard: s.clipboard, Stop: stop})
 	return ended(exit, err, super.Why())
 }
 
 // ended turns the end of a program into the end of the command.
 func ended(exit wire.Exit, err error, why string) error {
 	if why != "" {
-		fmt.Fprintln(os.Stderr, "coffer: the sandbox ended:", why)
+		fmt.Fprintln(os.Stderr, "coffer:", why)
 		if errors.Is(err, wire.ErrGone) {
 			return status(137)
 		}
@@ -113,7 +113,7 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 	// The kernel takes its time to end the namespaces; the files can go meanwhile.
 	// Should a dying program still write one, they go in a second try.
 	super.Kill()
-	err := lock.Remove(purge)
+	err := lock.Remove(purgeFiles)
 	super.Close()
 	if err != nil {
 		err = store.Sweep(purge)

@@ -121,6 +121,7 @@ func openStore() (*sandbox.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	store.Mend = supervisor.Forget
 	// What cannot be swept now may be later; it must not stop a healthy sandbox.
 	_ = store.Sweep(purge)
 	return store, nil

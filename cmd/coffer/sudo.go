@@ -63,7 +63,11 @@ func asRoot(args, env []string) int {
 	}
 	e := wire.Exec{Root: true, Dir: dir}
 	for _, v := range env {
-		if name, _, _ := strings.Cut(v, "="); name != "HOME" && name != "USER" && name != "LOGNAME" {
+		switch name, value, _ := strings.Cut(v, "="); name {
+		case "HOME", "USER", "LOGNAME":
+		case "PATH":
+			e.Env = append(e.Env, []byte("PATH="+rootPath(value)))
+		default:
 			e.Env = append(e.Env, []byte(v))
 		}
 	}

@@ -241,10 +241,8 @@ func TestTerminalCtrlC(t *testing.T) {
 		eventually(t, func() error { return inForeground(s, "sleep") })
 		s.typeIn("\x03")
 		s.see("went on")
+		s.see("caught")
 		s.end(3)
-		if !strings.Contains(s.text(), "caught") {
-			t.Errorf("the trap did not run: %q", s.text())
-		}
 	})
 }
 
@@ -347,12 +345,8 @@ func TestTerminalFilter(t *testing.T) {
 			}
 		}
 		// It left in the middle of its picture: the shell's screen is back.
-		_, after, _ := strings.Cut(s.text(), "the end")
-		for _, undo := range []string{"\x1b[?1049l", "\x1b[?25h"} {
-			if !strings.Contains(after, undo) {
-				t.Errorf("%q was not undone: %q", undo, after)
-			}
-		}
+		s.see("\x1b[?1049l")
+		s.see("\x1b[?25h")
 	})
 }
 

@@ -10,11 +10,13 @@ package attach
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -33,24 +35,58 @@ type Options struct {
 	Stop func()
 }
 
-// Run runs a program and returns how it ended.
-func Run(ctx context.Context, o wire.Opener, e wire.Exec, opts Options) (wire.Exit, error) {
-	if terminal.IsTerminal(0) && terminal.IsTerminal(1) {
-		return onTerminal(ctx, o, e, opts)
+// Run runs a program and returns how it ended. early is cancelled by a signal that came
+// before we could pass it on. [wire.ErrGone] with nothing consumed is [ErrNotStarted].
+func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit wire.Exit, err error) {
+	onTerminal := terminal.IsTerminal(0) && terminal.IsTerminal(1)
+	if onTerminal {
+		e.TTY = size()
 	}
-	return onPipes(ctx, o, e, opts)
-}
-
-// onTerminal gives the program a terminal.
-func onTerminal(ctx context.Context, o wire.Opener, e wire.Exec, opts Options) (exit wire.Exit, err error) {
-	e.TTY = size()
-	signals := listen(unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGCONT)
-	defer signal.Stop(signals)
 	p, err := wire.Start(o, e)
 	if err != nil {
-		return exit, err
+		return exit, fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
 	defer p.Close()
+	// Not before, as it takes a moment in which the program can start already. A
+	// signal that is faster ends us, and the program is hung up on.
+	signals := listen()
+	defer signal.Stop(signals)
+	forward := &forwarder{p: p, opts: opts}
+	if early.Err() != nil {
+		signals <- unix.SIGTERM
+	}
+	go forward.run(signals)
+	if err := waitStart(p, e.Root); err != nil {
+		return exit, err
+	}
+	if onTerminal {
+		return runTerminal(p, opts)
+	}
+	return runPipes(p, opts)
+}
+
+// ErrNotStarted says that the program was never started, and no input read: it can be
+// tried again.
+var ErrNotStarted = errors.New("the program was not started")
+
+// waitStart waits for the program. Root's first one in a sandbox takes a while, about
+// which something is said.
+func waitStart(p *wire.Process, root bool) error {
+	if root {
+		slow := time.AfterFunc(500*time.Millisecond, func() {
+			fmt.Fprintln(os.Stderr, "coffer: making the system writable for root, once for this sandbox …")
+		})
+		defer slow.Stop()
+	}
+	err := p.WaitStart()
+	if errors.Is(err, wire.ErrGone) {
+		return fmt.Errorf("%w: %w", ErrNotStarted, err)
+	}
+	return err
+}
+
+// runTerminal joins the program's terminal to ours.
+func runTerminal(p *wire.Process, opts Options) (exit wire.Exit, err error) {
 	state, err := terminal.Raw(0)
 	if err != nil {
 		return exit, err
@@ -68,11 +104,7 @@ func onTerminal(ctx context.Context, o wire.Opener, e wire.Exec, opts Options) (
 	var output sync.WaitGroup
 	go io.Copy(p.Terminal, input)
 	output.Go(func() { io.Copy(plain{screen}, p.Terminal) })
-	stop := context.AfterFunc(ctx, func() { p.Close() })
-	defer stop()
-	forward := &forwarder{p: p, opts: opts}
-	go forward.run(signals)
-	exit, err = p.Wait(nil)
+	exit, err = p.Wait()
 	output.Wait()
 	input.Close()
 	_ = filter.Close()
@@ -81,17 +113,8 @@ func onTerminal(ctx context.Context, o wire.Opener, e wire.Exec, opts Options) (
 	return exit, err
 }
 
-// onPipes passes the three descriptors on.
-func onPipes(ctx context.Context, o wire.Opener, e wire.Exec, opts Options) (exit wire.Exit, err error) {
-	p, err := wire.Start(o, e)
-	if err != nil {
-		return exit, err
-	}
-	defer p.Close()
-	// Not before, as it takes a moment in which the program can start already. A
-	// signal that is faster ends us, and the program is hung up on.
-	signals := listen(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
-	defer signal.Stop(signals)
+// runPipes passes the three descriptors on.
+func runPipes(p *wire.Process, opts Options) (exit wire.Exit, err error) {
 	// A reader that closes its end is told to the program, not suffered by us.
 	signal.Ignore(unix.SIGPIPE)
 	var output sync.WaitGroup
@@ -101,11 +124,7 @@ func onPipes(ctx context.Context, o wire.Opener, e wire.Exec, opts Options) (exi
 	}()
 	output.Go(func() { copyOut(os.Stdout, p.Stdout, opts) })
 	output.Go(func() { copyOut(os.Stderr, p.Stderr, opts) })
-	stop := context.AfterFunc(ctx, func() { p.Close() })
-	defer stop()
-	forward := &forwarder{p: p, opts: opts}
-	go forward.run(signals)
-	exit, err = p.Wait(nil)
+	exit, err = p.Wait()
 	output.Wait()
 	return exit, err
 }
@@ -129,9 +148,10 @@ func copyOut(to *os.File, from io.ReadCloser, opts Options) {
 // retries that without pause when the file is one, like ours, that it cannot wait for.
 type plain struct{ io.Writer }
 
-func listen(signals ...os.Signal) chan os.Signal {
+func listen() chan os.Signal {
 	c := make(chan os.Signal, 16)
-	signal.Notify(c, signals...)
+	signal.Notify(c, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGWINCH, unix.SIGCONT)
 	return c
 }
 

@@ -17,7 +17,7 @@ func secretTable() (all []attempt) {
 	return append(all, []attempt{
 		{n: "22.shad", name: "read /etc/shadow", do: "read /etc/shadow", wall: "EACCES EMPTY", as: "both", by: "root", why: "this host has no /etc/shadow"},
 		{n: "23", name: "link a secret into the workspace", do: "link {home}/.ssh/id_ed25519 {new}", wall: "ENOENT", hurt: "{home}/.ssh/id_ed25519", as: "both"},
-		{n: "23.mv", name: "move a secret's directory into the workspace", do: "rename {home}/.aws {new}", wall: "ENOENT", hurt: "{home}/.aws/credentials"},
+		{n: "23.mv", name: "move a secret's directory into the workspace", do: "rename {home}/.aws {new}", wall: "ENOENT EXDEV", hurt: "{home}/.aws/credentials"},
 		{n: "24.all", name: "find the secret in any process's environment", do: "scan-proc canary-+4711", wall: "ABSENT", as: "both"},
 		{n: "25", name: "read a host process's environment", do: "read /proc/{pid}/environ", wall: "ENOENT", as: "both"},
 		{n: "25.cmd", name: "read a host process's command line", do: "read /proc/{pid}/cmdline", wall: "ENOENT", as: "both"},
@@ -52,8 +52,8 @@ var agentTable = []attempt{
 	{n: "55.mems", name: "open the memory of any of its threads", do: "mem-all 1", control: "mem-all {pid}", wall: "EACCES", as: "both"},
 	{n: "55.vm", name: "read its memory by process_vm_readv", do: "vm-read 1 400000", control: "vm-read {pid} {addr}", wall: "EPERM", as: "both"},
 	{n: "55.fd", name: "take one of its descriptors", do: "pidfd-get 1", control: "pidfd-get {pid}", wall: "EPERM", as: "both"},
-	{n: "55.fds", name: "open its control stream by /proc/1/fd", do: "fd-of 1 3", control: "fd-of {pid} 1", wall: "EACCES ENOENT", as: "both"},
-	{n: "55.lsfd", name: "list its descriptors", do: "list /proc/1/fd", control: "list /proc/{pid}/fd", wall: "EACCES EPERM", as: "both"},
+	{n: "55.fds", name: "open its control stream by /proc/1/fd", do: "fd-of 1 3", control: "fd-of {pid} 2", wall: "EACCES ENOENT", as: "both"},
+	{n: "55.lsfd", name: "follow one of its descriptors", do: "readlink /proc/1/fd/3", control: "readlink /proc/{pid}/fd/1", wall: "EACCES ENOENT", as: "both"},
 	{n: "55.env", name: "read its environment", do: "read /proc/1/environ", control: "read /proc/{pid}/environ", wall: "EACCES", as: "both"},
 	{n: "55.exe", name: "follow /proc/1/exe", do: "readlink /proc/1/exe", control: "readlink /proc/{pid}/exe", wall: "EACCES", as: "both"},
 	{n: "55.cwd", name: "follow /proc/1/cwd", do: "list /proc/1/cwd", control: "list /proc/{pid}/cwd", wall: "EACCES", as: "both"},
@@ -75,7 +75,7 @@ func homeTable() (all []attempt) {
 	return append(all, []attempt{
 		{n: "19", name: "create ~/.bash_login in the sandbox's own home", do: "create {home}/.bash_login", wall: "ok", hurt: "{home}/.bash_login"},
 		{n: "20", name: "create a file where secrets are on the host", do: "mkdir {home}/.ssh/{id}", wall: "ENOENT", hurt: "{home}/.ssh/{id}", as: "both"},
-		{n: "104.path", name: "put a program into a directory of PATH", do: "create {home}/.local/bin/git", wall: "EROFS", hurt: "{home}/.local/bin/git", as: "both"},
+		{n: "104.path", name: "put a program into a directory of PATH", do: "create {home}/.local/bin/git-{id}", wall: "EROFS", hurt: "{home}/.local/bin/git-{id}", as: "both"},
 		{n: "104.cron", name: "install a crontab", do: "openw /var/spool/cron/crontabs/{id}", control: "openw {ro}", wall: "ENOENT EACCES EROFS", as: "both"},
 		{n: "104.dirs", name: "move ~/.local with the tools in it", do: "rename {home}/.local {home}/.aside", control: "rename {home}/.kube {home}/.aside", wall: "ok EBUSY EXDEV", hurt: "{home}/.aside"},
 		{n: "18", name: "use another spelling of .git", do: "mkdir {work}/.GIT", wall: "ok", hurt: "{git}", by: "nobody", why: "file names are case-sensitive here, so it is another directory"},

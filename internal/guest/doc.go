@@ -42,7 +42,7 @@ type Boot struct {
 	Hostname string          `json:"hostname"`
 	UID      int             `json:"uid"`
 	GID      int             `json:"gid"`
-	Ids      int             `json:"ids"` // how many ids are mapped; 1 for the user's alone
+	Alone    bool            `json:"alone,omitempty"` // no other ids are mapped
 	Nesting  bool            `json:"nesting,omitempty"`
 	Landlock bool            `json:"landlock,omitempty"`
 	SetID    bool            `json:"setid,omitempty"` // root may set set-user-id bits

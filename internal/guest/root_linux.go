@@ -34,11 +34,7 @@ func (a *agent) makeWritable() error {
 	if a.opened {
 		return nil
 	}
-	uid, gid := 0, 0
-	if a.boot.Ids == 1 {
-		uid, gid = a.boot.UID, a.boot.GID
-	}
-	if err := rootfs.MakeWritable(a.boot.Plan, uid, gid); err != nil {
+	if err := rootfs.MakeWritable(a.boot.Plan, a.boot.Alone); err != nil {
 		return fmt.Errorf("prepare the system for root: %w", err)
 	}
 	a.opened = true
@@ -115,12 +111,9 @@ func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan sy
 // others inside may not reach them.
 func (a *agent) mapIds(pid int) error {
 	for name, id := range map[string]int{"uid_map": a.boot.UID, "gid_map": a.boot.GID} {
-		text := fmt.Sprintf("0 %d 1\n", id)
-		if a.boot.Ids > 1 {
-			var err error
-			if text, err = identity(name); err != nil {
-				return err
-			}
+		text, err := swapped(name, id)
+		if err != nil {
+			return err
 		}
 		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/%s", pid, name), os.O_WRONLY, 0)
 		if err != nil {
@@ -135,20 +128,49 @@ func (a *agent) mapIds(pid int) error {
 	return nil
 }
 
-// identity is the map in which every id that exists here means itself. A range must
-// not span two of ours, so it is made line by line.
-func identity(name string) (string, error) {
+// swapped is the map in which root is the user and the user is root, and every other
+// id that exists here means itself. So what root makes in the workspace belongs to the
+// user outside, who could not remove a file of a subordinate id. A range must not span
+// two of ours, so the map is made line by line.
+func swapped(name string, id int) (string, error) {
 	ours, err := os.ReadFile("/proc/self/" + name)
 	if err != nil {
 		return "", err
 	}
 	var text strings.Builder
+	has := false // there is an id 0 here
 	for line := range strings.Lines(string(ours)) {
-		if f := strings.Fields(line); len(f) == 3 {
-			fmt.Fprintf(&text, "%s %s %s\n", f[0], f[0], f[2])
+		var first, host, count int
+		if n, err := fmt.Sscan(line, &first, &host, &count); n != 3 || err != nil {
+			return "", fmt.Errorf("understand %s: %q", name, line)
+		}
+		has = has || first == 0
+		for _, r := range without(first, first+count, 0, id) {
+			fmt.Fprintf(&text, "%d %d %d\n", r[0], r[0], r[1]-r[0])
 		}
 	}
+	fmt.Fprintf(&text, "0 %d 1\n", id)
+	if has && id != 0 {
+		fmt.Fprintf(&text, "%d 0 1\n", id)
+	}
 	return text.String(), nil
+}
+
+// without cuts two numbers out of a range.
+func without(from, to, a, b int) (ranges [][2]int) {
+	for _, cut := range []int{min(a, b), max(a, b)} {
+		if cut < from || cut >= to {
+			continue
+		}
+		if cut > from {
+			ranges = append(ranges, [2]int{from, cut})
+		}
+		from = cut + 1
+	}
+	if from < to {
+		ranges = append(ranges, [2]int{from, to})
+	}
+	return ranges
 }
 
 func allCapabilities() []uintptr {
@@ -181,6 +203,7 @@ func RootMain() int {
 	}
 	options := confine.SeccompOptions{Nesting: os.Args[1] == "true", SetID: os.Args[2] == "true"}
 	dir, argv, env := os.Args[3], os.Args[4:], os.Environ()
+	_ = unix.Setgroups(nil) // refused where only one id is mapped, and then there is nothing to gain
 	for _, f := range []func(int, int, int) error{unix.Setresgid, unix.Setresuid} {
 		if err := f(0, 0, 0); err != nil {
 			return tell(fmt.Errorf("become root of the sandbox: %w", err))

@@ -48,16 +48,17 @@ func WasWritable() bool {
 }
 
 // MakeWritable lays a copy-on-write layer over every system directory of a running
-// sandbox, for its root to change. uid and gid are root's in the calling namespace:
-// the user's own where only one id is mapped.
+// sandbox, for its root to change: whoever calls is root's own id. alone says that no
+// other id exists inside.
 //
 // The host's files belong to ids that the sandbox does not map, and in a user
 // namespace not even its root may write to a directory of such an owner. But a
 // directory that exists in the upper layer counts, and its owner with it: so the
 // tree of directories is made there first, without the files. In it new files can be
-// made and old ones replaced and removed, which is how package managers work. /etc
-// is small and edited in place, so its files are copied too.
-func MakeWritable(p *Plan, uid, gid int) error {
+// made and old ones replaced and removed, which is how package managers work. Files
+// that are changed in place or linked to, those of /etc and the package managers'
+// lists, are copied too.
+func MakeWritable(p *Plan, alone bool) error {
 	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func MakeWritable(p *Plan, uid, gid int) error {
 	}
 	first := !WasWritable()
 	if !p.within("/var") {
-		if err := keepVar(r, p, uid, gid); err != nil {
+		if err := keepVar(r, p); err != nil {
 			return fmt.Errorf("make /var writable: %w", err)
 		}
 	}
@@ -79,7 +80,7 @@ func MakeWritable(p *Plan, uid, gid int) error {
 		}
 		name := "system/" + strings.ReplaceAll(strings.TrimPrefix(dir, "/"), "/", "-")
 		if first {
-			if err := skeleton(dir, filepath.Join(layers, name, "upper"), dir == "/etc", uid, gid); err != nil {
+			if err := skeleton(dir, filepath.Join(layers, name, "upper"), dir == "/etc"); err != nil {
 				return fmt.Errorf("prepare %s: %w", dir, err)
 			}
 		}
@@ -87,18 +88,25 @@ func MakeWritable(p *Plan, uid, gid int) error {
 			return fmt.Errorf("make %s writable: %w", dir, err)
 		}
 	}
+	if first && alone {
+		// apt fetches as an account of its own, which does not exist then. A host
+		// without apt does not mind the file.
+		const apt = "/etc/apt/apt.conf.d"
+		if _, err := os.Stat(apt); err == nil {
+			if err := os.WriteFile(apt+"/99coffer", []byte("APT::Sandbox::User \"root\";\n"), 0o644); err != nil {
+				return err
+			}
+		}
+	}
 	return os.WriteFile(prepared+"/ready", nil, 0o600)
 }
 
 // keepVar lays a directory that lasts as long as the sandbox over /var, and puts the
 // host's package records back into it.
-func keepVar(r root, p *Plan, uid, gid int) error {
+func keepVar(r root, p *Plan) error {
 	own := prepared + "/var"
 	for _, d := range []string{"", "/lib", "/cache", "/log", "/spool"} {
 		if err := os.MkdirAll(own+d, 0o755); err != nil {
-			return err
-		}
-		if err := os.Lchown(own+d, uid, gid); err != nil {
 			return err
 		}
 	}
@@ -168,11 +176,13 @@ const deepest = 5
 
 // skeleton copies the directories of a tree, and its files if asked, to be owned by
 // root of the sandbox. Lock files and what the sandbox may not read are left empty.
-func skeleton(from, to string, files bool, uid, gid int) error {
+func skeleton(from, to string, files bool) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
+			// A directory that may not be read. It was made empty above, and must
+			// not be merged with what it hides.
 			if d != nil && d.IsDir() {
-				return fs.SkipDir
+				_ = unix.Setxattr(filepath.Join(to, strings.TrimPrefix(path, from)), "user.overlay.opaque", []byte("y"), 0)
 			}
 			return nil
 		}
@@ -193,18 +203,15 @@ func skeleton(from, to string, files bool, uid, gid int) error {
 			err = os.MkdirAll(dest, 0o755)
 		case d.IsDir():
 			err = os.Mkdir(dest, info.Mode().Perm()|0o700)
-		case files || private || strings.HasPrefix(d.Name(), "lock"):
+		case files || private || depth == 1 || strings.HasPrefix(d.Name(), "lock"):
 			err = copyFile(path, dest, info)
 		default:
 			return nil
 		}
-		if err != nil && !os.IsExist(err) {
-			return err
-		}
-		if uid == os.Getuid() && gid == os.Getgid() {
+		if os.IsExist(err) {
 			return nil
 		}
-		return os.Lchown(dest, uid, gid)
+		return err
 	})
 }
 

@@ -24,6 +24,11 @@ const (
 // many goroutines and many processes at once.
 type Store struct {
 	dir string
+
+	// Mend, if set, is called by Sweep for a sandbox that stays but whose
+	// supervisor was killed, with its folder. After an error it is called again by
+	// the next sweep.
+	Mend func(folder string) error
 }
 
 // DefaultDir is where a user's sandboxes are: below $XDG_DATA_HOME when that is

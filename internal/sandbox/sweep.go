@@ -129,6 +129,11 @@ func (s *Store) condemn(name string) (*discarded, error) {
 			return nil, nil
 		}
 		if !s.abandoned(name) {
+			if s.Mend != nil {
+				if err := s.Mend(dir); err != nil {
+					return nil, err
+				}
+			}
 			return nil, ignoreMissing(unix.Unlink(filepath.Join(dir, socketName)))
 		}
 	}

@@ -25,36 +25,47 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	e.Log, e.Merged, e.TTY = false, true, nil
 	log, err := openLog(LogFile(s.Sandbox))
 	if err != nil {
-		_ = wire.WriteMessage(client, wire.Event{Failure: &wire.Failure{Code: 125, Message: err.Error()}})
+		_ = wire.WriteMessage(client, wire.Event{Failure: failure(err)})
 		return
 	}
 	p, err := wire.Start(s, e)
 	if err != nil {
 		log.Close()
-		_ = wire.WriteMessage(client, wire.Event{Failure: &wire.Failure{Code: 125, Message: err.Error()}})
+		_ = wire.WriteMessage(client, wire.Event{Failure: failure(err)})
 		return
 	}
 	p.Stdin.Close()
 	s.enter()
 	var carrying sync.WaitGroup
 	carrying.Go(func() { io.Copy(log, p.Stdout) })
-	told := make(chan wire.Event, 1)
+	err = p.WaitStart()
 	go func() {
 		defer s.leave()
 		defer log.Close()
 		defer p.Close()
-		exit, err := p.Wait(func(pid int) { told <- wire.Event{Started: &wire.Started{PID: pid}} })
+		if err != nil {
+			return
+		}
+		exit, err := p.Wait()
 		carrying.Wait()
-		switch f, never := err.(*wire.Failure); {
-		case never:
-			told <- wire.Event{Failure: f}
-		case err != nil:
+		if err != nil {
 			fmt.Fprintf(log, "coffer: the program was ended with the sandbox\n")
-		default:
+		} else {
 			fmt.Fprintf(log, "coffer: exit status %d\n", exit.Status())
 		}
 	}()
-	_ = wire.WriteMessage(client, <-told)
+	answer := wire.Event{Started: &wire.Started{}}
+	if err != nil {
+		answer = wire.Event{Failure: failure(err)}
+	}
+	_ = wire.WriteMessage(client, answer)
+}
+
+func failure(err error) *wire.Failure {
+	if f, ok := err.(*wire.Failure); ok {
+		return f
+	}
+	return &wire.Failure{Code: 125, Message: err.Error()}
 }
 
 // log is a file that starts anew when it is full, keeping the one before.

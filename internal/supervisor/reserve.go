@@ -2,9 +2,11 @@ package supervisor
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"golang.org/x/sys/unix"
 )
@@ -62,29 +64,58 @@ func isEmpty(dir string) bool {
 // releaseGit takes the empty .git away if nobody else needs it.
 func (s *Supervisor) releaseGit() {
 	if s.reserved != nil {
-		unreserve(s.reserved)
+		_ = unreserve(s.reserved)
 		s.reserved.Close()
 	}
 }
 
 // unreserve removes an empty .git from a workspace that no sandbox is using.
-func unreserve(workspace *os.File) {
-	if unix.Flock(int(workspace.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-		// A directory with something in it, the user's by now, stays.
-		_ = unix.Unlinkat(int(workspace.Fd()), ".git", unix.AT_REMOVEDIR)
+func unreserve(workspace *os.File) error {
+	if err := unix.Flock(int(workspace.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return err
 	}
+	// A directory with something in it, the user's by now, stays.
+	_ = unix.Unlinkat(int(workspace.Fd()), ".git", unix.AT_REMOVEDIR)
+	return nil
 }
 
-// Forget does what a supervisor that was killed could not do any more, for a sandbox
-// whose folder is about to be removed.
-func Forget(folder string) {
+// Forget does what a supervisor that was killed could not do any more, for the sandbox
+// in a folder. An error means that it should be tried again later.
+func Forget(folder string) error {
 	var r sandbox.Record
 	b, err := os.ReadFile(filepath.Join(folder, "sandbox.json"))
-	if err != nil || json.Unmarshal(b, &r) != nil || !r.MadeGit {
-		return
+	if err != nil || json.Unmarshal(b, &r) != nil {
+		return nil // it was never complete, or is broken: nothing to go by
 	}
-	if w, err := os.Open(r.Workspace.Path); err == nil {
-		unreserve(w)
-		w.Close()
+	if l := r.Limits; l.Memory > 0 || l.Pids > 0 || l.CPUs > 0 {
+		limits.Sweep(func(id string) bool { return id != r.ID })
 	}
+	if !r.MadeGit {
+		return nil
+	}
+	w, err := os.Open(r.Workspace.Path)
+	if err != nil {
+		return nil // gone, and with it what was in it
+	}
+	defer w.Close()
+	if err := unreserve(w); err != nil && !shared(filepath.Dir(folder), r.Workspace.Path) {
+		// A process of the killed sandbox takes its time to die.
+		return fmt.Errorf("the workspace %s is still in use: %w", r.Workspace.Path, err)
+	}
+	return nil
+}
+
+// shared says whether a running sandbox of the store is over the workspace.
+func shared(store, workspace string) bool {
+	s, err := sandbox.Open(store)
+	if err != nil {
+		return false
+	}
+	all, _ := s.List()
+	for _, sb := range all {
+		if sb.Workspace.Path == workspace && sb.Running() {
+			return true
+		}
+	}
+	return false
 }

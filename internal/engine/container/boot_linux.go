@@ -192,7 +192,7 @@ func (i *instance) build(m *engine.Machine, plan *rootfs.Plan, who ids) error {
 	}
 	boot := guest.Boot{
 		Plan: plan, Hostname: m.Hostname, Handed: len(handed),
-		UID: who.uid, GID: who.gid, Ids: who.count,
+		UID: who.uid, GID: who.gid, Alone: who.count == 1,
 		Nesting: m.Nesting, SetID: m.SetID, Landlock: confine.LandlockABI() > 0, Rlimits: m.Limits.Rlimits(),
 		FewProcesses: m.FewProcesses,
 	}

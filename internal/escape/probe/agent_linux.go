@@ -41,15 +41,7 @@ func abuse(a []string) error {
 		}
 		return nil
 	}
-	c, err := net.Dial("unix", path)
-	if err != nil {
-		return err
-	}
-	session, err := wire.Client(c)
-	if err != nil {
-		return err
-	}
-	defer session.Close()
+	session := wire.Dial(path)
 	switch a[0] {
 	case "malformed":
 		for _, text := range []string{`{`, `[]`, `{"op":7}`, `{"op":"exec"}`, `{"op":"exec","exec":{"argv":[]}}`,
@@ -82,7 +74,7 @@ func abuse(a []string) error {
 			}
 		}
 	case "flood":
-		for n := range 3000 {
+		for n := range 900 {
 			if err := say(session, wire.Request{Op: wire.OpIO, IO: &wire.IO{Token: fmt.Sprint("flood", n)}}); err != nil {
 				return err
 			}
@@ -91,7 +83,7 @@ func abuse(a []string) error {
 	return nil
 }
 
-func say(session *wire.Session, r wire.Request) error {
+func say(session wire.Dial, r wire.Request) error {
 	s, err := session.Open()
 	if err != nil {
 		return err
@@ -105,21 +97,15 @@ const rounds = 40
 // whileRootStarts asks for programs as root and calls look over and over meanwhile,
 // until it finds something.
 func whileRootStarts(look func() error) error {
-	c, err := net.Dial("unix", guest.Socket)
-	if err != nil {
-		return err
-	}
-	session, err := wire.Client(c)
-	if err != nil {
-		return err
-	}
-	defer session.Close()
+	session := wire.Dial(guest.Socket)
 	done := make(chan error, 1)
 	go func() {
 		for range rounds {
 			p, err := wire.Start(session, wire.Exec{Root: true, Dir: "/", Argv: [][]byte{[]byte("/bin/true")}})
 			if err == nil {
-				_, err = p.Wait(nil)
+				if err = p.WaitStart(); err == nil {
+					_, err = p.Wait()
+				}
 				p.Close()
 			}
 			if err != nil {

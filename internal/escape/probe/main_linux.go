@@ -2,6 +2,7 @@
 //
 //	probe ATTEMPT [ARG…]   makes one and prints its result as one line of JSON
 //	probe batch            makes those on standard input, each in its own process
+//	probe each ATTEMPT -- ATTEMPT -- …
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -52,8 +54,12 @@ func main() {
 		os.Exit(2)
 	}
 	name, args := os.Args[1], os.Args[2:]
-	if name == "batch" {
+	switch name {
+	case "batch":
 		batch()
+		return
+	case "each":
+		each(args)
 		return
 	}
 	if help, ok := roles[name]; ok {
@@ -104,6 +110,16 @@ func batch() {
 	out := json.NewEncoder(os.Stdout)
 	for _, argv := range all {
 		out.Encode(apart(argv))
+	}
+}
+
+// each makes the attempts that its arguments name, with "--" after every one.
+func each(args []string) {
+	out := json.NewEncoder(os.Stdout)
+	for len(args) > 0 {
+		n := slices.Index(args, "--")
+		out.Encode(apart(args[:n]))
+		args = args[n+1:]
 	}
 }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -28,8 +29,8 @@ type Process struct {
 	streams []net.Conn
 }
 
-// Start asks for an exec. It does not wait for an answer: [Process.Wait] tells
-// whether the program could be started and how it ended.
+// Start asks for an exec. It does not wait for an answer: [Process.WaitStart] tells
+// whether the program could be started, and [Process.Wait] how it ended.
 func Start(o Opener, e Exec) (*Process, error) {
 	if e.Token == "" {
 		e.Token = NewToken()
@@ -76,38 +77,39 @@ func (p *Process) open(o Opener, r Request) (net.Conn, error) {
 	return s, nil
 }
 
-// Wait returns how the program ended. A [*Failure] means that it never started.
-// started, if not nil, is called with its process id when it does.
-func (p *Process) Wait(started func(pid int)) (Exit, error) {
-	for {
-		var e Event
-		if err := ReadMessage(p.control, MaxReply, &e); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = ErrGone
-			}
-			return Exit{}, err
-		}
-		switch {
-		case e.Failure != nil:
-			return Exit{}, e.Failure
-		case e.Exit != nil:
-			return *e.Exit, nil
-		case e.Started != nil && started != nil:
-			started(e.Started.PID)
-		}
+// WaitStart returns when the program runs. A [*Failure] says why it does not;
+// [ErrGone] that the sandbox ended before it could be.
+func (p *Process) WaitStart() error {
+	e, err := p.event()
+	if err == nil && e.Started == nil {
+		err = fmt.Errorf("%w: the program ended before it began", ErrMessage)
 	}
+	return err
 }
 
-// WaitStart returns when the program runs, or why it does not.
-func (p *Process) WaitStart() error {
-	var e Event
-	if err := ReadMessage(p.control, MaxReply, &e); err != nil {
-		return err
+// Wait returns how the program ended, after WaitStart.
+func (p *Process) Wait() (Exit, error) {
+	e, err := p.event()
+	if err == nil && e.Exit == nil {
+		err = fmt.Errorf("%w: the program began twice", ErrMessage)
 	}
-	if e.Failure != nil {
-		return e.Failure
+	if err != nil {
+		return Exit{}, err
 	}
-	return nil
+	return *e.Exit, nil
+}
+
+// event reads the next event.
+func (p *Process) event() (e Event, err error) {
+	err = ReadMessage(p.control, MaxReply, &e)
+	switch {
+	case err == nil && e.Failure != nil:
+		err = e.Failure
+	case errors.Is(err, ErrMessage):
+	case err != nil:
+		err = ErrGone
+	}
+	return e, err
 }
 
 // ErrGone says that the sandbox ended before the program told its exit code.
