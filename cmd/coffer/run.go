@@ -111,7 +111,11 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 		}
 	}
 	// The kernel takes its time to end the namespaces; the files can go meanwhile.
-	// Should a dying program still write one, they go in a second try.
+	// Should a dying program still write one, they go in a second try. But the
+	// record stays for as long as there is something else to put right.
+	if sb.MadeGit {
+		super.Close()
+	}
 	super.Kill()
 	err := lock.Remove(purgeFiles)
 	super.Close()

@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// several finds the sandboxes that a command names.
+// several finds the sandboxes that a command names. With all, it may return some and
+// an error about others.
 func several(store *sandbox.Store, args []string, all bool) ([]*sandbox.Sandbox, error) {
 	if all {
 		if len(args) > 0 {
@@ -25,7 +26,10 @@ func several(store *sandbox.Store, args []string, all bool) ([]*sandbox.Sandbox,
 	}
 	if len(args) == 0 {
 		sb, err := choose(store, "")
-		return []*sandbox.Sandbox{sb}, err
+		if err != nil {
+			return nil, err
+		}
+		return []*sandbox.Sandbox{sb}, nil
 	}
 	var list []*sandbox.Sandbox
 	for _, a := range args {
@@ -56,10 +60,7 @@ What they changed stays; 'coffer exec' starts the sandbox again.`,
 				return err
 			}
 			list, err := several(store, append(args, match...), all)
-			if err != nil {
-				return err
-			}
-			var errs []error
+			errs := []error{err}
 			for _, sb := range list {
 				errs = append(errs, stop(c.Context(), sb, force))
 			}
@@ -121,10 +122,7 @@ removed with --force only.`,
 				return err
 			}
 			list, err := several(store, append(args, match...), all)
-			if err != nil {
-				return err
-			}
-			var errs []error
+			errs := []error{err}
 			for _, sb := range list {
 				errs = append(errs, remove(c.Context(), sb, force))
 			}

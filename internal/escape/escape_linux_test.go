@@ -21,6 +21,10 @@ func TestEscape(t *testing.T) {
 			inside[id] = o
 		}
 		r.settle(list, outside, inside)
+		st := &stage{t: t, r: r, bed: b, here: here, there: there, probe: here.home + "/.local/bin/probe"}
+		for _, scene := range scenes {
+			scene(st)
+		}
 		r.show(t)
 	})
 }

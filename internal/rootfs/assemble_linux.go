@@ -115,7 +115,9 @@ func (a *assembly) step(p *Plan, s *Step) error {
 	case Mask:
 		return a.mask(s)
 	case Lock:
-		return a.lock(s)
+		return a.pin(s, unix.MOUNT_ATTR_RDONLY|safe)
+	case Pin:
+		return a.pin(s, safe)
 	case Overlay:
 		return a.overlay(p, s)
 	case Identify:
@@ -281,15 +283,15 @@ func (a *assembly) mask(s *Step) error {
 	return cover(a.empty, at, unix.MOUNT_ATTR_RDONLY|safe|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// lock makes a place of the sandbox read-only, and a mount point: it can no longer
-// be renamed or removed.
-func (a *assembly) lock(s *Step) error {
+// pin makes a place of the sandbox a mount point: it can no longer be renamed or
+// removed, and has attributes of its own.
+func (a *assembly) pin(s *Step, attr uint64) error {
 	at, err := a.root.open(s.Target)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(at)
-	return cover(at, at, unix.MOUNT_ATTR_RDONLY|safe)
+	return cover(at, at, attr)
 }
 
 // overlay shows a copy-on-write view of a directory that an earlier step has put

@@ -38,7 +38,8 @@ const (
 	Symlink  = "symlink"  // a symbolic link to Data
 	Replace  = "replace"  // a read-only file with content Data over Target
 	Mask     = "mask"     // nothing to see at Target, which may be absent
-	Lock     = "lock"     // Target, as it is, read-only
+	Lock     = "lock"     // Target, as it is, read-only and not to be moved
+	Pin      = "pin"      // Target, as it is, not to be moved
 	Overlay  = "overlay"  // a copy-on-write view of Source at Target, layer named Data
 	Identify = "identify" // stop unless Target is the directory Dev, Ino
 )

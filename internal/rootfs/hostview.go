@@ -66,6 +66,13 @@ func HostView(v View) (*Plan, error) {
 	if err := p.places(v); err != nil {
 		return nil, err
 	}
+	var shown []string
+	for _, s := range p.Steps {
+		if s.Do == Bind && !s.Device && s.Source == s.Target {
+			shown = append(shown, s.Target)
+		}
+	}
+	p.maskSockets(shown)
 	return p, nil
 }
 
@@ -209,7 +216,7 @@ func workspace(v View) ([]Step, error) {
 		own := Step{Do: Bind, Source: filepath.Join(v.Sandbox, "layers", "git"), Target: filepath.Join(v.Workspace, ".git")}
 		return append(steps, own), nil
 	}
-	git, err := protectGit(v.Workspace)
+	git, err := protectGit(v.Workspace, v.Home)
 	return append(steps, git...), err
 }
 

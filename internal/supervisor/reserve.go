@@ -2,10 +2,13 @@ package supervisor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"golang.org/x/sys/unix"
@@ -34,8 +37,18 @@ func (s *Supervisor) reserveGit() (private bool, err error) {
 		return false, nil
 	}
 	git := filepath.Join(sb.Workspace.Path, ".git")
-	if err := os.Mkdir(git, 0o755); err != nil && !isEmpty(git) {
-		return false, nil // a repository, or a place where nobody can make one
+	switch err := os.Mkdir(git, 0o755); {
+	case err == nil:
+	case errors.Is(err, unix.EEXIST):
+		if !isEmpty(git) {
+			return false, nil // a repository, which is protected as such
+		}
+	case errors.Is(err, unix.EROFS), errors.Is(err, fs.ErrPermission) && !owned(sb.Workspace.Path):
+		return false, nil // nobody can make one there, the sandbox neither
+	default:
+		// What we cannot do now, the sandbox may be able to do later.
+		return false, hint.Wrap(fmt.Errorf("reserve the place of a repository: %w", err),
+			"make %s writable, or use --workspace cow", sb.Workspace.Path)
 	}
 	if s.reserved, err = os.Open(sb.Workspace.Path); err != nil {
 		return false, err
@@ -54,6 +67,12 @@ func (s *Supervisor) reserveGit() (private bool, err error) {
 		return false, err
 	}
 	return true, os.MkdirAll(filepath.Join(sb.Layers(), "git"), 0o755)
+}
+
+// owned says whether a directory is the caller's, who can change its permissions.
+func owned(dir string) bool {
+	var st unix.Stat_t
+	return unix.Stat(dir, &st) != nil || int(st.Uid) == os.Getuid()
 }
 
 func isEmpty(dir string) bool {

@@ -12,22 +12,23 @@ import (
 
 // kernel are attempts on the kernel's more dangerous services.
 var kernel = map[string]func([]string) error{
-	"call":       call,
-	"clone":      cloneInto,
-	"umount":     func(a []string) error { return unix.Unmount(a[0], unix.MNT_DETACH) },
-	"remount":    func(a []string) error { return unix.Mount("", a[0], "", unix.MS_REMOUNT|unix.MS_BIND, "") },
-	"setattr":    clearReadOnly,
-	"bind-over":  func(a []string) error { return unix.Mount(a[0], a[1], "", unix.MS_BIND, "") },
-	"in-mount":   inMount,
-	"setns":      enterNamespace,
-	"socket":     newSocket,
-	"compat32":   compat32,
-	"x32":        x32,
-	"uffd":       func([]string) error { return opened(rawCall(unix.SYS_USERFAULTFD, 1)) },
-	"persona":    personality,
-	"hostname":   func(a []string) error { return unix.Sethostname([]byte(a[0])) },
-	"add-key":    addKey,
-	"write-text": func(a []string) error { return writeText(a[0], a[1]) },
+	"call":         call,
+	"clone":        cloneInto,
+	"umount":       func(a []string) error { return unix.Unmount(a[0], unix.MNT_DETACH) },
+	"remount":      func(a []string) error { return unix.Mount("", a[0], "", unix.MS_REMOUNT|unix.MS_BIND, "") },
+	"setattr":      clearReadOnly,
+	"bind-over":    func(a []string) error { return unix.Mount(a[0], a[1], "", unix.MS_BIND, "") },
+	"in-mount":     inMount,
+	"bind-through": bindThrough,
+	"setns":        enterNamespace,
+	"socket":       newSocket,
+	"compat32":     compat32,
+	"x32":          x32,
+	"uffd":         func([]string) error { return opened(rawCall(unix.SYS_USERFAULTFD, 1)) },
+	"persona":      personality,
+	"hostname":     func(a []string) error { return unix.Sethostname([]byte(a[0])) },
+	"add-key":      addKey,
+	"write-text":   func(a []string) error { return writeText(a[0], a[1]) },
 }
 
 // bad is a pointer to nowhere.
@@ -114,6 +115,15 @@ func inMount(a []string) error {
 		return err
 	}
 	return attempts[a[1]](append([]string{a[0]}, a[2:]...))
+}
+
+// bindThrough mounts a directory at a path, as a careless launcher would, and finds
+// the mount at another one.
+func bindThrough(a []string) error {
+	if err := unix.Mount(a[0], a[1], "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	return mountinfo(a[2:])
 }
 
 func enterNamespace(a []string) error {

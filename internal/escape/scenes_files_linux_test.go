@@ -1,0 +1,229 @@
+package escape
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+func containsLine(text, line string) bool {
+	for l := range strings.SplitSeq(text, "\n") {
+		if strings.TrimSpace(l) == line {
+			return true
+		}
+	}
+	return false
+}
+
+// copyOnWrite: nothing reaches the workspace, and nothing set-user-id leaves with
+// what is applied.
+func copyOnWrite(s *stage) {
+	build := func(name string) string {
+		dir := s.fresh(name)
+		s.here.repository(dir)
+		s.here.own(filepath.Dir(dir))
+		return dir
+	}
+	in, out := build("cow-in"), build("cow-out")
+	before := s.here.state(in)
+	for _, a := range []struct{ n, name, do, path string }{
+		{"x10", "cow: write to the workspace", "write", "/file"},
+		{"x10.git", "cow: write a hook", "write", "/.git/hooks/pre-commit"},
+		{"x10.low", "cow: remove a file", "unlink", "/.git/config"},
+	} {
+		free, kept := s.outside(out, a.do, out+a.path), s.inside(in, "--workspace", "cow", "--", a.do, in+a.path)
+		s.r.judge(a.n, a.name, free.Wall == "", free.String(), s.here.state(in) == before, kept.String()+", kept apart")
+	}
+	kept := s.inside(in, "--workspace", "cow", "--", "write", "/.coffer/lower/file")
+	s.r.judge("x10.dir", "cow: write to the layer below", true, "ok", met(kept, "ENOENT EROFS EACCES") && s.here.state(in) == before, kept.String())
+	s.coffer(in, "rm", "--force", "--all")
+
+	s.coffer(in, "run", "--workspace", "cow", "--root", "--name", "suid", "--", s.probe, "suid-file", "chmod", in+"/evil")
+	s.coffer(in, "run", "--workspace", "cow", "--root", "--name", "hook", "--", s.probe, "create", in+"/.git/hooks/evil")
+	for _, name := range []string{"suid", "hook"} {
+		s.coffer(in, "apply", name)
+	}
+	free := s.outside(out, "suid-file", "chmod", out+"/evil")
+	info, err := os.Lstat(in + "/evil")
+	s.r.judge("x10.suid", "cow: have a set-user-id file applied", free.Wall == "", free.String(),
+		err == nil && info.Mode()&(os.ModeSetuid|os.ModeSetgid) == 0, fmt.Sprint("applied as ", modeOf(info)))
+	free = s.outside(out, "create", out+"/.git/hooks/evil")
+	s.r.judge("x10.hook", "cow: have a hook applied", free.Wall == "", free.String(), !exists(in+"/.git/hooks/evil"), "left out")
+	s.coffer(in, "rm", "--force", "--all")
+}
+
+func modeOf(info os.FileInfo) string {
+	if info == nil {
+		return "nothing"
+	}
+	return info.Mode().String()
+}
+
+// homeWorkspace: who insists on his home as workspace still does not share the store.
+func homeWorkspace(s *stage) {
+	store := filepath.Join(s.bed.Home, ".local/share/coffer/sandboxes")
+	free := s.outside(s.bed.Home, "list", store)
+	kept := s.inside(s.bed.Home, "--force", "--", "list", store)
+	s.r.judge("27.home", "list coffer's store when the home is the workspace", free.Wall == "" || free.Wall == "EMPTY" || exists(store), "visible", met(kept, "EMPTY ENOENT EACCES"), kept.String())
+	got := s.coffer(s.bed.Home, "run", "--", "true")
+	s.r.judge("27.no", "take the home for a workspace without insisting", true, "-", got.code == 125, refusal(got))
+	got = s.coffer(store, "run", "--", "true")
+	s.r.judge("27.store", "take the store for a workspace", exists(store), "exists", got.code == 125, refusal(got))
+}
+
+// plantedHome: links that a program left in the sandbox's home for its next start,
+// where tools of the host are going to be mounted.
+func plantedHome(s *stage) {
+	for _, d := range []string{".cargo/bin", ".rustup"} {
+		must(s.t, os.MkdirAll(filepath.Join(s.bed.Home, d), 0o755))
+	}
+	s.here.own(filepath.Join(s.bed.Home, ".cargo"))
+	s.here.own(filepath.Join(s.bed.Home, ".rustup"))
+	dir := s.fresh("planted")
+	before := s.here.state(s.bed.Home + "/.cargo")
+	probe := filepath.Join(dir, "probe") // the tools in the home will be gone
+	copyTo(s.t, program(s.t), probe, 0o755)
+	s.here.own(dir)
+	s.coffer(dir, "exec", "--create", "--name", "planted", "--", probe, "plant",
+		s.bed.Home+"/.cargo=/usr", s.bed.Home+"/.local=/usr", s.bed.Home+"/.rustup="+dir)
+	s.coffer(dir, "stop", "--force", "planted")
+	got := s.coffer(dir, "exec", "-m", "planted", "--", probe, "mountinfo", "/usr/bin")
+	o := got.probed()
+	link := filepath.Join(s.there.work, "link")
+	must(s.t, os.Symlink("/usr", link))
+	c := s.bed.Program(program(s.t), "ns", "bind-through", s.there.home, link+"/bin", "/usr/bin")
+	free := s.run(c).probed()
+	s.r.judge("21.home", "have the next start mount through planted links", free.Wall == "", free.String(),
+		(got.code == 125 || o.Wall == "ABSENT") && s.here.state(s.bed.Home+"/.cargo") == before, refusal(got))
+	got = s.coffer(dir, "exec", "-m", "planted", "--", probe, "mountinfo", dir)
+	s.r.judge("21.lives", "the sandbox with the planted links still starts, or says why not", true, "-", got.code == 125 || got.probed().Wall == "", refusal(got))
+	s.coffer(dir, "rm", "--force", "planted")
+}
+
+// swappedWorkspace: one sandbox puts a link in the place of another's workspace.
+func swappedWorkspace(s *stage) {
+	dir, victim := s.fresh("swap"), s.fresh("swap-victim")
+	sub := filepath.Join(dir, "sub")
+	must(s.t, os.Mkdir(sub, 0o755))
+	s.here.own(filepath.Dir(dir))
+	s.coffer(sub, "exec", "--create", "--name", "swapped", "--", "true")
+	s.coffer(sub, "stop", "--force", "swapped")
+	s.coffer(dir, "run", "--", "/bin/sh", "-c", "mv sub aside; ln -s "+victim+" sub")
+	free := s.outside(dir, "create", sub+"/control")
+	got := s.coffer(dir, "exec", "-m", "swapped", "--", s.probe, "create", sub+"/marker")
+	s.r.judge("21.swap", "put a link in the place of another sandbox's workspace", free.Wall == "" && exists(victim+"/control"), free.String(),
+		!exists(victim+"/marker"), refusal(got))
+	s.coffer(dir, "rm", "--force", "swapped")
+}
+
+// racedWorkspace: the same, over and over, while the other sandbox starts.
+func racedWorkspace(s *stage) {
+	dir, victim := s.fresh("race"), s.fresh("race-victim")
+	sub, aside, link := filepath.Join(dir, "sub"), filepath.Join(dir, "aside"), filepath.Join(dir, "link")
+	must(s.t, os.Mkdir(sub, 0o755))
+	must(s.t, os.Symlink(victim, link))
+	s.here.own(filepath.Dir(dir))
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				unix.Renameat2(unix.AT_FDCWD, sub, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE)
+			}
+		}
+	}()
+	started, refused := 0, 0
+	for range 12 {
+		// The shell arrives by whichever directory is there, and so does coffer.
+		c := s.bed.Program("/bin/sh", "-c", `cd -P "$1" && exec "$0" run -- sh -c ': > marker'`, s.bed.Coffer, sub)
+		if got := s.run(c); got.code == 0 {
+			started++
+		} else {
+			refused++
+		}
+	}
+	close(stop)
+	<-done
+	// In the victim only what was started over it, by its own name, may have written.
+	must(s.t, os.RemoveAll(aside))
+	s.r.judge("111", "swap a workspace's parent while a sandbox starts", true, "renames run", started+refused == 12, fmt.Sprintf("%d ran, %d refused", started, refused))
+}
+
+// keyring: a key of the user's session.
+func keyring(s *stage) {
+	run := func(argv ...string) outcome {
+		return s.run(s.bed.Program(program(s.t), append([]string{"with-key", "coffer-canary"}, argv...)...)).probed()
+	}
+	free := run(s.probe, "key", "coffer-canary")
+	kept := run(s.bed.Coffer, "run", "--", s.probe, "key", "coffer-canary")
+	s.r.judge("26", "read a key of the session's keyring", free.Wall == "", free.String(), met(kept, "ENOSYS EPERM"), kept.String())
+}
+
+// network: addresses that are not loopback, in a network made for this.
+func network(s *stage) {
+	const near, near6 = "192.0.2.7:7777", "[2001:db8::7]:7777"
+	list := []struct{ n, name, do string }{
+		{"78", "connect beyond loopback", "tcp " + near + " w78"},
+		{"79", "connect beyond loopback by IPv6", "tcp " + near6 + " w79"},
+		{"80", "send beyond loopback by UDP", "dial udp " + near + " w80"},
+		{"80.six", "send beyond loopback by UDP and IPv6", "dial udp " + near6 + " w80.six"},
+		{"94.net", "connect beyond loopback by MPTCP", "mptcp " + near + " w94.net"},
+	}
+	var words []string
+	for _, a := range list {
+		words = append(append(words, strings.Fields(a.do)...), "--")
+	}
+	run := func(argv ...string) result {
+		return s.run(s.bed.Program(program(s.t), append([]string{"network"}, argv...)...))
+	}
+	free := run(append([]string{s.probe, "each"}, words...)...)
+	kept := run(append([]string{s.bed.Coffer, "run", "--", s.probe, "each"}, words...)...)
+	out, in := outcomes(free.out), outcomes(kept.out)
+	if len(out) != len(list) || len(in) != len(list) {
+		s.t.Fatalf("network: %d results outside, %d inside\n%s\n%s", len(out), len(in), free.err, kept.err)
+	}
+	for i, a := range list {
+		word := "heard w" + a.n
+		s.r.judge(a.n, a.name, out[i].Wall == "" && containsLine(free.out, word), out[i].String(),
+			met(in[i], "ENETUNREACH EADDRNOTAVAIL EHOSTUNREACH") && !containsLine(kept.out, word), in[i].String())
+	}
+}
+
+// hostIDs: what the host says about the processes of a sandbox.
+func hostIDs(s *stage) {
+	for _, root := range []bool{false, true} {
+		mark := fmt.Sprintf("4711.%d%t", os.Getpid(), root)
+		mark = strings.NewReplacer("true", "1", "false", "0").Replace(mark)
+		args := []string{"run", "--", "/bin/sleep", mark}
+		n, name := "x11", "run as root of the host, or with its groups or capabilities"
+		if root {
+			args, n, name = []string{"run", "--root", "--", "/bin/sleep", mark}, "x11r", "the same as root of the sandbox"
+		}
+		c := s.bed.Command(args...)
+		must(s.t, c.Start())
+		var bad []string
+		found := 0
+		poll(s.t, "the sandbox runs", func() bool {
+			for _, pid := range marked(mark) {
+				status := statusOf(pid)
+				if pid != c.Process.Pid && status["Name"] == "sleep" {
+					found++
+					bad = append(bad, s.privileges(status, root)...)
+				}
+			}
+			return found > 0
+		})
+		for _, pid := range descendants(c.Process.Pid) {
+			bad = append(bad, s.privileges(statusOf(pid), true)...)
+		}
+		c.Process.Kill()
+		c.Wait()
+		s.r.judge(n, name, os.Getuid() != 0 || statusOf(os.Getpid())["Uid"] == "0 0 0 0", "uid "+statusOf(os.Getpid())["Uid"][:1], found > 0 && len(bad) == 0, strings.Join(append(bad, "none"), ", "))
+	}
+}

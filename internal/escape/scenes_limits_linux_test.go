@@ -1,0 +1,139 @@
+package escape
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// statusOf reads /proc/PID/status.
+func statusOf(pid int) map[string]string {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	all := map[string]string{}
+	for line := range strings.SplitSeq(string(b), "\n") {
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			all[name] = strings.Join(strings.Fields(value), " ")
+		}
+	}
+	return all
+}
+
+// descendants are the processes below one.
+func descendants(pid int) (all []int) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for f := range strings.FieldsSeq(string(b)) {
+		var child int
+		fmt.Sscan(f, &child)
+		all = append(append(all, child), descendants(child)...)
+	}
+	return all
+}
+
+// privileges lists what a process of a sandbox must not have on the host. Its agent
+// and its root have capabilities, over the sandbox's namespaces only.
+func (s *stage) privileges(status map[string]string, capable bool) (bad []string) {
+	if len(status) == 0 {
+		return nil
+	}
+	for _, ids := range []string{"Uid", "Gid", "Groups"} {
+		for id := range strings.FieldsSeq(status[ids]) {
+			if id == "0" {
+				bad = append(bad, ids+" 0")
+			}
+		}
+	}
+	if !capable && strings.Trim(status["CapPrm"], "0") != "" {
+		bad = append(bad, "CapPrm "+status["CapPrm"])
+	}
+	return bad
+}
+
+// forkLimit: as many processes as one likes.
+func forkLimit(s *stage) {
+	free := s.outside(s.bed.Work, "forks", "50")
+	kept := s.inside(s.bed.Work, "--pids", "40", "--", "forks", "50")
+	s.r.judge("98", "start 50 processes where 40 are allowed", free.Wall == "", free.String(), kept.Wall == "EAGAIN", kept.String()+", "+kept.Note)
+	kept = s.inside(s.bed.Work, "--pids", "40", "--root", "--", "forks", "50")
+	s.r.judge("98r", "the same as root of the sandbox", free.Wall == "", free.String(), kept.Wall == "EAGAIN", kept.String()+", "+kept.Note)
+}
+
+// memoryLimit: more memory than allowed, where this host can limit it at all.
+func memoryLimit(s *stage) {
+	free := s.outside(s.bed.Work, "memory", "128")
+	got := s.coffer(s.bed.Work, "run", "--memory", "64m", "--", s.probe, "memory", "128")
+	if got.code == 125 {
+		s.r.judge("99", "use 128 MB of 64: this host cannot limit it, so nothing starts", free.Wall == "", free.String(), strings.Contains(got.err, "cannot limit memory"), "start refused")
+		return
+	}
+	s.r.judge("99", "use 128 MB where 64 are allowed", free.Wall == "", free.String(), got.code == 137, fmt.Sprint("exit status ", got.code))
+}
+
+func fileLimit(s *stage) {
+	free := s.outside(s.bed.Work, "open-files", "200")
+	kept := s.inside(s.bed.Work, "--open-files", "64", "--", "open-files", "200")
+	s.r.judge("101", "open 200 files where 64 are allowed", free.Wall == "", free.String(), kept.Wall == "EMFILE", kept.String())
+}
+
+// deviceSpace: the only place with a size of its own. The disk and /tmp have none.
+func deviceSpace(s *stage) {
+	out := s.fresh("space")
+	free := s.outside(out, "fill", out+"/file", "256")
+	kept := s.inside(s.bed.Work, "--", "fill", "/dev/file", "256")
+	s.r.judge("100.dev", "fill /dev, which is memory", free.Wall == "", free.String(), met(kept, "ENOSPC EACCES EROFS"), kept.String())
+	s.r.open = append(s.r.open, "100: what a sandbox writes to its home, its layers and a direct workspace is bounded by the host's disk alone")
+}
+
+// outputFlood: a program that prints faster than anybody reads.
+func outputFlood(s *stage) {
+	const megabytes = 192
+	flood := func(name string, args ...string) (n int64, peak int64) {
+		c := s.bed.Program(name, args...)
+		out, err := c.StdoutPipe()
+		must(s.t, err)
+		must(s.t, c.Start())
+		r := bufio.NewReader(out)
+		r.Peek(1) // it has begun; now nobody reads until all that can be in flight is
+		last := int64(-1)
+		poll(s.t, "the flood has stopped at the first dam", func() bool {
+			now := statusOf(c.Process.Pid)["VmRSS"]
+			var rss int64
+			fmt.Sscan(now, &rss)
+			still := rss == last
+			last = rss
+			time.Sleep(50 * time.Millisecond)
+			return still
+		})
+		n, err = io.Copy(io.Discard, r)
+		must(s.t, err)
+		must(s.t, c.Wait())
+		return n, c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10
+	}
+	n, _ := flood(s.probe, "flood", fmt.Sprint(megabytes))
+	m, peak := flood(s.bed.Coffer, "run", "--", s.probe, "flood", fmt.Sprint(megabytes))
+	s.r.judge("102", "print more than anybody reads", n == megabytes<<20, "all arrives", m == n && peak < megabytes/2, fmt.Sprintf("%d MB used", peak))
+}
+
+// deadline: a program that does not end.
+func deadline(s *stage) {
+	mark := fmt.Sprintf("4712.%d", os.Getpid())
+	got := s.coffer(s.bed.Work, "run", "--timeout", "500ms", "--", "/bin/sh", "-c", "trap '' TERM HUP INT; setsid -f /bin/sleep "+mark+"; /bin/sleep "+mark)
+	gone := poll(s.t, "the sandbox is gone", func() bool { return len(marked(mark)) == 0 })
+	s.r.judge("103", "run for longer than allowed", true, "no limit", got.code == 137 && gone, fmt.Sprint("exit status ", got.code))
+}
+
+// daemons: a process that is left behind on purpose.
+func daemons(s *stage) {
+	out, in := fmt.Sprintf("4713.%d", os.Getpid()), fmt.Sprintf("4714.%d", os.Getpid())
+	free := s.outside(s.bed.Work, "daemon", out)
+	left := poll(s.t, "the daemon runs", func() bool { return len(marked(out)) > 0 })
+	for _, pid := range marked(out) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	kept := s.inside(s.bed.Work, "--", "daemon", in)
+	gone := poll(s.t, "the daemon is gone", func() bool { return len(marked(in)) == 0 })
+	s.r.judge("54", "leave a daemon behind", free.Wall == "" && left, "it stays", kept.Wall == "" && gone, "it is gone")
+}

@@ -1,0 +1,109 @@
+package rootfs
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxConfig and maxDepth bound what is read of git's configuration.
+const (
+	maxConfig = 1 << 20
+	maxDepth  = 5
+)
+
+// gitConfig collects the values of one key from a file of git's configuration and all
+// that it includes. Conditions of includes are not looked at: it is about what may
+// count, not about what does. The key is "section.name" in lower case; subsections
+// other than those of includes are skipped.
+func gitConfig(file, key string) []string {
+	return gitConfigDepth(file, key, 0)
+}
+
+func gitConfigDepth(file, key string, depth int) (values []string) {
+	f, err := os.Open(file)
+	if err != nil || depth > maxDepth {
+		return nil
+	}
+	defer f.Close()
+	for k, v := range parseGitConfig(io.LimitReader(f, maxConfig)) {
+		switch k {
+		case key:
+			values = append(values, v)
+		case "include.path", "includeif.path":
+			if v = expandHome(v); !filepath.IsAbs(v) {
+				v = filepath.Join(filepath.Dir(file), v)
+			}
+			values = append(values, gitConfigDepth(v, key, depth+1)...)
+		}
+	}
+	return values
+}
+
+func expandHome(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(os.Getenv("HOME"), rest)
+	}
+	return path
+}
+
+// parseGitConfig yields keys and values in order.
+func parseGitConfig(r io.Reader) func(yield func(key, value string) bool) {
+	return func(yield func(string, string) bool) {
+		section := ""
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, maxConfig)
+		for lines.Scan() {
+			line := strings.TrimSpace(lines.Text())
+			for strings.HasSuffix(line, "\\") && !strings.HasSuffix(line, "\\\\") && lines.Scan() {
+				line = line[:len(line)-1] + strings.TrimSpace(lines.Text())
+			}
+			if strings.HasPrefix(line, "[") {
+				head, rest, _ := strings.Cut(line[1:], "]")
+				name, sub, _ := strings.Cut(head, " ")
+				section = strings.ToLower(strings.TrimSpace(name))
+				if sub != "" && section != "includeif" {
+					section = "" // [core "x"] is another key than core
+				}
+				line = strings.TrimSpace(rest)
+			}
+			name, value, ok := strings.Cut(line, "=")
+			name = strings.ToLower(strings.TrimSpace(name))
+			if !ok || name == "" || name[0] == '#' || name[0] == ';' {
+				continue
+			}
+			if !yield(section+"."+name, unquoteGit(strings.TrimSpace(value))) {
+				return
+			}
+		}
+	}
+}
+
+// unquoteGit takes quotes, escapes and comments out of a value.
+func unquoteGit(s string) string {
+	var out strings.Builder
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\' && i+1 < len(s):
+			i++
+			switch s[i] {
+			case 'n':
+				out.WriteByte('\n')
+			case 't':
+				out.WriteByte('\t')
+			default:
+				out.WriteByte(s[i])
+			}
+		case (c == '#' || c == ';') && !quoted:
+			return strings.TrimSpace(out.String())
+		default:
+			out.WriteByte(c)
+		}
+	}
+	return out.String()
+}
