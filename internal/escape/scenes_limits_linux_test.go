@@ -78,13 +78,9 @@ func fileLimit(s *stage) {
 	s.r.judge("101", "open 200 files where 64 are allowed", free.Wall == "", free.String(), kept.Wall == "EMFILE", kept.String())
 }
 
-// deviceSpace: the only place with a size of its own. The disk and /tmp have none.
-func deviceSpace(s *stage) {
-	out := s.fresh("space")
-	free := s.outside(out, "fill", out+"/file", "256")
-	kept := s.inside(s.bed.Work, "--", "fill", "/dev/file", "256")
-	s.r.judge("100.dev", "fill /dev, which is memory", free.Wall == "", free.String(), met(kept, "ENOSPC EACCES EROFS"), kept.String())
-	s.r.open = append(s.r.open, "100: what a sandbox writes to its home, its layers and a direct workspace is bounded by the host's disk alone")
+// diskSpace records what is not claimed.
+func diskSpace(s *stage) {
+	s.r.open = append(s.r.open, "100: what a sandbox writes is bounded by the host's disk (home, layers, workspace) and by half of its memory (/tmp), not by a limit of its own")
 }
 
 // outputFlood: a program that prints faster than anybody reads.
@@ -122,7 +118,8 @@ func deadline(s *stage) {
 	mark := fmt.Sprintf("4712.%d", os.Getpid())
 	got := s.coffer(s.bed.Work, "run", "--timeout", "500ms", "--", "/bin/sh", "-c", "trap '' TERM HUP INT; setsid -f /bin/sleep "+mark+"; /bin/sleep "+mark)
 	gone := poll(s.t, "the sandbox is gone", func() bool { return len(marked(mark)) == 0 })
-	s.r.judge("103", "run for longer than allowed", true, "no limit", got.code == 137 && gone, fmt.Sprint("exit status ", got.code))
+	free := s.coffer(s.bed.Work, "run", "--", "/bin/sleep", "0.7")
+	s.r.judge("103", "run for longer than allowed", free.code == 0, "no limit", got.code == 137 && gone, fmt.Sprint("exit status ", got.code))
 }
 
 // daemons: a process that is left behind on purpose.

@@ -3,6 +3,7 @@ package escape
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -85,6 +86,7 @@ func terminalBytes(s *stage) {
 		{"46.read", "read the clipboard", "\x1b]52;c;?\x07", "52;c"},
 		{"46.title", "have the title typed back", "\x1b]0;canary\x07\x1b[21t", "\x1b[21t"},
 		{"46.link", "link to a file of the host (OSC 8)", "\x1b]8;;file:///etc/passwd\x07x\x1b]8;;\x07", "file:///etc/passwd"},
+		{"46.scheme", "link to a program of the host (OSC 8)", "\x1b]8;;vscode://evil/run\x07x\x1b]8;;\x07", "vscode://evil"},
 		{"46.cwd", "claim another directory (OSC 7)", "\x1b]7;file://evil/etc\x07", "file://evil"},
 		{"46.iterm", "write a file by the terminal (OSC 1337)", "\x1b]1337;File=name=eA==:Y2FuYXJ5\x07", "1337;File"},
 		{"46.dcs", "ask for settings (DECRQSS)", "\x1bP$q\"p\x1b\\", "$q\"p"},
@@ -113,7 +115,7 @@ func stripped(got, evil string) string {
 func octal(text string) string {
 	var b strings.Builder
 	for _, c := range []byte(text) {
-		b.WriteString(`\0`[:1] + string([]byte{'0' + c>>6, '0' + c>>3&7, '0' + c&7}))
+		fmt.Fprintf(&b, `\%03o`, c)
 	}
 	return b.String()
 }

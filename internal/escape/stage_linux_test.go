@@ -26,9 +26,9 @@ type stage struct {
 var scenes = []func(*stage){
 	terminalCalls, terminalBytes, messages,
 	freshRepository, linkedRepository, worktreeRepository, separateRepository, lockedDirectory, fullDirectory, nestedRepository,
-	copyOnWrite, homeWorkspace, plantedHome, swappedWorkspace, racedWorkspace,
+	copyOnWrite, nesting, homeWorkspace, plantedHome, swappedWorkspace, racedWorkspace,
 	keyring, network, hostIDs,
-	forkLimit, memoryLimit, fileLimit, deviceSpace, outputFlood, deadline, daemons,
+	forkLimit, memoryLimit, fileLimit, diskSpace, outputFlood, deadline, daemons,
 	supervisorDeath, firstProcess, controlAbuse, missingLayer, plantedPrograms,
 }
 

@@ -74,7 +74,7 @@ func abuse(a []string) error {
 			}
 		}
 	case "flood":
-		for n := range 900 {
+		for n := range 3000 {
 			if err := say(session, wire.Request{Op: wire.OpIO, IO: &wire.IO{Token: fmt.Sprint("flood", n)}}); err != nil {
 				return err
 			}

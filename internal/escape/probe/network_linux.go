@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,9 @@ func inNetwork(a []string) error {
 	heard := make(chan string, 64)
 	for _, ip := range []string{nearby, "[" + nearby6 + "]"} {
 		l, err := net.Listen("tcp", ip+":7777")
+		for end := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(end); l, err = net.Listen("tcp", ip+":7777") {
+			time.Sleep(5 * time.Millisecond) // an IPv6 address is tentative at first
+		}
 		if err != nil {
 			return err
 		}

@@ -129,14 +129,14 @@ func fewInodes(a []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	options := fmt.Sprintf("mode=755,nr_inodes=3,uid=%d,gid=%d", os.Getuid(), os.Getgid())
+	options := fmt.Sprintf("mode=755,nr_inodes=16,uid=%d,gid=%d", os.Getuid(), os.Getgid())
 	if err := unix.Mount("few", a[0], "tmpfs", 0, options); err != nil {
 		return err
 	}
 	if err := os.Chdir(a[0]); err != nil {
 		return err
 	}
-	for n := range 10 {
+	for n := range 20 {
 		if err := os.Mkdir(fmt.Sprint("filler", n), 0o755); err != nil {
 			break
 		}
@@ -153,7 +153,7 @@ func fewInodes(a []string) error {
 // withKey becomes a command with a key in a session keyring of its own.
 func withKey(a []string) error {
 	runtime.LockOSThread()
-	if _, err := unix.KeyctlJoinSessionKeyring(""); err != nil {
+	if _, err := rawCall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0); err != nil {
 		return err
 	}
 	if _, err := unix.AddKey("user", a[0], []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING); err != nil {
