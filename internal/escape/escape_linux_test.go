@@ -2,7 +2,10 @@ package escape
 
 import (
 	"fmt"
+	"reflect"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/testbed"
 )
@@ -22,8 +25,12 @@ func TestEscape(t *testing.T) {
 		}
 		r.settle(list, outside, inside)
 		st := &stage{t: t, r: r, bed: b, here: here, there: there, probe: here.home + "/.local/bin/probe"}
-		for _, scene := range scenes {
+		for i, scene := range scenes {
+			t0 := time.Now()
 			scene(st)
+			if d := time.Since(t0); d > 500*time.Millisecond {
+				t.Log("TIME", i, runtime.FuncForPC(reflect.ValueOf(scene).Pointer()).Name(), d)
+			}
 		}
 		r.show(t)
 	})

@@ -224,8 +224,10 @@ func network(s *stage) {
 // hostIDs: what the host says about the processes of a sandbox.
 func hostIDs(s *stage) {
 	for _, root := range []bool{false, true} {
-		mark := fmt.Sprintf("4711.%d%t", os.Getpid(), root)
-		mark = strings.NewReplacer("true", "1", "false", "0").Replace(mark)
+		mark := s.mark(4710)
+		if root {
+			mark = s.mark(4711)
+		}
 		args := []string{"run", "--", "/bin/sleep", mark}
 		n, name := "x11", "run as root of the host, or with its groups or capabilities"
 		if root {

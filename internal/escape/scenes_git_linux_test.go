@@ -44,6 +44,7 @@ func worktreeRepository(s *stage) {
 	build := func(name string) (dir, main string) {
 		dir, main = s.fresh(name), s.fresh(name+"-main")
 		s.here.repository(main)
+		s.here.put(filepath.Join(main, ".git/config"), "[core]\n\tbare = false\n", 0o644)
 		tree := filepath.Join(main, ".git/worktrees/w")
 		s.here.put(filepath.Join(tree, "gitdir"), dir+"/.git\n", 0o644)
 		s.here.put(filepath.Join(tree, "commondir"), "../..\n", 0o644)

@@ -115,7 +115,7 @@ func outputFlood(s *stage) {
 
 // deadline: a program that does not end.
 func deadline(s *stage) {
-	mark := fmt.Sprintf("4712.%d", os.Getpid())
+	mark := s.mark(4712)
 	got := s.coffer(s.bed.Work, "run", "--timeout", "500ms", "--", "/bin/sh", "-c", "trap '' TERM HUP INT; setsid -f /bin/sleep "+mark+"; /bin/sleep "+mark)
 	gone := poll(s.t, "the sandbox is gone", func() bool { return len(marked(mark)) == 0 })
 	free := s.coffer(s.bed.Work, "run", "--", "/bin/sleep", "0.7")
@@ -124,7 +124,7 @@ func deadline(s *stage) {
 
 // daemons: a process that is left behind on purpose.
 func daemons(s *stage) {
-	out, in := fmt.Sprintf("4713.%d", os.Getpid()), fmt.Sprintf("4714.%d", os.Getpid())
+	out, in := s.mark(4713), s.mark(4714)
 	free := s.outside(s.bed.Work, "daemon", out)
 	left := poll(s.t, "the daemon runs", func() bool { return len(marked(out)) > 0 })
 	for _, pid := range marked(out) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,7 +47,7 @@ func (r result) probed() outcome {
 			return o
 		}
 	}
-	return outcome{Wall: "NO-RESULT", Note: r.err}
+	return outcome{Wall: "NO-RESULT " + strings.TrimSpace(r.err)}
 }
 
 func (s *stage) run(c *exec.Cmd) result {
@@ -99,6 +100,11 @@ func (s *stage) fresh(name string) string {
 	must(s.t, os.MkdirAll(dir, 0o755))
 	s.here.own(filepath.Dir(dir))
 	return dir
+}
+
+// mark is a number of seconds for sleep by which its process is found on the host.
+func (s *stage) mark(seconds int) string {
+	return fmt.Sprintf("%d.%d%d", seconds, os.Getpid(), s.bed.UID)
 }
 
 func exists(path string) bool {

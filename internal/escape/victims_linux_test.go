@@ -111,9 +111,12 @@ func (c closer) Close() error { return c() }
 
 // segment makes a System V shared memory segment for the user.
 func (h *hub) segment(w *world) {
-	key := 0x0c0ff000 + os.Getpid()&0xffff<<1
+	key := 0x0c000000 + os.Getpid()&0xfffff<<2
 	if w.control {
 		key++
+	}
+	if w.bed.UID != os.Getuid() {
+		key += 2
 	}
 	id, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|0o666)
 	must(w.t, err)
