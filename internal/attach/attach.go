@@ -14,7 +14,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
@@ -101,11 +100,8 @@ func runTerminal(p *wire.Process, opts Options) (exit wire.Exit, err error) {
 	if opts.Unfiltered {
 		screen = os.Stdout
 	}
-	var output sync.WaitGroup
-	go io.Copy(p.Terminal, input)
-	output.Go(func() { io.Copy(plain{screen}, p.Terminal) })
-	exit, err = p.Wait()
-	output.Wait()
+	go io.Copy(p, input)
+	exit, err = p.Wait(screen, nil)
 	input.Close()
 	_ = filter.Close()
 	os.Stdout.Write(filter.Undo())
@@ -117,36 +113,25 @@ func runTerminal(p *wire.Process, opts Options) (exit wire.Exit, err error) {
 func runPipes(p *wire.Process, opts Options) (exit wire.Exit, err error) {
 	// A reader that closes its end is told to the program, not suffered by us.
 	signal.Ignore(unix.SIGPIPE)
-	var output sync.WaitGroup
 	go func() {
-		io.Copy(p.Stdin, os.Stdin)
-		p.Stdin.Close()
+		io.Copy(p, os.Stdin)
+		_ = p.CloseInput()
 	}()
-	output.Go(func() { copyOut(os.Stdout, p.Stdout, opts) })
-	output.Go(func() { copyOut(os.Stderr, p.Stderr, opts) })
-	exit, err = p.Wait()
-	output.Wait()
-	return exit, err
+	stdout, finish := sink(os.Stdout, opts)
+	defer finish()
+	stderr, finish := sink(os.Stderr, opts)
+	defer finish()
+	return p.Wait(stdout, stderr)
 }
 
-// copyOut carries output to a descriptor of ours, through the filter if it is a
-// terminal. When nobody reads it any more, the program learns by its own SIGPIPE.
-func copyOut(to *os.File, from io.ReadCloser, opts Options) {
-	var w io.Writer = to
-	if !opts.Unfiltered && terminal.IsTerminal(int(to.Fd())) {
-		f := terminal.NewFilter(to, terminal.Options{ClipboardWrite: opts.Clipboard})
-		defer f.Close()
-		w = f
+// sink is one of our descriptors, behind the filter if it is a terminal.
+func sink(to *os.File, opts Options) (w io.Writer, finish func()) {
+	if opts.Unfiltered || !terminal.IsTerminal(int(to.Fd())) {
+		return to, func() {}
 	}
-	if _, err := io.Copy(plain{w}, from); err != nil {
-		from.Close()
-		io.Copy(io.Discard, from)
-	}
+	f := terminal.NewFilter(to, terminal.Options{ClipboardWrite: opts.Clipboard})
+	return f, func() { f.Close() }
 }
-
-// plain is a writer without tricks. A file would offer to splice, and the runtime
-// retries that without pause when the file is one, like ours, that it cannot wait for.
-type plain struct{ io.Writer }
 
 func listen() chan os.Signal {
 	c := make(chan os.Signal, 16)

@@ -2,10 +2,8 @@ package escape
 
 import (
 	"fmt"
-	"reflect"
-	"runtime"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/cofferhq/coffer/internal/testbed"
 )
@@ -14,7 +12,11 @@ func TestMain(m *testing.M) { testbed.Main(m) }
 
 // TestEscape makes every attempt of the corpus, for every user there is.
 func TestEscape(t *testing.T) {
+	var mu sync.Mutex
+	total := &report{}
+	t.Cleanup(func() { t.Log("all users: " + total.counts()) })
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Parallel()
 		r := &report{who: fmt.Sprintf("started by uid %d", b.UID)}
 		here, there := newWorld(t, b, false), newWorld(t, b, true)
 		list := trials(table())
@@ -24,14 +26,13 @@ func TestEscape(t *testing.T) {
 			inside[id] = o
 		}
 		r.settle(list, outside, inside)
-		st := &stage{t: t, r: r, bed: b, here: here, there: there, probe: here.home + "/.local/bin/probe"}
-		for i, scene := range scenes {
-			t0 := time.Now()
-			scene(st)
-			if d := time.Since(t0); d > 500*time.Millisecond {
-				t.Log("TIME", i, runtime.FuncForPC(reflect.ValueOf(scene).Pointer()).Name(), d)
-			}
+		s := &stage{t: t, r: r, bed: b, here: here, there: there, probe: here.home + "/.local/bin/probe"}
+		for _, scene := range scenes {
+			scene(s)
 		}
 		r.show(t)
+		mu.Lock()
+		defer mu.Unlock()
+		total.add(r.rows...)
 	})
 }

@@ -41,11 +41,9 @@ func copyOnWrite(s *stage) {
 	s.r.judge("x10.dir", "cow: write to the layer below", free.Wall == "", free.String(), met(kept, "ENOENT EROFS EACCES") && s.here.state(in) == before, kept.String())
 	s.coffer(in, "rm", "--force", "--all")
 
-	s.coffer(in, "run", "--workspace", "cow", "--root", "--name", "suid", "--", s.probe, "suid-file", "chmod", in+"/evil")
-	s.coffer(in, "run", "--workspace", "cow", "--root", "--name", "hook", "--", s.probe, "create", in+"/.git/hooks/evil")
-	for _, name := range []string{"suid", "hook"} {
-		s.coffer(in, "apply", name)
-	}
+	s.coffer(in, "run", "--workspace", "cow", "--root", "--name", "leave", "--", "/bin/sh", "-c",
+		`"$0" suid-file chmod "$PWD/evil"; "$0" create "$PWD/.git/hooks/evil"`, s.probe)
+	s.coffer(in, "apply", "leave")
 	free = s.outside(out, "suid-file", "chmod", out+"/evil")
 	info, err := os.Lstat(in + "/evil")
 	s.r.judge("x10.suid", "cow: have a set-user-id file applied", free.Wall == "", free.String(),
@@ -179,6 +177,10 @@ func nesting(s *stage) {
 	pid := fmt.Sprint(s.there.process("nesting").pid)
 	free, kept = s.outside(out, "mem-all", pid), s.inside(in, "--nesting", "--", "mem-all", "1")
 	s.r.judge("55.nest", "--nesting: open the first process's memory", free.Wall == "", free.String(), met(kept, "EACCES"), kept.String())
+	free, kept = s.outside(out, "exe", pid), s.inside(in, "--nesting", "--", "race-exe")
+	s.r.judge("x1.nest", "--nesting: get hold of coffer's program on the host", free.Wall == "", free.String(), met(kept, "NEVER-OPEN"), kept.String()+" "+kept.Note)
+	free, kept = s.outside(out, "mem-all", pid), s.inside(in, "--nesting", "--", "race-init")
+	s.r.judge("55.nrace", "--nesting: open the first process's memory meanwhile", free.Wall == "", free.String(), met(kept, "NEVER-OPEN"), kept.String()+" "+kept.Note)
 }
 
 // keyring: a key of the user's session.

@@ -63,7 +63,7 @@ func firstProcess(s *stage) {
 func controlAbuse(s *stage) {
 	dir := s.fresh("abuse")
 	s.coffer(dir, "exec", "--create", "--name", "abuse", "--", "true")
-	for _, way := range []string{"garbage", "malformed", "oversized", "replay", "flood"} {
+	for _, way := range []string{"garbage", "malformed", "oversized", "frames", "credit", "replay", "flood"} {
 		kept := s.coffer(dir, "exec", "-m", "abuse", "--", s.probe, "abuse", way).probed()
 		after := s.coffer(dir, "exec", "-m", "abuse", "--", "echo", "alive")
 		s.r.judge("110."+way, "break the control protocol: "+way, kept.Wall == "", "sent", strings.Contains(after.out, "alive") || way == "flood" && after.code == 125, fmt.Sprint("the next command: ", after.code, " ", after.err))

@@ -59,8 +59,9 @@ var agentTable = []attempt{
 	{n: "55.cwd", name: "follow /proc/1/cwd", do: "list /proc/1/cwd", control: "list /proc/{pid}/cwd", wall: "EACCES", as: "both"},
 	{n: "55.root", name: "follow /proc/1/root", do: "list /proc/1/root", control: "list /proc/{pid}/root", wall: "EACCES", as: "both"},
 	{n: "55.ns", name: "enter its namespaces", do: "setns /proc/1/ns/mnt", control: "setns /proc/self/ns/uts", wall: "EACCES EPERM", as: "both", by: "ns"},
-	{n: "55.race", name: "open its memory while it starts a program as root", do: "race-init", control: "mem-all {pid}", wall: "NEVER-OPEN"},
+	{n: "55.race", name: "open its memory while it starts a program as root", do: "race-init", control: "mem-all {pid}", wall: "NEVER-OPEN", as: "both"},
 	{n: "55.tram", name: "catch a program on its way to root, unconfined", do: "race-root", control: "mem-all {pid}", wall: "NEVER-OPEN"},
+	{n: "x1.race", name: "get hold of coffer's program on the host meanwhile", do: "race-exe", control: "exe {pid}", wall: "NEVER-OPEN"},
 	{n: "48", name: "stay in the launcher's session", do: "session", wall: "OWN-SESSION", by: "nobody", why: "outside, the launcher's session is visible: there is nothing to find"},
 }
 

@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// patience is how long a client may take to say what it wants.
+const patience = 20 * time.Second
+
 // handle serves one stream.
 func (a *agent) handle(s net.Conn) {
 	var r wire.Request
@@ -24,8 +27,6 @@ func (a *agent) handle(s net.Conn) {
 	switch {
 	case r.Op == wire.OpExec && r.Exec != nil && len(r.Exec.Argv) > 0:
 		a.exec(s, r.Exec)
-	case r.Op == wire.OpIO && r.IO != nil:
-		a.meeting.bring(r.IO.Token, r.IO.FD, s)
 	case r.Op == wire.OpStop && r.Stop != nil:
 		a.stop(r.Stop.Grace)
 	default:
@@ -38,34 +39,31 @@ type running struct {
 	pid int
 	end <-chan syscall.WaitStatus
 	io  stdio
+	in  *inbox
 
 	mu    sync.Mutex
 	ended bool // its process id may be somebody else's
 }
 
-// exec runs a program for the client at the other end of the control stream.
-func (a *agent) exec(control net.Conn, e *wire.Exec) {
+// exec runs a program for the client at the other end of the stream.
+func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 	a.execs.Add(1)
 	defer a.execs.Done()
-	defer control.Close()
-	streams := a.meeting.gather(e.Token, e.Streams())
-	if streams == nil {
-		return
-	}
-	p, err := a.begin(e, streams)
+	defer conn.Close()
+	out := wire.NewFrameWriter(conn)
+	p, err := a.begin(e, out)
 	if err != nil {
-		for _, s := range streams {
-			s.Close()
-		}
 		var f *wire.Failure
 		if !errors.As(err, &f) {
 			f = &wire.Failure{Code: 125, Message: err.Error()}
 		}
-		wire.WriteMessage(control, wire.Event{Failure: f})
+		_ = out.Message(wire.Event{Failure: f})
 		return
 	}
-	wire.WriteMessage(control, wire.Event{Started: &wire.Started{PID: p.pid}})
-	go p.listen(control)
+	// The start is told before the first byte of output.
+	_ = out.Message(wire.Event{Started: &wire.Started{PID: p.pid}})
+	p.io.run(p.in)
+	go p.listen(conn)
 	status := <-p.end
 	p.mu.Lock()
 	p.ended = true
@@ -75,18 +73,18 @@ func (a *agent) exec(control net.Conn, e *wire.Exec) {
 	if status.Signaled() {
 		exit = wire.Exit{Signal: status.Signal()}
 	}
-	wire.WriteMessage(control, wire.Event{Exit: &exit})
+	_ = out.Message(wire.Event{Exit: &exit})
 }
 
 // begin starts the program with its descriptors in place.
-func (a *agent) begin(e *wire.Exec, streams map[int]net.Conn) (*running, error) {
-	p := &running{}
+func (a *agent) begin(e *wire.Exec, out *wire.FrameWriter) (*running, error) {
+	p := &running{in: newInbox(func(n int) { _ = out.Message(wire.Event{Credit: n}) })}
 	var files []*os.File
 	var err error
 	if e.TTY != nil {
-		p.io, files, err = newTerminal(streams[0], *e.TTY)
+		p.io, files, err = newTerminal(out, *e.TTY)
 	} else {
-		p.io, files, err = newPipes(streams)
+		p.io, files, err = newPipes(out, e.Merged)
 	}
 	if err != nil {
 		return nil, err
@@ -110,10 +108,9 @@ func (a *agent) begin(e *wire.Exec, streams map[int]net.Conn) (*running, error) 
 		}
 	}
 	if err != nil {
-		p.io.abandon()
+		p.io.close()
 		return nil, err
 	}
-	p.io.run()
 	return p, nil
 }
 
@@ -129,21 +126,44 @@ func (a *agent) startUser(argv []string, attr *syscall.ProcAttr) (pid int, end <
 	return pid, end, err
 }
 
-// listen does what the client says about the program, and hangs up on the program
-// when the client is gone.
-func (p *running) listen(control net.Conn) {
+// listen takes what the client sends, and hangs up on the program when the client is
+// gone. It never waits for the program: see package wire.
+func (p *running) listen(conn net.Conn) {
+	defer p.hangUp()
+	defer p.in.close()
+	frames := wire.NewFrameReader(conn)
 	for {
-		var c wire.Control
-		if err := wire.ReadMessage(control, wire.MaxReply, &c); err != nil {
-			p.hangUp()
+		kind, body, err := frames.Next()
+		if err != nil {
 			return
 		}
-		if c.Resize != nil {
-			p.io.resize(*c.Resize)
+		switch kind {
+		case wire.Input:
+			if !p.in.put(body) {
+				return // more than it had credit for
+			}
+		case wire.Message:
+			c, err := wire.DecodeControl(body)
+			if err != nil {
+				return
+			}
+			p.control(c)
 		}
-		if c.Signal > 0 && c.Signal < 65 {
-			p.signal(c.Signal)
-		}
+	}
+}
+
+func (p *running) control(c wire.Control) {
+	if c.Resize != nil {
+		p.io.resize(*c.Resize)
+	}
+	if c.Signal > 0 && c.Signal < 65 {
+		p.signal(c.Signal)
+	}
+	if c.EOF {
+		p.in.close()
+	}
+	if c.Deaf > 0 {
+		p.io.deafen(c.Deaf)
 	}
 }
 

@@ -25,7 +25,6 @@ type agent struct {
 	boot     Boot
 	launcher *launcher
 	reaper   *reaper
-	meeting  *meeting
 	execs    sync.WaitGroup
 
 	writable     sync.Mutex // guards what root needs, made when first asked for
@@ -89,7 +88,7 @@ func stream() (*net.UnixConn, error) {
 
 // start builds the sandbox, in the order that privileges require.
 func start(conn *net.UnixConn) (*agent, error) {
-	a := &agent{meeting: newMeeting(), reaper: newReaper()}
+	a := &agent{reaper: newReaper()}
 	if err := wire.ReadMessage(conn, wire.MaxRequest, &a.boot); err != nil {
 		return nil, fmt.Errorf("read the boot message: %w", err)
 	}

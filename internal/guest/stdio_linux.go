@@ -3,7 +3,6 @@ package guest
 import (
 	"errors"
 	"io"
-	"net"
 	"os"
 	"strconv"
 	"sync"
@@ -15,31 +14,36 @@ import (
 
 // stdio carries a program's bytes.
 type stdio interface {
-	run()             // start carrying
-	finish()          // the program has ended: send what is left and close
-	abandon()         // the program never started
+	run(in *inbox)    // start carrying
+	finish()          // the program has ended: send what is left
+	close()           // let go of everything
 	resize(wire.Size) // the terminal has a new size
+	deafen(fd int)    // nobody reads this descriptor any more
 }
 
-const chunk = 64 << 10
+const chunk = wire.MaxData
 
 // pipes are three descriptors without a terminal, the last two perhaps one.
 type pipes struct {
 	in       *os.File
 	out      []*os.File
-	streams  map[int]net.Conn
+	frames   *wire.FrameWriter
 	carrying sync.WaitGroup
 }
 
-func newPipes(streams map[int]net.Conn) (stdio, []*os.File, error) {
-	p := &pipes{streams: streams}
+func newPipes(frames *wire.FrameWriter, merged bool) (stdio, []*os.File, error) {
+	p := &pipes{frames: frames}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
 	theirs := []*os.File{r}
 	p.in = w
-	for range len(streams) - 1 {
+	for range 2 {
+		if merged && len(p.out) == 1 {
+			theirs = append(theirs, theirs[1])
+			break
+		}
 		r, w, err := os.Pipe()
 		if err != nil {
 			p.close()
@@ -48,25 +52,17 @@ func newPipes(streams map[int]net.Conn) (stdio, []*os.File, error) {
 		p.out = append(p.out, r)
 		theirs = append(theirs, w)
 	}
-	if len(theirs) == 2 {
-		theirs = append(theirs, theirs[1])
-	}
 	return p, theirs, nil
 }
 
-func (p *pipes) run() {
+func (p *pipes) run(in *inbox) {
 	go func() {
-		io.Copy(p.in, p.streams[0])
+		io.Copy(p.in, in)
 		p.in.Close()
-		p.streams[0].Close()
+		in.discard()
 	}()
-	for i := range p.out {
-		p.carrying.Go(func() { carry(p.streams[i+1], p.out[i]) })
-		// A client that closes its end wants no more: the program gets SIGPIPE.
-		go func() {
-			io.Copy(io.Discard, p.streams[i+1])
-			p.out[i].Close()
-		}()
+	for i, f := range p.out {
+		p.carrying.Go(func() { carry(p.frames, wire.Output+byte(i), f) })
 	}
 }
 
@@ -85,17 +81,20 @@ func (p *pipes) close() {
 	for _, f := range p.out {
 		f.Close()
 	}
-	for _, s := range p.streams {
-		s.Close()
+}
+
+func (p *pipes) resize(wire.Size) {}
+
+// deafen closes our end, so that the program gets SIGPIPE.
+func (p *pipes) deafen(fd int) {
+	if i := fd - int(wire.Output); i >= 0 && i < len(p.out) {
+		p.out[i].Close()
 	}
 }
 
-func (p *pipes) abandon()         { p.close() }
-func (p *pipes) resize(wire.Size) {}
-
-// carry copies from a pipe until its end, or until its deadline has passed and the
-// pipe is empty.
-func carry(to io.Writer, from *os.File) {
+// carry sends from a pipe until its end, or until its deadline has passed and the pipe
+// is empty.
+func carry(to *wire.FrameWriter, kind byte, from *os.File) {
 	buf := make([]byte, chunk)
 	for {
 		n, err := from.Read(buf)
@@ -103,15 +102,12 @@ func carry(to io.Writer, from *os.File) {
 			n, err = readNow(from, buf)
 		}
 		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
+			if to.Data(kind, buf[:n]) != nil {
 				from.Close()
 				return
 			}
 		}
 		if err != nil || n <= 0 {
-			if c, ok := to.(io.Closer); ok {
-				c.Close()
-			}
 			return
 		}
 	}
@@ -133,16 +129,16 @@ func readNow(f *os.File, buf []byte) (n int, err error) {
 // terminal is a pseudo-terminal.
 type terminal struct {
 	master *os.File
-	stream net.Conn
+	frames *wire.FrameWriter
 	done   chan struct{}
 }
 
-func newTerminal(stream net.Conn, size wire.Size) (stdio, []*os.File, error) {
+func newTerminal(frames *wire.FrameWriter, size wire.Size) (stdio, []*os.File, error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
 	}
-	t := &terminal{master: os.NewFile(uintptr(fd), "/dev/ptmx"), stream: stream, done: make(chan struct{})}
+	t := &terminal{master: os.NewFile(uintptr(fd), "/dev/ptmx"), frames: frames, done: make(chan struct{})}
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		t.master.Close()
 		return nil, nil, err
@@ -163,13 +159,14 @@ func newTerminal(stream net.Conn, size wire.Size) (stdio, []*os.File, error) {
 	return t, []*os.File{f, f, f}, nil
 }
 
-func (t *terminal) run() {
+func (t *terminal) run(in *inbox) {
 	go func() {
-		io.Copy(t.master, t.stream)
+		io.Copy(t.master, in)
+		in.discard()
 	}()
 	go func() {
 		defer close(t.done)
-		carry(t.stream, t.master)
+		carry(t.frames, wire.Output, t.master)
 	}()
 }
 
@@ -183,13 +180,11 @@ func (t *terminal) finish() {
 		t.master.SetReadDeadline(time.Now())
 		<-t.done
 	}
-	t.abandon()
+	t.close()
 }
 
-func (t *terminal) abandon() {
-	t.master.Close()
-	t.stream.Close()
-}
+func (t *terminal) close()     { t.master.Close() }
+func (t *terminal) deafen(int) {}
 
 func (t *terminal) resize(s wire.Size) {
 	raw, err := t.master.SyscallConn()

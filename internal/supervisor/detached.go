@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -25,19 +24,17 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	e.Log, e.Merged, e.TTY = false, true, nil
 	log, err := openLog(LogFile(s.Sandbox))
 	if err != nil {
-		_ = wire.WriteMessage(client, wire.Event{Failure: failure(err)})
+		_ = wire.NewFrameWriter(client).Message(wire.Event{Failure: failure(err)})
 		return
 	}
 	p, err := wire.Start(s, e)
 	if err != nil {
 		log.Close()
-		_ = wire.WriteMessage(client, wire.Event{Failure: failure(err)})
+		_ = wire.NewFrameWriter(client).Message(wire.Event{Failure: failure(err)})
 		return
 	}
-	p.Stdin.Close()
+	_ = p.CloseInput()
 	s.enter()
-	var carrying sync.WaitGroup
-	carrying.Go(func() { io.Copy(log, p.Stdout) })
 	err = p.WaitStart()
 	go func() {
 		defer s.leave()
@@ -46,8 +43,7 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 		if err != nil {
 			return
 		}
-		exit, err := p.Wait()
-		carrying.Wait()
+		exit, err := p.Wait(log, log)
 		if err != nil {
 			fmt.Fprintf(log, "coffer: the program was ended with the sandbox\n")
 		} else {
@@ -58,7 +54,7 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	if err != nil {
 		answer = wire.Event{Failure: failure(err)}
 	}
-	_ = wire.WriteMessage(client, answer)
+	_ = wire.NewFrameWriter(client).Message(answer)
 }
 
 func failure(err error) *wire.Failure {

@@ -66,8 +66,6 @@ func (s *Supervisor) stream(c net.Conn) {
 		s.enter()
 		defer s.leave()
 		s.pass(c, r)
-	case wire.OpIO:
-		s.pass(c, r)
 	case wire.OpStatus:
 		s.mu.Lock()
 		st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs}

@@ -3,13 +3,15 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,76 +21,104 @@ var agent = map[string]func([]string) error{
 	"abuse":     abuse,
 	"race-init": func([]string) error { return whileRootStarts(catchInit) },
 	"race-root": func([]string) error { return whileRootStarts(catchUnconfined) },
+	"race-exe":  func([]string) error { return whileRootStarts(catchProgram) },
+	"exe":       func(a []string) error { return writableProgram(a[0]) },
+}
+
+// The agent's language, spoken badly on purpose, and so not with the package that
+// speaks it well: a request is JSON behind its length, what follows is frames.
+
+// request is a message as it should be.
+func request(text string) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
+}
+
+// sleeper asks for a program that reads nothing.
+var sleeper = request(`{"op":"exec","exec":{"argv":["L2Jpbi9zbGVlcA==","MQ=="],"env":[],"dir":"/"}}`)
+
+// abuses are what is sent on one connection each.
+var abuses = map[string]func() [][]byte{
+	"garbage": func() (all [][]byte) {
+		for range 50 {
+			junk := make([]byte, 4096)
+			rand.Read(junk)
+			all = append(all, junk)
+		}
+		return all
+	},
+	"malformed": func() (all [][]byte) {
+		for _, text := range []string{`{`, `[]`, `{"op":7}`, `{"op":"exec"}`, `{"op":"exec","exec":{"argv":[]}}`, `{"op":"exec","exec":{"argv":[""],"dir":"/"}}`,
+			`{"op":"io"}`, `{"op":"stop"}`, `{"op":"boot"}`, `{"op":"status"}`, strings.Repeat("[", 100000)} {
+			all = append(all, request(text))
+		}
+		return all
+	},
+	"oversized": func() [][]byte {
+		return [][]byte{append([]byte{0xff, 0xff, 0xff, 0xff}, make([]byte, 1<<16)...), {0x00, 0x7f, 0xff, 0xff, '{'}}
+	},
+	// After a proper start: every kind of frame with a length that lies, and junk.
+	"frames": func() (all [][]byte) {
+		for kind := range 16 {
+			for _, size := range []uint32{0, 1, 1 << 16, 1 << 31, 1<<32 - 1} {
+				frame := binary.BigEndian.AppendUint32([]byte{byte(kind)}, size)
+				all = append(all, append(append(bytes.Clone(sleeper), frame...), "{junk"...))
+			}
+		}
+		return all
+	},
+	// More input than a program that does not read was given credit for.
+	"credit": func() [][]byte {
+		big := bytes.Clone(sleeper)
+		for range 64 {
+			big = append(binary.BigEndian.AppendUint32(append(big, 0), 1<<15), make([]byte, 1<<15)...)
+		}
+		return [][]byte{big, bytes.Clone(big)}
+	},
+	"replay": func() (all [][]byte) {
+		for range 20 {
+			all = append(all, append(bytes.Clone(sleeper), sleeper...))
+		}
+		return all
+	},
+	"flood": func() [][]byte { return make([][]byte, 3000) },
 }
 
 // abuse breaks the rules of the control protocol in one of several ways. It gets
-// through when the agent took all of it; what counts is what is left standing.
+// through when it was sent; what counts is what is left standing.
 func abuse(a []string) error {
-	path := guest.Socket
-	if len(a) > 1 {
-		path = a[1]
-	}
-	if a[0] == "garbage" {
-		for range 50 {
-			c, err := net.Dial("unix", path)
-			if err != nil {
-				return err
-			}
-			junk := make([]byte, 4096)
-			rand.Read(junk)
-			c.Write(junk)
+	var held []net.Conn
+	defer func() {
+		for _, c := range held {
 			c.Close()
 		}
-		return nil
-	}
-	session := wire.Dial(path)
-	switch a[0] {
-	case "malformed":
-		for _, text := range []string{`{`, `[]`, `{"op":7}`, `{"op":"exec"}`, `{"op":"exec","exec":{"argv":[]}}`,
-			`{"op":"io"}`, `{"op":"stop"}`, `{"op":"boot"}`, strings.Repeat("[", 100000)} {
-			s, err := session.Open()
-			if err != nil {
-				return err
-			}
-			s.Write(append([]byte{0, byte(len(text) >> 16), byte(len(text) >> 8), byte(len(text))}, text...))
-			s.Close()
-		}
-	case "oversized":
-		s, err := session.Open()
+	}()
+	for _, b := range abuses[a[0]]() {
+		c, err := net.Dial("unix", guest.Socket)
 		if err != nil {
 			return err
 		}
-		s.Write(append([]byte{0xff, 0xff, 0xff, 0xff}, bytes.Repeat([]byte("x"), 1<<16)...))
-		s.Close()
-	case "replay":
-		// Two programs and too many streams with one and the same token.
-		e := &wire.Exec{Token: "replay", Argv: [][]byte{[]byte("true")}, Dir: "/"}
-		for range 2 {
-			if err := say(session, wire.Request{Op: wire.OpExec, Exec: e}); err != nil {
-				return err
-			}
-		}
-		for n := range 12 {
-			if err := say(session, wire.Request{Op: wire.OpIO, IO: &wire.IO{Token: "replay", FD: n - 4}}); err != nil {
-				return err
-			}
-		}
-	case "flood":
-		for n := range 3000 {
-			if err := say(session, wire.Request{Op: wire.OpIO, IO: &wire.IO{Token: fmt.Sprint("flood", n)}}); err != nil {
-				return err
-			}
-		}
+		held = append(held, c)
+		c.SetWriteDeadline(time.Now().Add(2 * time.Second))
+		c.Write(b) // the agent may hang up on us at any point
 	}
 	return nil
 }
 
-func say(session wire.Dial, r wire.Request) error {
-	s, err := session.Open()
+// asRoot has the agent run a program as root, and returns when it has ended.
+func asRoot() error {
+	c, err := net.Dial("unix", guest.Socket)
 	if err != nil {
 		return err
 	}
-	return wire.WriteMessage(s, r)
+	defer c.Close()
+	if _, err := c.Write(request(`{"op":"exec","exec":{"argv":["L2Jpbi90cnVl"],"env":[],"dir":"/","root":true}}`)); err != nil {
+		return err
+	}
+	said, err := io.ReadAll(c)
+	if err == nil && !bytes.Contains(said, []byte(`"exit"`)) {
+		err = fmt.Errorf("the agent said %q", said)
+	}
+	return err
 }
 
 // rounds is how many programs are started as root while an attempt looks on.
@@ -97,30 +127,20 @@ const rounds = 40
 // whileRootStarts asks for programs as root and calls look over and over meanwhile,
 // until it finds something.
 func whileRootStarts(look func() error) error {
-	session := wire.Dial(guest.Socket)
 	done := make(chan error, 1)
 	go func() {
-		for range rounds {
-			p, err := wire.Start(session, wire.Exec{Root: true, Dir: "/", Argv: [][]byte{[]byte("/bin/true")}})
-			if err == nil {
-				if err = p.WaitStart(); err == nil {
-					_, err = p.Wait()
-				}
-				p.Close()
-			}
-			if err != nil {
-				done <- fmt.Errorf("start a program as root: %w", err)
-				return
-			}
+		var err error
+		for n := 0; n < rounds && err == nil; n++ {
+			err = asRoot()
 		}
-		done <- nil
+		done <- err
 	}()
 	looks := 0
 	for {
 		select {
 		case err := <-done:
 			if err != nil {
-				return err
+				return fmt.Errorf("start a program as root: %w", err)
 			}
 			note = fmt.Sprint(looks, " looks")
 			return fact("NEVER-OPEN")
@@ -164,4 +184,46 @@ func catchUnconfined() error {
 		}
 	}
 	return fact("NEVER-OPEN")
+}
+
+// catchProgram finds a process that runs coffer from where it can be written. (The
+// read-only mount at /.coffer is the same file by another way.)
+func catchProgram() error {
+	var coffer, st unix.Stat_t
+	if err := unix.Stat("/.coffer/bin/coffer", &coffer); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name()[0] < '0' || e.Name()[0] > '9' {
+			continue
+		}
+		path := "/proc/" + e.Name() + "/exe"
+		if unix.Stat(path, &st) == nil && st.Ino == coffer.Ino && st.Dev == coffer.Dev && writableProgram(e.Name()) == nil {
+			return nil
+		}
+	}
+	return fact("NEVER-OPEN")
+}
+
+// writableProgram takes hold of the file that a process runs, if its mount does not
+// forbid to write to it.
+func writableProgram(pid string) error {
+	fd, err := unix.Open("/proc/"+pid+"/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return err
+	}
+	if fs.Flags&unix.ST_RDONLY != 0 {
+		return unix.EROFS
+	}
+	note = "got hold of the program of process " + pid
+	return nil
 }

@@ -9,127 +9,167 @@ import (
 	"syscall"
 )
 
-// An Opener opens a stream to the other end: a [Session], or the supervisor of
-// this very process.
+// An Opener opens a stream to the other end: a [Session], a socket, or the supervisor
+// of this very process.
 type Opener interface {
 	Open() (net.Conn, error)
 }
 
 // A Process is an exec seen from the client.
 type Process struct {
-	// Terminal carries both directions when the exec has a terminal; otherwise
-	// it is nil and the others are set, Stderr unless it is merged.
-	Terminal io.ReadWriteCloser
-	Stdin    io.WriteCloser
-	Stdout   io.ReadCloser
-	Stderr   io.ReadCloser
+	conn   net.Conn
+	frames *FrameReader
+	out    *FrameWriter
 
-	control net.Conn
-	writing sync.Mutex
-	streams []net.Conn
+	mu     sync.Mutex
+	more   sync.Cond // credit, or the end
+	credit int
+	ended  bool
 }
 
 // Start asks for an exec. It does not wait for an answer: [Process.WaitStart] tells
 // whether the program could be started, and [Process.Wait] how it ended.
 func Start(o Opener, e Exec) (*Process, error) {
-	if e.Token == "" {
-		e.Token = NewToken()
-	}
-	p := &Process{}
-	control, err := p.open(o, Request{Op: OpExec, Exec: &e})
+	conn, err := o.Open()
 	if err != nil {
 		return nil, err
 	}
-	p.control = control
-	if e.Log {
-		return p, nil
+	if err := WriteMessage(conn, Request{Op: OpExec, Exec: &e}); err != nil {
+		conn.Close()
+		return nil, err
 	}
-	for fd := range e.Streams() {
-		s, err := p.open(o, Request{Op: OpIO, IO: &IO{Token: e.Token, FD: fd}})
-		if err != nil {
-			p.Close()
-			return nil, err
-		}
-		switch {
-		case e.TTY != nil:
-			p.Terminal = s
-		case fd == 0:
-			p.Stdin = s
-		case fd == 1:
-			p.Stdout = s
-		default:
-			p.Stderr = s
-		}
-	}
+	p := &Process{conn: conn, frames: NewFrameReader(conn), out: NewFrameWriter(conn), credit: Window}
+	p.more.L = &p.mu
 	return p, nil
-}
-
-func (p *Process) open(o Opener, r Request) (net.Conn, error) {
-	s, err := o.Open()
-	if err != nil {
-		return nil, err
-	}
-	p.streams = append(p.streams, s)
-	if err := WriteMessage(s, r); err != nil {
-		p.Close()
-		return nil, err
-	}
-	return s, nil
 }
 
 // WaitStart returns when the program runs. A [*Failure] says why it does not;
 // [ErrGone] that the sandbox ended before it could be.
 func (p *Process) WaitStart() error {
-	e, err := p.event()
-	if err == nil && e.Started == nil {
-		err = fmt.Errorf("%w: the program ended before it began", ErrMessage)
-	}
-	return err
-}
-
-// Wait returns how the program ended, after WaitStart.
-func (p *Process) Wait() (Exit, error) {
-	e, err := p.event()
-	if err == nil && e.Exit == nil {
-		err = fmt.Errorf("%w: the program began twice", ErrMessage)
-	}
+	kind, body, err := p.frames.Next()
 	if err != nil {
-		return Exit{}, err
+		return gone(err)
 	}
-	return *e.Exit, nil
+	var e Event
+	if kind == Message {
+		err = decode(body, &e)
+	}
+	switch {
+	case err != nil:
+		return err
+	case e.Failure != nil:
+		return e.Failure
+	case e.Started == nil:
+		return fmt.Errorf("%w: something came before the start", ErrMessage)
+	}
+	return nil
 }
 
-// event reads the next event.
-func (p *Process) event() (e Event, err error) {
-	err = ReadMessage(p.control, MaxReply, &e)
-	switch {
-	case err == nil && e.Failure != nil:
-		err = e.Failure
-	case errors.Is(err, ErrMessage):
-	case err != nil:
-		err = ErrGone
+// Wait copies what the program prints, and returns how it ended. A writer that fails
+// gets no more, and the program learns that nobody reads it.
+func (p *Process) Wait(stdout, stderr io.Writer) (exit Exit, err error) {
+	defer p.end()
+	writers := map[byte]io.Writer{Output: stdout, Errors: stderr}
+	for {
+		kind, body, err := p.frames.Next()
+		if err != nil {
+			return exit, gone(err)
+		}
+		if kind == Message {
+			done, err := p.event(body, &exit)
+			if done || err != nil {
+				return exit, err
+			}
+			continue
+		}
+		if w := writers[kind]; w != nil {
+			if _, err := w.Write(body); err != nil {
+				writers[kind] = nil
+				_ = p.out.Message(Control{Deaf: int(kind)})
+			}
+		}
 	}
-	return e, err
+}
+
+// event handles a message about the program, and says whether it was the last.
+func (p *Process) event(body []byte, exit *Exit) (done bool, err error) {
+	var e Event
+	if err := decode(body, &e); err != nil {
+		return false, err
+	}
+	if e.Exit != nil {
+		*exit = *e.Exit
+		return true, nil
+	}
+	if e.Credit > 0 && e.Credit <= Window {
+		p.mu.Lock()
+		p.credit = min(p.credit+e.Credit, Window)
+		p.more.Broadcast()
+		p.mu.Unlock()
+	}
+	return false, nil
+}
+
+func (p *Process) end() {
+	p.mu.Lock()
+	p.ended = true
+	p.more.Broadcast()
+	p.mu.Unlock()
+}
+
+func gone(err error) error {
+	if errors.Is(err, ErrMessage) {
+		return err
+	}
+	return ErrGone
 }
 
 // ErrGone says that the sandbox ended before the program told its exit code.
 var ErrGone = errors.New("the sandbox is gone")
 
+// Write sends input to the program. It waits while the program does not read.
+func (p *Process) Write(b []byte) (n int, err error) {
+	for len(b) > 0 {
+		chunk := p.spend(len(b))
+		if chunk == 0 {
+			return n, io.ErrClosedPipe
+		}
+		if err := p.out.Data(Input, b[:chunk]); err != nil {
+			return n, err
+		}
+		n += chunk
+		b = b[chunk:]
+	}
+	return n, nil
+}
+
+// spend takes credit for at most n bytes, waiting for some. None means that the
+// program has ended.
+func (p *Process) spend(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.credit == 0 && !p.ended {
+		p.more.Wait()
+	}
+	if p.ended {
+		return 0
+	}
+	n = min(n, p.credit)
+	p.credit -= n
+	return n
+}
+
+// CloseInput says that there is no more input.
+func (p *Process) CloseInput() error { return p.out.Message(Control{EOF: true}) }
+
 // Resize tells the program's terminal its new size.
-func (p *Process) Resize(s Size) error { return p.say(Control{Resize: &s}) }
+func (p *Process) Resize(s Size) error { return p.out.Message(Control{Resize: &s}) }
 
 // Signal sends the program a signal.
-func (p *Process) Signal(s syscall.Signal) error { return p.say(Control{Signal: s}) }
-
-func (p *Process) say(c Control) error {
-	p.writing.Lock()
-	defer p.writing.Unlock()
-	return WriteMessage(p.control, c)
-}
+func (p *Process) Signal(s syscall.Signal) error { return p.out.Message(Control{Signal: s}) }
 
 // Close lets go of the exec. A program that still runs is hung up on.
 func (p *Process) Close() {
-	for _, s := range p.streams {
-		s.Close()
-	}
+	p.end()
+	p.conn.Close()
 }

@@ -2,21 +2,24 @@
 // inside a sandbox.
 //
 // One byte stream carries everything: a Unix socket today, a virtio-serial port
-// for a virtual machine. yamux divides it into streams with flow control each, so
-// that a program which does not read its input never delays a signal, and a slow
-// reader of one program's output never stalls another. Nothing here assumes that
-// both ends share a kernel: no descriptors are passed.
+// for a virtual machine. yamux divides it into streams with flow control each.
+// Nothing here assumes that both ends share a kernel: no descriptors are passed.
 //
-// The first message on every stream is a [Request]. An exec is one control stream,
-// opened with OpExec, and one data stream per descriptor (a single one for a
-// terminal), each opened with OpIO and the exec's token:
+// The first message on every stream is a [Request]. A program is one stream, opened
+// with OpExec. What follows is frames: a kind, a length, and bytes of one of the
+// program's descriptors, or a message about it.
 //
 //	client                               server
-//	OpExec{token, argv, env, dir, tty}  →
-//	OpIO{token, 0} OpIO{token, 1} …     →
+//	OpExec{argv, env, dir, tty}         →
 //	                                    ←  Event{Started}
-//	Control{Resize} Control{Signal}     →
+//	input, input, Control{Resize}       →
+//	                                    ←  output, errors, Event{Credit}
 //	                                    ←  Event{Exit}
+//
+// Signals travel behind the input, and must not wait until the program reads it. So
+// the server never stops reading: the client sends no more input than it has credit
+// for, and gets new credit as the program reads. In the other direction nobody needs
+// to overtake anybody, and a slow reader holds up the program as a pipe would.
 //
 // The supervisor speaks the same language to the commands of its user, and the agent
 // to programs inside: there a stream is simply a connection to a Unix socket, which
@@ -28,9 +31,7 @@
 package wire
 
 import (
-	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +46,6 @@ import (
 // The operations a stream can be opened with.
 const (
 	OpExec   = "exec"   // run a program
-	OpIO     = "io"     // carry one of its descriptors
 	OpStop   = "stop"   // end the sandbox
 	OpStatus = "status" // supervisor only: who you are and what runs
 )
@@ -62,42 +62,22 @@ const (
 type Request struct {
 	Op   string `json:"op"`
 	Exec *Exec  `json:"exec,omitempty"`
-	IO   *IO    `json:"io,omitempty"`
 	Stop *Stop  `json:"stop,omitempty"`
 }
 
 // An Exec asks for a program. Arguments and environment are bytes, as the kernel
 // has them: JSON strings would change what is not UTF-8.
 type Exec struct {
-	Token string   `json:"token"`
-	Argv  [][]byte `json:"argv"`
-	Env   [][]byte `json:"env"`
-	Dir   string   `json:"dir"`
-	Root  bool     `json:"root,omitempty"` // as root of the sandbox
-	TTY   *Size    `json:"tty,omitempty"`  // on a terminal of this size
+	Argv [][]byte `json:"argv"`
+	Env  [][]byte `json:"env"`
+	Dir  string   `json:"dir"`
+	Root bool     `json:"root,omitempty"` // as root of the sandbox
+	TTY  *Size    `json:"tty,omitempty"`  // on a terminal of this size
 	// Merged asks for one pipe for output and errors, so that they stay in order.
 	Merged bool `json:"merged,omitempty"`
 	// Log asks the supervisor to keep the output in the sandbox's log instead of
 	// sending it, and the exec to outlive the client.
 	Log bool `json:"log,omitempty"`
-}
-
-// Streams is how many data streams the exec has, for descriptors from 0 up.
-func (e *Exec) Streams() int {
-	switch {
-	case e.TTY != nil:
-		return 1
-	case e.Merged:
-		return 2
-	}
-	return 3
-}
-
-// IO says which descriptor of which exec a data stream carries. With a terminal
-// there is only descriptor 0, in both directions.
-type IO struct {
-	Token string `json:"token"`
-	FD    int    `json:"fd"`
 }
 
 // Stop asks for the end of the sandbox, at the latest after Grace.
@@ -115,11 +95,14 @@ type Size struct {
 type Control struct {
 	Resize *Size          `json:"resize,omitempty"`
 	Signal syscall.Signal `json:"signal,omitempty"`
+	EOF    bool           `json:"eof,omitempty"`  // there is no more input
+	Deaf   int            `json:"deaf,omitempty"` // nobody reads this descriptor any more
 }
 
 // An Event is what a server says about an exec. Exactly one field is set.
 type Event struct {
 	Started *Started `json:"started,omitempty"`
+	Credit  int      `json:"credit,omitempty"` // so many more bytes of input may come
 	Exit    *Exit    `json:"exit,omitempty"`
 	Failure *Failure `json:"failure,omitempty"`
 	Status  *Status  `json:"status,omitempty"`
@@ -203,14 +186,6 @@ func ReadMessage(r io.Reader, limit int, v any) error {
 		return fmt.Errorf("%w: %w", ErrMessage, err)
 	}
 	return nil
-}
-
-// NewToken names an exec. Tokens of different clients meet in one guest, so they
-// are random.
-func NewToken() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }
 
 // config is yamux without timers: an idle sandbox costs no CPU, and a supervisor

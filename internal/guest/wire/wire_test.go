@@ -57,3 +57,80 @@ func FuzzReadMessage(f *testing.F) {
 		_ = ReadMessage(bytes.NewReader(b), MaxReply, &e)
 	})
 }
+
+func TestFrames(t *testing.T) {
+	var buf bytes.Buffer
+	w := NewFrameWriter(&buf)
+	big := bytes.Repeat([]byte("0123456789abcdef"), 3*MaxData/16)
+	if err := w.Data(Output, big); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Message(Event{Credit: 7}); err != nil {
+		t.Fatal(err)
+	}
+	r := NewFrameReader(&buf)
+	var got []byte
+	for range 3 {
+		kind, body, err := r.Next()
+		if err != nil || kind != Output {
+			t.Fatalf("got kind %d, %v", kind, err)
+		}
+		got = append(got, body...)
+	}
+	if !bytes.Equal(got, big) {
+		t.Error("the bytes changed on the way")
+	}
+	if kind, body, err := r.Next(); err != nil || kind != Message || string(body) != `{"credit":7}` {
+		t.Errorf("got %d %q %v", kind, body, err)
+	}
+	if _, _, err := NewFrameReader(bytes.NewReader([]byte{1, 0, 1, 0, 1})).Next(); !errors.Is(err, ErrMessage) {
+		t.Errorf("a frame that is too long gave %v", err)
+	}
+}
+
+// A client sends no more than it has credit for, whatever the server grants.
+func TestCredit(t *testing.T) {
+	p := &Process{credit: Window}
+	p.more.L = &p.mu
+	if got := p.spend(10 * Window); got != Window {
+		t.Errorf("spent %d", got)
+	}
+	var exit Exit
+	for _, body := range []string{`{"credit":-5}`, `{"credit":999999999}`, `{"credit":3}`} {
+		if done, err := p.event([]byte(body), &exit); done || err != nil {
+			t.Errorf("%s: %v, %v", body, done, err)
+		}
+	}
+	if got := p.spend(10); got != 3 {
+		t.Errorf("spent %d of a credit of 3", got)
+	}
+	p.end()
+	if got := p.spend(1); got != 0 {
+		t.Errorf("spent %d after the end", got)
+	}
+}
+
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte("\x01\x00\x00\x00\x02hi"))
+	f.Add([]byte("m\x00\x00\x00\x0c{\"signal\":9}"))
+	f.Add([]byte("m\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := NewFrameReader(bytes.NewReader(b))
+		for {
+			kind, body, err := r.Next()
+			if err != nil {
+				return
+			}
+			if len(body) > MaxData {
+				t.Fatalf("%d bytes", len(body))
+			}
+			if kind == Message {
+				_, _ = DecodeControl(body)
+				var exit Exit
+				p := &Process{}
+				p.more.L = &p.mu
+				_, _ = p.event(body, &exit)
+			}
+		}
+	})
+}
