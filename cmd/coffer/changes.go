@@ -164,7 +164,19 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 	if err != nil || o.DryRun || len(o.Paths) > 0 || !sb.Once {
 		return err
 	}
+	if n := len(result.Skipped); n > 0 {
+		fmt.Fprintf(os.Stderr, "coffer: %s left out and still in sandbox %s; drop it with 'coffer discard %s'\n", count(n, "change"), sb.Name, sb.ID)
+		return nil
+	}
 	return lock.Remove(purge)
+}
+
+// count says how many.
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 func readStamps(path string) changes.Stamps {

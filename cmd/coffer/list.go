@@ -174,7 +174,7 @@ func printShow(d described) {
 	row("name", d.Name)
 	row("state", d.State)
 	if d.PID > 0 {
-		row("supervisor", fmt.Sprintf("process %d, running %d programs", d.PID, d.Execs))
+		row("supervisor", fmt.Sprintf("process %d, running %s", d.PID, count(d.Execs, "program")))
 	}
 	row("created", d.Created.Format(time.RFC3339))
 	row("workspace", strings.TrimSpace(d.Workspace.Path+" ("+d.Workspace.Mode+")"))

@@ -105,8 +105,8 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 		super.Close()
 		if n, err := waiting(sb); n > 0 || err != nil {
 			lock.Release()
-			fmt.Fprintf(os.Stderr, "coffer: %d changes wait in sandbox %s; see 'coffer diff %s', then 'coffer apply %s' or 'coffer discard %s'\n",
-				n, sb.Name, sb.ID, sb.ID, sb.ID)
+			fmt.Fprintf(os.Stderr, "coffer: %s waiting in sandbox %s; see 'coffer diff %s', then 'coffer apply %s' or 'coffer discard %s'\n",
+				count(n, "change"), sb.Name, sb.ID, sb.ID, sb.ID)
 			return
 		}
 	}

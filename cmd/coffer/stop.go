@@ -151,7 +151,7 @@ func remove(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 			return hint.Wrap(err, "remove it all the same with --force")
 		}
 		if n > 0 {
-			return hint.New(fmt.Sprintf("sandbox %s has %d changes that were not applied", sb.Name, n),
+			return hint.New(fmt.Sprintf("sandbox %s has %s not applied", sb.Name, count(n, "change")),
 				fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", sb.ID))
 		}
 	}

@@ -81,7 +81,7 @@ var gitTable = []attempt{
 // modeTable: programs that run with more rights than their caller.
 func modeTable() (all []attempt) {
 	all = []attempt{
-		{n: "15", name: "become another user by a set-user-id program", do: "exec-suid {suid}", wall: "SAME-USER", as: "both"},
+		{n: "15", name: "become another user by a set-user-id program", do: "exec-suid {suid}", wall: "SAME-USER", as: "both", why: "only root can make one"},
 		{n: "15.nnp", name: "run without no_new_privs", do: "nnp", wall: "NO-NEW-PRIVS", as: "both"},
 		{n: "15.caps", name: "hold any capability", do: "caps", wall: "NONE", by: "ns"},
 		{n: "x5.cap", name: "give a file of the workspace a capability", do: "setcap {new}", wall: "EPERM", as: "both", by: "root"},

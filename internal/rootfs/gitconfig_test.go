@@ -119,15 +119,20 @@ func TestUnixSockets(t *testing.T) {
 0000000000000000: 00000002 00000000 00010000 0001 01  2061 /w/my sock
 `
 	want := []string{"/run/a.sock", "/w/my sock"}
-	if got := unixSockets(strings.NewReader(file)); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	got, relative := unixSockets(strings.NewReader(file))
+	if !reflect.DeepEqual(got, want) || relative {
+		t.Errorf("got %q, %v, want %q", got, relative, want)
+	}
+	if _, relative := unixSockets(strings.NewReader(file + "0: 2 0 1 1 1 2061 s\n")); !relative {
+		t.Error("a relative path was overlooked")
 	}
 }
 
 func FuzzUnixSockets(f *testing.F) {
 	f.Add("0: 0 0 0 1 1 1 /x\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, p := range unixSockets(strings.NewReader(s)) {
+		paths, _ := unixSockets(strings.NewReader(s))
+		for _, p := range paths {
 			if !filepath.IsAbs(p) {
 				t.Errorf("%q is not a path", p)
 			}

@@ -27,6 +27,7 @@ type View struct {
 	Program   string   // coffer itself, which is also sudo inside
 	Hide      []string // host directories that must not be seen even in a workspace
 	Volatile  bool     // the layers go away with the sandbox
+	Nesting   bool     // containers inside are allowed
 	// PrivateGit says that the workspace has no repository: its .git is an empty
 	// directory that the caller made, and the sandbox's own one is laid over it.
 	PrivateGit bool
@@ -60,7 +61,7 @@ var toolchains = []string{
 func HostView(v View) (*Plan, error) {
 	p := &Plan{Volatile: v.Volatile, Writable: []string{"/tmp", "/run", "/var", "/dev", "/proc"}}
 	p.hostSystem()
-	p.kernel()
+	p.kernel(v.Nesting)
 	p.own(v)
 	p.identity(v)
 	if err := p.places(v); err != nil {
@@ -72,7 +73,11 @@ func HostView(v View) (*Plan, error) {
 			shown = append(shown, s.Target)
 		}
 	}
-	p.maskSockets(shown)
+	workspace := v.Workspace
+	if v.Mode != Direct {
+		workspace = "" // a socket seen through an overlay is nobody's
+	}
+	p.maskSockets(shown, workspace)
 	return p, nil
 }
 
@@ -113,18 +118,12 @@ func (p *Plan) hostSystem() {
 	)
 }
 
-// kernel gives the sandbox its own /proc and /dev, with what runc hides hidden.
-func (p *Plan) kernel() {
+// kernel gives the sandbox its own /proc and /dev, with what runc hides hidden. With
+// nesting nothing is: the kernel lets nobody mount a /proc who sees only part of one.
+func (p *Plan) kernel(nesting bool) {
 	p.add(Step{Do: Proc, Target: "/proc"})
-	for _, m := range []string{
-		"acpi", "asound", "interrupts", "kcore", "keys", "key-users", "latency_stats",
-		"sched_debug", "scsi", "timer_list", "timer_stats", "kallsyms", "kpagecount",
-		"kpageflags", "kpagecgroup", "vmallocinfo", "pagetypeinfo", "slabinfo", "mtrr",
-	} {
-		p.add(Step{Do: Mask, Target: "/proc/" + m, Optional: true})
-	}
-	for _, m := range []string{"bus", "fs", "irq", "sys", "sysrq-trigger"} {
-		p.add(Step{Do: Lock, Target: "/proc/" + m, Optional: true})
+	if !nesting {
+		p.closeProc()
 	}
 	p.add(Step{Do: Scratch, Target: "/dev"})
 	for _, d := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
@@ -139,6 +138,20 @@ func (p *Plan) kernel() {
 		Step{Do: Symlink, Target: "/dev/stderr", Data: "/proc/self/fd/2"},
 		Step{Do: Scratch, Target: "/dev/shm", Shared: true},
 	)
+}
+
+// closeProc covers what of /proc is about the machine and not about the sandbox.
+func (p *Plan) closeProc() {
+	for _, m := range []string{
+		"acpi", "asound", "interrupts", "kcore", "keys", "key-users", "latency_stats",
+		"sched_debug", "scsi", "timer_list", "timer_stats", "kallsyms", "kpagecount",
+		"kpageflags", "kpagecgroup", "vmallocinfo", "pagetypeinfo", "slabinfo", "mtrr",
+	} {
+		p.add(Step{Do: Mask, Target: "/proc/" + m, Optional: true})
+	}
+	for _, m := range []string{"bus", "fs", "irq", "sys", "sysrq-trigger"} {
+		p.add(Step{Do: Lock, Target: "/proc/" + m, Optional: true})
+	}
 }
 
 // own brings in what Coffer itself needs inside: its layers, and its program, which

@@ -3,6 +3,7 @@ package rootfs
 import (
 	"bufio"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,25 +13,34 @@ import (
 // one in the workspace, say an editor's, may be a host process that takes orders. So
 // those that exist are covered. (Landlock will be able to, from its ninth version on.)
 
+// maxLook bounds the search for sockets whose whole path the kernel does not tell.
+const maxLook = 20000
+
 // maskSockets covers the sockets of the host below the places that are shown.
-func (p *Plan) maskSockets(shown []string) {
+func (p *Plan) maskSockets(shown []string, workspace string) {
 	f, err := os.Open("/proc/net/unix")
 	if err != nil {
 		return
 	}
 	defer f.Close()
-	for _, path := range unixSockets(f) {
+	paths, relative := unixSockets(f)
+	if relative && workspace != "" {
+		paths = append(paths, socketsIn(workspace)...)
+	}
+	masked := map[string]bool{}
+	for _, path := range paths {
 		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 		if err != nil {
 			continue
 		}
 		path = filepath.Join(dir, filepath.Base(path))
 		info, err := os.Lstat(path)
-		if err != nil || info.Mode()&os.ModeSocket == 0 {
+		if err != nil || info.Mode()&os.ModeSocket == 0 || masked[path] {
 			continue
 		}
 		for _, s := range shown {
 			if Within(path, s) {
+				masked[path] = true
 				p.add(Step{Do: Mask, Target: path})
 				break
 			}
@@ -38,8 +48,24 @@ func (p *Plan) maskSockets(shown []string) {
 	}
 }
 
-// unixSockets reads the bound paths from a file like /proc/net/unix.
-func unixSockets(r io.Reader) (paths []string) {
+// socketsIn looks for sockets in a directory tree.
+func socketsIn(dir string) (paths []string) {
+	looked := 0
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if looked++; looked > maxLook {
+			return fs.SkipAll
+		}
+		if err == nil && d.Type()&fs.ModeSocket != 0 {
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	return paths
+}
+
+// unixSockets reads the bound paths from a file like /proc/net/unix. Those that were
+// bound by a relative path it cannot tell, only that there are some.
+func unixSockets(r io.Reader) (paths []string, relative bool) {
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		// Seven columns, then the path, which may have spaces in it.
 		rest := lines.Text()
@@ -52,9 +78,12 @@ func unixSockets(r io.Reader) (paths []string) {
 			}
 			rest = rest[i:]
 		}
-		if path := strings.TrimPrefix(rest, " "); strings.HasPrefix(path, "/") {
+		switch path := strings.TrimPrefix(rest, " "); {
+		case strings.HasPrefix(path, "/"):
 			paths = append(paths, path)
+		case path != "" && path[0] != '@' && path != "Path":
+			relative = true
 		}
 	}
-	return paths
+	return paths, relative
 }

@@ -114,7 +114,7 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 	return rootfs.HostView(rootfs.View{
 		Sandbox: dir, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
 		Hostname: sb.Name, Passwd: passwd, Group: group, Program: program,
-		Hide: []string{filepath.Dir(filepath.Dir(dir))}, Volatile: sb.Ephemeral, PrivateGit: private,
+		Hide: []string{filepath.Dir(filepath.Dir(dir))}, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
 	})
 }
 
