@@ -40,15 +40,21 @@ func supervisorDeath(s *stage) {
 	s.coffer(dir, "rm", "--force", "super")
 }
 
-// firstProcess: signals to the agent. It must survive those that can be sent by kill;
-// a forged memory error may end the sandbox, and nothing but the sandbox.
+// firstProcess: signals to the agent. It should survive; if it does not, it ends the
+// sandbox and nothing but the sandbox.
 func firstProcess(s *stage) {
 	dir := s.fresh("signals")
 	free := s.outside(dir, "signals", strconv.Itoa(s.there.process("signals").pid))
 	dead := s.there.state("pid:signals") == "dead"
-	for _, root := range []string{"--root=false", "--root=true"} {
-		got := s.coffer(dir, "run", root, "--", "/bin/sh", "-c", `"$0" signals 1 && "$0" read /proc/self/status && echo alive`, s.probe)
-		s.r.judge("x12"+strings.TrimPrefix(root, "--root=")[:1], "send every signal to the first process ("+root+")", dead, free.String(), containsLine(got.out, "alive") && got.code == 0, "survives")
+	for i, root := range []string{"--root=false", "--root=true"} {
+		mark := s.mark(4717 + i)
+		got := s.coffer(dir, "run", root, "--", "/bin/sh", "-c", `setsid -f /bin/sleep `+mark+`; "$0" signals 1 && "$0" read /proc/self/status && echo alive`, s.probe)
+		gone := poll(s.t, "the sandbox is gone", func() bool { return len(marked(mark)) == 0 })
+		how := "survives"
+		if !containsLine(got.out, "alive") {
+			how = fmt.Sprint("ends itself: ", got.code)
+		}
+		s.r.judge("x12"+strings.TrimPrefix(root, "--root=")[:1], "send every signal to the first process ("+root+")", dead, free.String(), gone && (got.code == 0 || got.code == 125 || got.code == 137), how)
 	}
 	free = s.outside(dir, "crash", strconv.Itoa(s.there.process("crash").pid))
 	poll(s.t, "the victim has died", func() bool { return s.there.state("pid:crash") == "dead" })

@@ -81,7 +81,7 @@ func terminalCalls(s *stage) {
 
 // terminalBytes: what a program prints is read by an interpreter, the terminal.
 func terminalBytes(s *stage) {
-	for _, a := range []struct{ n, name, bytes, evil string }{
+	list := []struct{ n, name, bytes, evil string }{
 		{"46.clip", "write to the clipboard (OSC 52)", "\x1b]52;c;Y2FuYXJ5\x07", "52;c"},
 		{"46.read", "read the clipboard", "\x1b]52;c;?\x07", "52;c"},
 		{"46.title", "have the title typed back", "\x1b]0;canary\x07\x1b[21t", "\x1b[21t"},
@@ -95,13 +95,26 @@ func terminalBytes(s *stage) {
 		{"46.apc", "send a program command", "\x1b_canary\x1b\\", "\x1b_canary"},
 		{"46.enq", "ask for the answerback", "\x05", "\x05"},
 		{"46.print", "print on paper", "\x1b[5icanary\x1b[4i", "\x1b[5i"},
-	} {
-		script := `printf '` + octal(a.bytes+"END") + `'`
-		free := s.onTerminal(s.bed.Program("/bin/sh", "-c", script))
-		kept := s.onTerminal(s.bed.Command("run", "--", "/bin/sh", "-c", script))
-		s.r.judge(a.n, "terminal: "+a.name, strings.Contains(free, a.evil), "arrives",
-			strings.Contains(kept, "END") && !strings.Contains(kept, a.evil), stripped(kept, a.evil))
 	}
+	var all strings.Builder
+	for i, a := range list {
+		fmt.Fprintf(&all, "<%d>%s</%d>", i, a.bytes, i)
+	}
+	script := `printf '` + octal(all.String()) + `'`
+	free := s.onTerminal(s.bed.Program("/bin/sh", "-c", script))
+	kept := s.onTerminal(s.bed.Command("run", "--", "/bin/sh", "-c", script))
+	for i, a := range list {
+		out, _ := between(free, i)
+		in, ok := between(kept, i)
+		s.r.judge(a.n, "terminal: "+a.name, strings.Contains(out, a.evil), "arrives", ok && !strings.Contains(in, a.evil), stripped(in, a.evil))
+	}
+}
+
+// between cuts out what was printed between two marks, if both arrived.
+func between(text string, i int) (string, bool) {
+	_, text, begun := strings.Cut(text, fmt.Sprintf("<%d>", i))
+	text, _, ended := strings.Cut(text, fmt.Sprintf("</%d>", i))
+	return text, begun && ended
 }
 
 func stripped(got, evil string) string {

@@ -42,7 +42,12 @@ func Main() int {
 	// A signal without handler cannot hurt a first process, but Go installs
 	// handlers for all. Those that end a process must do nothing. (Aside, because
 	// it takes a while and nobody is inside yet.)
-	go signal.Notify(make(chan os.Signal, 1), deadly...)
+	immune := make(chan struct{})
+	go func() {
+		signal.Notify(make(chan os.Signal, 1), deadly...)
+		handleRest()
+		close(immune)
+	}()
 	conn, err := stream()
 	if err != nil {
 		return 125
@@ -52,6 +57,7 @@ func Main() int {
 	if err != nil {
 		ready.Error = err.Error()
 	}
+	<-immune
 	if wire.WriteMessage(conn, ready) != nil || err != nil {
 		return 125
 	}
@@ -68,6 +74,20 @@ var deadly = []os.Signal{
 	unix.SIGFPE, unix.SIGUSR1, unix.SIGSEGV, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGTERM,
 	unix.SIGSTKFLT, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGIO,
 	unix.SIGPWR, unix.SIGSYS,
+}
+
+// handleRest gives Go's handler, which does nothing then, the three signals that Go
+// leaves to C libraries. Without one, they would end a first process if they came while
+// its main thread happens to block them.
+func handleRest() {
+	var action [64]byte // struct sigaction, as the kernel has it
+	at := uintptr(unsafe.Pointer(&action))
+	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGURG), 0, at, 8, 0, 0); e != 0 {
+		return
+	}
+	for n := uintptr(32); n <= 34; n++ {
+		unix.RawSyscall6(unix.SYS_RT_SIGACTION, n, at, 0, 8, 0, 0)
+	}
 }
 
 // stream opens the control stream.

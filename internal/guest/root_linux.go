@@ -27,6 +27,10 @@ import (
 // which drops what is left and becomes the program. The trampoline is confined from
 // its first instruction, because whoever has the user's id inside may trace it.
 
+// program is this binary, by its read-only mount: through /proc/self/exe the trampoline
+// would show others inside the host's own, which may be writable.
+const program = rootfs.Own + "/bin/coffer"
+
 // makeWritable lets root change the system directories, once.
 func (a *agent) makeWritable() error {
 	a.writable.Lock()
@@ -81,7 +85,7 @@ func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan sy
 	var end <-chan syscall.WaitStatus
 	args := append([]string{RootName, strconv.FormatBool(a.boot.Nesting), strconv.FormatBool(a.boot.SetID), attr.Dir}, argv...)
 	a.rootLauncher.do(func() {
-		pid, end, err = a.reaper.start(func() (int, error) { return syscall.ForkExec("/proc/self/exe", args, attr) })
+		pid, end, err = a.reaper.start(func() (int, error) { return syscall.ForkExec(program, args, attr) })
 	})
 	failure.Close()
 	wait.Close()

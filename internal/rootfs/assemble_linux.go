@@ -25,7 +25,7 @@ func Assemble(p *Plan, handed []int) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
-	if err := unix.Mount("coffer", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
+	if err := unix.Mount("coffer", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=50%,nr_inodes=1m"); err != nil {
 		return fmt.Errorf("mount the new root: %w", err)
 	}
 	if err := os.Mkdir(stage+oldRoot, 0o700); err != nil {

@@ -29,7 +29,7 @@ var passes = []string{
 	// Titles and their stack.
 	"\x1b]0;title\a", "\x1b]2;title\x1b\\", "\x1b]1;ícon ✳\a", "\x1b]0;\a", "\x1b[22;0;0t", "\x1b[23;0;0t",
 	// Other commands.
-	"\x1b]8;;https://example.org/\x1b\\link\x1b]8;;\x1b\\", "\x1b]8;id=1;file:///x\a",
+	"\x1b]8;;https://example.org/\x1b\\link\x1b]8;;\x1b\\", "\x1b]8;id=1;https://x\a",
 	"\x1b]4;1;rgb:ff/00/00\a", "\x1b]4;1;#ff0000;2;red\a", "\x1b]10;white\a", "\x1b]11;#000000\x1b\\",
 	"\x1b]12;dark slate blue\a", "\x1b]104\a", "\x1b]104;1;2\a", "\x1b]110\a", "\x1b]112;\a",
 	"\x1b]21;foreground=red;cursor=\x1b\\", "\x1b]22;pointer\x1b\\", "\x1b]22;>wait\x1b\\",

@@ -3,6 +3,7 @@ package terminal
 import (
 	"bytes"
 	"strconv"
+	"strings"
 )
 
 // oscRules lists the operating system commands that pass, by number; arg is
@@ -198,8 +199,21 @@ func namedColours(arg []byte, _ Options) verdict {
 }
 
 func hyperlink(arg []byte, _ Options) verdict {
-	return passIf(bytes.Contains(arg, []byte(";")))
+	_, target, ok := bytes.Cut(arg, []byte(";"))
+	if !ok || len(target) == 0 {
+		return passIf(ok) // the end of a link
+	}
+	for _, scheme := range linkSchemes {
+		if len(target) >= len(scheme) && strings.EqualFold(string(target[:len(scheme)]), scheme) {
+			return pass
+		}
+	}
+	return drop
 }
+
+// linkSchemes are what a link may lead to. A click on another one would start a
+// program of the host with an argument that the sandbox chose: file, vscode, ssh, …
+var linkSchemes = []string{"https://", "http://", "mailto:"}
 
 // notify takes apart two uses of OSC 9. ConEmu has commands there, which wait,
 // run macros and start programs, all of them beginning with a digit; of these

@@ -93,7 +93,7 @@ func abuse(a []string) error {
 		}
 	}()
 	for _, b := range abuses[a[0]]() {
-		c, err := net.Dial("unix", guest.Socket)
+		c, err := knock()
 		if err != nil {
 			return err
 		}
@@ -104,9 +104,18 @@ func abuse(a []string) error {
 	return nil
 }
 
+// knock connects to the agent, which may not listen yet when the first program starts.
+func knock() (c net.Conn, err error) {
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		if c, err = net.Dial("unix", guest.Socket); err == nil || time.Now().After(end) {
+			return c, err
+		}
+	}
+}
+
 // asRoot has the agent run a program as root, and returns when it has ended.
 func asRoot() error {
-	c, err := net.Dial("unix", guest.Socket)
+	c, err := knock()
 	if err != nil {
 		return err
 	}
@@ -122,7 +131,7 @@ func asRoot() error {
 }
 
 // rounds is how many programs are started as root while an attempt looks on.
-const rounds = 40
+const rounds = 25
 
 // whileRootStarts asks for programs as root and calls look over and over meanwhile,
 // until it finds something.

@@ -1,7 +1,7 @@
 // Command probe makes the attempts of the escape corpus: see package escape.
 //
 //	probe ATTEMPT [ARG…]   makes one and prints its result as one line of JSON
-//	probe batch            makes those on standard input, each in its own process
+//	probe batch            makes those on standard input
 //	probe each ATTEMPT -- ATTEMPT -- …
 package main
 
@@ -109,7 +109,27 @@ func batch() {
 	}
 	out := json.NewEncoder(os.Stdout)
 	for _, argv := range all {
+		if harmless[argv[0]] {
+			note = ""
+			out.Encode(try(argv[0], argv[1:]))
+			continue
+		}
 		out.Encode(apart(argv))
+	}
+}
+
+// harmless are attempts that leave the process that makes them as it was, so that a
+// batch can make them itself, in a hundredth of the time.
+var harmless = map[string]bool{}
+
+func init() {
+	for _, group := range []map[string]func([]string) error{files, secrets, modes, sockets} {
+		for name := range group {
+			harmless[name] = true
+		}
+	}
+	for _, name := range []string{"call", "socket", "kill", "renice", "mem", "mem-all", "vm-read", "vm-write", "pidfd", "pidfd-get", "fd-of"} {
+		harmless[name] = true
 	}
 }
 
