@@ -45,7 +45,7 @@ func Main() int {
 	immune := make(chan struct{})
 	go func() {
 		signal.Notify(make(chan os.Signal, 1), deadly...)
-		handleRest()
+		ignoreRest()
 		close(immune)
 	}()
 	conn, err := stream()
@@ -76,17 +76,14 @@ var deadly = []os.Signal{
 	unix.SIGPWR, unix.SIGSYS,
 }
 
-// handleRest gives Go's handler, which does nothing then, the three signals that Go
-// leaves to C libraries. Without one, they would end a first process if they came while
-// its main thread happens to block them.
-func handleRest() {
-	var action [64]byte // struct sigaction, as the kernel has it
-	at := uintptr(unsafe.Pointer(&action))
-	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGURG), 0, at, 8, 0, 0); e != 0 {
-		return
-	}
+// ignoreRest ignores the three signals that Go leaves to C libraries. By default they
+// would end a first process if they came while its main thread happens to block them.
+// Programs inherit this; C libraries install handlers when they use them.
+func ignoreRest() {
+	var action [64]byte // struct sigaction, as the kernel has it: the handler comes first
+	action[0] = 1       // SIG_IGN, on the little-endian machines that we know
 	for n := uintptr(32); n <= 34; n++ {
-		unix.RawSyscall6(unix.SYS_RT_SIGACTION, n, at, 0, 8, 0, 0)
+		unix.RawSyscall6(unix.SYS_RT_SIGACTION, n, uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 	}
 }
 
