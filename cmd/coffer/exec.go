@@ -97,15 +97,22 @@ func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) er
 		if !errors.Is(err, attach.ErrNotStarted) {
 			return err
 		}
-		// We met a supervisor on its way out.
 	}
 	ctx, stop := interruptible(c)
 	defer stop()
-	if line, err = supervisor.Reach(ctx, sb, nil); err != nil {
-		return err
+	// A supervisor that is on its way out may still answer, but not for long.
+	for range 100 {
+		if line, err = supervisor.Reach(ctx, sb, nil); err != nil {
+			return err
+		}
+		err = execOn(ctx, line, sb, s, args)
+		line.Close()
+		if !errors.Is(err, attach.ErrNotStarted) || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	defer line.Close()
-	return execOn(ctx, line, sb, s, args)
+	return err
 }
 
 // execOn runs a program in the running sandbox at the end of the line.

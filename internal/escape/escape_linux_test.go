@@ -19,6 +19,7 @@ func TestEscape(t *testing.T) {
 		t.Parallel()
 		r := &report{who: fmt.Sprintf("started by uid %d", b.UID)}
 		here, there := newWorld(t, b, false), newWorld(t, b, true)
+		coffer := here.state(b.Coffer)
 		list := trials(table())
 		outside := there.controls(list)
 		inside := here.inside(list, false)
@@ -30,6 +31,7 @@ func TestEscape(t *testing.T) {
 		for _, scene := range scenes {
 			scene(s)
 		}
+		r.judge("x1.same", "all of this together: change coffer's own program", coffer != "", "-", here.state(b.Coffer) == coffer, "unchanged")
 		r.show(t)
 		mu.Lock()
 		defer mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 // delays are in milliseconds from the start of the command. A whole `coffer run` takes
 // about fifteen on an idle machine, and several times as much on this test's.
-var delays = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 19, 22, 26, 30, 40}
+var delays = []int{0, 1, 2, 3, 5, 7, 10, 14, 19, 25, 32, 40}
 
 // victims find the process to kill, or nil if there is none now.
 var victims = map[string]func(w world, c *exec.Cmd) []process{
@@ -285,6 +285,38 @@ func TestKilledUnderExec(t *testing.T) {
 				w.alone(t)
 				w.answers(t, "s")
 			})
+		}
+	})
+}
+
+// Ctrl-C and a polite kill end a command at every moment of its start, and what it was
+// about to make is not left half made.
+func TestInterrupted(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+			for _, d := range delays {
+				try(t, fmt.Sprintf("%v after %dms", signal, d), func(t *testing.T) {
+					interrupt := func(args ...string) {
+						c := w.Command(append(args, "--", "sh", "-c", "echo in; exec sleep 1000")...)
+						start(t, c)
+						time.Sleep(time.Duration(d) * time.Millisecond)
+						c.Process.Signal(signal)
+						if r := finish(t, c); r.code != 130 && r.code != 128+int(signal) {
+							t.Errorf("%v: %s", args, r)
+						}
+					}
+					interrupt("run")
+					w.alone(t)
+					w.tidy(t)
+					interrupt("exec", "--create", "--name", "s")
+					if strings.Contains(w.must(t, "list"), " s ") {
+						w.answers(t, "s")
+						w.must(t, "remove", "--force", "s")
+					}
+					w.alone(t)
+					w.tidy(t)
+				})
+			}
 		}
 	})
 }

@@ -14,6 +14,7 @@ const (
 	recordName = "sandbox.json"
 	lockName   = "lock"
 	socketName = "control.sock"
+	debtName   = "unsettled"
 	homeName   = "home"
 	layersName = "layers"
 	logsName   = "logs"
@@ -42,6 +43,18 @@ func (sb *Sandbox) Layers() string { return filepath.Join(sb.dir, layersName) }
 
 // Logs is the folder of everything that is written down about it.
 func (sb *Sandbox) Logs() string { return filepath.Join(sb.dir, logsName) }
+
+// Owe notes that something outside the folder has to be put right when the sandbox
+// stops, before it is done; Settle that it has been. If the process dies in between,
+// Sweep calls Mend.
+func (sb *Sandbox) Owe() error {
+	return writeFile(filepath.Join(sb.dir, debtName), nil, false)
+}
+
+// Settle is Owe's counterpart.
+func (sb *Sandbox) Settle() error {
+	return ignoreMissing(unix.Unlink(filepath.Join(sb.dir, debtName)))
+}
 
 // Save writes the record; a crash leaves the old one or the new one. It is for
 // whoever holds the sandbox's lock: of two who change different fields at the

@@ -89,12 +89,13 @@ func (s *Store) suspect(name string) bool {
 	case bornEphemeral(name):
 		return !running(dir)
 	}
-	return hasSocket(dir) && !running(dir)
+	return unsettled(dir) && !running(dir)
 }
 
-func hasSocket(dir string) bool {
+// unsettled says whether a folder has what only a running sandbox should have.
+func unsettled(dir string) bool {
 	var st unix.Stat_t
-	return unix.Lstat(filepath.Join(dir, socketName), &st) == nil
+	return unix.Lstat(filepath.Join(dir, socketName), &st) == nil || unix.Lstat(filepath.Join(dir, debtName), &st) == nil
 }
 
 func (s *Store) sweep(name string, purge func(string) error) error {
@@ -134,7 +135,12 @@ func (s *Store) condemn(name string) (*discarded, error) {
 					return nil, err
 				}
 			}
-			return nil, ignoreMissing(unix.Unlink(filepath.Join(dir, socketName)))
+			for _, name := range []string{debtName, socketName} {
+				if err := ignoreMissing(unix.Unlink(filepath.Join(dir, name))); err != nil {
+					return nil, err
+				}
+			}
+			return nil, nil
 		}
 	}
 	d, err := s.discard(name)

@@ -37,6 +37,11 @@ func (s *Supervisor) reserveGit() (private bool, err error) {
 		return false, nil
 	}
 	git := filepath.Join(sb.Workspace.Path, ".git")
+	if !sb.Ephemeral && sb.MadeGit {
+		if err := sb.Owe(); err != nil {
+			return false, err
+		}
+	}
 	switch err := os.Mkdir(git, 0o755); {
 	case err == nil:
 	case errors.Is(err, unix.EEXIST):
@@ -57,8 +62,10 @@ func (s *Supervisor) reserveGit() (private bool, err error) {
 		return false, err
 	}
 	if !sb.MadeGit {
+		// It lost its repository since it was made. Should we be killed before
+		// this is written, an empty .git stays.
 		sb.MadeGit = true
-		if err := sb.Save(); err != nil {
+		if err := errors.Join(sb.Save(), sb.Owe()); err != nil {
 			return false, err
 		}
 	}
@@ -86,6 +93,7 @@ func (s *Supervisor) releaseGit() {
 		_ = unreserve(s.reserved)
 		s.reserved.Close()
 	}
+	_ = s.Sandbox.Settle()
 }
 
 // unreserve removes an empty .git from a workspace that no sandbox is using.

@@ -28,6 +28,11 @@ func (s *Supervisor) Listen() (io.Closer, error) {
 		return nil, err
 	}
 	go s.serve(l)
+	go func() {
+		// Nobody shall come to a sandbox that is dead already.
+		<-s.session.CloseChan()
+		l.Close()
+	}()
 	return closer(func() error { defer release(); return l.Close() }), nil
 }
 

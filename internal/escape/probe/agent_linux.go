@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -19,9 +20,9 @@ import (
 // it starts programs as root.
 var agent = map[string]func([]string) error{
 	"abuse":     abuse,
-	"race-init": func([]string) error { return whileRootStarts(catchInit) },
-	"race-root": func([]string) error { return whileRootStarts(catchUnconfined) },
-	"race-exe":  func([]string) error { return whileRootStarts(catchProgram) },
+	"race-init": func(a []string) error { return whileRootStarts(a, catchInit) },
+	"race-root": func(a []string) error { return whileRootStarts(a, catchUnconfined) },
+	"race-exe":  func(a []string) error { return whileRootStarts(a, catchProgram) },
 	"exe":       func(a []string) error { return writableProgram(a[0]) },
 }
 
@@ -120,7 +121,11 @@ func asRoot() error {
 		return err
 	}
 	defer c.Close()
-	if _, err := c.Write(request(`{"op":"exec","exec":{"argv":["L2Jpbi90cnVl"],"env":[],"dir":"/","root":true}}`)); err != nil {
+	// A name that is looked for in many places, and found in the last: that is how
+	// long the way to root is.
+	path := base64.StdEncoding.EncodeToString([]byte("PATH=" + strings.Repeat("/nowhere:", 400) + "/bin"))
+	text := fmt.Sprintf(`{"op":"exec","exec":{"argv":["dHJ1ZQ=="],"env":[%q],"dir":"/","root":true}}`, path)
+	if _, err := c.Write(request(text)); err != nil {
 		return err
 	}
 	said, err := io.ReadAll(c)
@@ -130,12 +135,13 @@ func asRoot() error {
 	return err
 }
 
-// rounds is how many programs are started as root while an attempt looks on.
-const rounds = 25
-
-// whileRootStarts asks for programs as root and calls look over and over meanwhile,
-// until it finds something.
-func whileRootStarts(look func() error) error {
+// whileRootStarts asks for programs as root, 20 or as many as its argument says, and
+// calls look over and over meanwhile, until it finds something.
+func whileRootStarts(a []string, look func() error) error {
+	rounds := 20
+	if len(a) > 0 {
+		rounds = number(a[0])
+	}
 	done := make(chan error, 1)
 	go func() {
 		var err error

@@ -52,7 +52,7 @@ func victim([]string) error {
 	unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0) // where Yama minds
 	fmt.Printf("%x\n", uintptr(unsafe.Pointer(&canary)))
 	for s := bufio.NewScanner(os.Stdin); s.Scan(); {
-		prio, _ := unix.Getpriority(unix.PRIO_PROCESS, 0)
+		prio, _ := unix.Getpriority(unix.PRIO_PROCESS, os.Getpid()) // the first thread's
 		fmt.Printf("%s priority %d\n", hex.EncodeToString(canary[:]), prio)
 	}
 	return nil
