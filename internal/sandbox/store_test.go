@@ -404,7 +404,7 @@ func TestSocket(t *testing.T) {
 		done()
 		l.Close()
 		release()
-		if hasSocket(sb.Dir()) {
+		if unsettled(sb.Dir()) {
 			t.Error("closing did not unlink it")
 		}
 	}
