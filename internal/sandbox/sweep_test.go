@@ -70,7 +70,7 @@ func TestSweepStates(t *testing.T) {
 				return
 			}
 			only(t, s, other.ID, sb.ID)
-			if hasSocket(sb.dir) {
+			if unsettled(sb.dir) {
 				t.Error("the socket is still there")
 			}
 			lock, err := sb.Lock()
@@ -111,7 +111,7 @@ func TestSweepLeavesTheLivingAlone(t *testing.T) {
 			t.Errorf("condemned a running sandbox: %v, %v", d, err)
 		}
 	}
-	if !hasSocket(a.Dir()) || !hasSocket(b.Dir()) {
+	if !unsettled(a.Dir()) || !unsettled(b.Dir()) {
 		t.Error("took the socket of a running sandbox")
 	}
 	only(t, s, a.ID, b.ID)
