@@ -170,10 +170,10 @@ func TestRecordDamaged(t *testing.T) {
 			t.Errorf("its file holds %q", out)
 		}
 		// Removing all removes all that can be.
+		w.must(t, "stop", "--all")
 		if err := os.WriteFile(record, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.must(t, "stop", "good")
 		w.refuses(t, 125, []string{record}, "remove", "--all")
 		if out := w.coffer(t, "list").out; strings.Contains(out, " good ") {
 			t.Errorf("a damaged one kept 'remove --all' from the others: %s", out)

@@ -26,6 +26,7 @@ type agent struct {
 	launcher *launcher
 	reaper   *reaper
 	execs    sync.WaitGroup
+	inside   net.Listener
 
 	writable     sync.Mutex // guards what root needs, made when first asked for
 	opened       bool
@@ -62,7 +63,7 @@ func Main() int {
 		return 125
 	}
 	go a.reaper.run()
-	go a.serveInside()
+	go a.serveInside(a.inside)
 	a.spareThreads()
 	a.serve(conn)
 	return 0
@@ -122,6 +123,9 @@ func start(conn *net.UnixConn) (*agent, error) {
 	}
 	if err := loopback(); err != nil {
 		return nil, fmt.Errorf("bring up loopback: %w", err)
+	}
+	if a.inside, err = listenInside(); err != nil {
+		return nil, err
 	}
 	if rootfs.WasWritable() {
 		if err := a.makeWritable(); err != nil {
@@ -193,12 +197,7 @@ func (a *agent) serve(conn net.Conn) {
 
 // serveInside speaks with programs of the sandbox: sudo is one. They ask for nothing
 // that they could not ask the user's own shell for, so no further check is needed.
-func (a *agent) serveInside() {
-	l, err := net.Listen("unix", Socket)
-	if err != nil {
-		return
-	}
-	_ = os.Chmod(Socket, 0o666)
+func (a *agent) serveInside(l net.Listener) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -206,6 +205,16 @@ func (a *agent) serveInside() {
 		}
 		go a.handle(c)
 	}
+}
+
+// listenInside opens the socket that serveInside serves.
+func listenInside() (net.Listener, error) {
+	l, err := net.Listen("unix", Socket)
+	if err != nil {
+		return nil, fmt.Errorf("listen inside: %w", err)
+	}
+	// Whatever id a program inside has, it may ask.
+	return l, os.Chmod(Socket, 0o666)
 }
 
 // spareThreads makes the threads that the agent may need later, before a program

@@ -252,7 +252,7 @@ func TestBroken(t *testing.T) {
 			_, prefix := s.Find(bad.ID[:7])
 			for _, err := range []error{errs[0], find, prefix} {
 				var broken *BrokenError
-				if !errors.As(err, &broken) || broken.Dir != bad.Dir() || !strings.Contains(err.Error(), want) ||
+				if !errors.As(err, &broken) || broken.Dir != bad.Dir() || !strings.Contains(err.Error()+hint.Of(err), want) ||
 					!strings.Contains(err.Error(), bad.Dir()) || hint.Of(err) == "" {
 					t.Errorf("got %v, want %q", err, want)
 				}

@@ -23,7 +23,7 @@ var agent = map[string]func([]string) error{
 	"race-init": func(a []string) error { return whileRootStarts(a, catchInit) },
 	"race-root": func(a []string) error { return whileRootStarts(a, catchUnconfined) },
 	"race-exe":  func(a []string) error { return whileRootStarts(a, catchProgram) },
-	"exe":       func(a []string) error { return writableProgram(a[0]) },
+	"exe":       func(a []string) error { return writableProgram(a[0], nil) },
 }
 
 // The agent's language, spoken badly on purpose, and so not with the package that
@@ -204,7 +204,7 @@ func catchUnconfined() error {
 // catchProgram finds a process that runs coffer from where it can be written. (The
 // read-only mount at /.coffer is the same file by another way.)
 func catchProgram() error {
-	var coffer, st unix.Stat_t
+	var coffer unix.Stat_t
 	if err := unix.Stat("/.coffer/bin/coffer", &coffer); err != nil {
 		return err
 	}
@@ -216,27 +216,34 @@ func catchProgram() error {
 		if e.Name()[0] < '0' || e.Name()[0] > '9' {
 			continue
 		}
-		path := "/proc/" + e.Name() + "/exe"
-		if unix.Stat(path, &st) == nil && st.Ino == coffer.Ino && st.Dev == coffer.Dev && writableProgram(e.Name()) == nil {
+		if writableProgram(e.Name(), &coffer) == nil {
 			return nil
 		}
 	}
 	return fact("NEVER-OPEN")
 }
 
-// writableProgram takes hold of the file that a process runs, if its mount does not
-// forbid to write to it.
-func writableProgram(pid string) error {
+// writableProgram takes hold of the file that a process runs, if it is the one asked
+// for and its mount does not forbid to write to it.
+func writableProgram(pid string, want *unix.Stat_t) error {
 	fd, err := unix.Open("/proc/"+pid+"/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
+	// From here on by the descriptor: the process may run something else by now.
+	var st unix.Stat_t
 	var fs unix.Statfs_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
 	if err := unix.Fstatfs(fd, &fs); err != nil {
 		return err
 	}
-	if fs.Flags&unix.ST_RDONLY != 0 {
+	switch {
+	case want != nil && (st.Ino != want.Ino || st.Dev != want.Dev):
+		return fact("ANOTHER")
+	case fs.Flags&unix.ST_RDONLY != 0:
 		return unix.EROFS
 	}
 	note = "got hold of the program of process " + pid
