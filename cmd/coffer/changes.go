@@ -129,12 +129,18 @@ changed on both sides. Git directories, devices and set-user-id bits never are.`
 	return c
 }
 
-// apply brings changes over. While it runs, nobody starts the sandbox.
-func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) error {
+// lockStopped takes the lock of a sandbox that must not run meanwhile.
+func lockStopped(sb *sandbox.Sandbox) (*sandbox.Lock, error) {
 	lock, err := sb.Lock()
 	if errors.Is(err, sandbox.ErrRunning) {
-		return hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it first with 'coffer stop "+sb.ID+"'")
+		err = hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it first with 'coffer stop "+sb.ID+"'")
 	}
+	return lock, err
+}
+
+// apply brings changes over. While it runs, nobody starts the sandbox.
+func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) error {
+	lock, err := lockStopped(sb)
 	if err != nil {
 		return err
 	}
@@ -216,10 +222,7 @@ func discardCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			lock, err := sb.Lock()
-			if errors.Is(err, sandbox.ErrRunning) {
-				return hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it first with 'coffer stop "+sb.ID+"'")
-			}
+			lock, err := lockStopped(sb)
 			if err != nil {
 				return err
 			}

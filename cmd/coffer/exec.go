@@ -132,6 +132,7 @@ func execOn(ctx context.Context, line *supervisor.Line, sb *sandbox.Sandbox, s s
 		return nil
 	}
 	exit, err := attach.Run(ctx, line, e, attach.Options{Clipboard: s.clipboard})
+	warnGit(sb)
 	return ended(exit, err, "")
 }
 

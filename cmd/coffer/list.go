@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -55,8 +56,11 @@ func askStatus(sb *sandbox.Sandbox) (*wire.Status, error) {
 		return nil, err
 	}
 	var e wire.Event
-	if err := wire.ReadMessage(s, wire.MaxReply, &e); err != nil || e.Status == nil {
-		return nil, fmt.Errorf("no status: %w", err)
+	if err := wire.ReadMessage(s, wire.MaxReply, &e); err != nil {
+		return nil, err
+	}
+	if e.Status == nil {
+		return nil, errors.New("the supervisor told no status")
 	}
 	return e.Status, nil
 }
@@ -88,6 +92,9 @@ func listCommand() *cobra.Command {
 				}
 			default:
 				printList(list)
+			}
+			if err == nil && len(errs) > 0 {
+				err = status(125)
 			}
 			for _, e := range errs {
 				report(e)

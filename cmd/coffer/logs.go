@@ -51,27 +51,60 @@ func printLog(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, follow bo
 		io.Copy(out, old)
 		old.Close()
 	}
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if !follow {
-			fmt.Fprintln(os.Stderr, "nothing was printed: no program has been run with --detach")
-		}
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+	var f *os.File
+	defer func() { f.Close() }()
 	for {
 		// The question comes first: what was written before the answer is copied.
 		running := sb.Running()
-		if _, err := io.Copy(out, f); err != nil || !follow || !running {
+		next, err := os.Open(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
+		}
+		if err := copyLog(out, f, next); err != nil {
+			return err
+		}
+		if next != nil {
+			f.Close()
+			f = next
+		}
+		if !follow || !running {
+			break
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+	if f == nil {
+		fmt.Fprintln(os.Stderr, "nothing was printed: no program has been run with --detach")
+	}
+	return nil
+}
+
+// copyLog copies what is new: the rest of the file that was read, and what is in the
+// one that has its name now, if that is another.
+func copyLog(out io.Writer, f, next *os.File) error {
+	if f != nil {
+		if _, err := io.Copy(out, f); err != nil {
+			return err
+		}
+	}
+	if next == nil {
+		return nil
+	}
+	if f != nil {
+		was, err1 := f.Stat()
+		is, err2 := next.Stat()
+		if err1 == nil && err2 == nil && os.SameFile(was, is) {
+			at, err := f.Seek(0, io.SeekCurrent)
+			if err != nil {
+				return err
+			}
+			_, err = next.Seek(at, io.SeekStart)
+			return err
+		}
+	}
+	_, err := io.Copy(out, next)
+	return err
 }

@@ -54,9 +54,23 @@ func command(args []string) int {
 }
 
 // interruptible is for work that has to be undone when the user gives up on it. Other
-// work a signal may end as it is.
+// work a signal may end as it is. The cause of the end is the exit code for it.
 func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, cancel := context.WithCancelCause(c.Context())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		select {
+		case s := <-signals:
+			n, _ := s.(syscall.Signal)
+			cancel(status(128 + int(n)))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
 }
 
 // status is an error that is nothing but the exit code of the program.
@@ -80,8 +94,6 @@ func report(err error) int {
 		return 0
 	case errors.As(err, &code):
 		return int(code)
-	case errors.Is(err, context.Canceled):
-		return 130
 	}
 	// Parts of the sentence may come from inside a sandbox; some name several lines.
 	lines := strings.Split(err.Error(), "\n")

@@ -10,8 +10,10 @@ import (
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -103,7 +105,13 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 	sb := super.Sandbox
 	if sb.Once {
 		super.Close()
-		if n, err := waiting(sb); n > 0 || err != nil {
+		n, err := waiting(sb)
+		if err != nil {
+			lock.Release()
+			report(fmt.Errorf("sandbox %s is kept: %w", sb.Name, err))
+			return
+		}
+		if n > 0 {
 			lock.Release()
 			fmt.Fprintf(os.Stderr, "coffer: %s waiting in sandbox %s; see 'coffer diff %s', then 'coffer apply %s' or 'coffer discard %s'\n",
 				count(n, "change"), sb.Name, sb.ID, sb.ID, sb.ID)
@@ -119,11 +127,21 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 	super.Kill()
 	err := lock.Remove(purgeFiles)
 	super.Close()
+	warnGit(sb)
 	if err != nil {
 		err = store.Sweep(purge)
 	}
 	if err != nil {
 		report(err)
+	}
+}
+
+// warnGit says so when a workspace without a repository looks like one afterwards. Its
+// .git is reserved, but git also takes a directory with the right names in it for a git
+// directory, and then runs what its config says.
+func warnGit(sb *sandbox.Sandbox) {
+	if sb.MadeGit && rootfs.IsGitDir(sb.Workspace.Path) {
+		fmt.Fprintf(os.Stderr, "coffer: warning: the sandbox made %s look like a git directory (HEAD, objects, refs); remove these before you run git there\n", terminal.Escape(sb.Workspace.Path))
 	}
 }
 
@@ -186,8 +204,12 @@ func detach(o wire.Opener, e wire.Exec) error {
 	e.Log = true
 	p, err := wire.Start(o, e)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", attach.ErrNotStarted, err)
 	}
 	defer p.Close()
-	return p.WaitStart()
+	err = p.WaitStart()
+	if errors.Is(err, wire.ErrGone) {
+		err = fmt.Errorf("%w: %w", attach.ErrNotStarted, err)
+	}
+	return err
 }

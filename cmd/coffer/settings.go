@@ -69,12 +69,18 @@ func (s *settings) record(args []string) (rec sandbox.Record, err error) {
 	if s.pids < 0 || s.cpus < 0 || math.IsNaN(s.cpus) || s.openFiles < 0 || s.timeout < 0 {
 		return rec, usagef("a limit cannot be negative")
 	}
+	if s.openFiles > 0 && s.openFiles < leastFiles {
+		return rec, usagef("a limit of %d open files is too low for the sandbox itself: want at least %d", s.openFiles, leastFiles)
+	}
 	rec.Limits.Pids, rec.Limits.CPUs, rec.Limits.OpenFiles, rec.Limits.Timeout = s.pids, s.cpus, s.openFiles, s.timeout
 	rec.Workspace, err = workspaceHere(s.workspace, s.force)
 	// Said here already, it need not be saved when the sandbox starts.
 	rec.MadeGit = supervisor.NeedsGit(rec.Workspace)
 	return rec, err
 }
+
+// leastFiles is what the guest agent, which has the limit too, needs to work.
+const leastFiles = 64
 
 // exec is the program that the flags and arguments ask for.
 func (s *settings) exec(sb *sandbox.Sandbox, args []string) (wire.Exec, error) {

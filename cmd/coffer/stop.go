@@ -88,17 +88,23 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 			_ = wire.WriteMessage(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}})
 		}
 	}
-	deadline := time.Now().Add(grace + 5*time.Second)
+	const patience = 5 * time.Second
+	killed := false
+	deadline := time.Now().Add(grace + patience)
 	for sb.Running() {
 		if time.Now().After(deadline) {
-			if force {
-				return supervisor.KillHung(sb)
+			if force && !killed {
+				if err := supervisor.KillHung(sb); err != nil {
+					return err
+				}
+				killed, deadline = true, time.Now().Add(patience)
+				continue
 			}
 			return hint.New(fmt.Sprintf("sandbox %s does not stop", sb.Name), "kill it with 'coffer stop --force "+sb.ID+"'")
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(2 * time.Millisecond):
 		}
 	}

@@ -50,14 +50,11 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 	// signal that is faster ends us, and the program is hung up on.
 	signals := listen()
 	defer signal.Stop(signals)
+	if n, err := waitStart(early, p, e.Root, signals); n != 0 || err != nil {
+		return wire.Exit{Signal: n}, err
+	}
 	forward := &forwarder{p: p, opts: opts}
-	if early.Err() != nil {
-		signals <- unix.SIGTERM
-	}
 	go forward.run(signals)
-	if err := waitStart(p, e.Root); err != nil {
-		return exit, err
-	}
 	if onTerminal {
 		return runTerminal(p, opts)
 	}
@@ -69,19 +66,37 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 var ErrNotStarted = errors.New("the program was not started")
 
 // waitStart waits for the program. Root's first one in a sandbox takes a while, about
-// which something is said.
-func waitStart(p *wire.Process, root bool) error {
+// which something is said. A signal meanwhile means that the user gave up, and is
+// returned.
+func waitStart(early context.Context, p *wire.Process, root bool, signals <-chan os.Signal) (syscall.Signal, error) {
 	if root {
 		slow := time.AfterFunc(500*time.Millisecond, func() {
 			fmt.Fprintln(os.Stderr, "coffer: making the system writable for root, once for this sandbox …")
 		})
 		defer slow.Stop()
 	}
-	err := p.WaitStart()
-	if errors.Is(err, wire.ErrGone) {
-		return fmt.Errorf("%w: %w", ErrNotStarted, err)
+	started := make(chan error, 1)
+	go func() { started <- p.WaitStart() }()
+	for {
+		select {
+		case err := <-started:
+			if errors.Is(err, wire.ErrGone) {
+				err = fmt.Errorf("%w: %w", ErrNotStarted, err)
+			}
+			return 0, err
+		case <-early.Done():
+			return 0, context.Cause(early)
+		case s := <-signals:
+			if n, _ := s.(syscall.Signal); ends(n) {
+				return n, nil
+			}
+		}
 	}
-	return err
+}
+
+// ends says whether a signal is one by which users end programs.
+func ends(n syscall.Signal) bool {
+	return n == unix.SIGINT || n == unix.SIGTERM || n == unix.SIGHUP || n == unix.SIGQUIT
 }
 
 // runTerminal joins the program's terminal to ours.
@@ -151,11 +166,11 @@ type forwarder struct {
 func (f *forwarder) run(signals <-chan os.Signal) {
 	for s := range signals {
 		n, _ := s.(syscall.Signal)
-		switch n {
-		case unix.SIGWINCH, unix.SIGCONT:
+		if n == unix.SIGWINCH || n == unix.SIGCONT {
 			_ = f.p.Resize(*size())
 			continue
-		case unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT:
+		}
+		if ends(n) {
 			f.urgent++
 		}
 		_ = f.p.Signal(n)

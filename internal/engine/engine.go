@@ -25,7 +25,6 @@ type Engine interface {
 
 // A Machine is what to boot.
 type Machine struct {
-	ID       string // for what the host sees of it
 	Hostname string
 	// Root plans the file system. It is called when the machine's first process is
 	// on its way, so that the two take their time together.
@@ -49,13 +48,11 @@ type Link interface{ net.Listener }
 type Instance interface {
 	// Control is the stream to the guest agent.
 	Control() net.Conn
-	// PID is the machine's first process as the host sees it, 0 if it has none.
-	PID() int
 	// Kill ends the machine at once.
 	Kill()
 	// Done is closed when the machine has ended and nothing is left of it.
 	Done() <-chan struct{}
-	// Last words, for when it ended by itself: what it printed.
+	// Words is what it printed, for when it ended by itself.
 	Words() string
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -40,9 +39,8 @@ type running struct {
 	end <-chan syscall.WaitStatus
 	io  stdio
 	in  *inbox
-
-	mu    sync.Mutex
-	ended bool // its process id may be somebody else's
+	// signal sends to the program and what it started in its session's first group.
+	signal func(syscall.Signal)
 }
 
 // exec runs a program for the client at the other end of the stream.
@@ -65,9 +63,6 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 	p.io.run(p.in)
 	go p.listen(conn)
 	status := <-p.end
-	p.mu.Lock()
-	p.ended = true
-	p.mu.Unlock()
 	p.io.finish()
 	exit := wire.Exit{Code: status.ExitStatus()}
 	if status.Signaled() {
@@ -110,6 +105,9 @@ func (a *agent) begin(e *wire.Exec, out *wire.FrameWriter) (*running, error) {
 	if err != nil {
 		p.io.close()
 		return nil, err
+	}
+	p.signal = func(s syscall.Signal) {
+		_ = a.reaper.with(p.pid, func() error { return unix.Kill(-p.pid, s) })
 	}
 	return p, nil
 }
@@ -164,15 +162,6 @@ func (p *running) control(c wire.Control) {
 	}
 	if c.Deaf > 0 {
 		p.io.deafen(c.Deaf)
-	}
-}
-
-// signal sends to the program and what it started in its session's first group.
-func (p *running) signal(s syscall.Signal) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.ended {
-		unix.Kill(-p.pid, s)
 	}
 }
 

@@ -27,6 +27,7 @@ type agent struct {
 	reaper   *reaper
 	execs    sync.WaitGroup
 	inside   net.Listener
+	layers   *rootfs.Layers
 
 	writable     sync.Mutex // guards what root needs, made when first asked for
 	opened       bool
@@ -36,10 +37,6 @@ type agent struct {
 // Main is the first process's life. It returns an exit code.
 func Main() int {
 	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&[]byte(Name + "\x00")[0])), 0, 0, 0)
-	// Nobody inside may look into this process.
-	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	// Descriptors that the user's shell left open to us stay here.
-	unix.CloseRange(control+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	// A signal without handler cannot hurt a first process, but Go installs
 	// handlers for all. Those that end a process must do nothing. (Aside, because
 	// it takes a while and nobody is inside yet.)
@@ -107,6 +104,14 @@ func stream() (*net.UnixConn, error) {
 // start builds the sandbox, in the order that privileges require.
 func start(conn *net.UnixConn) (*agent, error) {
 	a := &agent{reaper: newReaper()}
+	// Nobody inside may look into this process.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("close this process to others: %w", err)
+	}
+	// Descriptors that the user's shell left open to us stay here. (Linux 5.11)
+	if err := unix.CloseRange(control+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("close inherited descriptors: %w", err)
+	}
 	if err := wire.ReadMessage(conn, wire.MaxRequest, &a.boot); err != nil {
 		return nil, fmt.Errorf("read the boot message: %w", err)
 	}
@@ -115,7 +120,7 @@ func start(conn *net.UnixConn) (*agent, error) {
 		return nil, fmt.Errorf("receive mounts: %w", err)
 	}
 	unix.Umask(0o022)
-	if err := rootfs.Assemble(a.boot.Plan, handed); err != nil {
+	if a.layers, err = rootfs.Assemble(a.boot.Plan, handed); err != nil {
 		return nil, err
 	}
 	if err := unix.Sethostname([]byte(a.boot.Hostname)); err != nil {
@@ -127,7 +132,7 @@ func start(conn *net.UnixConn) (*agent, error) {
 	if a.inside, err = listenInside(); err != nil {
 		return nil, err
 	}
-	if rootfs.WasWritable() {
+	if a.layers.WasWritable() {
 		if err := a.makeWritable(); err != nil {
 			return nil, err
 		}
@@ -152,8 +157,11 @@ func receive(conn *net.UnixConn, n int) ([]int, error) {
 		return nil, err
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:got])
-	if err != nil || len(messages) != 1 {
-		return nil, fmt.Errorf("unexpected message: %w", err)
+	if err != nil {
+		return nil, err
+	}
+	if len(messages) != 1 {
+		return nil, fmt.Errorf("%d control messages instead of one", len(messages))
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err == nil && len(fds) != n {
@@ -201,7 +209,8 @@ func (a *agent) serveInside(l net.Listener) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
-			return
+			time.Sleep(10 * time.Millisecond) // out of descriptors: some will come back
+			continue
 		}
 		go a.handle(c)
 	}

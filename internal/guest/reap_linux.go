@@ -23,7 +23,8 @@ func newReaper() *reaper {
 }
 
 // start runs fork, which returns a process id, and returns where its end will be
-// told. The lock is held across both, so that no end is missed.
+// told. The lock is held across both, so that no end is missed. (A neighbour that stops
+// the new process before its exec holds up everything here: its own sandbox.)
 func (r *reaper) start(fork func() (int, error)) (int, <-chan syscall.WaitStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,6 +39,16 @@ func (r *reaper) start(fork func() (int, error)) (int, <-chan syscall.WaitStatus
 	default:
 	}
 	return pid, end, nil
+}
+
+// with calls f while the process, dead or alive, keeps its id.
+func (r *reaper) with(pid int, f func() error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.waiting[pid]; !ok {
+		return unix.ESRCH
+	}
+	return f()
 }
 
 // run collects the dead for ever.

@@ -38,7 +38,7 @@ func (a *agent) makeWritable() error {
 	if a.opened {
 		return nil
 	}
-	if err := rootfs.MakeWritable(a.boot.Plan, a.boot.Alone); err != nil {
+	if err := a.layers.MakeWritable(a.boot.Plan, a.boot.Alone); err != nil {
 		return fmt.Errorf("prepare the system for root: %w", err)
 	}
 	a.opened = true
@@ -80,7 +80,7 @@ func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan sy
 	}
 	attr.Files = append(attr.Files, failure.Fd(), wait.Fd())
 	attr.Sys.Cloneflags = syscall.CLONE_NEWUSER
-	attr.Sys.AmbientCaps = allCapabilities() // or exec, with an id not yet mapped, would lose them
+	attr.Sys.AmbientCaps = confine.AllCapabilities() // or exec, with an id not yet mapped, would lose them
 	var pid int
 	var end <-chan syscall.WaitStatus
 	args := append([]string{RootName, strconv.FormatBool(a.boot.Nesting), strconv.FormatBool(a.boot.SetID), attr.Dir}, argv...)
@@ -90,7 +90,7 @@ func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan sy
 	failure.Close()
 	wait.Close()
 	if err == nil {
-		err = a.mapIds(pid)
+		err = a.reaper.with(pid, func() error { return a.mapIds(pid) })
 	}
 	mapped.Close() // now it goes on; or, if that failed, finds that it is nobody
 	if err != nil {
@@ -175,14 +175,6 @@ func without(from, to, a, b int) (ranges [][2]int) {
 		ranges = append(ranges, [2]int{from, to})
 	}
 	return ranges
-}
-
-func allCapabilities() []uintptr {
-	all := make([]uintptr, unix.CAP_LAST_CAP+1)
-	for c := range all {
-		all[c] = uintptr(c)
-	}
-	return all
 }
 
 // RootMain is the trampoline: it drops what its thread was left with and becomes the

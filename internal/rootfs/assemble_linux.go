@@ -19,8 +19,38 @@ const safe = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 const stage = "/tmp"
 
 // Assemble builds the root of the calling process's mount namespace from the plan
-// and enters it. handed are the detached mounts that steps refer to by number.
-func Assemble(p *Plan, handed []int) error {
+// and enters it. handed are the detached mounts that steps refer to by number. It
+// returns the sandbox's layers, which nobody can reach by a path any more.
+func Assemble(p *Plan, handed []int) (*Layers, error) {
+	if err := enter(); err != nil {
+		return nil, err
+	}
+	a, err := newAssembly(handed)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if err := a.step(p, s); err != nil && !s.forgives(err) {
+			return nil, fmt.Errorf("%s %s: %w", s.Do, s.Target, err)
+		}
+	}
+	return a.layers, a.leave()
+}
+
+// forgives says whether a step may fail in this way. What hides or protects something
+// may find nothing to hide, and that is all.
+func (s *Step) forgives(err error) bool {
+	switch s.Do {
+	case Mask, Lock, Pin:
+		return s.Optional && errors.Is(err, unix.ENOENT)
+	}
+	return s.Optional
+}
+
+// enter makes an empty root, with the host's hanging in it, the root of this process.
+func enter() error {
 	// What is mounted on the host from now on must not appear here, nor ours there.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -34,21 +64,7 @@ func Assemble(p *Plan, handed []int) error {
 	if err := unix.PivotRoot(stage, stage+oldRoot); err != nil {
 		return fmt.Errorf("pivot to the new root: %w", err)
 	}
-	if err := os.Chdir("/"); err != nil {
-		return err
-	}
-	a, err := newAssembly(handed)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	for i := range p.Steps {
-		s := &p.Steps[i]
-		if err := a.step(p, s); err != nil && !s.Optional {
-			return fmt.Errorf("%s %s: %w", s.Do, s.Target, err)
-		}
-	}
-	return a.leave()
+	return os.Chdir("/")
 }
 
 // assembly is the work in progress.
@@ -58,6 +74,7 @@ type assembly struct {
 	null   int // host's /dev/null, for masks
 	empty  int // an empty read-only directory, for masks
 	handed []int
+	layers *Layers
 }
 
 func newAssembly(handed []int) (*assembly, error) {
@@ -80,8 +97,15 @@ func (a *assembly) close() {
 	}
 }
 
-// leave lets go of the host's root and closes the new one for writing.
+// leave lets go of the host's root and closes the new one for writing. The layers are
+// covered: the sandbox's own id owns them, and who could put a link there would choose
+// where the next start's overlays write.
 func (a *assembly) leave() error {
+	if a.layers != nil {
+		if err := a.mask(&Step{Target: layersDir}); err != nil {
+			return fmt.Errorf("cover the layers: %w", err)
+		}
+	}
 	if err := unix.Unmount(oldRoot, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("leave the host's root: %w", err)
 	}
@@ -98,6 +122,8 @@ func (a *assembly) step(p *Plan, s *Step) error {
 	switch s.Do {
 	case Bind:
 		return a.bind(s)
+	case Keep:
+		return a.keep(s)
 	case Scratch:
 		return a.scratch(s)
 	case Proc:
@@ -148,6 +174,19 @@ func (a *assembly) bind(s *Step) error {
 		return err
 	}
 	return a.attach(tree, s.Target, dir)
+}
+
+// keep brings in the directory of the sandbox's layers.
+func (a *assembly) keep(s *Step) error {
+	if err := a.bind(s); err != nil {
+		return err
+	}
+	fd, err := a.root.open(s.Target)
+	if err != nil {
+		return err
+	}
+	a.layers = &Layers{root{fd}}
+	return nil
 }
 
 func (a *assembly) source(s *Step) (int, error) {
@@ -297,7 +336,10 @@ func (a *assembly) pin(s *Step, attr uint64) error {
 // overlay shows a copy-on-write view of a directory that an earlier step has put
 // into the sandbox, and takes that one away again.
 func (a *assembly) overlay(p *Plan, s *Step) error {
-	if err := layer(a.root, p.Volatile, s.Source, s.Data, s.Target); err != nil {
+	if a.layers == nil {
+		return errors.New("there are no layers")
+	}
+	if err := a.layers.mount(a.root, p.Volatile, s.Source, s.Data, s.Target); err != nil {
 		return err
 	}
 	return unix.Unmount(s.Source, unix.MNT_DETACH)

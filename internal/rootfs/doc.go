@@ -14,7 +14,8 @@
 // Two directories hold files that a hostile program wrote in an earlier session: the
 // workspace and the sandbox's home. Mount points inside them are therefore never
 // reached by path. Every target is opened with openat2 and RESOLVE_NO_SYMLINKS, and
-// mounts are moved onto that descriptor.
+// mounts are moved onto that descriptor. The layers of overlays hold such files too;
+// they are out of a program's reach but through the overlays, see [Layers].
 package rootfs
 
 // A Plan is a root file system as a list of steps.
@@ -31,6 +32,7 @@ type Plan struct {
 // What a Step does.
 const (
 	Bind     = "bind"     // show Source of the host at Target
+	Keep     = "keep"     // use Source of the host for the sandbox's layers
 	Scratch  = "scratch"  // an empty directory in memory at Target
 	Proc     = "proc"     // a fresh /proc of the sandbox's own processes
 	Devpts   = "devpts"   // a terminal file system of its own

@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/hint"
+	"golang.org/x/sys/unix"
 )
 
 // Git runs programs that its directory names: hooks, and whatever config says. They
@@ -19,6 +21,9 @@ import (
 
 // protectGit protects the repository in a workspace.
 func protectGit(workspace, home string) ([]Step, error) {
+	if IsGitDir(workspace) {
+		return nil, hint.New(fmt.Sprintf("%s is itself a git directory, whose config and hooks a sandbox could change", workspace), "use --workspace cow")
+	}
 	git := filepath.Join(workspace, ".git")
 	info, err := os.Lstat(git)
 	switch {
@@ -33,15 +38,34 @@ func protectGit(workspace, home string) ([]Step, error) {
 	}
 	p := protection{workspace: workspace, seen: map[string]bool{}}
 	p.lock(git)
+	own := git // the worktree's own directory, with its index
 	config := git
 	if !info.IsDir() {
-		config = p.gitFile(git)
+		own, config = p.gitFile(git)
 	}
-	p.submodules(filepath.Join(config, "modules"))
-	err = p.hooks(
-		filepath.Join(config, "config"), filepath.Join(config, "config.worktree"),
-		filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config/git/config"), "/etc/gitconfig")
-	return p.steps, err
+	files := []string{filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config/git/config"), "/etc/gitconfig"}
+	if config != "" {
+		files = append(files, filepath.Join(config, "config"), filepath.Join(own, "config.worktree"))
+		if err := p.submodules(filepath.Join(own, "index")); err != nil {
+			return nil, err
+		}
+	}
+	for _, file := range files {
+		if err := p.config(file); err != nil {
+			return nil, err
+		}
+	}
+	return p.steps, nil
+}
+
+// IsGitDir says whether git would take a directory itself for a git directory.
+func IsGitDir(dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // protection collects the steps that protect a repository.
@@ -53,48 +77,59 @@ type protection struct {
 
 // lock makes a path of the workspace read-only and pins what is above it.
 func (p *protection) lock(path string) {
-	rel, err := filepath.Rel(p.workspace, path)
-	if err != nil || p.seen[path] {
+	if p.seen[path] {
 		return
 	}
-	above := p.workspace
-	parts := strings.Split(rel, "/")
-	for _, name := range parts[:len(parts)-1] {
-		above = filepath.Join(above, name)
-		if !p.seen[above] {
-			p.seen[above] = true
-			p.steps = append(p.steps, Step{Do: Pin, Target: above})
+	for _, step := range append(pins(p.workspace, path), Step{Do: Lock, Target: path}) {
+		if !p.seen[step.Target] {
+			p.seen[step.Target] = true
+			p.steps = append(p.steps, step)
 		}
 	}
-	p.seen[path] = true
-	p.steps = append(p.steps, Step{Do: Lock, Target: path})
+}
+
+// pins keeps the directories between a workspace and a path in it where they are.
+func pins(workspace, path string) (steps []Step) {
+	rel, err := filepath.Rel(workspace, path)
+	if err != nil {
+		return nil
+	}
+	parts := strings.Split(rel, "/")
+	for i := range parts[:len(parts)-1] {
+		steps = append(steps, Step{Do: Pin, Target: filepath.Join(workspace, filepath.Join(parts[:i+1]...))})
+	}
+	return steps
 }
 
 // gitFile follows a .git file. A git directory inside the workspace is protected; one
 // outside is shown read-only if it agrees that this is a worktree of its own: the file
-// could name any directory. It returns where the repository's config is.
-func (p *protection) gitFile(file string) (config string) {
+// could name any directory. It returns the worktree's own directory and the one with
+// the repository's config, or nothing.
+func (p *protection) gitFile(file string) (own, config string) {
 	line, _ := firstLine(file)
 	dir, ok := strings.CutPrefix(line, "gitdir: ")
 	if !ok {
-		return ""
+		return "", ""
 	}
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(filepath.Dir(file), dir)
 	}
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	if Within(dir, p.workspace) {
 		p.lock(dir)
-		return dir
+		return dir, dir
 	}
 	common, ok := worktree(file, dir)
-	if ok && !Within(common, p.workspace) {
+	if !ok {
+		return "", ""
+	}
+	if !Within(common, p.workspace) {
 		p.steps = append(p.steps, Step{Do: Bind, Source: common, Target: common, ReadOnly: true, Mine: true})
 	}
-	return common
+	return dir, common
 }
 
 // worktree returns the git directory of the main repository, if the worktree's own
@@ -115,58 +150,75 @@ func worktree(file, dir string) (common string, ok bool) {
 	return common, err == nil && filepath.Base(filepath.Dir(dir)) == "worktrees" && filepath.Dir(filepath.Dir(dir)) == common
 }
 
-// submodules protects the .git files of submodules, by which a git command in the
-// repository finds their directories.
-func (p *protection) submodules(modules string) {
-	filepath.WalkDir(modules, func(path string, d fs.DirEntry, err error) error {
+// submodules protects what git finds submodules by: git status in the repository looks
+// into each, and runs what its config names. One that was never checked out is an empty
+// directory, which stays so.
+func (p *protection) submodules(index string) error {
+	links, err := gitlinks(index)
+	if err != nil {
+		return hint.Wrap(fmt.Errorf("find the submodules in %s: %w", index, err), "use --workspace cow")
+	}
+	for _, link := range links {
+		dir := filepath.Join(p.workspace, link)
+		git := filepath.Join(dir, ".git")
+		info, err := os.Lstat(git)
+		real, direrr := filepath.EvalSymlinks(dir)
 		switch {
-		case err != nil:
-			return nil
-		case d.IsDir() && (d.Name() == "objects" || d.Name() == "refs" || d.Name() == "logs" || d.Name() == "hooks"):
-			return fs.SkipDir
-		case d.IsDir() || d.Name() != "config":
-			return nil
-		}
-		for _, tree := range gitConfig(path, "core.worktree") {
-			if !filepath.IsAbs(tree) {
-				tree = filepath.Join(filepath.Dir(path), tree)
-			}
-			git := filepath.Join(tree, ".git")
-			if info, err := os.Lstat(git); err == nil && info.Mode().IsRegular() && Within(git, p.workspace) {
-				p.lock(git)
-			}
-		}
-		return nil
-	})
-}
-
-// hooks protects a directory of hooks outside .git.
-func (p *protection) hooks(files ...string) error {
-	for _, file := range files {
-		for _, dir := range gitConfig(file, "core.hookspath") {
-			if dir = expandHome(dir); !filepath.IsAbs(dir) {
-				dir = filepath.Join(p.workspace, dir)
-			}
-			if dir = filepath.Clean(dir); dir == p.workspace {
-				return hint.New("core.hooksPath is the whole workspace, which cannot be read-only", "use --workspace cow")
-			}
-			if !Within(dir, p.workspace) || p.seen[dir] {
-				continue
-			}
-			real, err := filepath.EvalSymlinks(dir)
-			if err != nil || real != dir {
-				return hint.New(fmt.Sprintf("git's hooks are to be in %s, which is not there as a directory: a sandbox could make it, and your next git command would run what is in it", dir),
-					"make the directory, unset core.hooksPath, or use --workspace cow")
-			}
+		case errors.Is(direrr, fs.ErrNotExist):
+			return hint.New(fmt.Sprintf("the directory of the submodule %s is missing: a sandbox could make it, and your next git command would run what it says", link),
+				"run 'git submodule update --init', or use --workspace cow")
+		case direrr != nil || real != dir || !Within(dir, p.workspace):
+			return hint.New(fmt.Sprintf("the submodule %s is behind a symbolic link, which cannot be protected", link), "use --workspace cow")
+		case errors.Is(err, fs.ErrNotExist):
 			p.lock(dir)
+		case err != nil || info.Mode()&os.ModeSymlink != 0:
+			return hint.New(fmt.Sprintf("%s cannot be protected", git), "use --workspace cow")
+		default:
+			p.lock(git)
 		}
 	}
 	return nil
 }
 
+// config protects the places in the workspace that a file of git's configuration
+// refers to: files that it includes, and a directory of hooks.
+func (p *protection) config(file string) error {
+	c := readGitConfig(file)
+	for _, f := range c.files {
+		if err := p.referred(f, "git's config includes"); err != nil {
+			return err
+		}
+	}
+	for _, dir := range c.hooks {
+		if dir = expandHome(dir); !filepath.IsAbs(dir) {
+			dir = filepath.Join(p.workspace, dir)
+		}
+		if err := p.referred(filepath.Clean(dir), "git's hooks are to be in"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// referred protects a path that git's configuration names.
+func (p *protection) referred(path, why string) error {
+	if path == p.workspace {
+		return hint.New(why+" the workspace itself, which cannot be read-only", "use --workspace cow")
+	}
+	if !Within(path, p.workspace) {
+		return nil
+	}
+	if real, err := filepath.EvalSymlinks(path); err != nil || real != path {
+		return hint.New(fmt.Sprintf("%s %s, which is not there: a sandbox could make it, and your next git command would run what it says", why, path),
+			"make it, take it out of git's config, or use --workspace cow")
+	}
+	p.lock(path)
+	return nil
+}
+
 // firstLine reads the short first line of a file.
 func firstLine(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return "", err
 	}
@@ -177,4 +229,18 @@ func firstLine(path string) (string, error) {
 	}
 	line, _, _ := strings.Cut(string(b), "\n")
 	return line, nil
+}
+
+// openRegular opens a file that may be anything: a named pipe, say, in which a reader
+// waits for ever.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+	return f, nil
 }

@@ -8,38 +8,46 @@ import (
 	"strings"
 )
 
-// maxConfig and maxDepth bound what is read of git's configuration.
+// maxConfig and maxFiles bound what is read of git's configuration.
 const (
 	maxConfig = 1 << 20
-	maxDepth  = 5
+	maxFiles  = 100
 )
 
-// gitConfig collects the values of one key from a file of git's configuration and all
-// that it includes. Conditions of includes are not looked at: it is about what may
-// count, not about what does. The key is "section.name" in lower case; subsections
-// other than those of includes are skipped.
-func gitConfig(file, key string) []string {
-	return gitConfigDepth(file, key, 0)
+// gitConfig is what a file of git's configuration, and all that it includes, refer to.
+// Conditions of includes are not looked at: it is about what may count, not about what
+// does.
+type gitConfig struct {
+	files []string // that are included, there or not
+	hooks []string // values of core.hooksPath
 }
 
-func gitConfigDepth(file, key string, depth int) (values []string) {
-	f, err := os.Open(file)
-	if err != nil || depth > maxDepth {
-		return nil
-	}
-	defer f.Close()
-	for k, v := range parseGitConfig(io.LimitReader(f, maxConfig)) {
-		switch k {
-		case key:
-			values = append(values, v)
-		case "include.path", "includeif.path":
-			if v = expandHome(v); !filepath.IsAbs(v) {
-				v = filepath.Join(filepath.Dir(file), v)
-			}
-			values = append(values, gitConfigDepth(v, key, depth+1)...)
+// readGitConfig reads a file of git's configuration.
+func readGitConfig(file string) (c gitConfig) {
+	seen := map[string]bool{file: true}
+	for todo := []string{file}; len(todo) > 0 && len(seen) < maxFiles; todo = todo[1:] {
+		f, err := openRegular(todo[0])
+		if err != nil {
+			continue
 		}
+		for k, v := range parseGitConfig(io.LimitReader(f, maxConfig)) {
+			switch k {
+			case "core.hookspath":
+				c.hooks = append(c.hooks, v)
+			case "include.path", "includeif.path":
+				if v = expandHome(v); !filepath.IsAbs(v) {
+					v = filepath.Join(filepath.Dir(todo[0]), v)
+				}
+				if v = filepath.Clean(v); !seen[v] {
+					seen[v] = true
+					c.files = append(c.files, v)
+					todo = append(todo, v)
+				}
+			}
+		}
+		f.Close()
 	}
-	return values
+	return c
 }
 
 func expandHome(path string) string {

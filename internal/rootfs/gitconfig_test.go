@@ -1,11 +1,15 @@
 package rootfs
 
 import (
+	"encoding/binary"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestGitConfig(t *testing.T) {
@@ -18,7 +22,7 @@ func TestGitConfig(t *testing.T) {
 		return path
 	}
 	write("other", "[core]\nhooksPath = /from/other\n")
-	write("loop", "[include]\npath = loop\n[core]\nhookspath = l\n")
+	loop := write("loop", "[include]\npath = loop\npath = ./loop\n[core]\nhookspath = l\n")
 	for text, want := range map[string][]string{
 		"":                                     nil,
 		"[core]\n\thooksPath = .husky/_\n":     {".husky/_"},
@@ -29,15 +33,23 @@ func TestGitConfig(t *testing.T) {
 		"[core \"x\"]\nhooksPath = no\n":       nil,
 		"[core]\n# hooksPath = no\nbare = 1\n": nil,
 		"[include]\npath = other\n":            {"/from/other"},
-		"[includeIf \"gitdir:~/x\"]\npath = " + dir + "/other\n[core]\nhooksPath=q": {"/from/other", "q"},
+		"[includeIf \"gitdir:~/x\"]\npath = " + dir + "/other\n[core]\nhooksPath=q": {"q", "/from/other"},
 	} {
-		if got := gitConfig(write("config", text), "core.hookspath"); !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: got %q, want %q", text, got, want)
+		if got := readGitConfig(write("config", text)); !reflect.DeepEqual(got.hooks, want) {
+			t.Errorf("%q: got %q, want %q", text, got.hooks, want)
 		}
 	}
-	if got := gitConfig(filepath.Join(dir, "loop"), "core.hookspath"); len(got) == 0 || len(got) > maxDepth+1 {
+	if got := readGitConfig(loop); len(got.hooks) != 1 {
 		t.Errorf("an include of itself gave %q", got)
 	}
+	if got := readGitConfig(write("config", "[include]\npath = gone\n")); !reflect.DeepEqual(got.files, []string{dir + "/gone"}) {
+		t.Errorf("an include of a missing file gave %q", got.files)
+	}
+	// A named pipe in which nobody writes must not hold us up.
+	if err := unix.Mkfifo(dir+"/pipe", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	readGitConfig(write("config", "[include]\npath = pipe\n"))
 }
 
 func FuzzGitConfig(f *testing.F) {
@@ -65,8 +77,11 @@ func TestProtectGit(t *testing.T) {
 	}
 	put("w/.git/config", "[core]\nhooksPath = tools/hooks\n")
 	put("w/tools/hooks/pre-commit", "")
-	put("w/.git/modules/m/config", "[core]\nworktree = ../../../a/b\n")
+	put("w/.git/index", string(index(t, 2, "a/b", "c")))
 	put("w/a/b/.git", "gitdir: ../../.git/modules/m\n")
+	if err := os.Mkdir(path("w/c"), 0o755); err != nil { // never checked out
+		t.Fatal(err)
+	}
 	steps, err := protectGit(path("w"), path("home"))
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +90,7 @@ func TestProtectGit(t *testing.T) {
 	for _, s := range steps {
 		got = append(got, s.Do+" "+strings.TrimPrefix(s.Target, path("w")))
 	}
-	want := []string{"lock /.git", "pin /a", "pin /a/b", "lock /a/b/.git", "pin /tools", "lock /tools/hooks"}
+	want := []string{"lock /.git", "pin /a", "pin /a/b", "lock /a/b/.git", "lock /c", "pin /tools", "lock /tools/hooks"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -85,6 +100,92 @@ func TestProtectGit(t *testing.T) {
 	if _, err := protectGit(path("w"), path("home")); err == nil {
 		t.Error("a hooks directory that a sandbox could make was accepted")
 	}
+	put("w/.git/config", "[include]\npath = ../.gitconfig\n")
+	if _, err := protectGit(path("w"), path("home")); err == nil {
+		t.Error("an included file that a sandbox could make was accepted")
+	}
+	put("w/.git/config", "")
+	if err := os.Remove(path("w/c")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := protectGit(path("w"), path("home")); err == nil {
+		t.Error("a submodule that a sandbox could make was accepted")
+	}
+	for _, name := range []string{"bare/HEAD", "bare/objects/x", "bare/refs/x"} {
+		put(name, "")
+	}
+	if _, err := protectGit(path("bare"), path("home")); err == nil {
+		t.Error("a git directory was accepted as a workspace")
+	}
+}
+
+// index makes an index with a file and submodules in it.
+func index(t *testing.T, version uint32, links ...string) []byte {
+	t.Helper()
+	b := append([]byte("DIRC"), 0, 0, 0, byte(version), 0, 0, 0, byte(len(links)+1))
+	last := ""
+	for i, name := range append([]string{"a-file"}, links...) {
+		entry := make([]byte, 62)
+		mode := uint32(0o100644)
+		if i > 0 {
+			mode = gitlinkMode
+		}
+		binary.BigEndian.PutUint32(entry[24:], mode)
+		binary.BigEndian.PutUint16(entry[60:], uint16(len(name)))
+		if version == 4 {
+			entry = append(append(append(entry, byte(len(last))), name...), 0)
+		} else {
+			entry = append(entry, name...)
+			entry = append(entry, make([]byte, 8-len(entry)%8)...)
+		}
+		b, last = append(b, entry...), name
+	}
+	return append(b, make([]byte, 20)...)
+}
+
+func TestGitlinks(t *testing.T) {
+	want := []string{"sub", "deep/er/sub"}
+	for _, version := range []uint32{2, 3, 4} {
+		got, err := parseGitlinks(index(t, version, want...))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("version %d: got %q, %v", version, got, err)
+		}
+	}
+	if _, err := parseGitlinks([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x05short")); err == nil {
+		t.Error("an index that ends too early was believed")
+	}
+}
+
+// What git itself writes is understood.
+func TestGitlinksOfGit(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("this host has no git")
+	}
+	dir := t.TempDir()
+	for _, version := range []string{"2", "4"} {
+		for _, args := range [][]string{
+			{"init", "-q"}, {"config", "index.version", version},
+			{"update-index", "--add", "--cacheinfo", "160000,4b825dc642cb6eb9a060e54bf8d69288fbee4904,some/sub"},
+			{"update-index", "--force-write-index"},
+		} {
+			c := exec.Command(git, args...)
+			c.Dir = dir
+			c.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1"}
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Fatalf("git %q: %v: %s", args, err, out)
+			}
+		}
+		got, err := gitlinks(filepath.Join(dir, ".git/index"))
+		if err != nil || !reflect.DeepEqual(got, []string{"some/sub"}) {
+			t.Errorf("version %s: got %q, %v", version, got, err)
+		}
+	}
+}
+
+func FuzzGitlinks(f *testing.F) {
+	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parseGitlinks(b) })
 }
 
 // A .git file is believed only by the repository that it belongs to.
@@ -119,11 +220,11 @@ func TestUnixSockets(t *testing.T) {
 0000000000000000: 00000002 00000000 00010000 0001 01  2061 /w/my sock
 `
 	want := []string{"/run/a.sock", "/w/my sock"}
-	got, relative := unixSockets(strings.NewReader(file))
-	if !reflect.DeepEqual(got, want) || relative {
+	got, relative, err := unixSockets(strings.NewReader(file))
+	if err != nil || !reflect.DeepEqual(got, want) || relative {
 		t.Errorf("got %q, %v, want %q", got, relative, want)
 	}
-	if _, relative := unixSockets(strings.NewReader(file + "0: 2 0 1 1 1 2061 s\n")); !relative {
+	if _, relative, _ := unixSockets(strings.NewReader(file + "0: 2 0 1 1 1 2061 s\n")); !relative {
 		t.Error("a relative path was overlooked")
 	}
 }
@@ -131,7 +232,7 @@ func TestUnixSockets(t *testing.T) {
 func FuzzUnixSockets(f *testing.F) {
 	f.Add("0: 0 0 0 1 1 1 /x\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		paths, _ := unixSockets(strings.NewReader(s))
+		paths, _, _ := unixSockets(strings.NewReader(s))
 		for _, p := range paths {
 			if !filepath.IsAbs(p) {
 				t.Errorf("%q is not a path", p)

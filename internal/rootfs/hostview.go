@@ -67,17 +67,9 @@ func HostView(v View) (*Plan, error) {
 	if err := p.places(v); err != nil {
 		return nil, err
 	}
-	var shown []string
-	for _, s := range p.Steps {
-		if s.Do == Bind && !s.Device && s.Source == s.Target {
-			shown = append(shown, s.Target)
-		}
+	if err := p.maskSockets(v); err != nil {
+		return nil, err
 	}
-	workspace := v.Workspace
-	if v.Mode != Direct {
-		workspace = "" // a socket seen through an overlay is nobody's
-	}
-	p.maskSockets(shown, workspace)
 	return p, nil
 }
 
@@ -154,11 +146,14 @@ func (p *Plan) closeProc() {
 	}
 }
 
+// layersDir is where the layers hang, covered.
+const layersDir = Own + "/layers"
+
 // own brings in what Coffer itself needs inside: its layers, and its program, which
 // answers to the name sudo.
 func (p *Plan) own(v View) {
 	p.add(
-		Step{Do: Bind, Source: filepath.Join(v.Sandbox, "layers"), Target: Own + "/layers"},
+		Step{Do: Keep, Source: filepath.Join(v.Sandbox, "layers"), Target: layersDir},
 		Step{Do: Bind, Source: v.Program, Target: Own + "/bin/coffer", ReadOnly: true},
 		Step{Do: Symlink, Target: Own + "/bin/sudo", Data: "coffer"},
 	)
@@ -240,6 +235,7 @@ func (p *Plan) hide(v View) error {
 		case h == v.Workspace || Within(v.Workspace, h):
 			return fmt.Errorf("the workspace %s is inside coffer's own store %s", v.Workspace, h)
 		case Within(h, v.Workspace):
+			p.add(pins(v.Workspace, h)...)
 			p.add(Step{Do: Mask, Target: h})
 		}
 	}

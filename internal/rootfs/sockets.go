@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -17,16 +18,20 @@ import (
 const maxLook = 20000
 
 // maskSockets covers the sockets of the host below the places that are shown.
-func (p *Plan) maskSockets(shown []string, workspace string) {
+func (p *Plan) maskSockets(v View) error {
 	f, err := os.Open("/proc/net/unix")
 	if err != nil {
-		return
+		return fmt.Errorf("list the host's sockets: %w", err)
 	}
 	defer f.Close()
-	paths, relative := unixSockets(f)
-	if relative && workspace != "" {
-		paths = append(paths, socketsIn(workspace)...)
+	paths, relative, err := unixSockets(f)
+	if err != nil {
+		return fmt.Errorf("list the host's sockets: %w", err)
 	}
+	if relative && v.Mode == Direct {
+		paths = append(paths, socketsIn(v.Workspace)...)
+	}
+	places := p.Steps
 	masked := map[string]bool{}
 	for _, path := range paths {
 		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
@@ -34,18 +39,18 @@ func (p *Plan) maskSockets(shown []string, workspace string) {
 			continue
 		}
 		path = filepath.Join(dir, filepath.Base(path))
-		info, err := os.Lstat(path)
-		if err != nil || info.Mode()&os.ModeSocket == 0 || masked[path] {
+		if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSocket == 0 || masked[path] {
 			continue
 		}
-		for _, s := range shown {
-			if Within(path, s) {
-				masked[path] = true
-				p.add(Step{Do: Mask, Target: path})
-				break
+		masked[path] = true
+		for _, s := range places {
+			// A socket seen through an overlay is nobody's.
+			if s.Do == Bind && !s.Device && Within(path, s.Source) && !Within(s.Target, Own) {
+				p.add(Step{Do: Mask, Target: s.Target + strings.TrimPrefix(path, s.Source), Optional: true})
 			}
 		}
 	}
+	return nil
 }
 
 // socketsIn looks for sockets in a directory tree.
@@ -65,8 +70,9 @@ func socketsIn(dir string) (paths []string) {
 
 // unixSockets reads the bound paths from a file like /proc/net/unix. Those that were
 // bound by a relative path it cannot tell, only that there are some.
-func unixSockets(r io.Reader) (paths []string, relative bool) {
-	for lines := bufio.NewScanner(r); lines.Scan(); {
+func unixSockets(r io.Reader) (paths []string, relative bool, err error) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
 		// Seven columns, then the path, which may have spaces in it.
 		rest := lines.Text()
 		for range 7 {
@@ -85,5 +91,5 @@ func unixSockets(r io.Reader) (paths []string, relative bool) {
 			relative = true
 		}
 	}
-	return paths, relative
+	return paths, relative, lines.Err()
 }

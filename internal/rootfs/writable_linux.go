@@ -10,18 +10,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const layers = Own + "/layers"
+// Layers are the writable layers of a sandbox's overlays. What is in them belongs to
+// the sandbox, so they are covered by an empty directory, and reached by descriptor.
+type Layers struct{ root root }
 
-// layer mounts an overlay of lower at target, writing into the named layer.
-func layer(r root, volatile bool, lower, name, target string) error {
-	upper, work := filepath.Join(layers, name, "upper"), filepath.Join(layers, name, "work")
-	for _, d := range []string{upper, work} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
+// path names something in the layers for calls that take a path.
+func (l *Layers) path(name string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", l.root.fd, name)
+}
+
+// mount lays an overlay of lower over target, writing into the named layer.
+func (l *Layers) mount(r root, volatile bool, lower, name, target string) error {
+	// By descriptors that were reached without following a link.
+	var dirs [2]string
+	for i, d := range []string{"upper", "work"} {
+		fd, err := l.root.make(filepath.Join("/", name, d), true)
+		if err != nil {
 			return err
 		}
+		defer unix.Close(fd)
+		dirs[i] = fmt.Sprintf("/proc/self/fd/%d", fd)
 	}
 	// userxattr: an unprivileged overlay keeps its notes in user.* attributes.
-	options := "userxattr,lowerdir=" + lower + ",upperdir=" + upper + ",workdir=" + work
+	options := "userxattr,lowerdir=" + lower + ",upperdir=" + dirs[0] + ",workdir=" + dirs[1]
 	if volatile {
 		options += ",volatile"
 	}
@@ -38,12 +49,9 @@ func layer(r root, volatile bool, lower, name, target string) error {
 	return attach(fd, at)
 }
 
-// prepared marks a sandbox whose system directories are writable for root.
-const prepared = layers + "/system"
-
 // WasWritable says whether MakeWritable has been called in an earlier session.
-func WasWritable() bool {
-	_, err := os.Lstat(prepared + "/ready")
+func (l *Layers) WasWritable() bool {
+	_, err := os.Lstat(l.path("system/ready"))
 	return err == nil
 }
 
@@ -58,7 +66,7 @@ func WasWritable() bool {
 // made and old ones replaced and removed, which is how package managers work. Files
 // that are changed in place or linked to, those of /etc and the package managers'
 // lists, are copied too.
-func MakeWritable(p *Plan, alone bool) error {
+func (l *Layers) MakeWritable(p *Plan, alone bool) error {
 	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -68,9 +76,9 @@ func MakeWritable(p *Plan, alone bool) error {
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
 		return fmt.Errorf("open the root for writing: %w", err)
 	}
-	first := !WasWritable()
+	first := !l.WasWritable()
 	if !p.within("/var") {
-		if err := keepVar(r, p); err != nil {
+		if err := l.keepVar(r, p); err != nil {
 			return fmt.Errorf("make /var writable: %w", err)
 		}
 	}
@@ -80,11 +88,11 @@ func MakeWritable(p *Plan, alone bool) error {
 		}
 		name := "system/" + strings.ReplaceAll(strings.TrimPrefix(dir, "/"), "/", "-")
 		if first {
-			if err := skeleton(dir, filepath.Join(layers, name, "upper"), dir == "/etc"); err != nil {
+			if err := skeleton(dir, l.path(name+"/upper"), dir == "/etc"); err != nil {
 				return fmt.Errorf("prepare %s: %w", dir, err)
 			}
 		}
-		if err := layer(r, p.Volatile, dir, name, dir); err != nil {
+		if err := l.mount(r, p.Volatile, dir, name, dir); err != nil {
 			return fmt.Errorf("make %s writable: %w", dir, err)
 		}
 	}
@@ -98,13 +106,13 @@ func MakeWritable(p *Plan, alone bool) error {
 			}
 		}
 	}
-	return os.WriteFile(prepared+"/ready", nil, 0o600)
+	return os.WriteFile(l.path("system/ready"), nil, 0o600)
 }
 
 // keepVar lays a directory that lasts as long as the sandbox over /var, and puts the
 // host's package records back into it.
-func keepVar(r root, p *Plan) error {
-	own := prepared + "/var"
+func (l *Layers) keepVar(r root, p *Plan) error {
+	own := l.path("system/var")
 	for _, d := range []string{"", "/lib", "/cache", "/log", "/spool"} {
 		if err := os.MkdirAll(own+d, 0o755); err != nil {
 			return err
@@ -132,7 +140,7 @@ func keepVar(r root, p *Plan) error {
 		defer unix.Close(tree)
 		records[dir] = tree
 	}
-	from, err := r.open(own)
+	from, err := l.root.open("/system/var")
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*Line,
 		// Somebody else is starting or stopping it.
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, context.Cause(ctx)
 		case <-time.After(min(time.Duration(try+1)*time.Millisecond, 50*time.Millisecond)):
 		}
 	}
@@ -129,7 +129,9 @@ func spawn(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) error {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{held, tell}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Start()
+	if err = keepDescriptors(); err == nil {
+		err = cmd.Start()
+	}
 	tell.Close()
 	if err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
@@ -137,11 +139,11 @@ func spawn(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) error {
 	go cmd.Wait()
 	stop := context.AfterFunc(ctx, func() { cmd.Process.Kill() })
 	defer stop()
-	return heard(ready, ctx)
+	return heard(ctx, ready)
 }
 
 // heard waits for a supervisor's word: "ok", or an error and its hint.
-func heard(ready *os.File, ctx context.Context) error {
+func heard(ctx context.Context, ready *os.File) error {
 	buf := make([]byte, 4096)
 	n := 0
 	for n < len(buf) {
@@ -152,7 +154,7 @@ func heard(ready *os.File, ctx context.Context) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	switch word, rest, _ := strings.Cut(string(buf[:n]), "\n"); word {
 	case "ok":

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -22,39 +23,60 @@ func LogFile(sb *sandbox.Sandbox) string { return filepath.Join(sb.Logs(), "outp
 // detached runs a program whose client does not wait for it.
 func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	e.Log, e.Merged, e.TTY = false, true, nil
-	log, err := openLog(LogFile(s.Sandbox))
-	if err != nil {
-		_ = wire.NewFrameWriter(client).Message(wire.Event{Failure: failure(err)})
-		return
-	}
-	p, err := wire.Start(s, e)
-	if err != nil {
-		log.Close()
-		_ = wire.NewFrameWriter(client).Message(wire.Event{Failure: failure(err)})
-		return
-	}
-	_ = p.CloseInput()
 	s.enter()
-	err = p.WaitStart()
-	go func() {
-		defer s.leave()
-		defer log.Close()
-		defer p.Close()
-		if err != nil {
-			return
-		}
-		exit, err := p.Wait(log, log)
-		if err != nil {
-			fmt.Fprintf(log, "coffer: the program was ended with the sandbox\n")
-		} else {
-			fmt.Fprintf(log, "coffer: exit status %d\n", exit.Status())
-		}
-	}()
+	p, log, err := s.startDetached(e)
 	answer := wire.Event{Started: &wire.Started{}}
 	if err != nil {
+		s.leave()
 		answer = wire.Event{Failure: failure(err)}
 	}
 	_ = wire.NewFrameWriter(client).Message(answer)
+	if err != nil {
+		return
+	}
+	defer s.leave()
+	defer p.Close()
+	if exit, err := p.Wait(log, log); err != nil {
+		fmt.Fprintf(log, "coffer: the program was ended with the sandbox\n")
+	} else {
+		fmt.Fprintf(log, "coffer: exit status %d\n", exit.Status())
+	}
+}
+
+func (s *Supervisor) startDetached(e wire.Exec) (*wire.Process, *log, error) {
+	log, err := s.openLog()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := wire.Start(s, e)
+	if err != nil {
+		return nil, nil, err
+	}
+	_ = p.CloseInput()
+	if err := p.WaitStart(); err != nil {
+		p.Close()
+		return nil, nil, err
+	}
+	return p, log, nil
+}
+
+// openLog opens the log that all detached programs share.
+func (s *Supervisor) openLog() (*log, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.log != nil {
+		return s.log, nil
+	}
+	path := LogFile(s.Sandbox)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	l := &log{path: path}
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	s.log = l
+	return l, nil
 }
 
 func failure(err error) *wire.Failure {
@@ -72,14 +94,6 @@ type log struct {
 	size int64
 }
 
-func openLog(path string) (*log, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	l := &log{path: path}
-	return l, l.open()
-}
-
 func (l *log) open() error {
 	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -94,25 +108,18 @@ func (l *log) open() error {
 	return nil
 }
 
+// Write never fails: a program is not ended because its words cannot be kept.
 func (l *log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.size > 0 && l.size+int64(len(p)) > maxLog {
 		l.f.Close()
-		if err := os.Rename(l.path, l.path+".1"); err != nil {
-			return 0, err
-		}
-		if err := l.open(); err != nil {
-			return 0, err
+		err := os.Rename(l.path, l.path+".1")
+		if err = errors.Join(err, l.open()); err != nil {
+			fmt.Fprintln(os.Stderr, "start a new log:", err)
 		}
 	}
-	n, err := l.f.Write(p)
+	n, _ := l.f.Write(p)
 	l.size += int64(n)
-	return n, err
-}
-
-func (l *log) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.f.Close()
+	return len(p), nil
 }

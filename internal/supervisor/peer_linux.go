@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"os"
 
@@ -69,4 +70,10 @@ func peer(c *net.UnixConn) (cred *unix.Ucred, err error) {
 		return nil, e
 	}
 	return cred, err
+}
+
+// keepDescriptors keeps those that our caller's shell left open to us from a supervisor,
+// which outlives us: a lock or a pipe would stay taken until the sandbox is idle.
+func keepDescriptors() error {
+	return unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 }

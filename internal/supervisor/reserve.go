@@ -59,7 +59,7 @@ func (s *Supervisor) reserveGit() (private bool, err error) {
 		return false, err
 	}
 	if err := unix.Flock(int(s.reserved.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		return false, err
+		return false, hint.Wrap(fmt.Errorf("lock the workspace %s: %w", sb.Workspace.Path, err), "another program has locked it; try again")
 	}
 	if !sb.MadeGit {
 		// It lost its repository since it was made. Should we be killed before

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -43,8 +44,12 @@ func (c closer) Close() error { return c() }
 func (s *Supervisor) serve(l net.Listener) {
 	for {
 		c, err := l.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond) // out of descriptors: some will come back
+			continue
 		}
 		if err := trusted(c.(*net.UnixConn)); err != nil {
 			fmt.Fprintln(os.Stderr, "refused a client:", err)
@@ -85,8 +90,8 @@ func (s *Supervisor) stream(c net.Conn) {
 
 // pass hands a stream on to the guest agent.
 func (s *Supervisor) pass(client net.Conn, r wire.Request) {
-	s.passing.Add(1)
-	defer s.passing.Done()
+	s.passes(1)
+	defer s.passes(-1)
 	guest, err := s.Open()
 	if err != nil {
 		return
@@ -125,16 +130,19 @@ func (s *Supervisor) leave() {
 
 // rest starts the idle time. The lock is held.
 func (s *Supervisor) rest() {
-	if s.execs == 0 && s.idle == nil {
-		s.idle = time.AfterFunc(s.idleTime, func() {
-			s.mu.Lock()
-			busy := s.execs > 0
-			s.mu.Unlock()
-			if !busy {
-				s.resting.Do(func() { close(s.rested) })
-			}
-		})
+	if s.execs > 0 || s.idle != nil {
+		return
 	}
+	var timer *time.Timer
+	timer = time.AfterFunc(s.idleTime, func() {
+		s.mu.Lock()
+		still := s.idle == timer // nothing has run since
+		s.mu.Unlock()
+		if still {
+			s.resting.Do(func() { close(s.rested) })
+		}
+	})
+	s.idle = timer
 }
 
 // Run serves until the sandbox is stopped, idle for long enough, or dead.

@@ -35,11 +35,14 @@ type Supervisor struct {
 	execs    int
 	idle     *time.Timer
 	idleTime time.Duration
+	deadline *time.Timer
+	log      *log   // of detached programs
 	why      string // what ended the sandbox, if it was us
 	closed   sync.Once
 	rested   chan struct{} // closed when the sandbox was idle for long enough
 	resting  sync.Once
-	passing  sync.WaitGroup // streams between commands and the guest
+	passing  int           // streams between commands and the guest
+	passed   chan struct{} // closed when there are none, once somebody waits
 }
 
 // Start boots the sandbox. The caller holds its lock.
@@ -62,7 +65,7 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 		return nil, err
 	}
 	if sb.Limits.Timeout > 0 {
-		time.AfterFunc(sb.Limits.Timeout, func() {
+		s.deadline = time.AfterFunc(sb.Limits.Timeout, func() {
 			s.because(fmt.Sprintf("the time limit of %s was reached", sb.Limits.Timeout))
 			s.instance.Kill()
 		})
@@ -72,7 +75,7 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 
 func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 	s.instance, err = e.Boot(ctx, &engine.Machine{
-		ID: s.Sandbox.ID, Hostname: s.Sandbox.Name, Root: s.plan,
+		Hostname: s.Sandbox.Name, Root: s.plan,
 		Limits: s.limits, FewProcesses: s.Sandbox.Limits.Pids > 0, Nesting: s.Sandbox.Nesting,
 		SetID: s.Sandbox.Workspace.Mode != sandbox.WorkspaceDirect,
 	})
@@ -163,6 +166,9 @@ func (s *Supervisor) Kill() { s.instance.Kill() }
 // Close ends the sandbox at once and leaves nothing behind but its folder.
 func (s *Supervisor) Close() {
 	s.closed.Do(func() {
+		if s.deadline != nil {
+			s.deadline.Stop()
+		}
 		s.Stop(0, "")
 		s.session.Close()
 		s.drain()
@@ -173,18 +179,38 @@ func (s *Supervisor) Close() {
 // drain lets commands read what their programs said last. One that does not read is
 // not waited for.
 func (s *Supervisor) drain() {
-	drained := make(chan struct{})
-	go func() {
-		s.passing.Wait()
-		close(drained)
-	}()
+	s.mu.Lock()
+	s.passed = make(chan struct{})
+	if s.passing == 0 {
+		close(s.passed)
+	}
+	s.mu.Unlock()
 	select {
-	case <-drained:
+	case <-s.passed:
 	case <-time.After(time.Second):
 	}
 }
 
+// passes counts the streams that are passed on.
+func (s *Supervisor) passes(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.passing += n
+	if s.passing == 0 && n < 0 && s.passed != nil {
+		select {
+		case <-s.passed:
+		default:
+			close(s.passed)
+		}
+	}
+}
+
 func (s *Supervisor) cleanUp() {
+	if s.instance != nil {
+		if words := s.instance.Words(); words != "" {
+			fmt.Fprintln(os.Stderr, "the guest agent said:", words)
+		}
+	}
 	_ = s.limits.Close()
 	s.releaseGit()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -41,7 +42,6 @@ func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, err
 	planned := async(m.Root)
 	err = i.start(theirs, who)
 	theirs.Close()
-	plan, planErr := planned()
 	if err != nil {
 		ours.Close()
 		return nil, refused(err)
@@ -49,22 +49,23 @@ func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, err
 	// Ctrl-C while booting: kill it, and the reads below fail.
 	stop := context.AfterFunc(ctx, i.Kill)
 	defer stop()
-	if err = planErr; err == nil {
+	plan, err := planned(ctx)
+	if err == nil {
 		err = i.build(m, plan, who)
 	}
 	if err != nil {
 		i.Kill()
 		<-i.done
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, context.Cause(ctx)
 		}
 		return nil, refused(err)
 	}
 	return i, nil
 }
 
-// async calls f and returns where its results are to be had.
-func async[T any](f func() (T, error)) func() (T, error) {
+// async calls f and returns where its results are to be had, for who can wait.
+func async[T any](f func() (T, error)) func(context.Context) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -74,7 +75,15 @@ func async[T any](f func() (T, error)) func() (T, error) {
 		v, err := f()
 		done <- result{v, err}
 	}()
-	return func() (T, error) { r := <-done; return r.value, r.err }
+	return func(ctx context.Context) (T, error) {
+		select {
+		case r := <-done:
+			return r.value, r.err
+		case <-ctx.Done():
+			var none T
+			return none, ctx.Err()
+		}
+	}
 }
 
 // instance is a running container.
@@ -112,11 +121,16 @@ func (i *instance) start(control *os.File, who ids) error {
 		sys.GidMappingsEnableSetgroups = true
 		sys.Credential = &syscall.Credential{Uid: 0, Gid: 0} // and no groups of the host
 	case who.helper:
-		sys.AmbientCaps = capabilities()
+		sys.AmbientCaps = confine.AllCapabilities()
 	default:
 		sys.UidMappings, sys.GidMappings = who.uids, who.gids
 		// With an id other than 0, capabilities survive exec only as ambient ones.
-		sys.AmbientCaps = capabilities()
+		sys.AmbientCaps = confine.AllCapabilities()
+	}
+	// The descriptors that our caller's shell left open to us go no further.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		said.Close()
+		return fmt.Errorf("keep inherited descriptors to ourselves: %w", err)
 	}
 	// One processor: the agent hands bytes on, and between goroutines on one
 	// thread that takes no system call.
@@ -234,7 +248,7 @@ func (i *instance) hand(p *rootfs.Plan, who ids) (fds []int, err error) {
 	}
 	for n := range p.Steps {
 		s := &p.Steps[n]
-		if s.Do != rootfs.Bind || s.Device || system[s.Source] {
+		if s.Do != rootfs.Bind && s.Do != rootfs.Keep || s.Device || system[s.Source] {
 			continue
 		}
 		if !s.Mine && !s.ReadOnly {
@@ -271,7 +285,6 @@ func (i *instance) lost(err error) error {
 }
 
 func (i *instance) Control() net.Conn     { return i.control }
-func (i *instance) PID() int              { return i.pid }
 func (i *instance) Done() <-chan struct{} { return i.done }
 func (i *instance) Words() string         { return i.words.String() }
 
@@ -310,15 +323,6 @@ func socketPair() (*net.UnixConn, *os.File, error) {
 		return nil, nil, err
 	}
 	return c.(*net.UnixConn), os.NewFile(uintptr(fds[1]), "control"), nil
-}
-
-// capabilities are all that this kernel has.
-func capabilities() []uintptr {
-	all := make([]uintptr, unix.CAP_LAST_CAP+1)
-	for c := range all {
-		all[c] = uintptr(c)
-	}
-	return all
 }
 
 // refused turns the kernel's refusal into what the user can do about it.

@@ -62,7 +62,7 @@ func (e Engine) trial(ctx context.Context) error {
 	plan := func() (*rootfs.Plan, error) {
 		return rootfs.HostView(rootfs.View{Sandbox: dir, Home: "/home/probe", Hostname: "probe", Program: self, Volatile: true})
 	}
-	i, err := e.Boot(ctx, &engine.Machine{ID: "probe", Hostname: "probe", Root: plan})
+	i, err := e.Boot(ctx, &engine.Machine{Hostname: "probe", Root: plan})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
@@ -30,7 +31,7 @@ func Purge(tree string) error {
 	cmd := exec.Command("/proc/self/exe", tree)
 	cmd.Args[0] = PurgeName
 	cmd.Stdin = wait
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, AmbientCaps: capabilities(), Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, AmbientCaps: confine.AllCapabilities(), Pdeathsig: syscall.SIGKILL}
 	var said strings.Builder
 	cmd.Stderr = &said
 	perr = cmd.Start()

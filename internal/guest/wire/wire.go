@@ -117,8 +117,6 @@ type Started struct {
 type Exit struct {
 	Code   int            `json:"code"`
 	Signal syscall.Signal `json:"signal,omitempty"`
-	// Why is set when it was not the program's own doing: a limit, a stop.
-	Why string `json:"why,omitempty"`
 }
 
 // Status is the exit status a shell would show.
