@@ -58,7 +58,7 @@ func actAgent(ctx context.Context, where string) error {
 	}
 	for _, m := range misdeeds(os.Getuid()) {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 		if err := tell.Encode(line{Report: m.attempt(t)}); err != nil {
 			return err

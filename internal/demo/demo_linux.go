@@ -80,7 +80,7 @@ func told(ctx context.Context, err error) error {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return context.Cause(ctx)
 	}
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 // A performance is what there is to know after a play.

@@ -53,7 +53,7 @@ func (s *screen) print(parts ...string) {
 	}
 	select {
 	case <-s.ctx.Done():
-		s.err = s.ctx.Err()
+		s.err = context.Cause(s.ctx)
 	case <-time.After(s.pace):
 	}
 }
