@@ -37,11 +37,12 @@ func newResult(l *lab) *result {
 	if os.Geteuid() == 0 {
 		user = "root"
 	}
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	kernel, _, _ := strings.Cut(strings.TrimSpace(string(release)), "-") // without the builder's suffix
 	return &result{
 		When:        time.Now().UTC().Format(time.RFC3339),
 		User:        user,
-		Kernel:      strings.TrimSpace(string(kernel)),
+		Kernel:      kernel,
 		Cores:       runtime.NumCPU(),
 		LoadBefore:  load(),
 		Rounds:      l.rounds,
