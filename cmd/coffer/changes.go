@@ -23,13 +23,21 @@ import (
 func upper(sb *sandbox.Sandbox) string { return filepath.Join(sb.Layers(), "workspace", "upper") }
 func work(sb *sandbox.Sandbox) string  { return filepath.Join(sb.Layers(), "workspace", "work") }
 
+// forChanges is about sandboxes with changes of their own.
+var forChanges = choice{
+	kind: "copy-on-write ",
+	keep: func(sb *sandbox.Sandbox) bool { return sb.Workspace.Mode == sandbox.WorkspaceCOW },
+	none: "make one with 'coffer run --workspace cow'",
+	many: "name one of them",
+}
+
 // chooseCOW finds a copy-on-write sandbox.
 func chooseCOW(args []string) (*sandbox.Sandbox, error) {
 	store, err := openStore()
 	if err != nil {
 		return nil, err
 	}
-	sb, err := choose(store, first(args))
+	sb, err := forChanges.choose(store, first(args))
 	if err != nil {
 		return nil, err
 	}
@@ -43,9 +51,10 @@ func chooseCOW(args []string) (*sandbox.Sandbox, error) {
 func diffCommand() *cobra.Command {
 	var asJSON, names bool
 	c := &cobra.Command{
-		Use:     "diff [MATCH] [PATH…]",
-		Short:   "Show what a copy-on-write sandbox has changed",
-		Example: "  coffer diff parser\n  coffer diff parser src",
+		Use:               "diff [MATCH] [PATH…]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Show what a copy-on-write sandbox has changed",
+		Example:           "  coffer diff parser\n  coffer diff parser src",
 		RunE: func(c *cobra.Command, args []string) error {
 			sb, err := chooseCOW(args)
 			if err != nil {
@@ -109,8 +118,9 @@ func rest(args []string) []string {
 func applyCommand() *cobra.Command {
 	var force, dry bool
 	c := &cobra.Command{
-		Use:   "apply [MATCH] [PATH…]",
-		Short: "Bring the changes of a copy-on-write sandbox into the workspace",
+		Use:               "apply [MATCH] [PATH…]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Bring the changes of a copy-on-write sandbox into the workspace",
 		Long: `Apply what a copy-on-write sandbox has changed. Nothing is applied if something
 changed on both sides. Git directories, devices and set-user-id bits never are.`,
 		Example: "  coffer apply parser\n  coffer apply parser src/main.go",
@@ -213,10 +223,11 @@ func writeStamps(path string, known, more changes.Stamps) error {
 
 func discardCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "discard [MATCH]",
-		Short:   "Drop the changes of a copy-on-write sandbox",
-		Example: "  coffer discard parser",
-		Args:    atMostOne,
+		Use:               "discard [MATCH]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Drop the changes of a copy-on-write sandbox",
+		Example:           "  coffer discard parser",
+		Args:              atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			sb, err := chooseCOW(args)
 			if err != nil {

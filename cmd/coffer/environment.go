@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -51,7 +52,7 @@ func environment(sb *sandbox.Sandbox, extra []string, root bool) ([][]byte, erro
 		}
 		if !ok {
 			if value, ok = os.LookupEnv(name); !ok {
-				return nil, usagef("the environment variable %s is to be passed on but not set", name)
+				return nil, hint.Wrap(usagef("the environment variable %s is to be passed on but not set", name), "export it, or give it a value: -e %s=value", name)
 			}
 		}
 		env[name] = value

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/attach"
@@ -49,7 +47,7 @@ a command, a shell is run.`,
 					return hint.Wrap(usagef("--%s is decided when a sandbox is made", f), "add --create")
 				}
 			}
-			sb, err := choose(store, match)
+			sb, err := forExec.choose(store, match)
 			if err != nil {
 				return err
 			}
@@ -58,7 +56,8 @@ a command, a shell is run.`,
 	}
 	s.addTo(c)
 	s.addExecTo(c)
-	c.Flags().StringVarP(&match, "match", "m", "", "the sandbox whose id starts so, or whose name `contains` this")
+	c.Flags().StringVarP(&match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
+	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
 	c.Flags().BoolVar(&create, "create", false, "make a new sandbox over the current directory")
 	c.Flags().DurationVar(&idle, "idle", 10*time.Minute, "stop the sandbox when nothing has run in it for this `time`")
 	c.Flags().SetInterspersed(false)
@@ -76,6 +75,9 @@ func execNew(ctx context.Context, store *sandbox.Store, s settings, idle time.Du
 	}
 	rec.Limits.Idle = idle
 	sb, lock, err := store.Create(rec)
+	if errors.Is(err, sandbox.ErrExists) {
+		return hint.Wrap(err, "use it with 'coffer exec -m %s', or choose another name", rec.Name)
+	}
 	if err != nil {
 		return err
 	}
@@ -134,36 +136,4 @@ func execOn(ctx context.Context, line *supervisor.Line, sb *sandbox.Sandbox, s s
 	exit, err := attach.Run(ctx, line, e, attach.Options{Clipboard: s.clipboard})
 	warnGit(sb)
 	return ended(exit, err, "")
-}
-
-// choose finds the sandbox that the user means: by a word, or by where they are.
-func choose(store *sandbox.Store, match string) (*sandbox.Sandbox, error) {
-	if match != "" {
-		sb, err := store.Find(match)
-		if errors.Is(err, sandbox.ErrNotFound) {
-			return nil, hint.Wrap(fmt.Errorf("no sandbox matches %q", match), "see 'coffer list'")
-		}
-		return sb, err
-	}
-	here, err := os.Getwd()
-	if err == nil {
-		here, err = filepath.EvalSymlinks(here)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var hits []*sandbox.Sandbox
-	all, _ := store.List()
-	for _, sb := range all {
-		if sb.Workspace.Path == here {
-			hits = append(hits, sb)
-		}
-	}
-	switch len(hits) {
-	case 0:
-		return nil, hint.New("there is no sandbox over "+here, "make one with --create, or choose another with -m")
-	case 1:
-		return hits[0], nil
-	}
-	return nil, hint.Wrap(&sandbox.AmbiguousError{Match: here, Candidates: hits}, "choose one with -m")
 }

@@ -144,16 +144,17 @@ func age(t time.Time) string {
 func showCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "show [MATCH]",
-		Short:   "Show one sandbox in detail",
-		Example: "  coffer show parser",
-		Args:    atMostOne,
+		Use:               "show [MATCH]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Show one sandbox in detail",
+		Example:           "  coffer show parser",
+		Args:              atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
 			if err != nil {
 				return err
 			}
-			sb, err := choose(store, first(args))
+			sb, err := forName.choose(store, first(args))
 			if err != nil {
 				return err
 			}

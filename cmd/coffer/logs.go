@@ -18,16 +18,17 @@ import (
 func logsCommand() *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
-		Use:     "logs [-f] [MATCH]",
-		Short:   "Show what detached programs printed",
-		Example: "  id=$(coffer run --detach -- make test)\n  coffer logs -f $id",
-		Args:    atMostOne,
+		Use:               "logs [-f] [MATCH]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Show what detached programs printed",
+		Example:           "  id=$(coffer run --detach -- make test)\n  coffer logs -f $id",
+		Args:              atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
 			if err != nil {
 				return err
 			}
-			sb, err := choose(store, first(args))
+			sb, err := forName.choose(store, first(args))
 			if err != nil {
 				return err
 			}

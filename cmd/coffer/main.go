@@ -132,15 +132,17 @@ func newRoot(some ...*cobra.Command) *cobra.Command {
 		Short: "Run coding agents, or anything else, in a sandbox",
 		Long: `Coffer runs a program in a sandbox: it sees this machine's tools and the current
 directory, and nothing else of yours. No root, no daemon, nothing to install.`,
-		Example: `  coffer run -- make test          a throw-away sandbox over this directory
-  coffer exec --create -- bash      one that stays
-  coffer demo                       see what it stops`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		Args: func(_ *cobra.Command, args []string) error {
+		Example: `  coffer run -- make test        a throw-away sandbox over this directory
+  coffer exec --create -- bash   one that stays
+  coffer demo                    see what it stops`,
+		SuggestionsMinimumDistance: 2,
+		Version:                    version(),
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return hint.Wrap(usagef("there is no command %q", args[0]), "run a program with 'coffer run -- %s', or see 'coffer help'", args[0])
+				return unknown(c, args[0])
 			}
 			return nil
 		},
@@ -157,6 +159,15 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		stopCommand(), removeCommand(), diffCommand(), applyCommand(), discardCommand(),
 		doctorCommand(), demoCommand(), versionCommand(), completionCommand(), superviseCommand())
 	return root
+}
+
+// unknown is about a word that is no command.
+func unknown(c *cobra.Command, word string) error {
+	err := usagef("there is no command %q", word)
+	if like := c.SuggestionsFor(word); len(like) > 0 {
+		return hint.Wrap(err, "did you mean 'coffer %s'?", like[0])
+	}
+	return hint.Wrap(err, "run a program with 'coffer run -- %s', or see 'coffer help'", word)
 }
 
 // noArgs is for commands that take none.

@@ -34,7 +34,8 @@ type settings struct {
 func (s *settings) addTo(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.name, "name", "", "the sandbox's `name` (default: a random one)")
-	f.StringVar(&s.workspace, "workspace", sandbox.WorkspaceDirect, "how the current directory is shown: `direct`, cow (changes wait for 'coffer apply') or none")
+	f.StringVar(&s.workspace, "workspace", sandbox.WorkspaceDirect, "how the current directory is shown: `MODE` is direct, cow (changes wait for 'coffer apply') or none")
+	_ = c.RegisterFlagCompletionFunc("workspace", cobra.FixedCompletions([]string{"direct", "cow", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&s.force, "force", false, "accept a workspace that coffer thinks is a mistake")
 	f.StringVar(&s.memory, "memory", "", "memory `limit`, such as 512m or 2g")
 	f.IntVar(&s.pids, "pids", 0, "`limit` on processes and threads")
@@ -49,7 +50,7 @@ func (s *settings) addExecTo(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on")
 	f.BoolVar(&s.root, "root", false, "run as root of the sandbox")
-	f.BoolVarP(&s.detach, "detach", "d", false, "leave it running; see 'coffer logs'")
+	f.BoolVarP(&s.detach, "detach", "d", false, "leave it running and print its id; see 'coffer logs'")
 	f.BoolVar(&s.clipboard, "clipboard", false, "let programs write to the terminal's clipboard")
 }
 
@@ -69,6 +70,9 @@ func (s *settings) record(args []string) (rec sandbox.Record, err error) {
 	if s.pids < 0 || s.cpus < 0 || math.IsNaN(s.cpus) || s.openFiles < 0 || s.timeout < 0 {
 		return rec, usagef("a limit cannot be negative")
 	}
+	if s.pids > 0 && s.pids < leastPids {
+		return rec, usagef("a limit of %d processes is too low for the sandbox itself: want at least %d", s.pids, leastPids)
+	}
 	if s.openFiles > 0 && s.openFiles < leastFiles {
 		return rec, usagef("a limit of %d open files is too low for the sandbox itself: want at least %d", s.openFiles, leastFiles)
 	}
@@ -79,8 +83,12 @@ func (s *settings) record(args []string) (rec sandbox.Record, err error) {
 	return rec, err
 }
 
-// leastFiles is what the guest agent, which has the limit too, needs to work.
-const leastFiles = 64
+// leastPids and leastFiles are what the guest agent, which has the limits too, needs to
+// work.
+const (
+	leastPids  = 32
+	leastFiles = 64
+)
 
 // exec is the program that the flags and arguments ask for.
 func (s *settings) exec(sb *sandbox.Sandbox, args []string) (wire.Exec, error) {

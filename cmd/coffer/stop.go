@@ -25,7 +25,7 @@ func several(store *sandbox.Store, args []string, all bool) ([]*sandbox.Sandbox,
 		return list, errors.Join(errs...)
 	}
 	if len(args) == 0 {
-		sb, err := choose(store, "")
+		sb, err := forName.choose(store, "")
 		if err != nil {
 			return nil, err
 		}
@@ -36,7 +36,7 @@ func several(store *sandbox.Store, args []string, all bool) ([]*sandbox.Sandbox,
 		if a == "" {
 			return nil, usagef("a sandbox's name is not empty")
 		}
-		sb, err := choose(store, a)
+		sb, err := forName.choose(store, a)
 		if err != nil {
 			return nil, err
 		}
@@ -49,8 +49,9 @@ func stopCommand() *cobra.Command {
 	var all, force bool
 	var match []string
 	c := &cobra.Command{
-		Use:   "stop [MATCH…]",
-		Short: "Stop sandboxes, keeping what is in them",
+		Use:               "stop [MATCH…]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Stop sandboxes, keeping what is in them",
 		Long: `Stop sandboxes. Programs inside are asked to end and killed after five seconds.
 What they changed stays; 'coffer exec' starts the sandbox again.`,
 		Example: "  coffer stop parser\n  coffer stop --all",
@@ -69,7 +70,7 @@ What they changed stays; 'coffer exec' starts the sandbox again.`,
 	}
 	c.Flags().BoolVar(&all, "all", false, "stop every sandbox")
 	c.Flags().BoolVar(&force, "force", false, "kill at once")
-	c.Flags().StringArrayVarP(&match, "match", "m", nil, "the sandbox to stop")
+	c.Flags().StringArrayVarP(&match, "match", "m", nil, "the `sandbox` to stop")
 	return c
 }
 
@@ -115,9 +116,10 @@ func removeCommand() *cobra.Command {
 	var all, force bool
 	var match []string
 	c := &cobra.Command{
-		Use:     "remove [MATCH…]",
-		Aliases: []string{"rm", "delete"},
-		Short:   "Remove sandboxes and everything in them",
+		Use:               "remove [MATCH…]",
+		ValidArgsFunction: completeSandbox,
+		Aliases:           []string{"rm", "delete"},
+		Short:             "Remove sandboxes and everything in them",
 		Long: `Remove sandboxes: their home, what was installed in them, their logs. The workspace
 is yours and stays. A sandbox that runs, or that has changes waiting to be applied, is
 removed with --force only.`,
@@ -141,7 +143,7 @@ removed with --force only.`,
 	}
 	c.Flags().BoolVar(&all, "all", false, "remove every sandbox")
 	c.Flags().BoolVar(&force, "force", false, "remove it although it runs, or has changes waiting")
-	c.Flags().StringArrayVarP(&match, "match", "m", nil, "the sandbox to remove")
+	c.Flags().StringArrayVarP(&match, "match", "m", nil, "the `sandbox` to remove")
 	return c
 }
 

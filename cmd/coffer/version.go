@@ -44,8 +44,10 @@ func versionCommand() *cobra.Command {
 
 func completionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:       "completion bash|zsh|fish",
-		Short:     "Print a completion script for your shell",
+		Use:   "completion bash|zsh|fish",
+		Short: "Print a completion script for your shell",
+		Long: `Print a script that teaches your shell to complete coffer's commands, flags and
+sandboxes. The one for bash needs the package bash-completion.`,
 		Example:   "  source <(coffer completion bash)\n  coffer completion fish > ~/.config/fish/completions/coffer.fish",
 		ValidArgs: []string{"bash", "zsh", "fish"},
 		Args: func(c *cobra.Command, args []string) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
 )
 
 // workspaceHere is the current directory as a workspace.
@@ -38,7 +39,24 @@ func workspaceHere(mode string, force bool) (sandbox.Workspace, error) {
 			return sandbox.Workspace{}, hint.New(fmt.Sprintf("%s cannot be a workspace: %s", here, why), fix)
 		}
 	}
+	if repo := repositoryAbove(here); repo != "" && terminal.IsTerminal(2) {
+		fmt.Fprintf(os.Stderr, "coffer: the repository of %s is not visible from a directory in it; start coffer there to have git inside\n", terminal.Escape(repo))
+	}
 	return sandbox.Workspace{Path: here, Mode: mode}, nil
+}
+
+// repositoryAbove finds the repository that a directory without one of its own is in.
+func repositoryAbove(dir string) string {
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+		return ""
+	}
+	for dir != "/" {
+		dir = filepath.Dir(dir)
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+	}
+	return ""
 }
 
 // Directories of the system: never what an agent should work on, with all below

@@ -37,7 +37,11 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	defer s.leave()
 	defer p.Close()
 	if exit, err := p.Wait(log, log); err != nil {
-		fmt.Fprintf(log, "coffer: the program was ended with the sandbox\n")
+		why := s.Why()
+		if why == "" {
+			why = "the sandbox was ended"
+		}
+		fmt.Fprintf(log, "coffer: %s\n", why)
 	} else {
 		fmt.Fprintf(log, "coffer: exit status %d\n", exit.Status())
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
@@ -18,8 +19,8 @@ import (
 // and config would run when the user next types git there. So the sandbox is given a
 // .git of its own, in its layers, where git init works and nothing lands outside. A
 // mount needs something to lie on: for as long as a sandbox runs, there is an empty
-// .git in the workspace, and a shared lock on the workspace says that it is needed.
-// The last sandbox to leave takes it away.
+// .git in the workspace, and a shared lock on it says that it is needed. The last
+// sandbox to leave takes it away.
 
 // NeedsGit says whether a workspace will be given an empty .git.
 func NeedsGit(w sandbox.Workspace) bool {
@@ -55,11 +56,8 @@ func (s *Supervisor) reserveGit() (private bool, err error) {
 		return false, hint.Wrap(fmt.Errorf("reserve the place of a repository: %w", err),
 			"make %s writable, or use --workspace cow", sb.Workspace.Path)
 	}
-	if s.reserved, err = os.Open(sb.Workspace.Path); err != nil {
-		return false, err
-	}
-	if err := unix.Flock(int(s.reserved.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		return false, hint.Wrap(fmt.Errorf("lock the workspace %s: %w", sb.Workspace.Path, err), "another program has locked it; try again")
+	if s.reserved, err = holdEmpty(git); err != nil {
+		return false, hint.Wrap(fmt.Errorf("reserve %s: %w", git, err), "another program keeps it locked; try again")
 	}
 	if !sb.MadeGit {
 		// It lost its repository since it was made. Should we be killed before
@@ -69,11 +67,48 @@ func (s *Supervisor) reserveGit() (private bool, err error) {
 			return false, err
 		}
 	}
-	// Whoever was leaving when we came has taken it away by now, or not at all.
-	if err := os.Mkdir(git, 0o755); err != nil && !os.IsExist(err) {
-		return false, err
-	}
 	return true, os.MkdirAll(filepath.Join(sb.Layers(), "git"), 0o755)
+}
+
+// holdEmpty takes a shared lock on an empty directory, making it if need be: somebody
+// may be taking it away this very moment.
+func holdEmpty(dir string) (*os.File, error) {
+	err := error(unix.EBUSY)
+	for range 200 {
+		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+			return nil, err
+		}
+		var f *os.File
+		if f, err = lockDir(dir, unix.LOCK_SH); err == nil {
+			return f, nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return nil, err
+}
+
+// lockDir locks the directory that has a name now.
+func lockDir(dir string, how int) (*os.File, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	have, err := f.Stat()
+	if err == nil {
+		var is os.FileInfo
+		if is, err = os.Lstat(dir); err == nil && !os.SameFile(have, is) {
+			err = unix.ESTALE
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // owned says whether a directory is the caller's, who can change its permissions.
@@ -90,19 +125,25 @@ func isEmpty(dir string) bool {
 // releaseGit takes the empty .git away if nobody else needs it.
 func (s *Supervisor) releaseGit() {
 	if s.reserved != nil {
-		_ = unreserve(s.reserved)
 		s.reserved.Close()
+		_ = unreserve(s.Sandbox.Workspace.Path)
 	}
 	_ = s.Sandbox.Settle()
 }
 
-// unreserve removes an empty .git from a workspace that no sandbox is using.
-func unreserve(workspace *os.File) error {
-	if err := unix.Flock(int(workspace.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+// unreserve removes an empty .git from a workspace in which no sandbox needs it.
+func unreserve(workspace string) error {
+	git := filepath.Join(workspace, ".git")
+	f, err := lockDir(git, unix.LOCK_EX)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
 		return err
+	case err != nil:
+		return nil // gone, or not a directory of ours
 	}
+	defer f.Close()
 	// A directory with something in it, the user's by now, stays.
-	_ = unix.Unlinkat(int(workspace.Fd()), ".git", unix.AT_REMOVEDIR)
+	_ = unix.Rmdir(git)
 	return nil
 }
 
@@ -120,12 +161,7 @@ func Forget(folder string) error {
 	if !r.MadeGit {
 		return nil
 	}
-	w, err := os.Open(r.Workspace.Path)
-	if err != nil {
-		return nil // gone, and with it what was in it
-	}
-	defer w.Close()
-	if err := unreserve(w); err != nil && !shared(filepath.Dir(folder), r.Workspace.Path) {
+	if err := unreserve(r.Workspace.Path); err != nil && !shared(filepath.Dir(folder), r.Workspace.Path) {
 		// A process of the killed sandbox takes its time to die.
 		return fmt.Errorf("the workspace %s is still in use: %w", r.Workspace.Path, err)
 	}

@@ -28,7 +28,7 @@ type Supervisor struct {
 	instance engine.Instance
 	session  *wire.Session
 	limits   *limits.Group
-	reserved *os.File // the workspace, while its missing .git is reserved
+	reserved *os.File // the workspace's empty .git, while it is reserved
 	since    time.Time
 
 	mu       sync.Mutex

@@ -330,6 +330,9 @@ func refused(err error) error {
 	if hint.Of(err) != "" {
 		return err
 	}
+	if os.Getenv("COFFER_SANDBOX") != "" {
+		return hint.Wrap(err, "this is a sandbox already, and coffer does not run inside coffer")
+	}
 	if fix := namespaceFix(); fix != "" {
 		return hint.Wrap(err, "%s", fix)
 	}

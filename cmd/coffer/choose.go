@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// choice is how a command finds the sandbox that the user means.
+type choice struct {
+	kind string                      // what kind it must be, with a space, or nothing
+	keep func(*sandbox.Sandbox) bool // which ones can be meant at all
+	none string                      // what to do when there is none here
+	many string                      // what to do when there are several
+}
+
+var (
+	forExec = choice{none: "make one with --create, or choose another with -m", many: "choose one with -m"}
+	forName = choice{none: "name one: see 'coffer list'", many: "name one of them"}
+)
+
+// choose finds a sandbox by a word, or by where the user is.
+func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, error) {
+	if match != "" {
+		sb, err := store.Find(match)
+		if errors.Is(err, sandbox.ErrNotFound) {
+			return nil, hint.Wrap(fmt.Errorf("no sandbox matches %q", match), "see 'coffer list'")
+		}
+		return sb, err
+	}
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return nil, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+	}
+	var hits []*sandbox.Sandbox
+	all, _ := store.List()
+	for _, sb := range all {
+		if sb.Workspace.Path == here && (c.keep == nil || c.keep(sb)) {
+			hits = append(hits, sb)
+		}
+	}
+	switch len(hits) {
+	case 0:
+		return nil, hint.New("there is no "+c.kind+"sandbox over "+here, c.none)
+	case 1:
+		return hits[0], nil
+	}
+	var lines strings.Builder
+	for _, sb := range hits {
+		fmt.Fprintf(&lines, "\n%s  %s  %s", sb.ID, sb.Name, sb.Workspace.Mode)
+	}
+	return nil, hint.Wrap(fmt.Errorf("several sandboxes lie over %s:%s", terminal.Escape(here), lines.String()), "%s", c.many)
+}
+
+// completeSandbox offers the names of sandboxes to the shell.
+func completeSandbox(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if dir, err := sandbox.DefaultDir(); err == nil {
+		if store, err := sandbox.Open(dir); err == nil {
+			all, _ := store.List()
+			for _, sb := range all {
+				names = append(names, sb.Name+"\t"+sb.Workspace.Path)
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
