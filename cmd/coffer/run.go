@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -71,11 +72,16 @@ func run(ctx context.Context, s settings, args []string) error {
 		return err
 	}
 	defer leave(store, super, lock)
-	socket, err := super.Listen()
-	if err != nil {
-		return err
-	}
-	defer socket.Close()
+	// Others may join, but the program need not wait for that.
+	listening := make(chan io.Closer, 1)
+	go func() {
+		socket, err := super.Listen()
+		if err != nil {
+			socket = io.NopCloser(nil)
+		}
+		listening <- socket
+	}()
+	defer func() { (<-listening).Close() }()
 	stop := func() { super.Stop(0, "you asked three times") }
 	exit, err := attach.Run(ctx, super, exec, attach.Options{Clipboard: s.clipboard, Stop: stop})
 	return ended(exit, err, super.Why())
@@ -121,10 +127,11 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 	// The kernel takes its time to end the namespaces; the files can go meanwhile.
 	// Should a dying program still write one, they go in a second try. But the
 	// record stays for as long as there is something else to put right.
+	super.Kill()
 	if sb.MadeGit {
+		_ = purgeFiles(sb.Home())
 		super.Close()
 	}
-	super.Kill()
 	err := lock.Remove(purgeFiles)
 	super.Close()
 	warnGit(sb)

@@ -139,10 +139,14 @@ func (p *Plan) closeProc() {
 		"sched_debug", "scsi", "timer_list", "timer_stats", "kallsyms", "kpagecount",
 		"kpageflags", "kpagecgroup", "vmallocinfo", "pagetypeinfo", "slabinfo", "mtrr",
 	} {
-		p.add(Step{Do: Mask, Target: "/proc/" + m, Optional: true})
+		if _, err := os.Lstat("/proc/" + m); err == nil {
+			p.add(Step{Do: Mask, Target: "/proc/" + m, Optional: true})
+		}
 	}
 	for _, m := range []string{"bus", "fs", "irq", "sys", "sysrq-trigger"} {
-		p.add(Step{Do: Lock, Target: "/proc/" + m, Optional: true})
+		if _, err := os.Lstat("/proc/" + m); err == nil {
+			p.add(Step{Do: Lock, Target: "/proc/" + m, Optional: true})
+		}
 	}
 }
 

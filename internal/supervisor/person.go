@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // A Person is the user, who is the same inside and outside.
@@ -18,7 +19,9 @@ type Person struct {
 }
 
 // Me is the calling user.
-func Me() Person {
+var Me = sync.OnceValue(me)
+
+func me() Person {
 	p := Person{UID: os.Getuid(), GID: os.Getgid(), Home: os.Getenv("HOME"), Shell: os.Getenv("SHELL")}
 	if u, err := user.LookupId(strconv.Itoa(p.UID)); err == nil {
 		p.Name = u.Username
