@@ -40,6 +40,8 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 	onTerminal := terminal.IsTerminal(0) && terminal.IsTerminal(1)
 	if onTerminal {
 		e.TTY = size()
+	} else {
+		e.NoInput = isNull(os.Stdin)
 	}
 	p, err := wire.Start(o, e)
 	if err != nil {
@@ -58,7 +60,18 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 	if onTerminal {
 		return runTerminal(p, opts)
 	}
-	return runPipes(p, opts)
+	return runPipes(p, e.NoInput, opts)
+}
+
+// isNull says whether a file is the null device, from which nothing will ever come. It
+// is what scripts and services usually have, and then there is less to carry.
+func isNull(f *os.File) bool {
+	have, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err == nil && os.SameFile(have, null)
 }
 
 // ErrNotStarted says that the program was never started, and no input read: it can be
@@ -125,13 +138,15 @@ func runTerminal(p *wire.Process, opts Options) (exit wire.Exit, err error) {
 }
 
 // runPipes passes the three descriptors on.
-func runPipes(p *wire.Process, opts Options) (exit wire.Exit, err error) {
+func runPipes(p *wire.Process, noInput bool, opts Options) (exit wire.Exit, err error) {
 	// A reader that closes its end is told to the program, not suffered by us.
 	signal.Ignore(unix.SIGPIPE)
-	go func() {
-		io.Copy(p, os.Stdin)
-		_ = p.CloseInput()
-	}()
+	if !noInput {
+		go func() {
+			io.Copy(p, os.Stdin)
+			_ = p.CloseInput()
+		}()
+	}
 	stdout, finish := sink(os.Stdout, opts)
 	defer finish()
 	stderr, finish := sink(os.Stderr, opts)

@@ -79,7 +79,7 @@ func (a *agent) begin(e *wire.Exec, out *wire.FrameWriter) (*running, error) {
 	if e.TTY != nil {
 		p.io, files, err = newTerminal(out, *e.TTY)
 	} else {
-		p.io, files, err = newPipes(out, e.Merged)
+		p.io, files, err = newPipes(out, e.NoInput, e.Merged)
 	}
 	if err != nil {
 		return nil, err

@@ -25,20 +25,25 @@ const chunk = wire.MaxData
 
 // pipes are three descriptors without a terminal, the last two perhaps one.
 type pipes struct {
-	in       *os.File
+	in       *os.File // nil if there is no input
 	out      []*os.File
 	frames   *wire.FrameWriter
 	carrying sync.WaitGroup
 }
 
-func newPipes(frames *wire.FrameWriter, merged bool) (stdio, []*os.File, error) {
+func newPipes(frames *wire.FrameWriter, noInput, merged bool) (stdio, []*os.File, error) {
 	p := &pipes{frames: frames}
-	r, w, err := os.Pipe()
+	var r *os.File
+	var err error
+	if noInput {
+		r, err = os.Open(os.DevNull)
+	} else {
+		r, p.in, err = os.Pipe()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	theirs := []*os.File{r}
-	p.in = w
 	for range 2 {
 		if merged && len(p.out) == 1 {
 			theirs = append(theirs, theirs[1])
@@ -56,11 +61,13 @@ func newPipes(frames *wire.FrameWriter, merged bool) (stdio, []*os.File, error) 
 }
 
 func (p *pipes) run(in *inbox) {
-	go func() {
-		io.Copy(p.in, in)
-		p.in.Close()
-		in.discard()
-	}()
+	if p.in != nil {
+		go func() {
+			io.Copy(p.in, in)
+			p.in.Close()
+			in.discard()
+		}()
+	}
 	for i, f := range p.out {
 		p.carrying.Go(func() { carry(p.frames, wire.Output+byte(i), f) })
 	}

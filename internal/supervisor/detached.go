@@ -22,7 +22,7 @@ func LogFile(sb *sandbox.Sandbox) string { return filepath.Join(sb.Logs(), "outp
 
 // detached runs a program whose client does not wait for it.
 func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
-	e.Log, e.Merged, e.TTY = false, true, nil
+	e.Log, e.NoInput, e.Merged, e.TTY = false, true, true, nil
 	s.enter()
 	p, log, err := s.startDetached(e)
 	answer := wire.Event{Started: &wire.Started{}}
@@ -56,7 +56,6 @@ func (s *Supervisor) startDetached(e wire.Exec) (*wire.Process, *log, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	_ = p.CloseInput()
 	if err := p.WaitStart(); err != nil {
 		p.Close()
 		return nil, nil, err

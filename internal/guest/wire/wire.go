@@ -73,6 +73,8 @@ type Exec struct {
 	Dir  string   `json:"dir"`
 	Root bool     `json:"root,omitempty"` // as root of the sandbox
 	TTY  *Size    `json:"tty,omitempty"`  // on a terminal of this size
+	// NoInput says that there is none, now or later.
+	NoInput bool `json:"no_input,omitempty"`
 	// Merged asks for one pipe for output and errors, so that they stay in order.
 	Merged bool `json:"merged,omitempty"`
 	// Log asks the supervisor to keep the output in the sandbox's log instead of
