@@ -58,9 +58,8 @@ func command(args []string) int {
 func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(c.Context())
 	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
-		// Aside, because it takes a while.
-		signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		select {
 		case s := <-signals:
 			n, _ := s.(syscall.Signal)
