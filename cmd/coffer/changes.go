@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -63,12 +62,8 @@ func diffCommand() *cobra.Command {
 			if asJSON || names {
 				return listChanges(c.Context(), sb, asJSON)
 			}
-			var out io.Writer = os.Stdout
-			if terminal.IsTerminal(1) {
-				f := terminal.NewFilter(os.Stdout, terminal.Options{})
-				defer f.Close()
-				out = f
-			}
+			out, finish := terminal.Guard(os.Stdout, terminal.Options{})
+			defer finish()
 			return none(changes.Diff(c.Context(), out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: rest(args)}))
 		},
 	}

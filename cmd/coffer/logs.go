@@ -32,12 +32,8 @@ func logsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var out io.Writer = os.Stdout
-			if terminal.IsTerminal(1) {
-				f := terminal.NewFilter(os.Stdout, terminal.Options{})
-				defer f.Close()
-				out = f
-			}
+			out, finish := terminal.Guard(os.Stdout, terminal.Options{})
+			defer finish()
 			return printLog(c.Context(), out, sb, follow)
 		},
 	}

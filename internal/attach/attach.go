@@ -156,11 +156,10 @@ func runPipes(p *wire.Process, noInput bool, opts Options) (exit wire.Exit, err 
 
 // sink is one of our descriptors, behind the filter if it is a terminal.
 func sink(to *os.File, opts Options) (w io.Writer, finish func()) {
-	if opts.Unfiltered || !terminal.IsTerminal(int(to.Fd())) {
+	if opts.Unfiltered {
 		return to, func() {}
 	}
-	f := terminal.NewFilter(to, terminal.Options{ClipboardWrite: opts.Clipboard})
-	return f, func() { f.Close() }
+	return terminal.Guard(to, terminal.Options{ClipboardWrite: opts.Clipboard})
 }
 
 func listen() chan os.Signal {

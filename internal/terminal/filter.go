@@ -254,3 +254,13 @@ func (f *Filter) breakRune() {
 	}
 	f.rune.n = 0
 }
+
+// Guard is where untrusted output for one of our own files goes: the file itself, or a
+// filter before it if it is a terminal. finish is to be called at the end.
+func Guard(to *os.File, opts Options) (w io.Writer, finish func()) {
+	if !IsTerminal(int(to.Fd())) {
+		return to, func() {}
+	}
+	f := NewFilter(to, opts)
+	return f, func() { f.Close() }
+}
