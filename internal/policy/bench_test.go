@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// thousand is a set as nobody has it: a thousand rules of all kinds, beside the groups.
+func thousand(tb testing.TB, budget string) *Set {
+	tb.Helper()
+	src := Source{Groups: groupNames()}
+	for i := range 1000 {
+		var r RuleSource
+		switch i % 5 {
+		case 0:
+			r.Allow = []string{fmt.Sprintf("host%d.example.com:80,443", i)}
+		case 1:
+			r.Allow = []string{fmt.Sprintf("*.zone%d.example.com:443", i)}
+		case 2:
+			r.Deny = []string{fmt.Sprintf("bad%d.zone%d.example.com", i, i-1)}
+		case 3:
+			r.Allow = []string{fmt.Sprintf("10.%d.%d.0/24:5432", i/256, i%256)}
+		case 4:
+			r.Deny = []string{fmt.Sprintf("*:%d", 10000+i)}
+		}
+		if len(r.Allow) > 0 {
+			r.MaxUpload = budget
+		}
+		src.Rules = append(src.Rules, r)
+	}
+	set, err := Compile(src, Source{Grants: true, Rules: []RuleSource{{
+		Allow: []string{"granted.example.net:443"}, Expires: time.Unix(2e9, 0),
+	}}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return set
+}
+
+func benchQueries() map[string]Query {
+	now := time.Unix(1e9, 0)
+	return map[string]Query{
+		"exact":   {Host: "host500.example.com", Port: 443, Protocol: TLS},
+		"suffix":  {Host: "a.b.c.zone501.example.com", Port: 443, Protocol: TLS},
+		"deny":    {Host: "bad502.zone501.example.com", Port: 443, Protocol: TLS},
+		"group":   {Host: "api.github.com", Port: 443, Protocol: TLS},
+		"default": {Host: "nobody.has.heard.of.it.test", Port: 443, Protocol: TLS},
+		"cidr":    {Addr: netip.MustParseAddr("10.1.247.9"), Port: 5432},
+		"grant":   {Host: "granted.example.net", Port: 443, Now: now},
+		"deep":    {Host: "a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z.test", Port: 443},
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	for _, budget := range []string{"", "10MB"} {
+		set := thousand(b, budget)
+		for name, q := range benchQueries() {
+			b.Run(name+budget, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					set.Decide(q)
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkConnect(b *testing.B) {
+	set := thousand(b, "")
+	b.ReportAllocs()
+	for b.Loop() {
+		set.Connect(Query{Host: "host500.example.com", Port: 443})
+	}
+}
+
+func BenchmarkName(b *testing.B) {
+	set := thousand(b, "")
+	b.ReportAllocs()
+	for b.Loop() {
+		set.Name(Query{Host: "host500.example.com"})
+	}
+}
+
+func BenchmarkAddress(b *testing.B) {
+	set := thousand(b, "")
+	b.ReportAllocs()
+	for b.Loop() {
+		set.Address(Query{Port: 443}, netip.MustParseAddr("93.184.215.14"), nil)
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		thousand(b, "")
+	}
+}
+
+// The built-in policy is compiled when a sandbox starts.
+func BenchmarkCompileStandard(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		src, _ := Builtin("standard")
+		if _, err := Compile(src); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The common way of a flow makes no garbage.
+func TestNoAllocations(t *testing.T) {
+	set := thousand(t, "10MB")
+	for name, q := range benchQueries() {
+		if n := testing.AllocsPerRun(100, func() { set.Decide(q) }); n != 0 {
+			t.Errorf("%s: Decide allocates %v times", name, n)
+		}
+		if n := testing.AllocsPerRun(100, func() { set.Connect(q) }); n != 0 {
+			t.Errorf("%s: Connect allocates %v times", name, n)
+		}
+	}
+	request := Query{Host: "host500.example.com", Port: 80, Protocol: HTTP, Method: "GET", Path: "/a/b/c.tar.gz"}
+	if n := testing.AllocsPerRun(100, func() { set.Decide(request) }); n != 0 {
+		t.Errorf("http: Decide allocates %v times", n)
+	}
+}

@@ -1,0 +1,79 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseURL(t *testing.T) {
+	a := addr("127.0.0.1")
+	for in, want := range map[string]Query{
+		"https://Example.com/a?b#c":          {Host: "example.com", Port: 443, Protocol: TLS},
+		"https://example.com:8443":           {Host: "example.com", Port: 8443, Protocol: TLS},
+		"HTTP://example.com":                 {Host: "example.com", Port: 80, Protocol: HTTP, Method: "GET", Path: "/"},
+		"http://example.com:8080/a/../b?c#d": {Host: "example.com", Port: 8080, Protocol: HTTP, Method: "GET", Path: "/a/../b?c"},
+		"http://example.com?x":               {Host: "example.com", Port: 80, Protocol: HTTP, Method: "GET", Path: "/?x"},
+		"ssh://git@github.com/x.git":         {Host: "github.com", Port: 22, Protocol: TCP},
+		"tcp://db.test:5432":                 {Host: "db.test", Port: 5432, Protocol: TCP},
+		"udp://time.test:123":                {Host: "time.test", Port: 123, Protocol: UDP},
+		"example.com":                        {Host: "example.com", Port: 443, Protocol: TLS},
+		"example.com:80":                     {Host: "example.com", Port: 80, Protocol: HTTP, Method: "GET", Path: "/"},
+		"example.com:443":                    {Host: "example.com", Port: 443, Protocol: TLS},
+		"example.com:22":                     {Host: "example.com", Port: 22, Protocol: TCP},
+		"http://0x7f.1/":                     {Addr: a, Port: 80, Protocol: HTTP, Method: "GET", Path: "/"},
+		"[::ffff:127.0.0.1]:443":             {Addr: a, Port: 443, Protocol: TLS},
+		"::1":                                {Addr: addr("::1"), Port: 443, Protocol: TLS},
+		"https://[::1]":                      {Addr: addr("::1"), Port: 443, Protocol: TLS},
+	} {
+		if got, err := ParseURL(in); err != nil || got != want {
+			t.Errorf("ParseURL(%q) = %+v, %v; want %+v", in, got, err, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"":                           "no host",
+		"https://":                   "no host",
+		"https:///x":                 "no host",
+		"ftp://example.com":          "unknown kind",
+		"tcp://example.com":          "no port",
+		"udp://example.com":          "no port",
+		"https://user@example.com/":  "user information",
+		"https://a:b@example.com/":   "",
+		"https://example.com:0":      "1 to 65535",
+		"https://example.com:":       "port is missing",
+		"https://example.com:80,443": "1 to 65535",
+		"example.com/x":              "character",
+		"*.example.com":              "everything below",
+		`https://example.com\@x`:     "",
+	} {
+		if got, err := ParseURL(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ParseURL(%q) = %+v, %v; want an error with %q", in, got, err, want)
+		}
+	}
+}
+
+func FuzzParseURL(f *testing.F) {
+	for _, in := range []string{"https://example.com:8443/a", "http://[::1]/", "a:80", "ssh://a@b", "://", "tcp://x:1?#"} {
+		f.Add(in)
+	}
+	open, err := Compile(Source{Default: "allow"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		q, err := ParseURL(in)
+		if err != nil {
+			return
+		}
+		canonical := true
+		if q.Host != "" {
+			c, err := Canonical(q.Host)
+			canonical = err == nil && c == q.Host
+		}
+		if (q.Host == "") != q.Addr.IsValid() || !canonical || q.Port == 0 || q.Protocol == Any {
+			t.Errorf("ParseURL(%q) = %+v", in, q)
+		}
+		if d := open.Decide(q); d.Verdict != Allow {
+			t.Errorf("ParseURL(%q) = %+v: %+v", in, q, d)
+		}
+	})
+}
