@@ -10,6 +10,7 @@ import (
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -133,7 +134,11 @@ func execOn(ctx context.Context, line *supervisor.Line, sb *sandbox.Sandbox, s s
 		fmt.Println(sb.ID)
 		return nil
 	}
-	exit, err := attach.Run(ctx, line, e, attach.Options{Clipboard: s.clipboard})
+	options := attach.Options{Clipboard: s.clipboard}
+	if terminal.IsTerminal(2) {
+		options.Notices, _ = line.Watch() // without, they are in the log
+	}
+	exit, err := attach.Run(ctx, line, e, options)
 	warnGit(sb)
 	return ended(exit, err, "")
 }

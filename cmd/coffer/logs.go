@@ -16,7 +16,7 @@ import (
 )
 
 func logsCommand() *cobra.Command {
-	var follow bool
+	var follow, network bool
 	c := &cobra.Command{
 		Use:               "logs [-f] [MATCH]",
 		ValidArgsFunction: completeSandbox,
@@ -32,12 +32,16 @@ func logsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if network {
+				return printNetwork(c.Context(), os.Stdout, sb, follow)
+			}
 			out, finish := terminal.Guard(os.Stdout, terminal.Options{})
 			defer finish()
 			return printLog(c.Context(), out, sb, follow)
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the sandbox stops")
+	c.Flags().BoolVar(&network, "network", false, "show what programs reached and what was refused instead")
 	return c
 }
 

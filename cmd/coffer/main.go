@@ -156,7 +156,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		return root
 	}
 	root.AddCommand(runCommand(), execCommand(), listCommand(), showCommand(), logsCommand(),
-		stopCommand(), removeCommand(), diffCommand(), applyCommand(), discardCommand(),
+		stopCommand(), removeCommand(), diffCommand(), applyCommand(), discardCommand(), policyCommand(), auditCommand(),
 		doctorCommand(), demoCommand(), versionCommand(), completionCommand(), superviseCommand())
 	return root
 }

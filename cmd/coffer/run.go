@@ -82,8 +82,14 @@ func run(ctx context.Context, s settings, args []string) error {
 		listening <- socket
 	}()
 	defer func() { (<-listening).Close() }()
-	stop := func() { super.Stop(0, "you asked three times") }
-	exit, err := attach.Run(ctx, super, exec, attach.Options{Clipboard: s.clipboard, Stop: stop})
+	options := attach.Options{Clipboard: s.clipboard, Stop: func() { super.Stop(0, "you asked three times") }}
+	if terminal.IsTerminal(2) {
+		var stop func()
+		options.Notices, stop = super.Notices()
+		defer stop()
+	}
+	super.Ran(&exec)
+	exit, err := attach.Run(ctx, super, exec, options)
 	return ended(exit, err, super.Why())
 }
 

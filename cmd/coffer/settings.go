@@ -7,6 +7,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/spf13/cobra"
@@ -23,6 +24,8 @@ type settings struct {
 	openFiles int
 	timeout   time.Duration
 	nesting   bool
+	net       string
+	hostPorts []string
 
 	env       []string
 	root      bool
@@ -42,6 +45,9 @@ func (s *settings) addTo(c *cobra.Command) {
 	f.Float64Var(&s.cpus, "cpus", 0, "`limit` on processors, such as 1.5")
 	f.IntVar(&s.openFiles, "open-files", 0, "`limit` on open files of one process")
 	f.DurationVar(&s.timeout, "timeout", 0, "end the sandbox after this `time`, such as 10m")
+	f.StringVar(&s.net, "net", "", "what the network allows: `POLICY` is none, standard (what development needs, the default), ask (you, for the rest) or open (anything public)")
+	_ = c.RegisterFlagCompletionFunc("net", cobra.FixedCompletions(policy.Modes, cobra.ShellCompDirectiveNoFileComp))
+	f.StringArrayVar(&s.hostPorts, "host-port", nil, "let programs reach `PORT` of this machine's loopback as host.coffer.internal:PORT (or INSIDE:OUTSIDE)")
 	f.BoolVar(&s.nesting, "nesting", false, "allow containers inside (a weaker wall: programs may make namespaces)")
 }
 
@@ -77,6 +83,9 @@ func (s *settings) record(args []string) (rec sandbox.Record, err error) {
 		return rec, usagef("a limit of %d open files is too low for the sandbox itself: want at least %d", s.openFiles, leastFiles)
 	}
 	rec.Limits.Pids, rec.Limits.CPUs, rec.Limits.OpenFiles, rec.Limits.Timeout = s.pids, s.cpus, s.openFiles, s.timeout
+	if rec.Network, err = networkFor(s.net, s.hostPorts); err != nil {
+		return rec, err
+	}
 	rec.Workspace, err = workspaceHere(s.workspace, s.force)
 	// Said here already, it need not be saved when the sandbox starts.
 	rec.MadeGit = supervisor.NeedsGit(rec.Workspace)

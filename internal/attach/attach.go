@@ -32,6 +32,8 @@ type Options struct {
 	// Stop ends the sandbox when the user insists, with signals, on leaving.
 	// Without it, the program is hung up on.
 	Stop func()
+	// Notices are lines for the user, shown when the terminal is free for them.
+	Notices <-chan string
 }
 
 // Run runs a program and returns how it ended. early is cancelled by a signal that came
@@ -128,11 +130,19 @@ func runTerminal(p *wire.Process, opts Options) (exit wire.Exit, err error) {
 	if opts.Unfiltered {
 		screen = os.Stdout
 	}
+	say := &announcer{to: screen, plain: os.Stdout, full: filter.FullScreen, end: "\r\n"}
+	hush := func() {}
+	if opts.Notices != nil {
+		screen = say
+		hush = say.listen(opts.Notices)
+	}
 	go io.Copy(p, input)
 	exit, err = p.Wait(screen, nil)
+	hush()
 	input.Close()
 	_ = filter.Close()
 	os.Stdout.Write(filter.Undo())
+	say.release()
 	terminal.Drain(os.Stdin, os.Stdout, filter.Asked())
 	return exit, err
 }
@@ -151,6 +161,11 @@ func runPipes(p *wire.Process, noInput bool, opts Options) (exit wire.Exit, err 
 	defer finish()
 	stderr, finish := sink(os.Stderr, opts)
 	defer finish()
+	if opts.Notices != nil {
+		say := &announcer{to: stderr, plain: os.Stderr, full: func() bool { return false }, end: "\n"}
+		stderr = say
+		defer say.listen(opts.Notices)()
+	}
 	return p.Wait(stdout, stderr)
 }
 

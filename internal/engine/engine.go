@@ -8,6 +8,7 @@ import (
 	"net"
 
 	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
@@ -36,18 +37,18 @@ type Machine struct {
 	// SetID lets root of the machine set set-user-id bits: no directory that it
 	// can write to is one that others on the host can enter.
 	SetID bool
-	// Link is the far end of the machine's network. None is implemented yet: a
-	// machine has its loopback interface and nothing else.
-	Link Link
+	// Network asks for a link. Without one the machine has its loopback interface
+	// and nothing else.
+	Network bool
 }
-
-// A Link carries what the machine sends. It is the seam for the gateway.
-type Link interface{ net.Listener }
 
 // An Instance is a machine that runs.
 type Instance interface {
 	// Control is the stream to the guest agent.
 	Control() net.Conn
+	// Link carries what the machine sends to the network; nil without one. Whoever
+	// boots the machine closes it.
+	Link() link.Link
 	// Kill ends the machine at once.
 	Kill()
 	// Done is closed when the machine has ended and nothing is left of it.

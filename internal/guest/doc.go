@@ -49,9 +49,21 @@ type Boot struct {
 	Rlimits  []limits.Rlimit `json:"rlimits,omitempty"`
 	// FewProcesses says that a limit on processes was asked for.
 	FewProcesses bool `json:"few_processes,omitempty"`
+	// Network asks for a link to the gateway.
+	Network bool `json:"network,omitempty"`
 }
 
 // Ready is the agent's answer. Error is empty when the sandbox stands.
 type Ready struct {
 	Error string `json:"error,omitempty"`
+	// Link says what kind of link there is, and Sockets how many descriptors
+	// follow for it.
+	Link    string `json:"link,omitempty"`
+	Sockets int    `json:"sockets,omitempty"`
 }
+
+// The kinds of links, by the package that opens them.
+const (
+	KernelLink = "kernel"
+	PacketLink = "packet"
+)

@@ -28,6 +28,7 @@ type agent struct {
 	execs    sync.WaitGroup
 	inside   net.Listener
 	layers   *rootfs.Layers
+	network  network
 
 	writable     sync.Mutex // guards what root needs, made when first asked for
 	opened       bool
@@ -54,9 +55,14 @@ func Main() int {
 	ready := Ready{}
 	if err != nil {
 		ready.Error = err.Error()
+	} else {
+		ready.Link, ready.Sockets = a.network.kind, len(a.network.sockets)
 	}
 	<-immune
 	if wire.WriteMessage(conn, ready) != nil || err != nil {
+		return 125
+	}
+	if a.network.handOut(conn) != nil {
 		return 125
 	}
 	go a.reaper.run()
@@ -115,19 +121,18 @@ func start(conn *net.UnixConn) (*agent, error) {
 	if err := wire.ReadMessage(conn, wire.MaxRequest, &a.boot); err != nil {
 		return nil, fmt.Errorf("read the boot message: %w", err)
 	}
-	handed, err := receive(conn, a.boot.Handed)
+	handed, err := Receive(conn, a.boot.Handed)
 	if err != nil {
 		return nil, fmt.Errorf("receive mounts: %w", err)
 	}
+	// Most of its time it waits in the kernel, so the two go side by side.
+	connected := a.boot.connect()
 	unix.Umask(0o022)
 	if a.layers, err = rootfs.Assemble(a.boot.Plan, handed); err != nil {
 		return nil, err
 	}
 	if err := unix.Sethostname([]byte(a.boot.Hostname)); err != nil {
 		return nil, fmt.Errorf("set the host name: %w", err)
-	}
-	if err := loopback(); err != nil {
-		return nil, fmt.Errorf("bring up loopback: %w", err)
 	}
 	if a.inside, err = listenInside(); err != nil {
 		return nil, err
@@ -142,50 +147,11 @@ func start(conn *net.UnixConn) (*agent, error) {
 			return nil, fmt.Errorf("set resource limit %d: %w", l.Resource, err)
 		}
 	}
-	a.launcher, err = newLauncher(a.boot.confinement(false))
+	if a.launcher, err = newLauncher(a.boot.confinement(false)); err != nil {
+		return nil, err
+	}
+	a.network, err = connected()
 	return a, err
-}
-
-// receive takes the detached mounts that the engine made with rights we lack.
-func receive(conn *net.UnixConn, n int) ([]int, error) {
-	if n == 0 {
-		return nil, nil
-	}
-	oob := make([]byte, unix.CmsgSpace(4*n))
-	_, got, _, _, err := conn.ReadMsgUnix(make([]byte, 1), oob)
-	if err != nil {
-		return nil, err
-	}
-	messages, err := unix.ParseSocketControlMessage(oob[:got])
-	if err != nil {
-		return nil, err
-	}
-	if len(messages) != 1 {
-		return nil, fmt.Errorf("%d control messages instead of one", len(messages))
-	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err == nil && len(fds) != n {
-		err = fmt.Errorf("got %d, want %d", len(fds), n)
-	}
-	for _, fd := range fds {
-		unix.CloseOnExec(fd)
-	}
-	return fds, err
-}
-
-// loopback brings the network namespace's own interface up.
-func loopback() error {
-	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(s)
-	req, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	req.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, req)
 }
 
 // serve speaks with the host until it hangs up.

@@ -261,6 +261,9 @@ func (a *assembly) symlink(s *Step) error {
 // replace lays a small read-only file over another one.
 func (a *assembly) replace(s *Step) error {
 	at, err := a.root.open(s.Target)
+	if s.Create && errors.Is(err, unix.ENOENT) {
+		at, err = a.root.make(s.Target, false)
+	}
 	if err != nil {
 		return err // nothing there to replace, or a link to somewhere else
 	}

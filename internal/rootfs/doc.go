@@ -57,6 +57,7 @@ type Step struct {
 	Device   bool   `json:"device,omitempty"`   // Source is a device node
 	Shared   bool   `json:"shared,omitempty"`   // the scratch is for all users, like /tmp
 	Optional bool   `json:"optional,omitempty"` // leave out what cannot be had
+	Create   bool   `json:"create,omitempty"`   // make the file to be replaced if there is none
 	Dev      uint64 `json:"dev,omitempty"`
 	Ino      uint64 `json:"ino,omitempty"`
 	// Mine marks a source that belongs to the caller and must look so inside,

@@ -24,6 +24,7 @@ type View struct {
 	Hostname  string
 	Passwd    string   // replaces /etc/passwd when not empty
 	Group     string   // replaces /etc/group when not empty
+	Resolver  string   // replaces /etc/resolv.conf when not empty
 	Program   string   // coffer itself, which is also sudo inside
 	Hide      []string // host directories that must not be seen even in a workspace
 	Volatile  bool     // the layers go away with the sandbox
@@ -170,12 +171,30 @@ func (p *Plan) identity(v View) {
 		Step{Do: Replace, Target: "/etc/hosts", Data: hosts, Optional: true},
 		Step{Do: Replace, Target: "/etc/hostname", Data: v.Hostname + "\n", Optional: true},
 	)
+	if v.Resolver != "" {
+		p.add(Step{Do: Replace, Target: followed(resolvConf), Data: v.Resolver, Create: true})
+	}
 	if v.Passwd != "" {
 		p.add(Step{Do: Replace, Target: "/etc/passwd", Data: v.Passwd})
 	}
 	if v.Group != "" {
 		p.add(Step{Do: Replace, Target: "/etc/group", Data: v.Group})
 	}
+}
+
+const resolvConf = "/etc/resolv.conf"
+
+// followed is where a file of the host's really is, when it is a link: into /run, most
+// often, where the sandbox has nothing.
+func followed(path string) string {
+	to, err := os.Readlink(path)
+	switch {
+	case err != nil:
+		return path
+	case filepath.IsAbs(to):
+		return filepath.Clean(to)
+	}
+	return filepath.Join(filepath.Dir(path), to)
 }
 
 // places mounts the home and the workspace, outer before inner, then what lies

@@ -15,7 +15,7 @@ import (
 // recordVersion is the format this coffer writes. Decoding is strict, so a new
 // field needs a new version: an older coffer must refuse a limit it would not
 // enforce, and not overlook it.
-const recordVersion = 1
+const recordVersion = 2
 
 // maxRecord bounds sandbox.json, for reading and for writing.
 const maxRecord = 1 << 20
@@ -36,6 +36,7 @@ type Record struct {
 
 	Workspace Workspace `json:"workspace"`
 	Limits    Limits    `json:"limits,omitzero"`
+	Network   Network   `json:"network,omitzero"` // since version 2
 
 	// Nesting allows sandboxes and containers inside this one.
 	Nesting bool `json:"nesting,omitempty"`
@@ -89,6 +90,9 @@ func (r *Record) validate() error {
 		return fmt.Errorf("sandbox %s was made to stay and cannot become a throw-away", r.ID)
 	}
 	if err := r.Workspace.validate(); err != nil {
+		return err
+	}
+	if err := r.Network.validate(); err != nil {
 		return err
 	}
 	l := r.Limits
@@ -163,7 +167,7 @@ func decodeRecord(data []byte) (Record, error) {
 	if v.Version > recordVersion {
 		return Record{}, fmt.Errorf("was %w (version %d, this one knows %d)", ErrNewer, v.Version, recordVersion)
 	}
-	if v.Version != recordVersion {
+	if v.Version < 1 {
 		return Record{}, errors.New("is damaged: no valid version")
 	}
 	var rec Record

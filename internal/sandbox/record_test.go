@@ -8,14 +8,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/policy"
 )
 
 func fullRecord() Record {
 	return Record{
-		Version: 1, ID: "tb3defgh", Name: "calm-otter", Ephemeral: true,
+		Version: recordVersion, ID: "tb3defgh", Name: "calm-otter", Ephemeral: true,
 		Created:   time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC),
 		Workspace: Workspace{Path: "/home/me/src & more", Mode: WorkspaceDirect},
 		Limits:    Limits{Memory: 1 << 30, Pids: 100, CPUs: 1.5, OpenFiles: 1024, Timeout: time.Hour, Idle: time.Minute},
+		Network:   Network{Mode: "standard", Rules: []policy.Source{{Default: "deny"}}, HostPorts: []HostPort{{Inside: 80, Outside: 8080}}},
 		Once:      true,
 		Nesting:   true,
 		MadeGit:   true,
@@ -62,8 +65,8 @@ func TestDecodeRecord(t *testing.T) {
 		"zeros":            {strings.Repeat("\x00", 512), "is damaged"},
 		"null":             {"null", "no valid version"},
 		"no version":       {"{}", "no valid version"},
-		"old version":      {with(`"version": 1`, `"version": 0`), "no valid version"},
-		"newer":            {with(`"version": 1`, `"version": 2, "wall": "moat"`), "made by a newer coffer"},
+		"old version":      {with(`"version": 2`, `"version": 0`), "no valid version"},
+		"newer":            {with(`"version": 2`, `"version": 3, "wall": "moat"`), "made by a newer coffer"},
 		"unknown field":    {with(`"nesting"`, `"nestling"`), "unknown field"},
 		"wrong type":       {with(`"pids": 100`, `"pids": "100"`), "is damaged"},
 		"more follows":     {good + "{}", "after top-level value"},
@@ -92,7 +95,7 @@ func TestDecodeRecord(t *testing.T) {
 			t.Fatalf("the first %d of %d bytes were taken for a record", cut, len(data))
 		}
 	}
-	if _, err := decodeRecord([]byte(with(`"version": 1`, `"version": 2`))); !errors.Is(err, ErrNewer) {
+	if _, err := decodeRecord([]byte(with(`"version": 2`, `"version": 3`))); !errors.Is(err, ErrNewer) {
 		t.Errorf("got %v, want ErrNewer", err)
 	}
 }

@@ -97,7 +97,7 @@ func TestCreate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !validID(sb.ID) || CheckName(sb.Name) != nil || sb.Created.IsZero() || sb.Version != 1 || !sb.Running() {
+	if !validID(sb.ID) || CheckName(sb.Name) != nil || sb.Created.IsZero() || sb.Version != recordVersion || !sb.Running() {
 		t.Errorf("%+v, running %v", sb.Record, sb.Running())
 	}
 	got, err := s.Get(sb.ID)

@@ -24,6 +24,7 @@ func LogFile(sb *sandbox.Sandbox) string { return filepath.Join(sb.Logs(), "outp
 func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	e.Log, e.NoInput, e.Merged, e.TTY = false, true, true, nil
 	s.enter()
+	s.Ran(&e)
 	p, log, err := s.startDetached(e)
 	answer := wire.Event{Started: &wire.Started{}}
 	if err != nil {

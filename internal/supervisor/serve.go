@@ -75,12 +75,17 @@ func (s *Supervisor) stream(c net.Conn) {
 		}
 		s.enter()
 		defer s.leave()
+		s.Ran(r.Exec)
 		s.pass(c, r)
 	case wire.OpStatus:
 		s.mu.Lock()
 		st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs}
 		s.mu.Unlock()
 		_ = wire.WriteMessage(c, wire.Event{Status: &st})
+	case wire.OpPolicy:
+		s.answerPolicy(c, r.Policy)
+	case wire.OpWatch:
+		s.watch(c)
 	case wire.OpStop:
 		if r.Stop != nil {
 			s.Stop(min(max(r.Stop.Grace, 0), time.Minute), "the sandbox was stopped")

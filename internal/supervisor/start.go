@@ -10,10 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -30,6 +32,9 @@ type Supervisor struct {
 	limits   *limits.Group
 	reserved *os.File // the workspace's empty .git, while it is reserved
 	since    time.Time
+	network  *network // nil without one
+	audit    *journal
+	notices  notices
 
 	mu       sync.Mutex
 	execs    int
@@ -60,10 +65,12 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 		}
 		return nil, err
 	}
+	s.audit = newJournal(sb)
 	if err := s.boot(ctx, e); err != nil {
 		s.cleanUp()
 		return nil, err
 	}
+	s.audit.add(audit.Event{Kind: audit.KindStart, Detail: "network " + sb.Network.Describe()})
 	if sb.Limits.Timeout > 0 {
 		s.deadline = time.AfterFunc(sb.Limits.Timeout, func() {
 			s.because(fmt.Sprintf("the time limit of %s was reached", sb.Limits.Timeout))
@@ -74,15 +81,19 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 }
 
 func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
+	// The rules take a moment, in which the machine can boot already.
+	rules := s.readPolicy()
 	s.instance, err = e.Boot(ctx, &engine.Machine{
 		Hostname: s.Sandbox.Name, Root: s.plan,
 		Limits: s.limits, FewProcesses: s.Sandbox.Limits.Pids > 0, Nesting: s.Sandbox.Nesting,
-		SetID: s.Sandbox.Workspace.Mode != sandbox.WorkspaceDirect,
+		SetID: s.Sandbox.Workspace.Mode != sandbox.WorkspaceDirect, Network: !s.Sandbox.Network.None(),
 	})
 	if err != nil {
 		return err
 	}
-	s.session, err = wire.Client(s.instance.Control())
+	if err = s.connect(rules); err == nil {
+		s.session, err = wire.Client(s.instance.Control())
+	}
 	if err != nil {
 		s.instance.Kill()
 		<-s.instance.Done()
@@ -113,10 +124,14 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	resolver := ""
+	if !sb.Network.None() {
+		resolver = "nameserver " + link.Resolver4.String() + "\n"
+	}
 	passwd, group := me.accounts()
 	return rootfs.HostView(rootfs.View{
 		Sandbox: dir, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
-		Hostname: sb.Name, Passwd: passwd, Group: group, Program: program,
+		Hostname: sb.Name, Passwd: passwd, Group: group, Resolver: resolver, Program: program,
 		Hide: []string{filepath.Dir(filepath.Dir(dir))}, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
 	})
 }
@@ -211,6 +226,8 @@ func (s *Supervisor) cleanUp() {
 			fmt.Fprintln(os.Stderr, "the guest agent said:", words)
 		}
 	}
+	s.disconnect()
 	_ = s.limits.Close()
 	s.releaseGit()
+	s.audit.close()
 }

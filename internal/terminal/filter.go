@@ -94,6 +94,14 @@ func (f *Filter) Asked() bool {
 	return f.asked
 }
 
+// FullScreen says whether the program has the alternate screen, or is in the middle
+// of an image: a line from somebody else would spoil it.
+func (f *Filter) FullScreen() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.left.alt != 0 || f.state == image || f.state == imageEsc
+}
+
 // Undo returns what puts the terminal back in order after a program that did
 // not do so itself. It holds only what undoes something this filter let pass
 // and has not seen undone, so it is empty after a well-behaved program.

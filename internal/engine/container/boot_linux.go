@@ -17,6 +17,9 @@ import (
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/link/kernel"
+	"github.com/cofferhq/coffer/internal/link/packet"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"golang.org/x/sys/unix"
 )
@@ -89,8 +92,11 @@ func async[T any](f func() (T, error)) func(context.Context) (T, error) {
 // instance is a running container.
 type instance struct {
 	control *net.UnixConn
-	words   words
-	done    chan struct{}
+	link    link.Link
+	// linkKind says which kind it is.
+	linkKind string
+	words    words
+	done     chan struct{}
 
 	pid  int
 	mu   sync.Mutex
@@ -211,13 +217,13 @@ func (i *instance) build(m *engine.Machine, plan *rootfs.Plan, who ids) error {
 		Plan: plan, Hostname: m.Hostname, Handed: len(handed),
 		UID: who.uid, GID: who.gid, Alone: who.count == 1,
 		Nesting: m.Nesting, SetID: m.SetID, Landlock: confine.LandlockABI() > 0, Rlimits: m.Limits.Rlimits(),
-		FewProcesses: m.FewProcesses,
+		FewProcesses: m.FewProcesses, Network: m.Network,
 	}
 	if err := wire.WriteMessage(i.control, boot); err != nil {
 		return i.lost(err)
 	}
 	if len(handed) > 0 {
-		if _, _, err := i.control.WriteMsgUnix([]byte{0}, unix.UnixRights(handed...), nil); err != nil {
+		if err := guest.Hand(i.control, handed); err != nil {
 			return i.lost(err)
 		}
 	}
@@ -228,7 +234,40 @@ func (i *instance) build(m *engine.Machine, plan *rootfs.Plan, who ids) error {
 	if ready.Error != "" {
 		return errors.New(ready.Error)
 	}
+	if err := i.connect(ready); err != nil {
+		return fmt.Errorf("take over the sandbox's network: %w", err)
+	}
 	return nil
+}
+
+// maxSockets is more than any kind of link has.
+const maxSockets = 16
+
+// connect opens the link that the first process has made the inner half of. It does so
+// before any program runs: its word can still be trusted.
+func (i *instance) connect(r guest.Ready) error {
+	if r.Sockets < 0 || r.Sockets > maxSockets {
+		return fmt.Errorf("%d sockets are too many", r.Sockets)
+	}
+	fds, err := guest.Receive(i.control, r.Sockets)
+	if err != nil {
+		return err
+	}
+	var files []*os.File
+	for _, fd := range fds {
+		files = append(files, os.NewFile(uintptr(fd), r.Link))
+	}
+	i.linkKind = r.Link
+	switch r.Link {
+	case "":
+	case guest.KernelLink:
+		i.link, err = kernel.Open(files)
+	case guest.PacketLink:
+		i.link, err = packet.NewSocket(files[0], packet.Options{})
+	default:
+		err = fmt.Errorf("there is no link of kind %q", r.Link)
+	}
+	return err
 }
 
 // hand makes the mounts that the first process may not make itself. Root's own
@@ -285,6 +324,7 @@ func (i *instance) lost(err error) error {
 }
 
 func (i *instance) Control() net.Conn     { return i.control }
+func (i *instance) Link() link.Link       { return i.link }
 func (i *instance) Done() <-chan struct{} { return i.done }
 func (i *instance) Words() string         { return i.words.String() }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/engine"
+	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -32,39 +33,62 @@ func namespaceFix() string {
 func (e Engine) Probe(ctx context.Context) engine.Report {
 	r := engine.Report{}
 	boot := engine.Check{What: "namespaces, mounts, a fresh /proc", Needed: true, OK: true, Detail: "a sandbox was booted"}
-	if err := e.trial(ctx); err != nil {
+	if _, err := e.trial(ctx, false); err != nil {
 		boot.OK, boot.Detail, boot.Fix = false, err.Error(), namespaceFix()
 		if boot.Fix == "" {
 			boot.Fix = "coffer needs Linux 5.12 or newer and a host that lets users make namespaces; inside Docker, start the outer container with --privileged or with --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
 		}
 	}
 	r.Usable = boot.OK
-	r.Checks = append([]engine.Check{boot, landlockCheck(), idsCheck()}, limitChecks()...)
+	r.Checks = []engine.Check{boot}
+	if boot.OK {
+		r.Checks = append(r.Checks, e.networkCheck(ctx))
+	}
+	r.Checks = append(append(r.Checks, landlockCheck(), idsCheck()), limitChecks()...)
 	return r
 }
 
-// trial boots a sandbox without a workspace and runs nothing in it but the agent.
-func (e Engine) trial(ctx context.Context) error {
+func (e Engine) networkCheck(ctx context.Context) engine.Check {
+	c := engine.Check{What: "the network of a sandbox", OK: true}
+	const fix = "load the kernel modules nf_tables and nft_tproxy: sudo modprobe -a nf_tables nft_tproxy"
+	switch kind, err := e.trial(ctx, true); {
+	case err != nil:
+		c.OK, c.Detail, c.Fix = false, err.Error()+"; only --net none works", fix
+	case kind == guest.PacketLink:
+		c.Detail, c.Fix = "by a TCP/IP stack of coffer's own, which is slower than the kernel's", fix
+	default:
+		c.Detail = "by packet rules of the kernel, in the sandbox's own namespace"
+	}
+	return c
+}
+
+// trial boots a sandbox without a workspace and runs nothing in it but the agent. It
+// says what kind of link it has.
+func (e Engine) trial(ctx context.Context, network bool) (link string, err error) {
 	dir, err := os.MkdirTemp("", "coffer-probe-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer os.RemoveAll(dir)
 	for _, d := range []string{"home", "layers"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
-			return err
+			return "", err
 		}
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return "", err
 	}
 	plan := func() (*rootfs.Plan, error) {
 		return rootfs.HostView(rootfs.View{Sandbox: dir, Home: "/home/probe", Hostname: "probe", Program: self, Volatile: true})
 	}
-	i, err := e.Boot(ctx, &engine.Machine{Hostname: "probe", Root: plan})
+	booted, err := e.Boot(ctx, &engine.Machine{Hostname: "probe", Root: plan, Network: network})
 	if err != nil {
-		return err
+		return "", err
+	}
+	i := booted.(*instance)
+	if i.link != nil {
+		i.link.Close()
 	}
 	session, err := wire.Client(i.Control())
 	if err == nil {
@@ -72,7 +96,7 @@ func (e Engine) trial(ctx context.Context) error {
 	}
 	i.Kill()
 	<-i.Done()
-	return err
+	return i.linkKind, err
 }
 
 func landlockCheck() engine.Check {

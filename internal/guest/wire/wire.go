@@ -48,6 +48,8 @@ const (
 	OpExec   = "exec"   // run a program
 	OpStop   = "stop"   // end the sandbox
 	OpStatus = "status" // supervisor only: who you are and what runs
+	OpPolicy = "policy" // supervisor only: see and change what the network allows
+	OpWatch  = "watch"  // supervisor only: hear what the user should know, as it happens
 )
 
 // Limits on one message, in bytes.
@@ -56,6 +58,8 @@ const (
 	MaxRequest = 8 << 20
 	// MaxReply bounds what comes out of a sandbox.
 	MaxReply = 64 << 10
+	// MaxList bounds what a supervisor answers to its own user's commands.
+	MaxList = 4 << 20
 )
 
 // A Request is the first message on every stream.
@@ -63,6 +67,8 @@ type Request struct {
 	Op   string `json:"op"`
 	Exec *Exec  `json:"exec,omitempty"`
 	Stop *Stop  `json:"stop,omitempty"`
+	// Policy is what OpPolicy is about, in the words of package supervisor.
+	Policy json.RawMessage `json:"policy,omitempty"`
 }
 
 // An Exec asks for a program. Arguments and environment are bytes, as the kernel
@@ -108,6 +114,10 @@ type Event struct {
 	Exit    *Exit    `json:"exit,omitempty"`
 	Failure *Failure `json:"failure,omitempty"`
 	Status  *Status  `json:"status,omitempty"`
+	// Policy answers OpPolicy.
+	Policy json.RawMessage `json:"policy,omitempty"`
+	// Notice is one line for the user's terminal, in answer to OpWatch.
+	Notice string `json:"notice,omitempty"`
 }
 
 // Started says that the program runs.

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/audit"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func auditCommand() *cobra.Command {
+	var since string
+	var filter audit.Filter
+	var asJSON, follow bool
+	c := &cobra.Command{
+		Use:               "audit [MATCH]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Show what a sandbox did: connections, refusals, programs",
+		Long: `Show the log of what a sandbox did. It is written outside the sandbox, which can
+neither read nor change it. With --json, every line is as it stands in the log.`,
+		Example: `  coffer audit parser --since 1h
+  coffer audit --verdict deny -f
+  coffer audit verify parser`,
+		Args: atMostOne,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if filter.Since, err = parseSince(since, time.Now()); err != nil {
+				return err
+			}
+			for _, k := range filter.Kinds {
+				if !slices.Contains(audit.Kinds(), k) {
+					return hint.Wrap(usagef("there is no kind of event %q", k), "the kinds are %s", strings.Join(audit.Kinds(), ", "))
+				}
+			}
+			sb, err := chooseAudited(args)
+			if err != nil {
+				return err
+			}
+			out, finish := terminal.Guard(os.Stdout, terminal.Options{})
+			defer finish()
+			return printAudit(c.Context(), out, sb, filter, asJSON, follow)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&since, "since", "", "only what happened since then: `WHEN` is a time ago, such as 90m or 2d, or a date")
+	f.StringSliceVar(&filter.Kinds, "kind", nil, "only events of this `KIND`, such as flow, dns or exec")
+	f.StringVar(&filter.Host, "host", "", "only events about this `HOST`, or *.HOST for all below it")
+	f.StringVar(&filter.Verdict, "verdict", "", "only what was decided so: `VERDICT` is allow, deny or ask")
+	f.IntVarP(&filter.Limit, "last", "n", 0, "only the last `N` events")
+	f.BoolVar(&asJSON, "json", false, "print JSON, one event a line")
+	f.BoolVarP(&follow, "follow", "f", false, "go on until the sandbox stops")
+	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(audit.Kinds(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("verdict", cobra.FixedCompletions([]string{"allow", "deny", "ask"}, cobra.ShellCompDirectiveNoFileComp))
+	c.AddCommand(auditVerifyCommand())
+	return c
+}
+
+func auditVerifyCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:               "verify [MATCH]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Check that nobody has changed a sandbox's log",
+		Long: `Check every line of a sandbox's log against the one before. A line that was changed,
+removed, added or moved is found. Exit status 1 means that something was. Who can write
+your files could make up a whole new log; that is not found.`,
+		Example: "  coffer audit verify parser",
+		Args:    atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			sb, err := chooseAudited(args)
+			if err != nil {
+				return err
+			}
+			s, err := audit.Verify(audit.Dir(sb.Dir()))
+			if err != nil {
+				return fmt.Errorf("verify the log of sandbox %s: %w", sb.Name, err)
+			}
+			if asJSON {
+				err = printJSON(s)
+			} else {
+				printSummary(os.Stdout, s)
+			}
+			if err == nil && len(s.Problems) > 0 {
+				return status(1)
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func chooseAudited(args []string) (*sandbox.Sandbox, error) {
+	store, err := openStore()
+	if err != nil {
+		return nil, err
+	}
+	return forName.choose(store, first(args))
+}
+
+// parseSince reads a point in time: how long ago, or a date.
+func parseSince(s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	d, err := time.ParseDuration(s)
+	if days, ok := strings.CutSuffix(s, "d"); ok && err != nil {
+		var n float64
+		if n, err = strconv.ParseFloat(days, 64); n >= 0 && n < 36500 {
+			d = time.Duration(n * 24 * float64(time.Hour))
+		} else {
+			d = -1
+		}
+	}
+	if err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(form, s, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, hint.Wrap(usagef("%q is no time", s), "say how long ago, such as 90m or 2d, or a date such as %s", now.Format(time.DateOnly))
+}
+
+// printNetwork shows what a sandbox did on the network.
+func printNetwork(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, follow bool) error {
+	filter := audit.Filter{Kinds: []string{audit.KindFlow, audit.KindDNS, audit.KindLimit}}
+	return printAudit(ctx, out, sb, filter, false, follow)
+}
+
+// printAudit shows the events that the filter chooses, and with follow those that are
+// added while the sandbox runs.
+func printAudit(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, filter audit.Filter, asJSON, follow bool) error {
+	var err error
+	shown := 0
+	buffered := bufio.NewWriter(out)
+	show := func(r audit.Record) error {
+		if shown++; shown == 1 && !asJSON {
+			fmt.Fprintln(buffered, eventHeader)
+		}
+		if asJSON {
+			buffered.Write(r.Line())
+			buffered.WriteByte('\n')
+		} else {
+			fmt.Fprintln(buffered, eventLine(&r.Event))
+		}
+		if follow {
+			return buffered.Flush()
+		}
+		return nil
+	}
+	if dir := audit.Dir(sb.Dir()); follow {
+		err = followAudit(ctx, sb, dir, filter, show)
+	} else {
+		err = audit.Read(dir, filter, show)
+	}
+	if flushErr := buffered.Flush(); err == nil {
+		err = flushErr
+	}
+	if errors.Is(err, audit.ErrDamaged) {
+		return hint.Wrap(err, "see 'coffer audit verify %s'", sb.ID)
+	}
+	if err == nil && shown == 0 {
+		fmt.Fprintln(os.Stderr, "there are no such events")
+	}
+	return err
+}
+
+// followAudit follows the log until the sandbox stops.
+func followAudit(ctx context.Context, sb *sandbox.Sandbox, dir string, filter audit.Filter, show func(audit.Record) error) error {
+	stopped := errors.New("the sandbox has stopped")
+	ctx, stop := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	defer func() {
+		stop(nil)
+		<-watched
+	}()
+	go func() {
+		defer close(watched)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for sb.Running() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+		stop(stopped)
+	}()
+	err := audit.Follow(ctx, dir, filter, show)
+	if errors.Is(err, stopped) && !errors.Is(err, audit.ErrDamaged) {
+		return nil
+	}
+	return err
+}
+
+const eventForm = "%-19s  %-9s  %-7s  %-36s  %8s  %8s  %s"
+
+var eventHeader = fmt.Sprintf(eventForm, "TIME", "KIND", "VERDICT", "TARGET", "SENT", "RECEIVED", "RULE")
+
+// eventLine is an event on one line. Parts of it come from inside the sandbox.
+func eventLine(e *audit.Event) string {
+	sent, received := "-", "-"
+	if e.Kind == audit.KindFlow || e.Sent != 0 || e.Received != 0 {
+		sent, received = size(e.Sent), size(e.Received)
+	}
+	line := fmt.Sprintf(eventForm, e.Time.Local().Format(time.DateTime), cell(e.Kind), cell(e.Verdict), cell(target(e)),
+		sent, received, cell(e.Rule))
+	if rest := remarks(e); rest != "" {
+		line += "  " + rest
+	}
+	return line
+}
+
+// cell is a column that is never empty, so that programs can count them.
+func cell(s string) string { return cmp.Or(terminal.Escape(s), "-") }
+
+// target is what the event is about.
+func target(e *audit.Event) string {
+	if len(e.Command) > 0 {
+		return strings.Join(e.Command, " ")
+	}
+	host := e.Host
+	if host == "" && e.Addr.IsValid() {
+		host = e.Addr.String()
+	}
+	if e.Port == 0 {
+		return host
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(e.Port)))
+}
+
+// remarks is what else is known.
+func remarks(e *audit.Event) string {
+	var all []string
+	say := func(s string) {
+		if s != "" {
+			all = append(all, terminal.Escape(s))
+		}
+	}
+	say(strings.TrimSpace(e.Method + " " + e.Path))
+	if e.Verdict != "allow" {
+		say(e.Reason)
+	}
+	say(e.Close)
+	if e.Exit != nil {
+		say(fmt.Sprintf("exit %d", *e.Exit))
+	}
+	if e.Count > 0 {
+		say(fmt.Sprintf("%d times", e.Count))
+	}
+	say(e.Detail)
+	return strings.Join(all, "; ")
+}
+
+// size is a number of bytes in few characters.
+func size(n int64) string {
+	units := []string{"", "k", "M", "G", "T", "P", "E"}
+	f := float64(n)
+	for len(units) > 1 && f >= 999.5 {
+		f /= 1000
+		units = units[1:]
+	}
+	if units[0] == "" || f >= 9.95 {
+		return fmt.Sprintf("%.0f%sB", f, units[0])
+	}
+	return fmt.Sprintf("%.1f%sB", f, units[0])
+}
+
+// printSummary says in a few lines what verify has found.
+func printSummary(out io.Writer, s audit.Summary) {
+	for _, p := range s.Problems {
+		fmt.Fprintln(out, terminal.Escape(p))
+	}
+	parts := []string{count(s.Events, "event")}
+	if s.Events > 0 {
+		parts[0] += fmt.Sprintf(" from %s to %s", s.First.Local().Format(time.DateTime), s.Last.Local().Format(time.DateTime))
+	}
+	if s.Rotated > 0 {
+		parts = append(parts, fmt.Sprintf("%d older ones were removed to keep the log small", s.Rotated))
+	}
+	if s.Lost > 0 {
+		parts = append(parts, fmt.Sprintf("%d could not be written", s.Lost))
+	}
+	if s.Torn > 0 {
+		parts = append(parts, fmt.Sprintf("the last line is not finished (%d bytes)", s.Torn))
+	}
+	if n := len(s.Problems); n > 0 {
+		parts = append(parts, count(n, "problem"))
+	} else {
+		parts = append(parts, "in order")
+	}
+	fmt.Fprintln(out, strings.Join(parts, "; "))
+}

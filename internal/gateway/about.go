@@ -1,0 +1,251 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/policy"
+)
+
+// about serves http://coffer.internal/, where programs inside learn what the rules are,
+// what was refused, and how to ask.
+type about struct {
+	g      *Gateway
+	server *http.Server
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newAbout(g *Gateway) *about {
+	a := &about{g: g, conns: make(chan net.Conn), closed: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", a.index)
+	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, r *http.Request) { writeOK(w, a.policy()) })
+	mux.HandleFunc("GET /denials", func(w http.ResponseWriter, r *http.Request) { writeOK(w, g.Denials()) })
+	mux.HandleFunc("POST /request", a.request)
+	a.server = &http.Server{
+		Handler: http.MaxBytesHandler(mux, 1<<16), MaxHeaderBytes: 16 << 10,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second,
+		ErrorLog: log.New(io.Discard, "", 0), // what programs do wrong is no news for the host
+	}
+	return a
+}
+
+// serve runs until close.
+func (a *about) serve() { _ = a.server.Serve(a) }
+
+// take serves a flow, until its connection is closed.
+func (a *about) take(in link.Flow) {
+	if in.Destination().Port() != 80 {
+		in.Refuse()
+		return
+	}
+	c, err := in.Accept()
+	if err != nil {
+		return
+	}
+	w := &noticed{Conn: c, closed: make(chan struct{})}
+	select {
+	case a.conns <- w:
+		<-w.closed
+	case <-a.closed:
+		c.Reset()
+	}
+}
+
+// noticed is a connection of which one learns that it was closed.
+type noticed struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (n *noticed) Close() error {
+	defer n.once.Do(func() { close(n.closed) })
+	return n.Conn.Close()
+}
+
+// Accept, Close and Addr make it a net.Listener.
+func (a *about) Accept() (net.Conn, error) {
+	select {
+	case c := <-a.conns:
+		return c, nil
+	case <-a.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (a *about) Close() error {
+	a.once.Do(func() { close(a.closed) })
+	return nil
+}
+
+func (a *about) Addr() net.Addr { return &net.TCPAddr{IP: link.About4.AsSlice(), Port: 80} }
+
+func (a *about) close() {
+	_ = a.Close()
+	_ = a.server.Close()
+}
+
+// howToAsk is the same in every answer.
+const howToAsk = "curl -X POST 'http://" + link.AboutName + "/request?host=HOST&port=PORT'"
+
+// index tells everything, to people or to programs.
+func (a *about) index(w http.ResponseWriter, r *http.Request) {
+	denials := a.g.Denials()
+	if strings.Contains(r.Header.Get("Accept"), "application/json") {
+		writeOK(w, map[string]any{
+			"sandbox": a.sandbox(), "policy": a.policy(), "denials": denials, "ask": howToAsk,
+		})
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	p := a.policy()
+	fmt.Fprintf(w, "This is the network of the sandbox %s.\n\n", strings.Join(nonEmpty(a.g.cfg.About.Name, a.g.cfg.About.ID), " "))
+	fmt.Fprintf(w, "Where no rule matches: %s. Rules, the strongest first:\n", p.Default)
+	for _, rule := range p.Rules {
+		fmt.Fprintf(w, "  %s\n", rule.Text)
+	}
+	fmt.Fprint(w, "\nRefused lately:\n")
+	for _, d := range denials {
+		fmt.Fprintf(w, "  %s %s, %d times: %s\n", d.Time.UTC().Format(time.TimeOnly), net.JoinHostPort(d.Host, strconv.Itoa(int(d.Port))), d.Count, d.Reason)
+		if d.Allow != "" {
+			fmt.Fprintf(w, "    the user can allow it, outside: %s\n", d.Allow)
+		}
+	}
+	fmt.Fprintf(w, "\nTo ask the user for access:\n  %s\n", howToAsk)
+	fmt.Fprintf(w, "As JSON: /policy, /denials, or this page with Accept: application/json\n")
+}
+
+func nonEmpty(list ...string) []string {
+	var out []string
+	for _, s := range list {
+		if s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (a *about) sandbox() map[string]string {
+	return map[string]string{"name": a.g.cfg.About.Name, "id": a.g.cfg.About.ID}
+}
+
+// shownPolicy is the policy as programs inside see it. Where its rules are
+// written is the host's business.
+type shownPolicy struct {
+	Default policy.Verdict `json:"default"`
+	Rules   []shownRule    `json:"rules"`
+}
+
+type shownRule struct {
+	Verdict policy.Verdict `json:"verdict"`
+	Text    string         `json:"rule"`
+	Name    string         `json:"name,omitempty"`
+	Expires time.Time      `json:"expires,omitzero"`
+}
+
+func (a *about) policy() shownPolicy {
+	set := a.g.policy.Load()
+	p := shownPolicy{Default: set.Default(), Rules: []shownRule{}}
+	for _, r := range set.Rules() {
+		p.Rules = append(p.Rules, shownRule{r.Verdict, r.Text, r.Name, r.Expires})
+	}
+	return p
+}
+
+// asked is the answer to a request for access.
+type asked struct {
+	Status string `json:"status"` // "allowed", "asked" or "denied"
+	Host   string `json:"host"`
+	Port   uint16 `json:"port"`
+	ID     int    `json:"id,omitempty"`
+	Rule   string `json:"rule,omitempty"`
+	Reason string `json:"reason"`
+	Allow  string `json:"allow,omitempty"`
+}
+
+// request asks the user for access, if the rules let it be asked for.
+func (a *about) request(w http.ResponseWriter, r *http.Request) {
+	port, err := strconv.ParseUint(r.FormValue("port"), 10, 16)
+	if r.FormValue("port") == "" {
+		port, err = 443, nil
+	}
+	if err != nil || port == 0 {
+		writeJSON(w, http.StatusBadRequest, map[string]string{"error": "bad request", "reason": "port must be a number from 1 to 65535"})
+		return
+	}
+	q, err := policy.NewQuery(r.FormValue("host"), uint16(port))
+	if err != nil {
+		writeJSON(w, http.StatusBadRequest, map[string]string{"error": "bad request", "reason": "host: " + err.Error()})
+		return
+	}
+	q.Now = time.Now()
+	protocol := ""
+	if r.FormValue("protocol") == "udp" {
+		q.Protocol, protocol = policy.UDP, "udp"
+	}
+	d := a.decide(&q)
+	out := asked{Host: q.Host, Port: q.Port, Rule: d.Rule, Reason: d.Reason}
+	if out.Host == "" {
+		out.Host = q.Addr.String()
+	}
+	switch d.Verdict {
+	case policy.Allow:
+		out.Status = "allowed"
+		writeOK(w, out)
+	case policy.Ask:
+		p, _, why := a.g.asks.put(q, d, false)
+		if p == nil {
+			out.Status, out.Reason = "denied", why
+			writeJSON(w, http.StatusForbidden, out)
+			return
+		}
+		out.Status, out.ID, out.Reason = "asked", p.ID, "the user is asked; connect again, the connection waits for the answer"
+		writeJSON(w, http.StatusAccepted, out)
+	default:
+		out.Status = "denied"
+		if d.Rule == defaultRule {
+			out.Allow = allowCommand(out.Host, q.Port, protocol)
+		}
+		writeJSON(w, http.StatusForbidden, out)
+	}
+}
+
+// decide answers for the protocol that gets furthest, and puts it into the query.
+func (a *about) decide(q *policy.Query) policy.Decision {
+	set := a.g.policy.Load()
+	if q.Protocol == policy.UDP {
+		return set.Decide(*q)
+	}
+	p := set.Connect(*q)
+	q.Protocol = policy.TCP
+	best := p.Raw
+	if p.TLS.Verdict > best.Verdict {
+		q.Protocol, best = policy.TLS, p.TLS
+	}
+	if p.HTTP.Verdict > best.Verdict {
+		q.Protocol, best = policy.HTTP, p.HTTP
+	}
+	return best
+}
+
+func writeOK(w http.ResponseWriter, body any) { writeJSON(w, http.StatusOK, body) }
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(body)
+}

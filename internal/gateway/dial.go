@@ -1,0 +1,253 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/policy"
+)
+
+const (
+	// maxCandidates bounds how many addresses of a name are tried.
+	maxCandidates = 16
+	// stagger is how long one try is left alone before the next begins (RFC 8305).
+	stagger = 250 * time.Millisecond
+)
+
+// resolve asks the host's resolver. A name with a dot is taken as it is: no search
+// list of the host may turn it into another one.
+func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	if strings.Contains(host, ".") {
+		host += "."
+	}
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}
+
+func dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
+	d := net.Dialer{KeepAlive: 30 * time.Second}
+	return d.DialContext(ctx, network, to.String())
+}
+
+// connect dials the destination of an allowed query: directly, at an address that the
+// policy allows, or by the host's proxy. The address is not valid for a proxy.
+func (g *Gateway) connect(ctx context.Context, q policy.Query) (net.Conn, netip.Addr, *refusal) {
+	ctx, cancel := context.WithTimeout(ctx, g.limits.dial)
+	defer cancel()
+	host := q.Host
+	if host == "" {
+		host = q.Addr.String()
+	}
+	proxy := g.cfg.Proxy(host, q.Port)
+	good, bad, r := g.candidates(ctx, q)
+	if proxy != nil {
+		// The proxy chooses the address, so one that may not be dialled is enough.
+		if bad != nil {
+			return nil, netip.Addr{}, bad
+		}
+		c, err := g.dialProxy(ctx, proxy, host, q.Port)
+		if err != nil {
+			return nil, netip.Addr{}, unreachable(err)
+		}
+		return c, netip.Addr{}, nil
+	}
+	switch {
+	case r != nil:
+		return nil, netip.Addr{}, r
+	case len(good) == 0:
+		return nil, netip.Addr{}, bad
+	}
+	c, a, err := g.race(ctx, "tcp", good, q.Port)
+	if err != nil {
+		return nil, netip.Addr{}, unreachable(err)
+	}
+	return c, a, nil
+}
+
+// candidates returns the addresses of a destination that may be dialled, the refusal of one
+// that may not, and why there are no addresses at all.
+func (g *Gateway) candidates(ctx context.Context, q policy.Query) (good []netip.Addr, bad, none *refusal) {
+	addrs := []netip.Addr{q.Addr}
+	if q.Host != "" {
+		var err error
+		if addrs, err = g.cfg.Resolve(ctx, q.Host); err != nil {
+			return nil, nil, unreachable(fmt.Errorf("the name cannot be resolved: %w", plainLookup(err)))
+		}
+		if len(addrs) == 0 {
+			return nil, nil, unreachable(errors.New("the name has no address"))
+		}
+	}
+	set := g.policy.Load()
+	q.Now = time.Now()
+	for _, a := range addrs[:min(len(addrs), maxCandidates)] {
+		a = a.Unmap().WithZone("")
+		if d := set.Address(q, a, g.cfg.Own); d.Verdict != policy.Allow {
+			d.Verdict = policy.Deny
+			bad = deniedAddress(d, a)
+			continue
+		}
+		good = append(good, a)
+	}
+	return interleave(good), bad, nil
+}
+
+// plainLookup says why a look-up failed without naming the host's name servers.
+func plainLookup(err error) error {
+	var d *net.DNSError
+	if errors.As(err, &d) {
+		return errors.New(d.Err)
+	}
+	return err
+}
+
+// interleave lets the two families take turns, beginning with that of the first.
+func interleave(addrs []netip.Addr) []netip.Addr {
+	var first, second, out []netip.Addr
+	for _, a := range addrs {
+		if a.Is4() == addrs[0].Is4() {
+			first = append(first, a)
+		} else {
+			second = append(second, a)
+		}
+	}
+	for n := range max(len(first), len(second)) {
+		if n < len(first) {
+			out = append(out, first[n])
+		}
+		if n < len(second) {
+			out = append(out, second[n])
+		}
+	}
+	return out
+}
+
+type attempt struct {
+	conn net.Conn
+	addr netip.Addr
+	err  error
+}
+
+// race dials addresses one after the other, without waiting long for any, and returns
+// the first connection. The others are given up.
+func (g *Gateway) race(ctx context.Context, network string, addrs []netip.Addr, port uint16) (net.Conn, netip.Addr, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if len(addrs) == 1 {
+		c, err := g.cfg.Dial(ctx, network, netip.AddrPortFrom(addrs[0], port))
+		return c, addrs[0], plainDial(err)
+	}
+	results := make(chan attempt, len(addrs))
+	var running sync.WaitGroup
+	next := 0
+	launch := func() {
+		a := addrs[next]
+		next++
+		running.Go(func() {
+			c, err := g.cfg.Dial(ctx, network, netip.AddrPortFrom(a, port))
+			results <- attempt{c, a, err}
+		})
+	}
+	defer func() { // whoever comes second is closed
+		cancel()
+		late := func() {
+			running.Wait()
+			close(results)
+			for l := range results {
+				if l.err == nil {
+					_ = l.conn.Close()
+				}
+			}
+		}
+		if !g.start(late) {
+			late()
+		}
+	}()
+	launch()
+	timer := time.NewTimer(stagger)
+	defer timer.Stop()
+	for pending := 1; ; {
+		var last attempt
+		select {
+		case last = <-results:
+			if last.err == nil {
+				return last.conn, last.addr, nil
+			}
+			pending--
+		case <-timer.C:
+		}
+		switch {
+		case next < len(addrs):
+			launch()
+			pending++
+			timer.Reset(stagger)
+		case pending == 0:
+			return nil, netip.Addr{}, plainDial(last.err)
+		}
+	}
+}
+
+// plainDial says in short why a connection could not be made.
+func plainDial(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+		return errors.New("the connection timed out")
+	}
+	return plain(err)
+}
+
+// isEnd says that a read met the end and no error.
+func isEnd(err error) bool { return errors.Is(err, io.EOF) }
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// dialHost connects to a port of the host's loopback interface.
+func (g *Gateway) dialHost(ctx context.Context, port uint16) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.limits.dial)
+	defer cancel()
+	c, err := g.cfg.Dial(ctx, "tcp", netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port))
+	if err != nil {
+		if c, err = g.cfg.Dial(ctx, "tcp", netip.AddrPortFrom(netip.IPv6Loopback(), port)); err != nil {
+			return nil, plainDial(err)
+		}
+	}
+	return c, nil
+}
+
+// ownAddresses knows the addresses of the host's interfaces, as of a second ago.
+type ownAddresses struct {
+	mu    sync.Mutex
+	at    time.Time
+	addrs map[netip.Addr]bool
+}
+
+// has says whether an address is the host's. If that cannot be found out, it is.
+func (o *ownAddresses) has(a netip.Addr) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if time.Since(o.at) > time.Second {
+		list, err := net.InterfaceAddrs()
+		if err != nil {
+			return true
+		}
+		o.at, o.addrs = time.Now(), map[netip.Addr]bool{}
+		for _, n := range list {
+			if p, ok := n.(*net.IPNet); ok {
+				if own, ok := netip.AddrFromSlice(p.IP); ok {
+					o.addrs[own.Unmap()] = true
+				}
+			}
+		}
+	}
+	return o.addrs[a.Unmap().WithZone("")]
+}

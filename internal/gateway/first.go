@@ -1,0 +1,275 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/gateway/head"
+	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/policy"
+)
+
+// inside is the program's end of a flow, with what was read of it and not passed on yet.
+type inside struct {
+	link.Conn
+	ahead []byte
+	begun time.Time // when the first byte of ahead came
+}
+
+const (
+	firstRead = 2 << 10
+	// maxAhead is more than any head may have, so that it is the parsers that say no.
+	maxAhead = 2 * max(head.MaxHello, head.MaxHTTP)
+	// maxReads bounds in how many pieces a ClientHello may come.
+	maxReads = 1024
+)
+
+var errTooLong = errors.New("too many bytes before a decision")
+
+// more reads once and adds to what was read ahead.
+func (c *inside) more() error {
+	if len(c.ahead) == cap(c.ahead) {
+		size := max(2*cap(c.ahead), firstRead)
+		if size > maxAhead {
+			return errTooLong
+		}
+		c.ahead = append(make([]byte, 0, size), c.ahead...)
+	}
+	n, err := c.Conn.Read(c.ahead[len(c.ahead):cap(c.ahead)])
+	if n <= 0 {
+		if err == nil {
+			err = io.ErrNoProgress
+		}
+		return err
+	}
+	if len(c.ahead) == 0 {
+		c.begun = time.Now()
+	}
+	c.ahead = c.ahead[:len(c.ahead)+n]
+	return nil
+}
+
+// drop forgets the first n bytes read ahead: they were passed on.
+func (c *inside) drop(n int) {
+	rest := len(c.ahead) - n
+	if rest == 0 {
+		c.ahead = nil // an idle connection keeps no buffer
+		return
+	}
+	copy(c.ahead, c.ahead[n:])
+	c.ahead = c.ahead[:rest]
+	c.begun = time.Now()
+}
+
+// first waits for enough bytes to tell what the program speaks. wait bounds the time
+// to the first byte if it is not zero, and headTime the time from there. If patience is
+// not zero and a pause is longer, it is head.NeedMore without an error.
+func (c *inside) first(wait, headTime, patience time.Duration) (head.Kind, error) {
+	if wait > 0 && len(c.ahead) == 0 {
+		_ = c.SetReadDeadline(time.Now().Add(wait))
+	}
+	for range maxReads {
+		began := len(c.ahead) > 0
+		if began {
+			if kind := head.Classify(c.ahead); kind != head.NeedMore {
+				return kind, c.SetReadDeadline(time.Time{})
+			}
+			until := c.begun.Add(headTime)
+			if pause := time.Now().Add(patience); patience > 0 && pause.Before(until) {
+				until = pause
+			}
+			_ = c.SetReadDeadline(until)
+		}
+		err := c.more()
+		if errors.Is(err, io.EOF) {
+			return head.Unknown, nil // whatever it was to be, it is over
+		}
+		if err != nil {
+			_ = c.SetReadDeadline(time.Time{})
+			if began && patience > 0 && isTimeout(err) {
+				err = nil
+			}
+			return head.NeedMore, err
+		}
+	}
+	return head.NeedMore, errTooLong
+}
+
+// speakSlowly passes on a beginning that could still become anything, because the
+// program waits for an answer to it. If it becomes TLS or HTTP after all, the
+// server has not seen a whole line of it, and never will.
+func (f *flow) speakSlowly() *refusal {
+	if r := f.permit(f.ask(policy.TCP)); r != nil {
+		return r
+	}
+	if r := f.ensureOpen(); r != nil {
+		return r
+	}
+	f.mode.CompareAndSwap(undecided, relaying)
+	seen := bytes.Clone(f.client.ahead)
+	for range maxReads {
+		if err := f.send(len(f.client.ahead)); err != nil {
+			f.finish(err)
+			return nil
+		}
+		switch err := f.client.more(); {
+		case errors.Is(err, io.EOF):
+			f.finish(nil)
+			return nil
+		case err != nil:
+			f.finish(&sideError{false, err})
+			return nil
+		}
+		seen = append(seen, f.client.ahead...)
+		switch head.Classify(seen) {
+		case head.NeedMore:
+		case head.Unknown, head.SSH:
+			return f.relay(nil)
+		default:
+			return &refusal{
+				what: "bad request", decision: policy.Decision{Rule: "built-in", Reason: "it became TLS or HTTP after a pause"},
+			}
+		}
+	}
+	return &refusal{closed: "too many pieces of one line", hangUp: true}
+}
+
+// hello reads a whole ClientHello, without taking it from what was read ahead.
+func (c *inside) hello(headTime time.Duration) (head.Hello, error) {
+	_ = c.SetReadDeadline(c.begun.Add(headTime))
+	defer c.SetReadDeadline(time.Time{})
+	for reads := 0; ; {
+		hello, need, err := head.ParseClientHello(c.ahead)
+		if err != nil || need == 0 {
+			return hello, err
+		}
+		for want := len(c.ahead) + need; len(c.ahead) < want; reads++ {
+			if reads == maxReads {
+				return hello, &head.Error{Alert: head.AlertDecodeError, Msg: "the ClientHello comes in too many pieces"}
+			}
+			if err := c.more(); err != nil {
+				return hello, err
+			}
+		}
+	}
+}
+
+// request reads the head of an HTTP request, without taking it from what was read ahead.
+// There is no bound on how long the first byte may take: until then the connection is idle.
+func (c *inside) request(headTime time.Duration) (head.Request, error) {
+	defer c.SetReadDeadline(time.Time{})
+	for seen := 0; ; {
+		if seen = headEnd(c.ahead, seen); seen < 0 || len(c.ahead) >= head.MaxHTTP {
+			r, need, err := head.ParseHTTP(c.ahead)
+			if err == nil && need > 0 {
+				err = &head.Error{Status: 431, Msg: "the request's head does not end"}
+			}
+			return r, err
+		}
+		if len(c.ahead) > 0 {
+			_ = c.SetReadDeadline(c.begun.Add(headTime))
+		}
+		if err := c.more(); err != nil {
+			return head.Request{}, err
+		}
+	}
+}
+
+// headEnd looks for an empty line in b, of which the first seen bytes are known to have
+// none. It returns -1 if there is one, and otherwise where to go on. Line ends that are
+// not HTTP's count too: it is for the parser to refuse them.
+func headEnd(b []byte, seen int) int {
+	for from := max(seen-3, 0); ; {
+		n := bytes.IndexByte(b[from:], '\n')
+		if n < 0 {
+			return len(b)
+		}
+		from += n + 1
+		rest := b[from:]
+		if len(rest) > 0 && rest[0] == '\n' || len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n' {
+			return -1
+		}
+	}
+}
+
+// speakTLS checks the ClientHello, decides and relays.
+func (f *flow) speakTLS() *refusal {
+	hello, err := f.client.hello(f.g.limits.head)
+	if err != nil {
+		return malformed(err)
+	}
+	if r := f.checkName(hello); r != nil {
+		return r
+	}
+	if r := f.permit(f.ask(policy.TLS)); r != nil {
+		return r
+	}
+	return f.relay(&hello)
+}
+
+// checkName says what is wrong with the server name of a ClientHello, nil for nothing.
+func (f *flow) checkName(hello head.Hello) *refusal {
+	wrong := func(why string) *refusal {
+		r := denied(policy.Decision{Rule: "built-in", Reason: why})
+		r.alert = head.AlertUnrecognizedName
+		return r
+	}
+	if hello.ECH {
+		return wrong("the ClientHello has an encrypted part, which may name another server")
+	}
+	if f.host == "" {
+		if hello.SNI == "" {
+			return nil
+		}
+		return f.checkForeign(policy.Query{Host: hello.SNI, Port: f.port, Protocol: policy.TLS})
+	}
+	switch name, err := policy.Canonical(hello.SNI); {
+	case hello.SNI == "":
+		return wrong("the ClientHello names no server, and the connection is for " + f.host)
+	case err != nil || name != f.host:
+		return wrong("the ClientHello names another server than " + f.host)
+	}
+	return nil
+}
+
+// checkForeign decides about a name that a program gives for a bare address.
+func (f *flow) checkForeign(q policy.Query) *refusal {
+	q.Now = time.Now()
+	d := f.g.policy.Load().Decide(q)
+	if d.Verdict == policy.Allow {
+		return nil
+	}
+	d.Verdict = policy.Deny
+	d.Reason = "the connection is for an address and names a server that is not allowed by itself: " + d.Reason
+	r := denied(d)
+	r.host, r.status, r.alert = q.Host, 421, head.AlertUnrecognizedName
+	return r
+}
+
+// malformed makes a refusal of what a parser or a read says.
+func malformed(err error) *refusal {
+	var bad *head.Error
+	switch {
+	case errors.As(err, &bad):
+		return &refusal{
+			what: "bad request", status: bad.Status, alert: bad.Alert,
+			decision: policy.Decision{Rule: "built-in", Reason: bad.Msg},
+		}
+	case errors.Is(err, io.EOF):
+		return &refusal{closed: "the program ended in the middle of a head", hangUp: true}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &refusal{
+			what: "bad request", status: 408, alert: head.AlertDecodeError,
+			decision: policy.Decision{Rule: "built-in", Reason: "the head did not come in time"},
+		}
+	case errors.Is(err, errTooLong):
+		return &refusal{
+			what: "bad request", status: 431, alert: head.AlertDecodeError,
+			decision: policy.Decision{Rule: "built-in", Reason: "the head is too long"},
+		}
+	}
+	return &refusal{closed: "reset by the program", hangUp: true}
+}

@@ -1,0 +1,305 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cofferhq/coffer/internal/gateway/head"
+	"github.com/cofferhq/coffer/internal/policy"
+)
+
+// Plain HTTP is passed on byte for byte, but one request at a time: each head is parsed
+// and decided before it leaves, and the next one waits for the response to this one.
+// So a refusal comes in its place, and a response that switches to another protocol is
+// known as such before a byte of it is passed on.
+
+// An exchange is one request and its response. speakHTTP makes it, responses ends it.
+type exchange struct {
+	method    string
+	upgrade   bool        // the request offers another protocol
+	expects   bool        // the request waits for 100 Continue before its body
+	sent      atomic.Bool // the whole request was passed on
+	begun     atomic.Bool // something of the response was passed on
+	cut       atomic.Bool // the response came instead of 100 Continue: no body
+	continued bool
+
+	done     chan struct{} // closed when the response was passed on
+	switched bool          // to another protocol; valid after done
+	last     bool          // nothing may follow on this connection; valid after done
+}
+
+// speakHTTP carries requests until one of the sides ends.
+func (f *flow) speakHTTP() *refusal {
+	if !f.mode.CompareAndSwap(undecided, speaking) {
+		return &refusal{closed: "HTTP on a connection on which the server has spoken first", hangUp: true}
+	}
+	for x := (*exchange)(nil); ; {
+		if x != nil && f.isDown() {
+			f.bye("closed by the server")
+			return nil
+		}
+		req, err := f.client.request(f.g.limits.head)
+		if err != nil {
+			return f.endRequests(x, err)
+		}
+		if x != nil && !f.await(x) {
+			f.bye("closed by the server")
+			return nil
+		}
+		if r := f.permitRequest(req); r != nil {
+			r.method, r.path = req.Method, req.Path
+			return r
+		}
+		if r := f.ensureOpen(); r != nil {
+			return r
+		}
+		x = f.newExchange(req)
+		if r, over := f.pass(req, x); over {
+			return r
+		}
+		// After an offer, what follows is a request or something else: the response tells.
+		if x.upgrade {
+			f.await(x)
+			if ended(x) && x.switched {
+				f.finish(f.sendAll())
+				return nil
+			}
+		}
+	}
+}
+
+// endRequests ends a connection on which no further request could be read.
+func (f *flow) endRequests(x *exchange, err error) *refusal {
+	var bad *head.Error
+	atEnd := errors.Is(err, io.EOF)
+	if !atEnd && !isTimeout(err) && !errors.As(err, &bad) && !errors.Is(err, errTooLong) {
+		f.end(reason("program", err))
+		return nil
+	}
+	if x != nil {
+		if atEnd {
+			_ = closeWrite(f.up) // it may still wait for the response
+		}
+		if !f.await(x) {
+			f.bye("closed by the server")
+			return nil
+		}
+	}
+	if atEnd && len(f.client.ahead) == 0 {
+		f.bye("closed by the program")
+		return nil
+	}
+	return malformed(err)
+}
+
+// bye closes both sides after all was said.
+func (f *flow) bye(why string) {
+	f.note(why)
+	f.stop()
+	f.client.part(f.g.limits.linger)
+}
+
+// await waits for a response to be through. It says no when no other can follow.
+func (f *flow) await(x *exchange) bool {
+	select {
+	case <-x.done:
+		return !x.last
+	case <-f.down:
+		return false
+	}
+}
+
+// isDown says that nothing more comes from the server.
+func (f *flow) isDown() bool {
+	select {
+	case <-f.down:
+		return true
+	default:
+		return false
+	}
+}
+
+func ended(x *exchange) bool {
+	select {
+	case <-x.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// permitRequest decides about one request.
+func (f *flow) permitRequest(req head.Request) *refusal {
+	q := f.ask(policy.HTTP)
+	q.Method, q.Path = req.Method, req.Path
+	if req.Method == "CONNECT" {
+		return denied(policy.Decision{Rule: "built-in", Reason: "CONNECT is for proxies, and there is none"})
+	}
+	if r := f.checkHost(req, q); r != nil {
+		return r
+	}
+	return f.permit(q)
+}
+
+// checkHost says what is wrong with the host that a request names, nil for nothing.
+func (f *flow) checkHost(req head.Request, q policy.Query) *refusal {
+	named, err := policy.NewQuery(req.Host, req.Port)
+	switch {
+	case err != nil:
+	case named.Port != f.port:
+	case f.host != "" && named.Host == f.host:
+		return nil
+	case f.host == "" && named.Host == "" && named.Addr == f.target:
+		return nil
+	case f.host == "" && named.Host != "":
+		q.Host = named.Host
+		return f.checkForeign(q)
+	}
+	r := denied(policy.Decision{Rule: "built-in", Reason: "the request names another host or port than its connection is for"})
+	r.status = 421
+	return r
+}
+
+func (f *flow) newExchange(req head.Request) *exchange {
+	raw := f.client.ahead[:req.Len]
+	x := &exchange{
+		method: req.Method, upgrade: req.Upgrade != "" && mayUpgrade(req.Upgrade),
+		expects: hasField(raw, "expect"), done: make(chan struct{}),
+	}
+	x.last = req.Close
+	f.turn <- x
+	return x
+}
+
+// mayUpgrade says whether an offer of other protocols may be passed on. HTTP/2 and TLS
+// may not: what they carry to which host could no longer be seen.
+func mayUpgrade(offer string) bool {
+	for protocol := range strings.SplitSeq(offer, ",") {
+		name, _, _ := strings.Cut(strings.TrimSpace(protocol), "/")
+		switch strings.ToLower(name) {
+		case "h2c", "h2", "http", "tls":
+			return false
+		}
+	}
+	return true
+}
+
+// pass sends a request. over says that the connection ends, with or without a refusal.
+func (f *flow) pass(req head.Request, x *exchange) (r *refusal, over bool) {
+	err := f.sendHead(req)
+	if err == nil {
+		err = f.sendBody(req, x)
+	}
+	f.requests++
+	var side *sideError
+	var bad *head.Error
+	switch {
+	case err == nil:
+		x.sent.Store(true)
+		return nil, false
+	case x.cut.Load():
+		f.await(x)
+		f.bye("the server did not want the body")
+	case errors.Is(err, errBudget):
+		f.exceed("upload")
+	case errors.As(err, &bad):
+		f.stop()
+		if x.begun.Load() {
+			return &refusal{closed: bad.Msg, hangUp: true}, true
+		}
+		return malformed(err), true
+	case errors.Is(err, io.EOF): // in the middle of the body
+		_ = closeWrite(f.up)
+		f.await(x)
+		f.bye("the program ended in the middle of a request")
+	case errors.As(err, &side) && !side.write:
+		if isTimeout(err) { // the server has ended, see downloaded
+			f.bye("closed by the server")
+			break
+		}
+		f.end(reason("program", side.error))
+	default:
+		// The server listens no more. It may have said why.
+		f.await(x)
+		f.bye(reason("server", err))
+	}
+	return nil, true
+}
+
+// sendHead passes on the head of a request, without an offer that may not be passed on.
+func (f *flow) sendHead(req head.Request) error {
+	raw := f.client.ahead[:req.Len]
+	if req.Upgrade != "" && !mayUpgrade(req.Upgrade) {
+		raw = without(raw, "upgrade", "http2-settings")
+	}
+	err := f.upward().write(raw)
+	f.client.drop(req.Len)
+	return err
+}
+
+// sendBody passes on the body of a request.
+func (f *flow) sendBody(req head.Request, x *exchange) error {
+	if req.ContentLength == 0 && !req.Chunked {
+		return nil
+	}
+	if !req.Chunked && !x.expects {
+		n := min(int64(len(f.client.ahead)), req.ContentLength)
+		if err := f.send(int(n)); err != nil {
+			return err
+		}
+		return f.upward().run(req.ContentLength - n)
+	}
+	body, up := head.NewBody(req), f.upward()
+	b := buffers.Get().(*[]byte)
+	defer buffers.Put(b)
+	for piece := f.client.ahead; ; {
+		if len(piece) > 0 {
+			n, done, err := body.Next(piece)
+			if err != nil {
+				return err
+			}
+			if x.cut.Load() {
+				return errors.New("cut")
+			}
+			if err := up.write(piece[:n]); err != nil {
+				return err
+			}
+			if done {
+				f.client.ahead = bytes.Clone(piece[n:])
+				return nil
+			}
+		}
+		n, err := f.client.Conn.Read(*b)
+		if n == 0 && err != nil {
+			if err == io.EOF {
+				return err
+			}
+			return &sideError{false, err}
+		}
+		piece = (*b)[:n]
+	}
+}
+
+// hasField says whether a head, which was parsed, has a field.
+func hasField(raw []byte, name string) bool {
+	return len(without(raw, name)) != len(raw)
+}
+
+// without returns a head, which was parsed, without some fields.
+func without(raw []byte, names ...string) []byte {
+	out := make([]byte, 0, len(raw))
+	for line := range bytes.SplitAfterSeq(raw, []byte("\n")) {
+		name, _, isField := bytes.Cut(line, []byte(":"))
+		drop := false
+		for _, n := range names {
+			drop = drop || isField && len(out) > 0 && strings.EqualFold(string(name), n)
+		}
+		if !drop {
+			out = append(out, line...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package gateway
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/policy"
+)
+
+// servedMax is what a server may say before the program says its first byte and may
+// still begin with HTTP. More is no HTTP server, and may be moved faster.
+const servedMax = 64 << 10
+
+// open begins to dial what q asks for, and to receive.
+func (f *flow) open(q policy.Query) {
+	f.opened, f.down = make(chan struct{}), make(chan struct{})
+	f.turn = make(chan *exchange, 1)
+	go f.receive(q)
+}
+
+// ensureOpen waits for the server to be dialled.
+func (f *flow) ensureOpen() *refusal {
+	if f.opened == nil {
+		f.mu.Lock()
+		q := f.query
+		f.mu.Unlock()
+		f.open(q)
+	}
+	<-f.opened
+	if f.refused != nil || !f.dialled().IsValid() {
+		return f.refused
+	}
+	// If it was dialled before the protocol was known, the address was vetted for another one.
+	f.mu.Lock()
+	q := f.query
+	f.mu.Unlock()
+	if d := f.g.policy.Load().Address(q, f.dialled(), f.g.cfg.Own); d.Verdict != policy.Allow {
+		return deniedAddress(d, f.dialled())
+	}
+	return nil
+}
+
+// failed says why the server could not be dialled, if that is known and so.
+func (f *flow) failed() *refusal {
+	select {
+	case <-f.opened: // nil, and so never ready, if nothing was dialled
+		return f.refused
+	default:
+		return nil
+	}
+}
+
+// receive dials, and carries what the server sends.
+func (f *flow) receive(q policy.Query) {
+	defer func() {
+		close(f.down)
+		if f.mode.Load() == speaking {
+			// No answer can come any more, so no request need be waited for. This
+			// comes after the close: whoever has set another time limit sees that.
+			_ = f.client.SetReadDeadline(time.Now())
+		}
+	}()
+	up, addr, r := f.dial(q)
+	if r == nil && !f.adopt(up, addr) {
+		reset(up)
+		r = &refusal{closed: "closed while connecting", hangUp: true}
+	}
+	f.refused = r
+	close(f.opened)
+	if r != nil {
+		_ = f.client.SetReadDeadline(time.Now()) // the program may keep silent, waiting for the server
+		return
+	}
+	f.downloaded(f.download())
+}
+
+func (f *flow) dial(q policy.Query) (net.Conn, netip.Addr, *refusal) {
+	if f.local.IsValid() {
+		up, err := f.g.dialHost(f.ctx, f.local.Port())
+		if err != nil {
+			return nil, netip.Addr{}, unreachable(err)
+		}
+		return up, netip.Addr{}, nil
+	}
+	return f.g.connect(f.ctx, q)
+}
+
+// adopt makes a connection the flow's. It says no when the flow is over meanwhile.
+func (f *flow) adopt(up net.Conn, addr netip.Addr) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped {
+		return false
+	}
+	f.up, f.addr = up, addr
+	return true
+}
+
+// download carries what the server sends until its end.
+func (f *flow) download() error {
+	if f.mode.Load() == speaking {
+		return f.responses(nil)
+	}
+	l := f.downward()
+	l.turn = func() bool {
+		switch f.mode.Load() {
+		case speaking:
+			return true
+		case relaying:
+			l.turn = nil
+		case undecided:
+			if f.received.Load() > servedMax && f.mode.CompareAndSwap(undecided, served) {
+				l.turn = nil
+			}
+		}
+		return false
+	}
+	err := l.run(-1)
+	if errors.Is(err, errTurn) {
+		rest := l.rest
+		l.turn, l.rest = nil, nil
+		return f.responses(rest)
+	}
+	return err
+}
+
+// downloaded tells the program how the server's side has ended.
+func (f *flow) downloaded(err error) {
+	var side *sideError
+	switch {
+	case f.isStopped():
+	case err == nil:
+		f.halved()
+		_ = f.client.CloseWrite()
+	case errors.Is(err, errBudget):
+		f.exceed("download")
+	case errors.As(err, &side) && side.write:
+		f.end(reason("program", side.error))
+	default:
+		f.end(reason("server", err))
+	}
+}
+
+// runHost serves a flow to a port of the host's loopback interface, which the config
+// has named. Nothing is read of it: what listens there may speak anything.
+func (f *flow) runHost(in link.Flow) {
+	outside := f.g.hostPort(f.port)
+	if outside == 0 {
+		f.turnAway(in, "this port of the host is not open to the sandbox")
+		return
+	}
+	conn, err := in.Accept()
+	if err != nil {
+		return
+	}
+	f.client = &inside{Conn: conn}
+	f.local = netip.AddrPortFrom(netip.IPv6Unspecified(), outside)
+	if !f.register() {
+		conn.Reset()
+		return
+	}
+	defer f.leave()
+	q := f.ask(policy.TCP)
+	f.settle(f.g.policy.Load(), q, policy.Decision{Verdict: policy.Allow, Rule: "host port"}, nil)
+	if r := f.relay(nil); r != nil {
+		f.record(r)
+		f.client.Reset()
+	}
+}
+
+// hostPort returns the port of the host that a port inside stands for, or 0.
+func (g *Gateway) hostPort(inside uint16) uint16 {
+	for _, p := range g.cfg.HostPorts {
+		if p.Inside == inside {
+			return p.Outside
+		}
+	}
+	return 0
+}

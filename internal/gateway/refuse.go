@@ -1,0 +1,254 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/audit"
+	"github.com/cofferhq/coffer/internal/gateway/head"
+	"github.com/cofferhq/coffer/internal/policy"
+)
+
+// A refusal is why a flow does not go on, and what the program is told about it.
+type refusal struct {
+	what     string // in one or two words, for programs: "denied"
+	decision policy.Decision
+	status   int        // for HTTP
+	alert    uint8      // for TLS
+	host     string     // if it is about another name than the flow's
+	addr     netip.Addr // if it is about an address behind the flow's name
+	method   string
+	path     string
+	protocol policy.Protocol
+	closed   string // why it ended, if nothing was denied
+	hangUp   bool   // there is nobody to tell
+}
+
+// alertInternal is TLS's "it is not your fault".
+const alertInternal = 80
+
+func denied(d policy.Decision) *refusal {
+	return &refusal{what: "denied", decision: d, status: 403, alert: head.AlertAccessDenied}
+}
+
+func deniedAddress(d policy.Decision, a netip.Addr) *refusal {
+	r := denied(d)
+	r.addr = a
+	return r
+}
+
+func overBudget(d policy.Decision, a *account) *refusal {
+	d.Verdict, d.Reason = policy.Deny, a.say()
+	r := denied(d)
+	r.what = "limit"
+	return r
+}
+
+// unreachable says that a destination is allowed and cannot be had.
+func unreachable(err error) *refusal {
+	return &refusal{
+		what: "unreachable", status: 502, alert: alertInternal,
+		decision: policy.Decision{Verdict: policy.Allow, Reason: err.Error()},
+		closed:   "could not connect: " + err.Error(),
+	}
+}
+
+// answer is the document that a program gets with an HTTP status.
+type answer struct {
+	Error  string `json:"error"`
+	Host   string `json:"host"`
+	Port   uint16 `json:"port"`
+	Rule   string `json:"rule,omitempty"`
+	Reason string `json:"reason"`
+	Allow  string `json:"allow,omitempty"` // the command that would allow it, for the user outside
+	Help   string `json:"help,omitempty"`
+}
+
+// overhear finds out how to tell a program that it is refused, and what it wanted.
+func (f *flow) overhear(possible policy.Possible) (head.Kind, *refusal) {
+	sniff := f.g.limits.sniff
+	kind, err := f.client.first(sniff, sniff, 0)
+	if err != nil {
+		kind = head.Unknown
+	}
+	switch kind {
+	case head.TLS:
+		return kind, denied(possible.TLS)
+	case head.HTTP:
+		r := denied(possible.HTTP)
+		if req, err := f.client.request(sniff); err == nil {
+			q := f.ask(policy.HTTP)
+			q.Method, q.Path = req.Method, req.Path
+			if d := f.g.policy.Load().Decide(q); d.Verdict == policy.Deny {
+				r = denied(d)
+			}
+			r.method, r.path = req.Method, req.Path
+		}
+		return kind, r
+	}
+	return kind, denied(possible.Raw)
+}
+
+// refuse ends a flow with an answer in its own protocol.
+func (f *flow) refuse(kind head.Kind, r *refusal) {
+	if r.hangUp || f.isOver() {
+		f.record(r)
+		f.end(r.closed)
+		return
+	}
+	f.stop()
+	if kind == head.NeedMore {
+		var err error
+		if kind, err = f.client.first(f.g.limits.sniff, f.g.limits.sniff, 0); err != nil {
+			kind = head.Unknown
+		}
+	}
+	r.protocol = protocolOf(kind)
+	f.record(r)
+	switch {
+	case kind == head.TLS && r.alert != 0:
+		f.client.say(head.Alert(r.alert), f.g.limits.linger)
+	case kind == head.HTTP && r.status != 0:
+		f.client.say(head.Answer(r.status, f.document(r)), f.g.limits.linger)
+	default:
+		f.client.Reset()
+	}
+}
+
+func protocolOf(kind head.Kind) policy.Protocol {
+	switch kind {
+	case head.TLS:
+		return policy.TLS
+	case head.HTTP:
+		return policy.HTTP
+	}
+	return policy.TCP
+}
+
+// document is what a program is told about a refusal.
+func (f *flow) document(r *refusal) answer {
+	a := answer{Error: r.what, Host: f.destination(), Port: f.port, Rule: r.decision.Rule, Reason: r.decision.Reason}
+	if r.what == "denied" {
+		d := f.denial(r)
+		a.Host, a.Allow = d.Host, d.Allow
+		a.Help = "http://coffer.internal/"
+	}
+	return a
+}
+
+// say writes last words, gives the program a moment to read them, and closes. Without
+// that moment the reset that follows unread bytes could overtake the words.
+func (c *inside) say(words []byte, linger time.Duration) {
+	_ = c.SetDeadline(time.Now().Add(linger))
+	if _, err := c.Write(words); err != nil {
+		c.Reset()
+		return
+	}
+	c.part(linger)
+}
+
+// part ends a connection to which everything was written.
+func (c *inside) part(linger time.Duration) {
+	_ = c.SetDeadline(time.Now().Add(linger))
+	if c.CloseWrite() == nil {
+		b := buffers.Get().(*[]byte)
+		for {
+			if _, err := c.Read(*b); err != nil {
+				break
+			}
+		}
+		buffers.Put(b)
+	}
+	_ = c.Close()
+}
+
+// record notes a refusal for the log and for whom it may concern.
+func (f *flow) record(r *refusal) {
+	deny := r.what != "" && r.decision.Verdict == policy.Deny
+	f.mu.Lock()
+	if f.closed == "" {
+		f.closed = r.closed
+	}
+	if f.closed == "" {
+		f.closed = r.what
+	}
+	f.logged = deny
+	f.mu.Unlock()
+	if !deny {
+		return
+	}
+	d := f.denial(r)
+	f.g.denials.add(d)
+	e := audit.Event{
+		Time: f.start, Kind: audit.KindFlow, Host: d.Host, Addr: d.Addr, Port: f.port, Protocol: d.Protocol,
+		Verdict: policy.Deny.String(), Rule: d.Rule, Reason: d.Reason, Method: d.Method, Path: d.Path,
+	}
+	if r.what == "limit" {
+		e.Kind = audit.KindLimit
+	}
+	f.g.journal.refused(e)
+}
+
+// denial is a refusal as users see it.
+func (f *flow) denial(r *refusal) Denial {
+	d := Denial{
+		Time: time.Now(), Host: f.destination(), Addr: f.target, Port: f.port, Protocol: r.protocol.String(),
+		Method: clip(r.method), Path: clip(r.path), Rule: r.decision.Rule, Reason: r.decision.Reason, Count: 1,
+	}
+	if r.host != "" {
+		d.Host = r.host
+	}
+	if r.addr.IsValid() {
+		d.Addr = r.addr
+	}
+	if r.what != "denied" || r.decision.Rule == "built-in" {
+		return d
+	}
+	// A deny rule is not overruled by an allow, so there is no command to show.
+	switch to := f.host; {
+	case r.addr.IsValid():
+		d.Allow = allowCommand(r.addr.String(), f.port, "")
+	case r.decision.Rule != defaultRule:
+	case r.host != "":
+		d.Allow = allowCommand(r.host, f.port, "")
+	case to != "":
+		d.Allow = allowCommand(to, f.port, "")
+	default:
+		d.Allow = allowCommand(f.target.String(), f.port, "")
+	}
+	return d
+}
+
+// defaultRule is how a decision says that no rule matched.
+const defaultRule = "default"
+
+// allowCommand is what a user types to allow a destination.
+func allowCommand(host string, port uint16, protocol string) string {
+	c := "coffer policy allow " + net.JoinHostPort(host, strconv.Itoa(int(port)))
+	if protocol != "" {
+		c += " --protocol " + protocol
+	}
+	return c
+}
+
+// clip bounds a word of a program for logs and lists.
+func clip(s string) string {
+	const most = 256
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+// reason says why a read or a write ended, for the log.
+func reason(side string, err error) string {
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		return "closed by the " + side
+	}
+	return fmt.Sprintf("broken off by the %s: %v", side, plain(err))
+}

@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/audit"
+	"github.com/cofferhq/coffer/internal/policy"
+)
+
+// A session is one conversation. It has a socket of its own outside, connected to a
+// vetted address, so nobody else's datagrams come in.
+type session struct {
+	pair
+	host   string
+	target netip.Addr
+	start  time.Time
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	last           atomic.Int64 // when a datagram passed, in nanoseconds of the clock
+	sent, received atomic.Int64
+
+	mu       sync.Mutex
+	waiting  [][]byte // until there is a socket
+	up       net.Conn
+	addr     netip.Addr
+	decision policy.Decision
+	account  *account
+	granted  bool
+	closed   string
+}
+
+func (s *session) ask() policy.Query {
+	return policy.Query{Host: s.host, Addr: s.target, Port: s.to.Port(), Protocol: policy.UDP, Now: time.Now()}
+}
+
+func (s *session) destination() string {
+	if s.host != "" {
+		return s.host
+	}
+	return s.target.String()
+}
+
+// adopt gives a session its socket and sends what has waited for it.
+func (s *session) adopt(up net.Conn, addr netip.Addr, d policy.Decision, a *account, granted bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed != "" { // meanwhile
+		_ = up.Close()
+		return net.ErrClosed
+	}
+	s.up, s.addr, s.decision, s.account, s.granted = up, addr, d, a, granted
+	waiting := s.waiting
+	s.waiting = nil
+	for _, b := range waiting {
+		if err := s.write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send passes a datagram on, or keeps it until there is a socket.
+func (s *session) send(t *sessions, b []byte) {
+	s.last.Store(time.Now().UnixNano())
+	s.mu.Lock()
+	var err error
+	if s.up != nil {
+		err = s.write(b)
+	} else if len(s.waiting) < queued {
+		s.waiting = append(s.waiting, append([]byte(nil), b...))
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.end("the upload limit is used up")
+	}
+}
+
+// write sends a whole datagram if the budget has it; the caller holds the lock.
+func (s *session) write(b []byte) error {
+	if s.account.takeSent(len(b)) < len(b) {
+		return errBudget
+	}
+	if n, err := s.up.Write(b); err == nil {
+		s.sent.Add(int64(n))
+	}
+	return nil // a datagram that cannot be sent is lost
+}
+
+// end breaks a session off; whoever serves it logs it.
+func (s *session) end(why string) {
+	s.mu.Lock()
+	if s.closed == "" {
+		s.closed = why
+	}
+	up := s.up
+	s.mu.Unlock()
+	s.cancel()
+	if up != nil {
+		_ = up.Close()
+	}
+}
+
+// review says why a session must end, "" if it may go on.
+func (s *session) review(g *Gateway, set *policy.Set, now time.Time) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.up == nil {
+		return "" // it is decided when it gets its socket
+	}
+	q := s.ask()
+	d := set.Decide(q)
+	if d.Verdict == policy.Deny || d.Verdict == policy.Ask && !s.granted {
+		return "the rules have changed: " + d.Reason
+	}
+	if v := set.Address(q, s.addr, g.cfg.Own); v.Verdict != policy.Allow {
+		return "the rules have changed: " + v.Reason
+	}
+	s.account = g.budgets.account(d.Budget, s.destination())
+	return ""
+}
+
+// event is a session's line in the log.
+func (s *session) event() audit.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return audit.Event{
+		Time: s.start, Kind: audit.KindFlow, Host: s.host, Addr: s.addr, Port: s.to.Port(), Protocol: "udp",
+		Verdict: policy.Allow.String(), Rule: s.decision.Rule, Reason: s.decision.Reason,
+		Sent: s.sent.Load(), Received: s.received.Load(), Duration: time.Since(s.start), Close: s.closed,
+	}
+}

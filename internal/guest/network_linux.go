@@ -1,0 +1,88 @@
+package guest
+
+import (
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/cofferhq/coffer/internal/link/kernel"
+	"github.com/cofferhq/coffer/internal/link/packet"
+	"golang.org/x/sys/unix"
+)
+
+// network is the machine's end of a link: sockets to be handed out.
+type network struct {
+	kind    string
+	sockets []*os.File
+}
+
+// connect starts to make the network that was asked for, and returns where to wait for
+// it. Without one there is a loopback interface.
+func (b *Boot) connect() func() (network, error) {
+	type result struct {
+		network
+		error
+	}
+	if !b.Network {
+		err := loopback()
+		return func() (network, error) { return network{}, err }
+	}
+	made := make(chan result, 1)
+	go func() {
+		n, err := prepareNetwork()
+		made <- result{n, err}
+	}()
+	return func() (network, error) {
+		r := <-made
+		return r.network, r.error
+	}
+}
+
+func prepareNetwork() (network, error) {
+	sockets, err := kernel.Prepare()
+	if err == nil {
+		return network{KernelLink, sockets}, nil
+	}
+	// A kernel without packet rules. A stack of our own on the machine's packets
+	// is slower, and the same to programs.
+	socket, second := packet.Prepare()
+	if second != nil {
+		return network{}, fmt.Errorf("give the sandbox a network: %w; and without packet rules: %w", err, second)
+	}
+	return network{PacketLink, []*os.File{socket}}, nil
+}
+
+// loopback brings the network namespace's own interface up.
+func loopback() error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	req, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	req.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, req); err != nil {
+		return fmt.Errorf("bring up loopback: %w", err)
+	}
+	return nil
+}
+
+// handOut gives the sockets to the host and closes them here.
+func (n *network) handOut(conn *net.UnixConn) error {
+	if len(n.sockets) == 0 {
+		return nil
+	}
+	var fds []int
+	for _, f := range n.sockets {
+		fds = append(fds, int(f.Fd()))
+	}
+	err := Hand(conn, fds)
+	for _, f := range n.sockets {
+		f.Close()
+	}
+	n.sockets = nil
+	return err
+}

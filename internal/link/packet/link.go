@@ -1,0 +1,94 @@
+package packet
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cofferhq/coffer/internal/link"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+)
+
+// MTU is the packet size of links that are not told another. With packets this large,
+// the cost per packet, which is most of the cost of a stack in user space, hardly
+// counts.
+const MTU = 65520
+
+// Options say how a link behaves. The zero value is good.
+type Options struct {
+	// MTU is that of the machine's interface; 0 means the constant.
+	MTU int
+	// Answers says whether an address of link.Synthetic4 or Synthetic6 stands for
+	// something and so answers a ping. Nil: all do. Addresses outside never do.
+	Answers func(netip.Addr) bool
+}
+
+// A Link is a link.Link over frames.
+type Link struct {
+	options Options
+	stack   *stack.Stack
+	port    *port
+
+	flows     chan *flow
+	datagrams chan datagram
+	queued    atomic.Int64 // bytes in datagrams
+
+	connections census
+
+	closing sync.Once
+	closed  chan struct{}
+	done    chan struct{} // Close has done its work
+}
+
+var _ link.Link = (*Link)(nil)
+
+// open starts a link on a wire, and owns the wire from then on.
+func open(w wire, o Options) (*Link, error) {
+	if o.MTU == 0 {
+		o.MTU = MTU
+	}
+	l := &Link{
+		options:   o,
+		port:      newPort(w, o.MTU),
+		flows:     make(chan *flow, maxWaiting),
+		datagrams: make(chan datagram, maxDatagrams),
+		closed:    make(chan struct{}),
+		done:      make(chan struct{}),
+	}
+	if err := l.startStack(); err != nil {
+		w.close()
+		return nil, err
+	}
+	l.port.start(l.sort, func() { l.Close() })
+	return l, nil
+}
+
+// Accept waits for the next TCP connection.
+func (l *Link) Accept() (link.Flow, error) {
+	select {
+	case <-l.closed:
+		return nil, net.ErrClosed
+	default:
+	}
+	select {
+	case f := <-l.flows:
+		return f, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends the link. Programs inside get resets for their open connections.
+func (l *Link) Close() error {
+	l.closing.Do(func() {
+		close(l.closed)
+		l.connections.refuseWaiting()
+		l.stack.Close() // its resets still go out
+		l.port.close()
+		l.stack.Wait()
+		close(l.done)
+	})
+	<-l.done
+	return nil
+}

@@ -1,0 +1,281 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/audit"
+	"github.com/cofferhq/coffer/internal/gateway"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
+)
+
+// network is the gateway of a running sandbox and the user's own rules for it.
+type network struct {
+	gateway *gateway.Gateway
+	served  chan struct{} // closed when the gateway has ended
+
+	mu   sync.Mutex
+	live []policy.RuleSource
+}
+
+// readPolicy starts to put the sandbox's rules together, and returns where to wait for
+// them.
+func (s *Supervisor) readPolicy() func() (*policy.Set, []policy.RuleSource, error) {
+	type result struct {
+		set  *policy.Set
+		live []policy.RuleSource
+		err  error
+	}
+	if s.Sandbox.Network.None() {
+		return nil
+	}
+	done := make(chan result, 1)
+	go func() {
+		set, live, err := Policy(s.Sandbox)
+		done <- result{set, live, err}
+	}()
+	return func() (*policy.Set, []policy.RuleSource, error) {
+		r := <-done
+		return r.set, r.live, r.err
+	}
+}
+
+// Policy is what a sandbox's network allows, and the rules among it that the user made
+// with 'coffer policy'.
+func Policy(sb *sandbox.Sandbox) (*policy.Set, []policy.RuleSource, error) {
+	live, err := sb.LiveRules()
+	if err != nil {
+		return nil, nil, err
+	}
+	live.Rules = current(live.Rules, time.Now())
+	set, err := sb.Network.Policy(live)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the network rules of sandbox %s: %w", sb.Name, err)
+	}
+	return set, live.Rules, nil
+}
+
+// current leaves out what has expired.
+func current(rules []policy.RuleSource, now time.Time) []policy.RuleSource {
+	var keep []policy.RuleSource
+	for _, r := range rules {
+		if r.Expires.IsZero() || r.Expires.After(now) {
+			keep = append(keep, r)
+		}
+	}
+	return keep
+}
+
+// connect starts the gateway at the far end of the machine's link.
+func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, error)) error {
+	if rules == nil {
+		return nil
+	}
+	wire := s.instance.Link()
+	if wire == nil {
+		return hint.New("this engine gives a sandbox no network", "go without one: --net none")
+	}
+	set, live, err := rules()
+	if err != nil {
+		wire.Close()
+		return err
+	}
+	sb := s.Sandbox
+	config := gateway.Config{
+		Policy: set, Audit: s.audit.add, Denied: s.denied, Asked: s.asked,
+		Budgets: s.readBudgets(), About: gateway.About{Name: sb.Name, ID: sb.ID},
+	}
+	for _, p := range sb.Network.HostPorts {
+		config.HostPorts = append(config.HostPorts, gateway.HostPort(p))
+	}
+	n := &network{gateway: gateway.New(wire, config), served: make(chan struct{}), live: live}
+	go func() {
+		defer close(n.served)
+		if err := n.gateway.Serve(); err != nil {
+			fmt.Fprintln(os.Stderr, "the network ended:", err)
+		}
+	}()
+	s.network = n
+	return nil
+}
+
+// disconnect ends the gateway and remembers what budgets were used.
+func (s *Supervisor) disconnect() {
+	if s.network == nil {
+		return
+	}
+	_ = s.network.gateway.Close()
+	<-s.network.served
+	s.saveBudgets()
+}
+
+// budgetsName is the file of the bytes that were sent and received against budgets: a
+// sandbox that stops and starts again does not get a new allowance.
+const budgetsName = "budgets.json"
+
+func (s *Supervisor) readBudgets() map[string]gateway.Used {
+	path := filepath.Join(s.Sandbox.Dir(), budgetsName)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var used map[string]gateway.Used
+	if err == nil {
+		err = json.Unmarshal(data, &used)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "byte budgets start anew: %s: %v\n", path, err)
+	}
+	return used
+}
+
+func (s *Supervisor) saveBudgets() {
+	used := s.network.gateway.Budgets()
+	if len(used) == 0 || s.Sandbox.Ephemeral {
+		return
+	}
+	path := filepath.Join(s.Sandbox.Dir(), budgetsName)
+	data, err := json.Marshal(used)
+	if err == nil {
+		err = os.WriteFile(path+".new", data, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "save byte budgets:", err)
+	}
+}
+
+// denied tells the user of a refusal, and how to lift it.
+func (s *Supervisor) denied(d gateway.Denial) {
+	s.notices.tell(fmt.Sprintf("refused %s: %s; to allow it: %s", destination(d.Host, d.Addr.String(), d.Port), d.Reason, s.withSandbox(d.Allow)))
+}
+
+// asked tells the user of a question.
+func (s *Supervisor) asked(r gateway.Request) {
+	s.notices.tell(fmt.Sprintf("%s waits for an answer: coffer policy answer %d allow --sandbox %s (or deny)",
+		destination(r.Host, r.Addr.String(), r.Port), r.ID, s.Sandbox.ID))
+}
+
+func (s *Supervisor) withSandbox(command string) string {
+	if command == "" {
+		return "see 'coffer policy show --sandbox " + s.Sandbox.ID + "'"
+	}
+	return command + " --sandbox " + s.Sandbox.ID
+}
+
+func destination(host, addr string, port uint16) string {
+	if host == "" {
+		host = addr
+	}
+	if port == 0 {
+		return host
+	}
+	return fmt.Sprintf("%s:%d", host, port)
+}
+
+// journal is the sandbox's audit log, opened when there is something to write.
+type journal struct {
+	sb   *sandbox.Sandbox
+	mu   sync.Mutex
+	log  *audit.Log
+	shut bool
+	err  error
+}
+
+func newJournal(sb *sandbox.Sandbox) *journal { return &journal{sb: sb} }
+
+// add writes an event. Of a throw-away only its network is of interest, as the log goes
+// with the sandbox: a file for its start and stop would cost more than these do.
+func (j *journal) add(e audit.Event) {
+	if j.sb.Ephemeral && (e.Kind == audit.KindStart || e.Kind == audit.KindStop || e.Kind == audit.KindExec) {
+		return
+	}
+	j.mu.Lock()
+	if j.log == nil && j.err == nil && !j.shut {
+		if j.log, j.err = (audit.Options{Throwaway: j.sb.Ephemeral}).Open(audit.Dir(j.sb.Dir())); j.err != nil {
+			fmt.Fprintln(os.Stderr, j.err)
+		}
+	}
+	log := j.log
+	j.mu.Unlock()
+	if log != nil {
+		log.Add(e)
+	}
+}
+
+func (j *journal) close() {
+	j.add(audit.Event{Kind: audit.KindStop})
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.shut = true
+	if j.log != nil {
+		if err := j.log.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		j.log = nil
+	}
+}
+
+// Ran writes down that a program is run.
+func (s *Supervisor) Ran(e *wire.Exec) {
+	if e == nil {
+		return
+	}
+	const most = 64
+	event := audit.Event{Kind: audit.KindExec, Detail: "in " + e.Dir}
+	if e.Root {
+		event.User = "root"
+	}
+	for _, a := range e.Argv[:min(len(e.Argv), most)] {
+		event.Command = append(event.Command, string(a[:min(len(a), 4096)]))
+	}
+	s.audit.add(event)
+}
+
+// notices are lines for the user's terminal. Who does not listen misses them: they are
+// in the audit log as well.
+type notices struct {
+	mu        sync.Mutex
+	listeners map[chan string]bool
+}
+
+// Notices gives the lines from now on, until stop is called.
+func (s *Supervisor) Notices() (lines <-chan string, stop func()) {
+	n := &s.notices
+	c := make(chan string, 16)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listeners == nil {
+		n.listeners = map[chan string]bool{}
+	}
+	n.listeners[c] = true
+	return c, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.listeners, c)
+	}
+}
+
+func (n *notices) tell(line string) {
+	line = terminal.Escape(line)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for c := range n.listeners {
+		select {
+		case c <- line:
+		default: // the terminal is slow, and more lines would not help
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/audit"
+	"github.com/cofferhq/coffer/internal/gateway"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// A Change is what a user wants to be different about a sandbox's network, or to know.
+type Change struct {
+	// Do is allow, deny or reset (change the rules), pending, denials, or answer.
+	Do string `json:"do"`
+	// Rules are added by allow and deny.
+	Rules []policy.RuleSource `json:"rules,omitempty"`
+	// Targets limit reset to rules about them; none is all.
+	Targets []string `json:"targets,omitempty"`
+	// ID, Allow and Once are an answer: to which question, and what. Unless it is for
+	// Once only, a rule is made of it, which ends at Expires.
+	ID      int       `json:"id,omitempty"`
+	Allow   bool      `json:"allow,omitempty"`
+	Once    bool      `json:"once,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// A Reply answers a Change.
+type Reply struct {
+	Error   string            `json:"error,omitempty"`
+	Hint    string            `json:"hint,omitempty"`
+	Rules   int               `json:"rules,omitempty"` // how many were added or taken away
+	Pending []gateway.Request `json:"pending,omitempty"`
+	Denials []gateway.Denial  `json:"denials,omitempty"`
+}
+
+// ChangePolicy does what a user wants with a sandbox's network, whether it runs or not.
+func ChangePolicy(sb *sandbox.Sandbox, c Change) (Reply, error) {
+	for {
+		line, err := Connect(sb)
+		if err == nil {
+			defer line.Close()
+			return line.change(c)
+		}
+		lock, err := sb.Lock()
+		if err == sandbox.ErrRunning {
+			time.Sleep(5 * time.Millisecond) // it is starting or stopping
+			continue
+		}
+		if err != nil {
+			return Reply{}, err
+		}
+		defer lock.Release()
+		return changeAtRest(sb, c)
+	}
+}
+
+// change asks the supervisor.
+func (l *Line) change(c Change) (r Reply, err error) {
+	conn, err := l.Open()
+	if err != nil {
+		return r, err
+	}
+	defer conn.Close()
+	body, err := json.Marshal(c)
+	if err != nil {
+		return r, err
+	}
+	if err := wire.WriteMessage(conn, wire.Request{Op: wire.OpPolicy, Policy: body}); err != nil {
+		return r, err
+	}
+	var e wire.Event
+	if err := wire.ReadMessage(conn, wire.MaxList, &e); err != nil {
+		return r, fmt.Errorf("the supervisor does not answer: %w", err)
+	}
+	if err := json.Unmarshal(e.Policy, &r); err != nil {
+		return r, fmt.Errorf("the supervisor's answer: %w", err)
+	}
+	if r.Error != "" {
+		return r, hint.New(r.Error, r.Hint)
+	}
+	return r, nil
+}
+
+// changeAtRest changes the rules of a sandbox that does not run. The lock is held.
+func changeAtRest(sb *sandbox.Sandbox, c Change) (Reply, error) {
+	switch c.Do {
+	case "pending", "denials":
+		return Reply{}, nil
+	case "answer":
+		return Reply{}, hint.New("nothing waits for an answer: the sandbox does not run", "see 'coffer policy show'")
+	}
+	_, live, err := Policy(sb)
+	if err != nil && c.Do != "reset" {
+		return Reply{}, err
+	}
+	live, n := c.apply(live)
+	if _, err := sb.Network.Policy(policy.Source{Grants: true, Rules: live}); err != nil {
+		return Reply{}, err
+	}
+	return Reply{Rules: n}, sb.SaveLiveRules(live)
+}
+
+// apply makes the new rules of the old ones.
+func (c Change) apply(live []policy.RuleSource) (rules []policy.RuleSource, changed int) {
+	if c.Do != "reset" {
+		return append(slices.Clone(live), c.Rules...), len(c.Rules)
+	}
+	if len(c.Targets) == 0 {
+		return nil, len(live)
+	}
+	about := func(r policy.RuleSource) bool {
+		for _, t := range c.Targets {
+			if slices.Contains(r.Allow, t) || slices.Contains(r.Deny, t) || slices.Contains(r.Ask, t) {
+				return true
+			}
+		}
+		return false
+	}
+	rules = slices.DeleteFunc(slices.Clone(live), about)
+	return rules, len(live) - len(rules)
+}
+
+// answerPolicy serves OpPolicy.
+func (s *Supervisor) answerPolicy(client net.Conn, body json.RawMessage) {
+	var c Change
+	reply := Reply{}
+	err := json.Unmarshal(body, &c)
+	if err == nil {
+		reply, err = s.changePolicy(c)
+	}
+	if err != nil {
+		reply.Error, reply.Hint = err.Error(), hint.Of(err)
+	}
+	if body, err = json.Marshal(reply); err == nil {
+		_ = wire.WriteMessage(client, wire.Event{Policy: body})
+	}
+}
+
+func (s *Supervisor) changePolicy(c Change) (r Reply, err error) {
+	n := s.network
+	if n == nil {
+		return r, hint.New("sandbox "+s.Sandbox.Name+" was made without a network", "make one with --net standard")
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch c.Do {
+	case "pending":
+		r.Pending = n.gateway.Pending()
+	case "denials":
+		r.Denials = n.gateway.Denials()
+	case "answer":
+		return s.answer(c)
+	case "allow", "deny", "reset":
+		live, changed := c.apply(current(n.live, time.Now()))
+		r.Rules = changed
+		err = s.setLive(live)
+		if err == nil {
+			s.audit.add(audit.Event{Kind: audit.KindPolicy, Detail: describe(c)})
+		}
+	default:
+		err = fmt.Errorf("there is nothing called %q to do with a policy", c.Do)
+	}
+	return r, err
+}
+
+// setLive puts the user's rules in force: in the file first, so that they stay. The
+// network's lock is held.
+func (s *Supervisor) setLive(live []policy.RuleSource) error {
+	set, err := s.Sandbox.Network.Policy(policy.Source{Grants: true, Origin: "coffer policy", Rules: live})
+	if err != nil {
+		return err
+	}
+	if err := s.Sandbox.SaveLiveRules(live); err != nil {
+		return err
+	}
+	s.network.live = live
+	s.network.gateway.SetPolicy(set)
+	return nil
+}
+
+// answer settles a question. The network's lock is held.
+func (s *Supervisor) answer(c Change) (r Reply, err error) {
+	n := s.network
+	asked := n.gateway.Pending()
+	i := slices.IndexFunc(asked, func(q gateway.Request) bool { return q.ID == c.ID })
+	if i < 0 {
+		return r, hint.New(fmt.Sprintf("no question has the number %d", c.ID), "see 'coffer policy pending'")
+	}
+	q := asked[i]
+	verdict := "deny"
+	if c.Allow {
+		verdict = "allow"
+	}
+	if !c.Once {
+		rule := RuleFor(destination(bracketed(q), "", q.Port), c.Allow)
+		rule.Expires = c.Expires
+		if err := s.setLive(append(current(n.live, time.Now()), rule)); err != nil {
+			return r, err
+		}
+		r.Rules = 1
+	}
+	s.audit.add(audit.Event{Kind: audit.KindPolicy, Host: q.Host, Port: q.Port, Verdict: verdict, Detail: fmt.Sprintf("answer to question %d", q.ID)})
+	if err := n.gateway.Answer(c.ID, c.Allow); err != nil && c.Once {
+		return r, err
+	}
+	return r, nil
+}
+
+// bracketed is the host of a question, written as a target.
+func bracketed(q gateway.Request) string {
+	switch {
+	case q.Host != "":
+		return q.Host
+	case q.Addr.Is6():
+		return "[" + q.Addr.String() + "]"
+	}
+	return q.Addr.String()
+}
+
+// RuleFor is a rule of the user's own about one target.
+func RuleFor(target string, allow bool) policy.RuleSource {
+	r := policy.RuleSource{Origin: "coffer policy"}
+	if allow {
+		r.Allow = []string{target}
+	} else {
+		r.Deny = []string{target}
+	}
+	return r
+}
+
+func describe(c Change) string {
+	text := c.Do
+	for _, r := range c.Rules {
+		for _, t := range slices.Concat(r.Allow, r.Deny) {
+			text += " " + t
+		}
+	}
+	for _, t := range c.Targets {
+		text += " " + t
+	}
+	return text
+}
+
+// watch serves OpWatch until the client hangs up.
+func (s *Supervisor) watch(client net.Conn) {
+	lines, stop := s.Notices()
+	defer stop()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = client.Read(make([]byte, 1))
+	}()
+	for {
+		select {
+		case line := <-lines:
+			if wire.WriteMessage(client, wire.Event{Notice: line}) != nil {
+				return
+			}
+		case <-gone:
+			return
+		case <-s.instance.Done():
+			return
+		}
+	}
+}
+
+// Watch gives the lines that the supervisor has for the user's terminal, until the line
+// is closed.
+func (l *Line) Watch() (<-chan string, error) {
+	conn, err := l.path.Open()
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.WriteMessage(conn, wire.Request{Op: wire.OpWatch}); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	lines := make(chan string, 16)
+	go func() {
+		defer conn.Close()
+		for {
+			var e wire.Event
+			if wire.ReadMessage(conn, wire.MaxReply, &e) != nil {
+				return
+			}
+			select {
+			case lines <- e.Notice:
+			default:
+			}
+		}
+	}()
+	return lines, nil
+}
