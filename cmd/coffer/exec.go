@@ -43,7 +43,7 @@ a command, a shell is run.`,
 				defer stop()
 				return execNew(ctx, store, s, idle, args)
 			}
-			for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "idle"} {
+			for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "idle", "socket-in", "socket-out"} {
 				if c.Flags().Changed(f) {
 					return hint.Wrap(usagef("--%s is decided when a sandbox is made", f), "add --create")
 				}
@@ -88,6 +88,8 @@ func execNew(ctx context.Context, store *sandbox.Store, s settings, idle time.Du
 		return err
 	}
 	defer line.Close()
+	announceNew(store, sb.ID, rec.Forwards)
+	s.publish = nil // it has them
 	return execOn(ctx, line, sb, s, args)
 }
 
@@ -124,10 +126,13 @@ func execOn(ctx context.Context, line *supervisor.Line, sb *sandbox.Sandbox, s s
 	if err != nil {
 		return err
 	}
+	if s.detach && len(args) == 0 {
+		return usagef("there is nothing to run: --detach needs a command")
+	}
+	if err := s.publishOn(line); err != nil {
+		return err
+	}
 	if s.detach {
-		if len(args) == 0 {
-			return usagef("there is nothing to run: --detach needs a command")
-		}
 		if err := detach(line, e); err != nil {
 			return err
 		}

@@ -2,10 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -24,45 +24,55 @@ type described struct {
 	PID   int        `json:"pid,omitempty"` // the supervisor's
 	Since *time.Time `json:"running_since,omitempty"`
 	Execs int        `json:"execs,omitempty"`
+	// Listening are the ports that programs inside listen on.
+	Listening []wire.Port `json:"listening,omitempty"`
 }
 
-// describe asks a sandbox's supervisor, if it has one, how it is.
-func describe(sb *sandbox.Sandbox) described {
+// describe asks a sandbox's supervisor, if it has one, how it is, and with ports what
+// listens inside. A supervisor or a guest that does not answer is not waited for long.
+func describe(sb *sandbox.Sandbox, ports bool) described {
 	d := described{Record: sb.Record, State: "stopped", Dir: sb.Dir()}
 	if !sb.Running() {
 		return d
 	}
 	d.State = "running"
-	if st, err := askStatus(sb); err == nil {
-		d.PID, d.Since, d.Execs = st.PID, &st.Since, st.Execs
-	} else {
+	line, err := supervisor.Connect(sb)
+	if err != nil {
 		d.State = "starting"
+		return d
+	}
+	defer line.Close()
+	st, err := line.Status(ports)
+	if err != nil {
+		d.State = "starting"
+		return d
+	}
+	d.PID, d.Since, d.Execs = st.PID, &st.Since, st.Execs
+	if st.Ports != nil {
+		d.Listening, d.Forwards = st.Ports.Listening, nil
+		for _, f := range st.Ports.Forwards {
+			d.Forwards = append(d.Forwards, sandbox.Forward(f))
+		}
 	}
 	return d
 }
 
-func askStatus(sb *sandbox.Sandbox) (*wire.Status, error) {
-	session, err := supervisor.Connect(sb)
-	if err != nil {
-		return nil, err
+// describeAll describes many at the same time, so that those which do not answer cost
+// their time once.
+func describeAll(all []*sandbox.Sandbox, ports bool) []described {
+	const atOnce = 32
+	list := make([]described, len(all))
+	places := make(chan struct{}, atOnce)
+	var asking sync.WaitGroup
+	for i, sb := range all {
+		places <- struct{}{}
+		asking.Go(func() {
+			list[i] = describe(sb, ports)
+			<-places
+		})
 	}
-	defer session.Close()
-	s, err := session.Open()
-	if err != nil {
-		return nil, err
-	}
-	s.SetDeadline(time.Now().Add(2 * time.Second))
-	if err := wire.WriteMessage(s, wire.Request{Op: wire.OpStatus}); err != nil {
-		return nil, err
-	}
-	var e wire.Event
-	if err := wire.ReadMessage(s, wire.MaxReply, &e); err != nil {
-		return nil, err
-	}
-	if e.Status == nil {
-		return nil, errors.New("the supervisor told no status")
-	}
-	return e.Status, nil
+	asking.Wait()
+	return list
 }
 
 func listCommand() *cobra.Command {
@@ -79,19 +89,15 @@ func listCommand() *cobra.Command {
 				return err
 			}
 			all, errs := store.List()
-			list := make([]described, 0, len(all))
-			for _, sb := range all {
-				list = append(list, describe(sb))
-			}
 			switch {
 			case asJSON:
-				err = printJSON(list)
+				err = printJSON(describeAll(all, true))
 			case quiet:
-				for _, d := range list {
-					fmt.Println(d.ID)
+				for _, sb := range all {
+					fmt.Println(sb.ID)
 				}
 			default:
-				printList(list)
+				printList(describeAll(all, true))
 			}
 			if err == nil && len(errs) > 0 {
 				err = status(125)
@@ -120,9 +126,9 @@ func printList(list []described) {
 		return
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tSTATE\tAGE\tMODE\tWORKSPACE")
+	fmt.Fprintln(w, "ID\tNAME\tSTATE\tAGE\tMODE\tPORTS\tWORKSPACE")
 	for _, d := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, d.Name, d.State, age(d.Created), d.Workspace.Mode, terminal.Escape(d.Workspace.Path))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, d.Name, d.State, age(d.Created), d.Workspace.Mode, portsText(d), terminal.Escape(d.Workspace.Path))
 	}
 	w.Flush()
 }
@@ -158,7 +164,7 @@ func showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d := describe(sb)
+			d := describe(sb, true)
 			if asJSON {
 				return printJSON(d)
 			}
@@ -188,6 +194,7 @@ func printShow(d described) {
 	row("workspace", strings.TrimSpace(d.Workspace.Path+" ("+d.Workspace.Mode+")"))
 	row("command", strings.Join(d.Command, " "))
 	row("folder", d.Dir)
+	showOpenings(d, row)
 	if l := d.Limits; l.Memory > 0 {
 		row("memory limit", fmt.Sprintf("%d bytes", l.Memory))
 	}

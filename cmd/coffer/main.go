@@ -155,7 +155,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		root.AddCommand(some...)
 		return root
 	}
-	root.AddCommand(runCommand(), execCommand(), listCommand(), showCommand(), logsCommand(),
+	root.AddCommand(runCommand(), execCommand(), listCommand(), showCommand(), portForwardCommand(), logsCommand(),
 		stopCommand(), removeCommand(), diffCommand(), applyCommand(), discardCommand(), policyCommand(), auditCommand(),
 		doctorCommand(), demoCommand(), versionCommand(), completionCommand(), superviseCommand())
 	return root

@@ -72,6 +72,7 @@ func run(ctx context.Context, s settings, args []string) error {
 		return err
 	}
 	defer leave(store, super, lock)
+	announceNew(store, sb.ID, sb.Forwards)
 	// Others may join, but the program need not wait for that.
 	listening := make(chan io.Closer, 1)
 	go func() {
@@ -115,6 +116,7 @@ func ended(exit wire.Exit, err error, why string) error {
 // exit code stays what it was.
 func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Lock) {
 	sb := super.Sandbox
+	super.LetFinish()
 	if sb.Once {
 		super.Close()
 		n, err := waiting(sb)
@@ -134,7 +136,7 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 	// Should a dying program still write one, they go in a second try. But the
 	// record stays for as long as there is something else to put right.
 	super.Kill()
-	if sb.MadeGit {
+	if sb.MadeGit || len(sb.Sockets) > 0 {
 		_ = purgeFiles(sb.Home())
 		super.Close()
 	}
@@ -219,6 +221,7 @@ func runDetached(ctx context.Context, s settings, args []string) error {
 		giveUp(sb)
 		return err
 	}
+	announceNew(store, sb.ID, rec.Forwards)
 	fmt.Println(sb.ID)
 	return nil
 }

@@ -21,6 +21,8 @@ import (
 //	coffer ARG…            coffer as the user
 //	shell 'COMMANDS'       a shell of the user, on the host
 //	exits N COMMAND ARG…   the command exits with exactly N
+//	peer ARG…              one end of a connection, see peer_linux_test.go; to have it
+//	                       inside as well, copy $PEER into the workspace
 //	[root]                 the user is root
 //
 // A script starts in the workspace $WORK/work, which is empty but for the script's own
@@ -32,6 +34,12 @@ func TestMain(m *testing.M) {
 		"coffer": func() { become(os.Getenv("COFFER_TEST_BINARY"), os.Args[1:]...) },
 		"shell":  func() { become("/bin/sh", append([]string{"-c"}, os.Args[1:]...)...) },
 		"exits":  exits,
+		"peer": func() {
+			if os.Getenv("COFFER_TEST_UID") != "" { // not a copy
+				drop()
+			}
+			peer(os.Args[1:])
+		},
 	})
 }
 
@@ -99,7 +107,11 @@ func furnish(e *testscript.Env, all *testbed.Bed) error {
 		}
 		e.Vars = append(e.Vars, v)
 	}
-	e.Vars = append(e.Vars, "COFFER_TEST_BINARY="+b.Coffer, "COFFER_TEST_UID="+strconv.Itoa(b.UID))
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	e.Vars = append(e.Vars, "PEER="+self, "COFFER_TEST_BINARY="+b.Coffer, "COFFER_TEST_UID="+strconv.Itoa(b.UID))
 	return nil
 }
 

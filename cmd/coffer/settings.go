@@ -27,6 +27,8 @@ type settings struct {
 	net       string
 	hostPorts []string
 
+	openings
+
 	env       []string
 	root      bool
 	detach    bool
@@ -49,6 +51,7 @@ func (s *settings) addTo(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("net", cobra.FixedCompletions(policy.Modes, cobra.ShellCompDirectiveNoFileComp))
 	f.StringArrayVar(&s.hostPorts, "host-port", nil, "let programs reach `PORT` of this machine's loopback as host.coffer.internal:PORT (or INSIDE:OUTSIDE)")
 	f.BoolVar(&s.nesting, "nesting", false, "allow containers inside (a weaker wall: programs may make namespaces)")
+	s.openings.addTo(c)
 }
 
 // addExecTo adds the flags about the program.
@@ -89,7 +92,10 @@ func (s *settings) record(args []string) (rec sandbox.Record, err error) {
 	rec.Workspace, err = workspaceHere(s.workspace, s.force)
 	// Said here already, it need not be saved when the sandbox starts.
 	rec.MadeGit = supervisor.NeedsGit(rec.Workspace)
-	return rec, err
+	if err != nil {
+		return rec, err
+	}
+	return rec, s.describe(&rec)
 }
 
 // leastPids and leastFiles are what the guest agent, which has the limits too, needs to

@@ -77,7 +77,7 @@ func (s *session) send(t *sessions, b []byte) {
 	}
 	s.mu.Unlock()
 	if err != nil {
-		s.end("the upload limit is used up")
+		t.exceed(s, "upload")
 	}
 }
 

@@ -210,6 +210,19 @@ func (t *sessions) dial(s *session, q policy.Query) (net.Conn, netip.Addr, *refu
 	return nil, netip.Addr{}, unreachable(plainDial(err))
 }
 
+// exceed ends a session whose budget was used up while it ran.
+func (t *sessions) exceed(s *session, direction string) {
+	s.mu.Lock()
+	rule := s.decision.Rule
+	s.mu.Unlock()
+	why := "the " + direction + " limit is used up"
+	t.g.journal.add(audit.Event{
+		Kind: audit.KindLimit, Host: s.host, Addr: s.target, Port: s.to.Port(), Protocol: "udp",
+		Verdict: policy.Deny.String(), Rule: rule, Reason: why, Detail: direction,
+	})
+	s.end(why)
+}
+
 // hold waits for the user's answer.
 func (t *sessions) hold(s *session, q policy.Query, d policy.Decision) (reply, string) {
 	p, r, why := t.g.asks.put(q, d, true)
@@ -248,7 +261,7 @@ func (t *sessions) replies(s *session) {
 		took := s.account.takeReceived(n)
 		s.mu.Unlock()
 		if took < n {
-			s.end("the download limit is used up")
+			t.exceed(s, "download")
 			return
 		}
 		s.last.Store(time.Now().UnixNano())

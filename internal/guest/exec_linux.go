@@ -14,23 +14,45 @@ import (
 // patience is how long a client may take to say what it wants.
 const patience = 20 * time.Second
 
-// handle serves one stream.
+// handle serves one stream of the host, which may ask for everything.
 func (a *agent) handle(s net.Conn) {
-	var r wire.Request
-	s.SetReadDeadline(time.Now().Add(patience))
-	if err := wire.ReadMessage(s, wire.MaxRequest, &r); err != nil {
-		s.Close()
-		return
-	}
-	s.SetReadDeadline(time.Time{})
+	r, err := first(s)
 	switch {
+	case err != nil:
+		s.Close()
 	case r.Op == wire.OpExec && r.Exec != nil && len(r.Exec.Argv) > 0:
 		a.exec(s, r.Exec)
 	case r.Op == wire.OpStop && r.Stop != nil:
 		a.stop(r.Stop.Grace)
+	case r.Op == wire.OpDial && r.Dial != nil:
+		a.dial(s, *r.Dial)
+	case r.Op == wire.OpListen && r.Listen != nil:
+		a.listen(s, r.Listen.Path)
+	case r.Op == wire.OpPorts && r.Ports != nil:
+		a.ports(s, *r.Ports)
 	default:
 		s.Close()
 	}
+}
+
+// handleInside serves one connection of a program inside. It may ask for programs,
+// which is what sudo does, and for nothing else: to stop the sandbox, to make sockets
+// that lead out of it and to have the agent connect to things is the host's business.
+func (a *agent) handleInside(s net.Conn) {
+	r, err := first(s)
+	if err == nil && r.Op == wire.OpExec && r.Exec != nil && len(r.Exec.Argv) > 0 {
+		a.exec(s, r.Exec)
+		return
+	}
+	s.Close()
+}
+
+// first reads what a stream is opened for.
+func first(s net.Conn) (r wire.Request, err error) {
+	s.SetReadDeadline(time.Now().Add(patience))
+	err = wire.ReadMessage(s, wire.MaxRequest, &r)
+	s.SetReadDeadline(time.Time{})
+	return r, err
 }
 
 // running is an exec whose program has been started.

@@ -29,6 +29,8 @@ type agent struct {
 	inside   net.Listener
 	layers   *rootfs.Layers
 	network  network
+	session  *wire.Session // with the host
+	offered  offers
 
 	writable     sync.Mutex // guards what root needs, made when first asked for
 	opened       bool
@@ -160,6 +162,7 @@ func (a *agent) serve(conn net.Conn) {
 	if err != nil {
 		return
 	}
+	a.session = session
 	for {
 		s, err := session.Accept()
 		if err != nil {
@@ -169,7 +172,7 @@ func (a *agent) serve(conn net.Conn) {
 	}
 }
 
-// serveInside speaks with programs of the sandbox: sudo is one. They ask for nothing
+// serveInside speaks with programs of the sandbox: sudo is one. They may ask for nothing
 // that they could not ask the user's own shell for, so no further check is needed.
 func (a *agent) serveInside(l net.Listener) {
 	for {
@@ -178,7 +181,7 @@ func (a *agent) serveInside(l net.Listener) {
 			time.Sleep(10 * time.Millisecond) // out of descriptors: some will come back
 			continue
 		}
-		go a.handle(c)
+		go a.handleInside(c)
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 
 // recordVersion is the format this coffer writes. Decoding is strict, so a new
 // field needs a new version: an older coffer must refuse a limit it would not
-// enforce, and not overlook it.
+// enforce, and not overlook it. Records of older versions have fewer fields, and are
+// read all the same.
 const recordVersion = 2
 
 // maxRecord bounds sandbox.json, for reading and for writing.
@@ -47,6 +48,10 @@ type Record struct {
 	Env []string `json:"env,omitempty"`
 	// Command is what it was made for. It is shown, not run again.
 	Command []string `json:"command,omitempty"`
+
+	// Forwards and Sockets are the ways through the wall that the user made.
+	Forwards []Forward `json:"forwards,omitempty"`
+	Sockets  []Socket  `json:"sockets,omitempty"`
 }
 
 // How a sandbox sees its workspace.
@@ -105,7 +110,10 @@ func (r *Record) validate() error {
 			return fmt.Errorf("environment variable %q must be NAME=value, in UTF-8, without NUL", name)
 		}
 	}
-	return nil
+	if err := checkForwards(r.Forwards); err != nil {
+		return err
+	}
+	return checkSockets(r.Sockets)
 }
 
 func (w Workspace) validate() error {

@@ -18,12 +18,14 @@ func fullRecord() Record {
 		Created:   time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC),
 		Workspace: Workspace{Path: "/home/me/src & more", Mode: WorkspaceDirect},
 		Limits:    Limits{Memory: 1 << 30, Pids: 100, CPUs: 1.5, OpenFiles: 1024, Timeout: time.Hour, Idle: time.Minute},
-		Network:   Network{Mode: "standard", Rules: []policy.Source{{Default: "deny"}}, HostPorts: []HostPort{{Inside: 80, Outside: 8080}}},
+		Network:   Network{Mode: "standard", Rules: []policy.Source{{Default: "deny"}}, HostPorts: []HostPort{{Inside: 5432, Outside: 15432}}},
 		Once:      true,
 		Nesting:   true,
 		MadeGit:   true,
 		Env:       []string{"A=b", "EMPTY="},
 		Command:   []string{"sh", "-c", "a && b > c"},
+		Forwards:  []Forward{{Host: 8080, Inside: 80}, {Inside: 3000, Any: true}},
+		Sockets:   []Socket{{Way: SocketIn, Host: "/run/agent", Inside: "/run/agent"}, {Way: SocketOut, Host: "/run/db", Inside: "/run/db"}},
 	}
 }
 
@@ -79,6 +81,12 @@ func TestDecodeRecord(t *testing.T) {
 		"path for nothing": {with(`"direct"`, `"none"`), "goes without a path"},
 		"negative":         {with(`"pids": 100`, `"pids": -1`), "cannot be negative"},
 		"bad env":          {with(`"A=b"`, `"=b"`), "must be NAME=value"},
+		"no port":          {with(`"inside": 80`, `"inside": 0`), "a forward leads to a port"},
+		"no host port":     {with(`"host": 8080`, `"host": 0`), "a forward needs a port"},
+		"too high":         {with(`"host": 8080`, `"host": 65536`), "is damaged"},
+		"bad way":          {with(`"way": "in"`, `"way": "through"`), "none of in, out"},
+		"relative socket":  {with(`"inside": "/run/agent"`, `"inside": "run/agent"`), "not a clean absolute path"},
+		"socket with dots": {with(`"inside": "/run/agent"`, `"inside": "/tmp/../run/agent"`), "not a clean absolute path"},
 		"became ephemeral": {with(`"tb3defgh"`, `"ab3defgh"`), "cannot become a throw-away"},
 		"large":            {good + strings.Repeat(" ", maxRecord), "is larger than"},
 	}
@@ -89,6 +97,10 @@ func TestDecodeRecord(t *testing.T) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+	old := `{"version":1,"id":"abcdefgh","name":"x","created":"2026-01-01T00:00:00Z","workspace":{"mode":"none"}}`
+	if rec, err := decodeRecord([]byte(old)); err != nil || rec.Name != "x" {
+		t.Errorf("a record of version 1: %+v, %v", rec, err)
 	}
 	for cut := range len(data) - 1 { // all but the last newline
 		if _, err := decodeRecord(data[:cut]); err == nil {
@@ -107,6 +119,11 @@ func TestEncodeRefuses(t *testing.T) {
 		"lossy workspace": func(r *Record) { r.Workspace.Path = "/a\xff" },
 		"lossy env":       func(r *Record) { r.Env = []string{"A=\xff"} },
 		"nul in env":      func(r *Record) { r.Env = []string{"A=\x00"} },
+		"long socket":     func(r *Record) { r.Sockets[0].Host = "/" + strings.Repeat("x", 200) },
+		"same port twice": func(r *Record) { r.Forwards = []Forward{{Host: 1, Inside: 2}, {Host: 1, Inside: 3}} },
+		"same socket":     func(r *Record) { r.Sockets[1] = r.Sockets[0] },
+		"many forwards":   func(r *Record) { r.Forwards = make([]Forward, MaxForwards+1) },
+		"many sockets":    func(r *Record) { r.Sockets = make([]Socket, MaxSockets+1) },
 		"too large":       func(r *Record) { r.Command = []string{strings.Repeat("x", maxRecord)} },
 	}
 	for name, spoil := range tests {
@@ -135,6 +152,7 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add(data)
 	f.Add([]byte(`{"version":1,"id":"abcdefgh","name":"x","created":"2026-01-01T00:00:00+02:00","workspace":{"mode":"none"}}`))
 	f.Add([]byte(`{"version":2}`))
+	f.Add([]byte(`{"version":3}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		rec, err := decodeRecord(in)
 		if err != nil {

@@ -90,6 +90,9 @@ func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, err
 		wire.Close()
 		return err
 	}
+	if own, ok := wire.(interface{ Ports() []uint16 }); ok {
+		s.openings.plumbing = own.Ports()
+	}
 	sb := s.Sandbox
 	config := gateway.Config{
 		Policy: set, Audit: s.audit.add, Denied: s.denied, Asked: s.asked,
@@ -199,7 +202,7 @@ func newJournal(sb *sandbox.Sandbox) *journal { return &journal{sb: sb} }
 // add writes an event. Of a throw-away only its network is of interest, as the log goes
 // with the sandbox: a file for its start and stop would cost more than these do.
 func (j *journal) add(e audit.Event) {
-	if j.sb.Ephemeral && (e.Kind == audit.KindStart || e.Kind == audit.KindStop || e.Kind == audit.KindExec) {
+	if j == nil || j.sb.Ephemeral && (e.Kind == audit.KindStart || e.Kind == audit.KindStop || e.Kind == audit.KindExec) {
 		return
 	}
 	j.mu.Lock()

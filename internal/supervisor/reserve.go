@@ -158,6 +158,7 @@ func Forget(folder string) error {
 	if l := r.Limits; l.Memory > 0 || l.Pids > 0 || l.CPUs > 0 {
 		limits.Sweep(func(id string) bool { return id != r.ID })
 	}
+	forgetSockets(folder, r)
 	if !r.MadeGit {
 		return nil
 	}

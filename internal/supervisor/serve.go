@@ -81,6 +81,9 @@ func (s *Supervisor) stream(c net.Conn) {
 		s.mu.Lock()
 		st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs}
 		s.mu.Unlock()
+		if r.Ports != nil {
+			st.Ports = s.ports()
+		}
 		_ = wire.WriteMessage(c, wire.Event{Status: &st})
 	case wire.OpPolicy:
 		s.answerPolicy(c, r.Policy)
@@ -89,6 +92,10 @@ func (s *Supervisor) stream(c net.Conn) {
 	case wire.OpStop:
 		if r.Stop != nil {
 			s.Stop(min(max(r.Stop.Grace, 0), time.Minute), "the sandbox was stopped")
+		}
+	case wire.OpForward:
+		if r.Forward != nil {
+			_ = wire.WriteMessage(c, s.forward(*r.Forward))
 		}
 	}
 }
@@ -120,6 +127,7 @@ func (s *Supervisor) enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.execs++
+	s.late = false
 	if s.idle != nil {
 		s.idle.Stop()
 		s.idle = nil
@@ -142,6 +150,9 @@ func (s *Supervisor) rest() {
 	timer = time.AfterFunc(s.idleTime, func() {
 		s.mu.Lock()
 		still := s.idle == timer // nothing has run since
+		if still && s.visits > 0 {
+			s.idle, s.late, still = nil, true, false
+		}
 		s.mu.Unlock()
 		if still {
 			s.resting.Do(func() { close(s.rested) })

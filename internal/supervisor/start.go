@@ -48,6 +48,11 @@ type Supervisor struct {
 	resting  sync.Once
 	passing  int           // streams between commands and the guest
 	passed   chan struct{} // closed when there are none, once somebody waits
+
+	openings openings
+	visits   int           // connections through them
+	late     bool          // the idle time is over, but for these
+	left     chan struct{} // closed when there are none, once somebody waits
 }
 
 // Start boots the sandbox. The caller holds its lock.
@@ -81,6 +86,9 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 }
 
 func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
+	if err := s.reserveOpenings(); err != nil {
+		return err
+	}
 	// The rules take a moment, in which the machine can boot already.
 	rules := s.readPolicy()
 	s.instance, err = e.Boot(ctx, &engine.Machine{
@@ -93,6 +101,9 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 	}
 	if err = s.connect(rules); err == nil {
 		s.session, err = wire.Client(s.instance.Control())
+	}
+	if err == nil {
+		err = s.openOpenings()
 	}
 	if err != nil {
 		s.instance.Kill()
@@ -228,6 +239,7 @@ func (s *Supervisor) cleanUp() {
 	}
 	s.disconnect()
 	_ = s.limits.Close()
+	s.closeOpenings()
 	s.releaseGit()
 	s.audit.close()
 }

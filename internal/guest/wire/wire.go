@@ -16,6 +16,8 @@
 //	                                    ←  output, errors, Event{Credit}
 //	                                    ←  Event{Exit}
 //
+// A stream opened with OpDial becomes a connection, see [Relay].
+//
 // Signals travel behind the input, and must not wait until the program reads it. So
 // the server never stops reading: the client sends no more input than it has credit
 // for, and gets new credit as the program reads. In the other direction nobody needs
@@ -50,6 +52,11 @@ const (
 	OpStatus = "status" // supervisor only: who you are and what runs
 	OpPolicy = "policy" // supervisor only: see and change what the network allows
 	OpWatch  = "watch"  // supervisor only: hear what the user should know, as it happens
+
+	OpDial    = "dial"    // connect this stream with something at the other end
+	OpListen  = "listen"  // guest only: offer a socket inside that leads to the host
+	OpPorts   = "ports"   // guest only: which ports are listened on
+	OpForward = "forward" // supervisor only: change which ports of the host lead inside
 )
 
 // Limits on one message, in bytes.
@@ -69,6 +76,11 @@ type Request struct {
 	Stop *Stop  `json:"stop,omitempty"`
 	// Policy is what OpPolicy is about, in the words of package supervisor.
 	Policy json.RawMessage `json:"policy,omitempty"`
+
+	Dial    *Target     `json:"dial,omitempty"`
+	Listen  *Target     `json:"listen,omitempty"`
+	Ports   *Survey     `json:"ports,omitempty"`
+	Forward *Forwarding `json:"forward,omitempty"`
 }
 
 // An Exec asks for a program. Arguments and environment are bytes, as the kernel
@@ -118,6 +130,7 @@ type Event struct {
 	Policy json.RawMessage `json:"policy,omitempty"`
 	// Notice is one line for the user's terminal, in answer to OpWatch.
 	Notice string `json:"notice,omitempty"`
+	Ports  *Ports `json:"ports,omitempty"`
 }
 
 // Started says that the program runs.
@@ -144,6 +157,7 @@ type Status struct {
 	PID   int       `json:"pid"` // of the supervisor
 	Since time.Time `json:"since"`
 	Execs int       `json:"execs"`
+	Ports *Ports    `json:"ports,omitempty"` // if they were asked for
 }
 
 // A Failure says why a program could not be started. Code is what a shell would
@@ -151,6 +165,7 @@ type Status struct {
 type Failure struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
+	Advice  string `json:"advice,omitempty"` // what to do about it; from a supervisor only
 }
 
 func (f *Failure) Error() string { return f.Message }

@@ -74,6 +74,15 @@ type kernelLink struct {
 	closed    chan struct{}
 }
 
+// Ports are those that the sockets listen at inside. Programs there can see them, and
+// people need not.
+func (k *kernelLink) Ports() (ports []uint16) {
+	for _, s := range k.sides {
+		ports = append(ports, uint16(s.tcp.Addr().(*net.TCPAddr).Port))
+	}
+	return ports
+}
+
 type datagram struct {
 	bytes    []byte
 	from, to netip.AddrPort

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"text/tabwriter"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func portForwardCommand() *cobra.Command {
+	var match string
+	var list, drop, asJSON bool
+	c := &cobra.Command{
+		Use:               "port-forward [MATCH] [P | H:P | :P]…",
+		Aliases:           []string{"pf"},
+		ValidArgsFunction: completeSandbox,
+		Short:             "Reach ports of a sandbox from this machine",
+		Long: `Let ports of this machine lead to ports inside a sandbox: 3000 leads to 3000, 8080:3000
+leads from 8080 to 3000, and :3000 leads there from any port that is free. They are
+opened on the loopback addresses only, for as long as the sandbox runs, and again
+when it is started again. Without ports, those that there are are listed.`,
+		Example: `  coffer port-forward web 3000
+  coffer pf web 8080:3000 :5173
+  coffer pf --list
+  coffer pf web --clear 8080`,
+		RunE: func(c *cobra.Command, args []string) error {
+			match, ports, err := sandboxAndPorts(match, args)
+			if err != nil {
+				return err
+			}
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			sb, err := forName.choose(store, match)
+			if err != nil {
+				return err
+			}
+			switch {
+			case list && (drop || len(ports) > 0):
+				return usagef("--list goes without ports and without --clear")
+			case drop:
+				return clearForwards(c.Context(), sb, ports)
+			case list || len(ports) == 0:
+				return listForwards(sb, asJSON)
+			}
+			return addForwards(c.Context(), sb, ports)
+		},
+	}
+	c.Flags().StringVarP(&match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
+	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
+	c.Flags().BoolVarP(&list, "list", "l", false, "list what leads inside, and which ports are listened on there")
+	c.Flags().BoolVar(&drop, "clear", false, "give up the forwards from these ports (:P: to them), or all")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// portLike is what is taken for a port, not for a sandbox.
+var portLike = regexp.MustCompile(`^[0-9]*:?[0-9]+$`)
+
+// sandboxAndPorts tells the sandbox, which comes first, from ports.
+func sandboxAndPorts(match string, args []string) (string, []wire.Forward, error) {
+	if match == "" && len(args) > 0 && !portLike.MatchString(args[0]) {
+		match, args = args[0], args[1:]
+	}
+	ports, err := parseForwards(args)
+	return match, ports, err
+}
+
+// addForwards makes forwards and prints them.
+func addForwards(ctx context.Context, sb *sandbox.Sandbox, ports []wire.Forward) error {
+	asked, running, err := supervisor.Forward(ctx, sb, wire.Forwarding{Add: ports})
+	if err != nil {
+		return err
+	}
+	for _, f := range asked {
+		fmt.Println(lead(f))
+	}
+	if !running {
+		fmt.Fprintf(os.Stderr, "coffer: sandbox %s does not run; this holds from when it starts\n", sb.Name)
+	}
+	return nil
+}
+
+// clearForwards gives up the forwards from these ports of the host, or all.
+func clearForwards(ctx context.Context, sb *sandbox.Sandbox, ports []wire.Forward) error {
+	change := wire.Forwarding{ClearAll: len(ports) == 0}
+	for _, p := range ports {
+		if p.Host == p.Inside {
+			p.Inside = 0 // one number is the host's
+		}
+		change.Clear = append(change.Clear, p)
+	}
+	_, _, err := supervisor.Forward(ctx, sb, change)
+	return err
+}
+
+// forwardList is what --list --json prints.
+type forwardList struct {
+	Forwards  []wire.Forward `json:"forwards"`
+	Listening []wire.Port    `json:"listening"`
+}
+
+func listForwards(sb *sandbox.Sandbox, asJSON bool) error {
+	d := describe(sb, true)
+	l := forwardList{Forwards: []wire.Forward{}, Listening: []wire.Port{}}
+	for _, f := range d.Forwards {
+		l.Forwards = append(l.Forwards, wire.Forward(f))
+	}
+	l.Listening = append(l.Listening, d.Listening...)
+	if asJSON {
+		return printJSON(l)
+	}
+	l.print(sb.Name)
+	return nil
+}
+
+// print shows each forward with who listens, then who listens without a forward.
+func (l forwardList) print(name string) {
+	if len(l.Forwards)+len(l.Listening) == 0 {
+		fmt.Fprintf(os.Stderr, "no port leads into sandbox %s, and nothing listens there\n", name)
+		return
+	}
+	programs := map[uint16]string{}
+	for _, p := range l.Listening {
+		programs[p.Port] = p.Program
+		if p.Program == "" {
+			programs[p.Port] = "?"
+		}
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	defer w.Flush()
+	fmt.Fprintln(w, "HOST\tINSIDE\tPROGRAM")
+	row := func(host string, inside uint16) {
+		program := programs[inside]
+		if program == "" {
+			program = "-"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\n", host, inside, terminal.Escape(program))
+	}
+	led := map[uint16]bool{}
+	for _, f := range l.Forwards {
+		host := fmt.Sprintf("127.0.0.1:%d", f.Host)
+		if f.Host == 0 {
+			host = "any"
+		}
+		row(host, f.Inside)
+		led[f.Inside] = true
+	}
+	for _, p := range l.Listening {
+		if !led[p.Port] {
+			row("-", p.Port)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// surveyPatience is how long the guest may take to say what listens inside.
+const surveyPatience = time.Second
+
+// A survey asks the guest what listens inside. There is one question at a time: a
+// guest that does not answer shall not collect them.
+type survey struct {
+	mu       sync.Mutex
+	answered chan struct{} // nil when nobody asks
+	last     []wire.Port
+}
+
+// ports are the ways into the sandbox, as far as they are known in time.
+func (s *Supervisor) ports() *wire.Ports {
+	p := &wire.Ports{Listening: s.listening()}
+	s.openings.changing.Lock()
+	defer s.openings.changing.Unlock()
+	for _, f := range s.Sandbox.Forwards {
+		p.Forwards = append(p.Forwards, wire.Forward(f))
+	}
+	return p
+}
+
+// listening is what listens inside: what the guest says now, or what it said last.
+func (s *Supervisor) listening() []wire.Port {
+	v := &s.openings.survey
+	v.mu.Lock()
+	if v.answered == nil {
+		v.answered = make(chan struct{})
+		go s.ask(v.answered)
+	}
+	answered := v.answered
+	v.mu.Unlock()
+	select {
+	case <-answered:
+	case <-time.After(surveyPatience):
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.last
+}
+
+// ask asks the guest, however long it takes.
+func (s *Supervisor) ask(answered chan struct{}) {
+	v := &s.openings.survey
+	var e wire.Event
+	c, err := s.Open()
+	if err == nil {
+		err = wire.WriteMessage(c, wire.Request{Op: wire.OpPorts, Ports: &wire.Survey{Except: s.openings.plumbing}})
+	}
+	if err == nil {
+		e, err = wire.Answer(c)
+	}
+	v.mu.Lock()
+	v.last = nil
+	if err == nil && e.Ports != nil {
+		v.last = believable(e.Ports.Listening)
+	}
+	v.mu.Unlock()
+	close(answered)
+	wire.HangUp(c)
+	v.mu.Lock()
+	v.answered = nil
+	v.mu.Unlock()
+}
+
+// believable takes from what a guest says what could be true, and can be shown.
+func believable(told []wire.Port) (all []wire.Port) {
+	for _, p := range told[:min(len(told), wire.MaxPorts)] {
+		addr, err := netip.ParseAddr(p.Address)
+		if err != nil || addr.Zone() != "" || p.Port == 0 {
+			continue
+		}
+		name := []rune(strings.Map(func(r rune) rune {
+			if !unicode.IsPrint(r) {
+				return '?'
+			}
+			return r
+		}, p.Program))
+		all = append(all, wire.Port{Port: p.Port, Address: addr.String(), Program: string(name[:min(len(name), 32)])})
+	}
+	return all
+}
+
+// Forward changes the forwards of a sandbox. If it runs, they change now; if not, when
+// it starts. It returns those that were asked for.
+func Forward(ctx context.Context, sb *sandbox.Sandbox, w wire.Forwarding) (asked []wire.Forward, running bool, err error) {
+	const tries = 400
+	for try := range tries {
+		line, err := Connect(sb)
+		if err == nil {
+			asked, err = line.Forward(w)
+			line.Close()
+			return asked, true, err
+		}
+		asked, err = forwardStopped(sb, w)
+		if !errors.Is(err, sandbox.ErrRunning) {
+			return asked, false, err
+		}
+		// It is starting or stopping.
+		select {
+		case <-ctx.Done():
+			return nil, false, context.Cause(ctx)
+		case <-time.After(min(time.Duration(try+1)*time.Millisecond, 50*time.Millisecond)):
+		}
+	}
+	return nil, false, hint.New("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.ID+"'")
+}
+
+// Forward changes the forwards of the running sandbox at the end of the line.
+func (l *Line) Forward(w wire.Forwarding) ([]wire.Forward, error) {
+	e, err := l.ask(wire.Request{Op: wire.OpForward, Forward: &w}, 20*time.Second)
+	var f *wire.Failure
+	if errors.As(err, &f) {
+		return nil, hint.Wrap(f, "%s", f.Advice)
+	}
+	if err == nil && e.Ports == nil {
+		err = errors.New("the supervisor told no ports")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.Ports.Forwards, nil
+}
+
+// Status asks how the sandbox at the end of the line is, with its ports if wanted.
+func (l *Line) Status(ports bool) (*wire.Status, error) {
+	r := wire.Request{Op: wire.OpStatus}
+	if ports {
+		r.Ports = &wire.Survey{}
+	}
+	e, err := l.ask(r, 2*time.Second)
+	if err == nil && e.Status == nil {
+		err = errors.New("the supervisor told no status")
+	}
+	return e.Status, err
+}
+
+// ask sends a request and waits for its answer, for so long.
+func (l *Line) ask(r wire.Request, patience time.Duration) (e wire.Event, err error) {
+	c, err := l.Open()
+	if err != nil {
+		return e, err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	if err := wire.WriteMessage(c, r); err != nil {
+		return e, err
+	}
+	return wire.Answer(c)
+}
+
+// forwardStopped changes the record of a sandbox that does not run. The ports are
+// taken for a moment, to see whether they can be.
+func forwardStopped(sb *sandbox.Sandbox, w wire.Forwarding) ([]wire.Forward, error) {
+	lock, err := sb.Lock()
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
+	store, err := sandbox.Open(filepath.Dir(sb.Dir()))
+	if err != nil {
+		return nil, err
+	}
+	if sb, err = store.Get(sb.ID); err != nil { // as it is now
+		return nil, err
+	}
+	c, err := plan(sb.Forwards, w)
+	if err != nil {
+		return nil, err
+	}
+	for i := range c.fresh {
+		e, err := take(sb, &c.fresh[i])
+		if err != nil {
+			return nil, err
+		}
+		defer e.close()
+	}
+	sb.Forwards = c.result()
+	return c.asked(w), sb.Save()
+}
