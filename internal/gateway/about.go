@@ -57,7 +57,12 @@ func (a *about) take(in link.Flow) {
 	w := &noticed{Conn: c, closed: make(chan struct{})}
 	select {
 	case a.conns <- w:
-		<-w.closed
+		select {
+		case <-w.closed:
+		case <-a.closed:
+			c.Reset()
+			<-w.closed
+		}
 	case <-a.closed:
 		c.Reset()
 	}
@@ -118,13 +123,21 @@ func (a *about) index(w http.ResponseWriter, r *http.Request) {
 	}
 	fmt.Fprint(w, "\nRefused lately:\n")
 	for _, d := range denials {
-		fmt.Fprintf(w, "  %s %s, %d times: %s\n", d.Time.UTC().Format(time.TimeOnly), net.JoinHostPort(d.Host, strconv.Itoa(int(d.Port))), d.Count, d.Reason)
+		fmt.Fprintf(w, "  %s %s, %d times: %s\n", d.Time.UTC().Format(time.TimeOnly), d.place(), d.Count, d.Reason)
 		if d.Allow != "" {
 			fmt.Fprintf(w, "    the user can allow it, outside: %s\n", d.Allow)
 		}
 	}
 	fmt.Fprintf(w, "\nTo ask the user for access:\n  %s\n", howToAsk)
 	fmt.Fprintf(w, "As JSON: /policy, /denials, or this page with Accept: application/json\n")
+}
+
+// place is where a denial was for, with the port if one is known.
+func (d Denial) place() string {
+	if d.Port == 0 {
+		return d.Host
+	}
+	return net.JoinHostPort(d.Host, strconv.Itoa(int(d.Port)))
 }
 
 func nonEmpty(list ...string) []string {

@@ -110,10 +110,9 @@ func TestAskNotNeeded(t *testing.T) {
 	r.serve("example.com", 443, func(c *net.TCPConn) { io.ReadFull(c, make([]byte, 10)); io.WriteString(c, "hi") })
 	c := r.connect("example.com", 443)
 	c.Write(clientHello(t, "example.com"))
-	if b := make([]byte, 2); true {
-		if _, err := io.ReadFull(c, b); err != nil || string(b) != "hi" || len(r.asked) != 0 {
-			t.Errorf("%q, %v, %d questions", b, err, len(r.asked))
-		}
+	b := make([]byte, 2)
+	if _, err := io.ReadFull(c, b); err != nil || string(b) != "hi" || len(r.asked) != 0 {
+		t.Errorf("%q, %v, %d questions", b, err, len(r.asked))
 	}
 }
 
@@ -144,6 +143,36 @@ func TestAskHangUp(t *testing.T) {
 		t.Errorf("%q", said)
 	}
 	if e := r.waitEvents("flow", 1)[0]; !strings.Contains(e.Close, "did not wait") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestAskAddress: a yes to a special address is an answer; a yes to a name that
+// resolves to one is not.
+func TestAskAddress(t *testing.T) {
+	r := newRig(t, rules(t, "ask 10.0.0.0/8", "ask example.com"))
+	r.serveAt(mustPort("10.1.2.3:80"), func(c *net.TCPConn) { io.WriteString(c, "hi") })
+	r.world.names["example.com"] = addrs("10.1.2.3")
+	c := r.connectTo(mustPort("10.1.2.3:80"))
+	if q := <-r.asked; q.Host != "10.1.2.3" {
+		t.Errorf("%+v", q)
+	} else {
+		r.g.Answer(q.ID, true)
+	}
+	if said, end := outcome(c); said != "hi" {
+		t.Errorf("%s after %q", end, said)
+	}
+	c.Close()
+	r.waitEvents("flow", 1)
+	c = r.connect("example.com", 80)
+	r.g.Answer((<-r.asked).ID, true)
+	if said, end := outcome(c); said != "" || end != "reset" {
+		t.Errorf("%s after %q", end, said)
+	}
+	if d := r.world.dialled(); len(d) != 1 {
+		t.Errorf("dialled %v", d)
+	}
+	if e := r.waitEvents("flow", 2); e[0].Verdict != "allow" || !strings.Contains(e[0].Reason, "said yes") || e[1].Verdict != "deny" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -340,10 +369,17 @@ func TestPolicyChangeCloses(t *testing.T) {
 
 // TestExpiry: a rule that expires closes its flows by itself.
 func TestExpiry(t *testing.T) {
-	r := newRig(t, expiring(t, "example.com", time.Now().Add(300*time.Millisecond)), func(_ *Config, l *limits) { l.tick = 5 * time.Millisecond })
-	r.serve("example.com", 80, func(c *net.TCPConn) { io.WriteString(c, "hi"); io.Copy(io.Discard, c) })
+	r := newRig(t, expiring(t, "example.com", time.Now().Add(time.Hour)))
+	r.serve("example.com", 80, func(c *net.TCPConn) { io.WriteString(c, "hi"); io.Copy(c, c) })
 	c := r.connect("example.com", 80)
-	if said, end := outcome(c); said != "hi" || end != "reset" {
+	io.ReadFull(c, make([]byte, 2))
+	r.g.review(time.Now()) // not yet
+	io.WriteString(c, "\x00")
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	r.g.review(time.Now().Add(2 * time.Hour))
+	if said, end := outcome(c); said != "" || end != "reset" {
 		t.Errorf("%s after %q", end, said)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func TestBudget(t *testing.T) {
-	const limit = 100_000
+	const limit = 100 << 10
 	up, down := "allow example.com tcp up=100kB", "allow example.com tcp down=100kB"
 	t.Run("upload", func(t *testing.T) {
 		r := newRig(t, rules(t, up))

@@ -13,26 +13,26 @@ import (
 // flows that wait for an answer are decided again.
 func (g *Gateway) SetPolicy(set *policy.Set) {
 	g.policy.Store(set)
-	g.review()
+	g.review(time.Now())
 	g.asks.reconsider(set)
 }
 
 // tick looks at the rules from time to time: some expire.
 func (g *Gateway) tick() {
 	for g.sleep(g.limits.tick) {
-		g.review()
-		g.sessions.sweep(time.Now())
-		g.journal.flush(time.Now(), false)
+		now := time.Now()
+		g.review(now)
+		g.sessions.sweep(now)
+		g.journal.flush(now, false)
 	}
 }
 
-// review closes what the rules of now do not allow.
-func (g *Gateway) review() {
+// review closes what the rules do not allow, at a time.
+func (g *Gateway) review(now time.Time) {
 	set := g.policy.Load()
 	g.mu.Lock()
 	flows := g.all()
 	g.mu.Unlock()
-	now := time.Now()
 	for _, f := range flows {
 		if why := f.review(set, now); why != "" {
 			f.end(why)
@@ -62,7 +62,7 @@ func (f *flow) review(set *policy.Set, now time.Time) string {
 		return "the rules have changed: " + d.Reason
 	}
 	if f.addr.IsValid() {
-		if v := set.Address(q, f.addr, f.g.cfg.Own); v.Verdict != policy.Allow {
+		if v := f.g.vet(set, q, f.addr, d); v.Verdict != policy.Allow {
 			return "the rules have changed: " + v.Reason
 		}
 	}
@@ -101,8 +101,8 @@ func (f *flow) leave() {
 
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.logged && f.up == nil {
-		return
+	if f.logged && f.sent.Load() == 0 {
+		return // the refusal says it all
 	}
 	e := audit.Event{
 		Time: f.start, Kind: audit.KindFlow, Host: f.host, Addr: f.addr, Port: f.port,
@@ -120,7 +120,10 @@ func (f *flow) leave() {
 	}
 	e.Protocol, e.Verdict = f.query.Protocol.String(), policy.Allow.String()
 	e.Rule, e.Reason = f.decision.Rule, f.decision.Reason
-	e.Method, e.Path = clip(f.query.Method), clip(f.query.Path)
+	e.Method, e.Path = clip(f.method), clip(f.path)
+	if f.decision.Verdict == policy.Ask {
+		e.Reason += "; the user said yes"
+	}
 	f.g.journal.add(e)
 }
 

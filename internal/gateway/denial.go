@@ -13,7 +13,7 @@ type Denial struct {
 	Time     time.Time  `json:"time"`
 	Host     string     `json:"host"` // name, or the address that was meant
 	Addr     netip.Addr `json:"addr,omitzero"`
-	Port     uint16     `json:"port"`
+	Port     uint16     `json:"port,omitempty"` // 0: the name was not even resolved
 	Protocol string     `json:"protocol,omitempty"`
 	Method   string     `json:"method,omitempty"`
 	Path     string     `json:"path,omitempty"`
@@ -27,6 +27,9 @@ const (
 	keptDenials = 100
 	toldDenials = 1024 // destinations of which it is known when the user was told
 	tellAgain   = time.Minute
+	// newNames is how many names are new in a minute: a program can make up any number,
+	// and those must not push the others out.
+	newNames = 20
 )
 
 // denials keeps the latest refusals and tells the user of them, not too often.
@@ -35,6 +38,9 @@ type denials struct {
 	mu   sync.Mutex
 	last []Denial // oldest first
 	told map[place]time.Time
+
+	names int // new ones since
+	since time.Time
 }
 
 type place struct {
@@ -53,6 +59,23 @@ func (l *denials) add(d Denial) {
 	l.mu.Unlock()
 	if news && l.tell != nil {
 		l.tell(d)
+	}
+}
+
+// addName adds the refusal of a name that was looked up.
+func (l *denials) addName(d Denial) {
+	l.mu.Lock()
+	if d.Time.Sub(l.since) >= time.Minute {
+		l.names, l.since = 0, d.Time
+	}
+	known := slices.ContainsFunc(l.last, func(was Denial) bool { return was.Host == d.Host && was.Port == 0 })
+	if !known {
+		l.names++
+	}
+	over := l.names > newNames
+	l.mu.Unlock()
+	if known || !over {
+		l.add(d)
 	}
 }
 

@@ -35,9 +35,9 @@ func dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, err
 	return d.DialContext(ctx, network, to.String())
 }
 
-// connect dials the destination of an allowed query: directly, at an address that the
+// connect dials the destination of a query that was decided: directly, at an address that the
 // policy allows, or by the host's proxy. The address is not valid for a proxy.
-func (g *Gateway) connect(ctx context.Context, q policy.Query) (net.Conn, netip.Addr, *refusal) {
+func (g *Gateway) connect(ctx context.Context, q policy.Query, d policy.Decision) (net.Conn, netip.Addr, *refusal) {
 	ctx, cancel := context.WithTimeout(ctx, g.limits.dial)
 	defer cancel()
 	host := q.Host
@@ -45,7 +45,7 @@ func (g *Gateway) connect(ctx context.Context, q policy.Query) (net.Conn, netip.
 		host = q.Addr.String()
 	}
 	proxy := g.cfg.Proxy(host, q.Port)
-	good, bad, r := g.candidates(ctx, q)
+	good, bad, r := g.candidates(ctx, q, d)
 	if proxy != nil {
 		// The proxy chooses the address, so one that may not be dialled is enough.
 		if bad != nil {
@@ -72,7 +72,7 @@ func (g *Gateway) connect(ctx context.Context, q policy.Query) (net.Conn, netip.
 
 // candidates returns the addresses of a destination that may be dialled, the refusal of one
 // that may not, and why there are no addresses at all.
-func (g *Gateway) candidates(ctx context.Context, q policy.Query) (good []netip.Addr, bad, none *refusal) {
+func (g *Gateway) candidates(ctx context.Context, q policy.Query, d policy.Decision) (good []netip.Addr, bad, none *refusal) {
 	addrs := []netip.Addr{q.Addr}
 	if q.Host != "" {
 		var err error
@@ -87,14 +87,23 @@ func (g *Gateway) candidates(ctx context.Context, q policy.Query) (good []netip.
 	q.Now = time.Now()
 	for _, a := range addrs[:min(len(addrs), maxCandidates)] {
 		a = a.Unmap().WithZone("")
-		if d := set.Address(q, a, g.cfg.Own); d.Verdict != policy.Allow {
-			d.Verdict = policy.Deny
-			bad = deniedAddress(d, a)
+		if v := g.vet(set, q, a, d); v.Verdict != policy.Allow {
+			bad = deniedAddress(v, a)
 			continue
 		}
 		good = append(good, a)
 	}
 	return interleave(good), bad, nil
+}
+
+// vet decides about an address that is to be dialled for a query that was decided as d.
+// Where a rule asks about the address, a yes to that very address was the answer.
+func (g *Gateway) vet(set *policy.Set, q policy.Query, a netip.Addr, d policy.Decision) policy.Decision {
+	v := set.Address(q, a, g.cfg.Own)
+	if v.Verdict == policy.Ask && d.Verdict == policy.Ask && q.Host == "" {
+		v.Verdict = policy.Allow
+	}
+	return v
 }
 
 // plainLookup says why a look-up failed without naming the host's name servers.

@@ -32,7 +32,22 @@ func (g *Gateway) allowName(name string) (bool, string) {
 	g.journal.refused(audit.Event{
 		Kind: audit.KindDNS, Host: clip(name), Verdict: policy.Deny.String(), Rule: d.Rule, Reason: d.Reason,
 	})
+	g.denyName(name, d)
 	return false, d.Reason
+}
+
+// denyName tells the user of a refused name: for most programs it is the only refusal
+// that they ever meet. A name with bytes that no name has is no news.
+func (g *Gateway) denyName(name string, d policy.Decision) {
+	host, err := policy.Canonical(name)
+	if err != nil {
+		return
+	}
+	n := Denial{Time: time.Now(), Host: host, Protocol: "dns", Rule: d.Rule, Reason: d.Reason, Count: 1}
+	if d.Rule == defaultRule {
+		n.Allow = "coffer policy allow " + host
+	}
+	g.denials.addName(n)
 }
 
 // answerDatagram answers a query over UDP.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway/head"
@@ -84,11 +83,11 @@ func (c *inside) first(wait, headTime, patience time.Duration) (head.Kind, error
 			_ = c.SetReadDeadline(until)
 		}
 		err := c.more()
-		if errors.Is(err, io.EOF) {
-			return head.Unknown, nil // whatever it was to be, it is over
-		}
 		if err != nil {
 			_ = c.SetReadDeadline(time.Time{})
+			if errors.Is(err, io.EOF) {
+				return head.Unknown, nil // whatever it was to be, it is over
+			}
 			if began && patience > 0 && isTimeout(err) {
 				err = nil
 			}
@@ -260,7 +259,7 @@ func malformed(err error) *refusal {
 		}
 	case errors.Is(err, io.EOF):
 		return &refusal{closed: "the program ended in the middle of a head", hangUp: true}
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case isTimeout(err):
 		return &refusal{
 			what: "bad request", status: 408, alert: head.AlertDecodeError,
 			decision: policy.Decision{Rule: "built-in", Reason: "the head did not come in time"},

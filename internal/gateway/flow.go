@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,9 +46,11 @@ type flow struct {
 	up       net.Conn
 	addr     netip.Addr // of up, when it was dialled directly
 	decided  bool
-	query    policy.Query // what it was last decided as
-	decision policy.Decision
+	query    policy.Query    // what it was last decided as
+	decision policy.Decision // Ask if the user has said yes
 	granted  map[question]bool
+	method   string // of the first request
+	path     string
 	stopped  bool   // the server's side was ended by us
 	over     bool   // both sides were ended by us
 	logged   bool   // the refusal is in the log
@@ -148,8 +149,10 @@ func (f *flow) talk() (head.Kind, *refusal) {
 	if possible.Best().Verdict == policy.Deny {
 		return f.overhear(possible)
 	}
-	wait := f.g.limits.first
+	wait, patience := f.g.limits.first, f.g.limits.patience
 	switch possible.Raw.Verdict {
+	case policy.Deny:
+		patience = 0 // it can only be waited for
 	case policy.Allow:
 		if r := f.openRaw(); r != nil {
 			return head.NeedMore, r
@@ -158,13 +161,13 @@ func (f *flow) talk() (head.Kind, *refusal) {
 	case policy.Ask:
 		wait = f.g.limits.sniff
 	}
-	kind, err := f.client.first(wait, f.g.limits.head, f.patience())
-	if errors.Is(err, os.ErrDeadlineExceeded) && len(f.client.ahead) == 0 && possible.Raw.Verdict == policy.Ask {
+	kind, err := f.client.first(wait, f.g.limits.head, patience)
+	if isTimeout(err) && len(f.client.ahead) == 0 && possible.Raw.Verdict == policy.Ask {
 		// It waits for the server to speak: the question is about raw TCP.
 		if r := f.openRaw(); r != nil {
 			return head.NeedMore, r
 		}
-		kind, err = f.client.first(0, f.g.limits.head, f.patience())
+		kind, err = f.client.first(0, f.g.limits.head, patience)
 	}
 	if err == nil && len(f.client.ahead) == 0 && f.opened == nil {
 		err = io.EOF // it hung up, and nobody was to be reached without a word from it
@@ -213,16 +216,6 @@ func (f *flow) speak(kind head.Kind) *refusal {
 	return f.relay(nil)
 }
 
-// patience is how long a program may make a pause in the middle of a line before it is
-// taken for one that waits for an answer. Zero is for ever: where raw TCP is not allowed,
-// it can only be waited for.
-func (f *flow) patience() time.Duration {
-	if f.opened == nil {
-		return 0
-	}
-	return f.g.limits.patience
-}
-
 // silent says what to do about a program whose first bytes did not come.
 func (f *flow) silent(err error) *refusal {
 	if r := f.failed(); r != nil {
@@ -231,7 +224,7 @@ func (f *flow) silent(err error) *refusal {
 	switch {
 	case errors.Is(err, io.EOF):
 		return &refusal{closed: "the program sent nothing", hangUp: true}
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case isTimeout(err):
 		return &refusal{closed: "the program did not say in time what it speaks", hangUp: true}
 	}
 	return &refusal{closed: "reset by the program", hangUp: true}
@@ -265,7 +258,7 @@ func (f *flow) permit(q policy.Query) *refusal {
 			return denied(d)
 		}
 		if a := f.dialled(); a.IsValid() {
-			if v := set.Address(q, a, f.g.cfg.Own); v.Verdict != policy.Allow {
+			if v := f.g.vet(set, q, a, d); v.Verdict != policy.Allow {
 				return deniedAddress(v, a)
 			}
 		}

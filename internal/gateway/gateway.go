@@ -43,6 +43,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/netip"
@@ -116,7 +117,7 @@ type limits struct {
 
 func defaults() limits {
 	return limits{
-		flows: 8192, sessions: 1024, queries: 128, names: 1 << 16,
+		flows: 8192, sessions: 1024, queries: 128, names: 1 << 14,
 		held: 64, questions: 16, perMinute: 30,
 		dial: 10 * time.Second, sniff: 500 * time.Millisecond, first: 2 * time.Minute,
 		head: 30 * time.Second, patience: 100 * time.Millisecond, linger: 2 * time.Second, half: 15 * time.Minute,
@@ -138,7 +139,8 @@ type Gateway struct {
 	journal  *journal
 	about    *about
 	sessions *sessions
-	splices  chan struct{} // one for each splice that may run
+	splices  chan struct{}  // one for each splice that may run
+	roots    *x509.CertPool // for a proxy that speaks TLS; nil: the host's
 
 	ctx     context.Context
 	cancel  context.CancelFunc

@@ -106,7 +106,7 @@ func (f *flow) bye(why string) {
 func (f *flow) await(x *exchange) bool {
 	select {
 	case <-x.done:
-		return !x.last
+		return !x.last && !f.isDown()
 	case <-f.down:
 		return false
 	}
@@ -193,7 +193,11 @@ func (f *flow) pass(req head.Request, x *exchange) (r *refusal, over bool) {
 	if err == nil {
 		err = f.sendBody(req, x)
 	}
-	f.requests++
+	if f.requests++; f.requests == 1 {
+		f.mu.Lock()
+		f.method, f.path = req.Method, req.Path
+		f.mu.Unlock()
+	}
 	var side *sideError
 	var bad *head.Error
 	switch {

@@ -35,10 +35,10 @@ func (f *flow) ensureOpen() *refusal {
 	}
 	// If it was dialled before the protocol was known, the address was vetted for another one.
 	f.mu.Lock()
-	q := f.query
+	q, d := f.query, f.decision
 	f.mu.Unlock()
-	if d := f.g.policy.Load().Address(q, f.dialled(), f.g.cfg.Own); d.Verdict != policy.Allow {
-		return deniedAddress(d, f.dialled())
+	if v := f.g.vet(f.g.policy.Load(), q, f.dialled(), d); v.Verdict != policy.Allow {
+		return deniedAddress(v, f.dialled())
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (f *flow) failed() *refusal {
 func (f *flow) receive(q policy.Query) {
 	defer func() {
 		close(f.down)
-		if f.mode.Load() == speaking {
+		if f.mode.Load() == speaking && !f.isStopped() {
 			// No answer can come any more, so no request need be waited for. This
 			// comes after the close: whoever has set another time limit sees that.
 			_ = f.client.SetReadDeadline(time.Now())
@@ -85,7 +85,10 @@ func (f *flow) dial(q policy.Query) (net.Conn, netip.Addr, *refusal) {
 		}
 		return up, netip.Addr{}, nil
 	}
-	return f.g.connect(f.ctx, q)
+	f.mu.Lock()
+	d := f.decision
+	f.mu.Unlock()
+	return f.g.connect(f.ctx, q, d)
 }
 
 // adopt makes a connection the flow's. It says no when the flow is over meanwhile.

@@ -105,7 +105,7 @@ func (g *Gateway) dialConnect(ctx context.Context, p *url.URL, to string) (net.C
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	if p.Scheme == "https" {
-		t := tls.Client(c, &tls.Config{ServerName: p.Hostname(), MinVersion: tls.VersionTLS12})
+		t := tls.Client(c, &tls.Config{ServerName: p.Hostname(), MinVersion: tls.VersionTLS12, RootCAs: g.roots})
 		if err := t.HandshakeContext(ctx); err != nil {
 			_ = c.Close()
 			return nil, err
@@ -157,25 +157,31 @@ func (g *Gateway) dialSocks(ctx context.Context, p *url.URL, to string) (net.Con
 		password, _ := p.User.Password()
 		auth = &proxy.Auth{User: p.User.Username(), Password: password}
 	}
-	d, err := proxy.SOCKS5("tcp", p.Host, auth, reacher{g, p})
+	r := &reacher{g: g, p: p}
+	d, err := proxy.SOCKS5("tcp", p.Host, auth, r)
 	if err != nil {
 		return nil, err
 	}
-	return d.(proxy.ContextDialer).DialContext(ctx, "tcp", to)
+	if _, err := d.(proxy.ContextDialer).DialContext(ctx, "tcp", to); err != nil {
+		return nil, err
+	}
+	return r.conn, nil // what was returned is a wrapper that cannot end one side only
 }
 
-// reacher dials the proxy, whatever it is told to dial.
+// reacher dials the proxy, whatever it is told to dial, and keeps the connection.
 type reacher struct {
-	g *Gateway
-	p *url.URL
+	g    *Gateway
+	p    *url.URL
+	conn net.Conn
 }
 
-func (r reacher) Dial(network, address string) (net.Conn, error) {
+func (r *reacher) Dial(network, address string) (net.Conn, error) {
 	return r.DialContext(context.Background(), network, address)
 }
 
-func (r reacher) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
-	return r.g.reachProxy(ctx, r.p)
+func (r *reacher) DialContext(ctx context.Context, _, _ string) (c net.Conn, err error) {
+	r.conn, err = r.g.reachProxy(ctx, r.p)
+	return r.conn, err
 }
 
 // spoken is a connection of which some bytes were read already.

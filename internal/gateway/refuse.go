@@ -37,6 +37,10 @@ func denied(d policy.Decision) *refusal {
 }
 
 func deniedAddress(d policy.Decision, a netip.Addr) *refusal {
+	if d.Verdict == policy.Ask {
+		d.Reason = fmt.Sprintf("the name leads to %v, and a yes to a name is not a yes to that address", a)
+	}
+	d.Verdict = policy.Deny
 	r := denied(d)
 	r.addr = a
 	return r
@@ -187,6 +191,7 @@ func (f *flow) record(r *refusal) {
 	e := audit.Event{
 		Time: f.start, Kind: audit.KindFlow, Host: d.Host, Addr: d.Addr, Port: f.port, Protocol: d.Protocol,
 		Verdict: policy.Deny.String(), Rule: d.Rule, Reason: d.Reason, Method: d.Method, Path: d.Path,
+		Received: f.received.Load(), // of a server that spoke first
 	}
 	if r.what == "limit" {
 		e.Kind = audit.KindLimit

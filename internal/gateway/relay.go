@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway/head"
+	"github.com/cofferhq/coffer/internal/link"
 )
 
 // An idle connection keeps a small buffer in each direction. When bytes come faster
@@ -192,19 +193,17 @@ func (l *lane) blame(src *net.TCPConn, err error) error {
 	return &sideError{probe == nil || errors.Is(probe, os.ErrDeadlineExceeded), err}
 }
 
-// tcp returns the kernel's connection under c, or nil.
+// tcp returns the kernel's connection under c, or nil. Only a link's wrapper is looked
+// into: that of TLS has a connection underneath as well, and bytes must not go past it.
 func tcp(c net.Conn) *net.TCPConn {
-	for range 4 {
-		switch v := c.(type) {
-		case *net.TCPConn:
-			return v
-		case interface{ NetConn() net.Conn }:
-			c = v.NetConn()
-		default:
-			return nil
-		}
+	if w, ok := c.(interface {
+		link.Conn
+		NetConn() net.Conn
+	}); ok {
+		c = w.NetConn()
 	}
-	return nil
+	t, _ := c.(*net.TCPConn)
+	return t
 }
 
 // upward is the lane from the program to the server.

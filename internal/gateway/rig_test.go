@@ -174,9 +174,8 @@ type rig struct {
 // quick are limits under which tests need not wait.
 func quick() limits {
 	l := defaults()
-	l.sniff = 200 * time.Millisecond
+	l.sniff = time.Second
 	l.patience = 20 * time.Millisecond
-	l.linger = 500 * time.Millisecond
 	l.tick = time.Hour
 	return l
 }
@@ -324,6 +323,13 @@ func (r *rig) connectTo(to netip.AddrPort) *net.TCPConn {
 	r.t.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second)) // a hang is a failure
 	return c
+}
+
+// open returns how many flows the gateway serves.
+func (r *rig) open() int {
+	r.g.mu.Lock()
+	defer r.g.mu.Unlock()
+	return len(r.g.flows)
 }
 
 // waitEvents waits for n events of a kind and returns them all.

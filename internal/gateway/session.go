@@ -114,11 +114,12 @@ func (s *session) review(g *Gateway, set *policy.Set, now time.Time) string {
 		return "" // it is decided when it gets its socket
 	}
 	q := s.ask()
+	q.Now = now
 	d := set.Decide(q)
 	if d.Verdict == policy.Deny || d.Verdict == policy.Ask && !s.granted {
 		return "the rules have changed: " + d.Reason
 	}
-	if v := set.Address(q, s.addr, g.cfg.Own); v.Verdict != policy.Allow {
+	if v := g.vet(set, q, s.addr, d); v.Verdict != policy.Allow {
 		return "the rules have changed: " + v.Reason
 	}
 	s.account = g.budgets.account(d.Budget, s.destination())

@@ -172,7 +172,7 @@ func (t *sessions) open(s *session) *refusal {
 		if account.spent() {
 			return overBudget(d, account)
 		}
-		up, addr, r := t.dial(s, q)
+		up, addr, r := t.dial(s, q, d)
 		if r != nil {
 			return r
 		}
@@ -189,10 +189,10 @@ func (t *sessions) open(s *session) *refusal {
 	}
 }
 
-func (t *sessions) dial(s *session, q policy.Query) (net.Conn, netip.Addr, *refusal) {
+func (t *sessions) dial(s *session, q policy.Query, d policy.Decision) (net.Conn, netip.Addr, *refusal) {
 	ctx, cancel := context.WithTimeout(s.ctx, t.g.limits.dial)
 	defer cancel()
-	good, bad, none := t.g.candidates(ctx, q)
+	good, bad, none := t.g.candidates(ctx, q, d)
 	switch {
 	case none != nil:
 		return nil, netip.Addr{}, none

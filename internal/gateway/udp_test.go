@@ -124,6 +124,29 @@ func TestDNSDenialsAreBounded(t *testing.T) {
 	if lines > 200 || stood != 1000 {
 		t.Errorf("%d lines stand for %d", lines, stood)
 	}
+	if d := r.g.Denials(); len(d) > newNames {
+		t.Errorf("%d denials", len(d))
+	}
+}
+
+// TestRefusedNameIsTold: the user learns of a refused name and how to allow it, once.
+func TestRefusedNameIsTold(t *testing.T) {
+	r := newRig(t, rules(t, "deny never.com"))
+	for _, name := range []string{"Example.COM.", "example.com.", "never.com.", "bad name.com."} {
+		for _, kind := range []dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA} {
+			r.datagram(query(t, name, kind), mustPort("198.18.0.1:53"))
+		}
+	}
+	d := r.g.Denials()
+	if len(d) != 2 || d[0].Host != "example.com" || d[0].Port != 0 || d[0].Count != 4 || d[0].Allow != "coffer policy allow example.com" ||
+		d[1].Host != "never.com" || d[1].Allow != "" {
+		t.Errorf("%+v", d)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.told) != 2 {
+		t.Errorf("told %+v", r.told)
+	}
 }
 
 // serveUDP makes something answer datagrams in the world.

@@ -33,10 +33,15 @@ func Prepare() ([]*os.File, error) {
 	return s, nil
 }
 
-// hasIPv6 says whether the kernel has IPv6 at all: some are started without.
+// hasIPv6 says whether the kernel has IPv6 at all: some are started without. It asks for
+// a socket, and not for a file: the machine's /proc may be on its way meanwhile.
 func hasIPv6() bool {
-	_, err := os.Stat("/proc/sys/net/ipv6")
-	return err == nil
+	s, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	unix.Close(s)
+	return true
 }
 
 // sockets are what the supervisor gets: for every family one that accepts connections,

@@ -45,7 +45,7 @@ func Run(t *testing.T, start func(t *testing.T) Machine) {
 		{"UDP is cut to the buffer", testDatagramCut},
 		{"UDP is refused", testRefuseDatagram},
 		{"UDP from several destinations on one socket", testDatagramMany},
-		{"ICMP echo gets an answer", testEcho},
+		{"ICMP echo is answered or refused", testEcho},
 		{"other protocols are refused", testOtherProtocols},
 		{"Close wakes everybody", testClose},
 	} {

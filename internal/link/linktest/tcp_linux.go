@@ -254,7 +254,16 @@ func testPortReuse(t *testing.T, m Machine) {
 			}
 		}
 		result := make(chan error, 1)
-		go func() { result <- connect(f, families[0]) }()
+		go func() {
+			err := connect(f, families[0])
+			// Until the last acknowledgement is there, the kernel inside does not
+			// let go of the old connection.
+			for until := time.Now().Add(patience); errors.Is(err, unix.EADDRNOTAVAIL) && time.Now().Before(until); {
+				time.Sleep(time.Millisecond)
+				err = connect(f, families[0])
+			}
+			result <- err
+		}()
 		outside, err := next(t, flows).Accept()
 		if err != nil {
 			t.Fatal(err)

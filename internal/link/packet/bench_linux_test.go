@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -25,6 +26,8 @@ func BenchmarkBulk(b *testing.B) {
 	server := serve(b)
 	compare(b, map[string]linktest.Machine{
 		"socket": overSocket(b, uid, Options{}),
+		"stream": overStream(b, uid, Options{}),
+		"tap":    overTAP(b, os.Getuid(), "large tap vnet", Options{}),
 	}, server)
 }
 
@@ -216,14 +219,22 @@ func relay(l link.Link, server string) {
 			defer in.Close()
 			var both sync.WaitGroup
 			both.Go(func() {
-				io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, 256<<10))
+				pour(out, in)
 				out.(*net.TCPConn).CloseWrite()
 			})
 			both.Go(func() {
-				io.CopyBuffer(struct{ io.Writer }{in}, struct{ io.Reader }{out}, make([]byte, 256<<10))
+				pour(in, out)
 				in.CloseWrite()
 			})
 			both.Wait()
 		}()
 	}
+}
+
+var buffers = sync.Pool{New: func() any { return new([256 << 10]byte) }}
+
+func pour(to io.Writer, from io.Reader) {
+	b := buffers.Get().(*[256 << 10]byte)
+	defer buffers.Put(b)
+	io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, b[:])
 }

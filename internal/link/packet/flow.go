@@ -7,6 +7,8 @@ import (
 
 	"github.com/cofferhq/coffer/internal/link"
 	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/waiter"
 )
@@ -73,6 +75,28 @@ func (f *flow) Refuse() {
 	}
 	f.request.Complete(true)
 	f.link.connections.leave()
+}
+
+// renewed looks for a SYN that asks for a connection which is still on its way out
+// here. The machine's kernel has done with it, or would not use its port again; so
+// have we then. The stack would take the SYN for a part of the old connection.
+func (l *Link) renewed(protocol tcpip.NetworkProtocolNumber, from, to netip.Addr, h header.TCP) {
+	if h.Flags()&(header.TCPFlagSyn|header.TCPFlagAck) != header.TCPFlagSyn {
+		return
+	}
+	e, ok := l.stack.FindTransportEndpoint(protocol, tcp.ProtocolNumber, stack.TransportEndpointID{
+		LocalAddress:  tcpip.AddrFromSlice(to.AsSlice()),
+		LocalPort:     h.DestinationPort(),
+		RemoteAddress: tcpip.AddrFromSlice(from.AsSlice()),
+		RemotePort:    h.SourcePort(),
+	}, nic).(*tcp.Endpoint)
+	if !ok {
+		return
+	}
+	switch e.EndpointState() {
+	case tcp.StateFinWait1, tcp.StateFinWait2, tcp.StateClosing, tcp.StateLastAck, tcp.StateTimeWait:
+		e.Abort()
+	}
 }
 
 func addrOf(a tcpip.Address) netip.Addr {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 )
 
@@ -56,8 +57,10 @@ func (l *Link) sort4(b []byte, segment int) {
 		// Options are for routers. Nobody needs them, and code to read them is
 		// better not exposed.
 		l.refuse4(b, prohibited4)
+	case protocol == header.TCPProtocolNumber && !fragment:
+		l.segment(header.IPv4ProtocolNumber, from, to, b, size)
 	case protocol == header.TCPProtocolNumber, protocol == header.UDPProtocolNumber && fragment:
-		l.port.deliver(header.IPv4ProtocolNumber, b)
+		l.port.deliver(header.IPv4ProtocolNumber, b, len(b))
 	case protocol == header.UDPProtocolNumber:
 		l.received(from, to, b[size:], segment)
 	case protocol == header.ICMPv4ProtocolNumber && !fragment:
@@ -92,7 +95,7 @@ func (l *Link) sort6(b []byte, segment int) {
 	}
 	switch next {
 	case uint8(header.TCPProtocolNumber):
-		l.port.deliver(header.IPv6ProtocolNumber, b)
+		l.segment(header.IPv6ProtocolNumber, from, to, b, header.IPv6MinimumSize)
 	case uint8(header.UDPProtocolNumber):
 		l.received(from, to, payload, segment)
 	case uint8(header.ICMPv6ProtocolNumber):
@@ -107,6 +110,16 @@ func (l *Link) sort6(b []byte, segment int) {
 	}
 }
 
+// segment delivers a TCP segment: the packet b after a header of that size.
+func (l *Link) segment(protocol tcpip.NetworkProtocolNumber, from, to netip.Addr, b []byte, size int) {
+	h := header.TCP(b[size:])
+	if len(h) < header.TCPMinimumSize {
+		return
+	}
+	l.renewed(protocol, from, to, h)
+	l.port.deliver(protocol, b, size+int(h.DataOffset()))
+}
+
 // fragment6 lets the stack put TCP and UDP together, and refuses the rest.
 func (l *Link) fragment6(b, payload []byte) {
 	if len(payload) < header.IPv6FragmentHeaderSize {
@@ -115,7 +128,7 @@ func (l *Link) fragment6(b, payload []byte) {
 	h := header.IPv6Fragment(payload)
 	switch h.TransportProtocol() {
 	case header.TCPProtocolNumber, header.UDPProtocolNumber:
-		l.port.deliver(header.IPv6ProtocolNumber, b)
+		l.port.deliver(header.IPv6ProtocolNumber, b, len(b))
 	default:
 		if h.FragmentOffset() == 0 {
 			l.refuse6(b, prohibited6)

@@ -21,8 +21,9 @@ func TestMain(m *testing.M) {
 			f, err := Prepare()
 			return []*os.File{f}, err
 		},
-		"tap":      func() ([]*os.File, error) { return prepareTAP(0) },
-		"tap vnet": func() ([]*os.File, error) { return prepareTAP(unix.IFF_VNET_HDR) },
+		"tap":            func() ([]*os.File, error) { return prepareTAP(smallMTU, 0) },
+		"tap vnet":       func() ([]*os.File, error) { return prepareTAP(smallMTU, unix.IFF_VNET_HDR) },
+		"large tap vnet": func() ([]*os.File, error) { return prepareTAP(MTU, unix.IFF_VNET_HDR) },
 	})
 }
 
@@ -132,7 +133,7 @@ func streamToCard(stream io.Reader, card io.Writer) {
 }
 
 // prepareTAP is Prepare with a TAP.
-func prepareTAP(flags uint16) ([]*os.File, error) {
+func prepareTAP(mtu int, flags uint16) ([]*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -154,7 +155,7 @@ func prepareTAP(flags uint16) ([]*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.LinkSetMTU(near, smallMTU); err != nil {
+	if err := h.LinkSetMTU(near, mtu); err != nil {
 		return nil, err
 	}
 	return []*os.File{os.NewFile(uintptr(fd), "tap")}, configure(h, near)

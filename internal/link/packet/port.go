@@ -89,15 +89,20 @@ func (p *port) close() {
 	p.reading.Wait()
 }
 
-// deliver gives an IP packet to the stack.
-func (p *port) deliver(protocol tcpip.NetworkProtocolNumber, packet []byte) {
+// deliver gives an IP packet, of which the first bytes are headers, to the stack. Those
+// go into a buffer of their own, because the stack makes copies of the buffer that
+// they are in: that should not be all of the packet.
+func (p *port) deliver(protocol tcpip.NetworkProtocolNumber, packet []byte, headers int) {
 	d := p.dispatcher.Load()
 	if d == nil {
 		return
 	}
-	b := stack.NewPacketBuffer(stack.PacketBufferOptions{
-		Payload: buffer.MakeWithView(buffer.NewViewWithData(packet)),
-	})
+	headers = min(headers, len(packet))
+	payload := buffer.MakeWithView(buffer.NewViewWithData(packet[:headers]))
+	if len(packet) > headers {
+		payload.Append(buffer.NewViewWithData(packet[headers:]))
+	}
+	b := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: payload})
 	(*d).DeliverNetworkPacket(protocol, b)
 	b.DecRef()
 }

@@ -122,6 +122,17 @@ func family(h *netlink.Handle, near netlink.Link, own, gateway netip.Addr) error
 	if err := h.AddrAdd(near, a); err != nil {
 		return fmt.Errorf("give the machine the address %s: %w", own, err)
 	}
+	if own.Is6() {
+		// The kernel gets round to this later, and drops what comes until then.
+		if err := h.RouteAdd(&netlink.Route{
+			LinkIndex: index,
+			Dst:       a.IPNet,
+			Table:     unix.RT_TABLE_LOCAL,
+			Type:      unix.RTN_LOCAL,
+		}); err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("receive for %s: %w", own, err)
+		}
+	}
 	if err := h.NeighAdd(&netlink.Neigh{
 		LinkIndex:    index,
 		State:        netlink.NUD_PERMANENT,

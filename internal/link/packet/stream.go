@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net"
 	"sync"
+	"time"
 )
 
 // maxFrame is the longest frame of a stream: an IP packet of full size.
@@ -103,7 +104,8 @@ func (s *stream) write() {
 			return
 		}
 		if _, err := batch.WriteTo(s.conn); err != nil {
-			s.end()
+			s.stop()
+			s.conn.Close() // ends receive
 			return
 		}
 	}
@@ -111,17 +113,21 @@ func (s *stream) write() {
 
 func (s *stream) offloads() bool { return false }
 
-// end makes both directions stop.
-func (s *stream) end() {
+// stop takes no more frames.
+func (s *stream) stop() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.closed = true
-	s.outgoing, s.bytes = nil, 0
 	s.wake.Signal()
-	s.mu.Unlock()
-	s.conn.Close()
 }
 
+// lastWords is how long the frames that wait when a link is closed may take: among
+// them are the resets by which programs learn of it.
+const lastWords = time.Second
+
 func (s *stream) close() {
-	s.end()
+	s.stop()
+	s.conn.SetWriteDeadline(time.Now().Add(lastWords))
 	s.writing.Wait()
+	s.conn.Close()
 }

@@ -1,0 +1,6 @@
+//go:build race
+
+package gateway
+
+// raceDetector multiplies memory.
+const raceDetector = true
