@@ -34,6 +34,7 @@ func (r *result) judge() {
 	}
 	r.judgeIdle()
 	r.judgeCrowd()
+	r.judgeNetwork()
 }
 
 func (r *result) judgeCold() {
@@ -96,8 +97,8 @@ func (r *result) unmeasured(measure, wanted string) {
 
 func printBars(r *result) {
 	fmt.Printf("\n== bars, as %s, load %s before and %s after ==\n", r.User, r.LoadBefore, r.LoadAfter)
-	fmt.Printf("%-30s %-20s %-32s %s\n", "measure", "bar", "got", "")
+	fmt.Printf("%-36s %-20s %-32s %s\n", "measure", "bar", "got", "")
 	for _, b := range r.Bars {
-		fmt.Printf("%-30s %-20s %-32s %s\n", b.Measure, b.Bar, b.Got, b.Verdict)
+		fmt.Printf("%-36s %-20s %-32s %s\n", b.Measure, b.Bar, b.Got, b.Verdict)
 	}
 }

@@ -10,13 +10,15 @@
 // (what a user feels), and ratios to a base of the same run. Ratios travel
 // between machines; milliseconds do not.
 //
-// Five questions, one file each:
+// Six questions, one file each (the last one has a few more):
 //
 //	cold.go   how long until a fresh sandbox has run `true`? (against the peers)
 //	cold.go   how long does a command in a running sandbox take?
 //	work.go   how much slower are git and go inside, start-up not counted?
 //	idle.go   what does a sandbox cost that does nothing?
 //	many.go   is the hundredth sandbox as fast to start as the first?
+//	network.go  how fast is a sandbox's network, and what does it cost? (against
+//	          no sandbox and the peers' networks)
 //
 // A contender that is not installed, or whose first trial fails, is listed as
 // not measured, with the reason. The bars at the end are the project's own
@@ -47,6 +49,7 @@ type options struct {
 	peers  string // where bench/setup put the npm peers
 	out    string // where results.json and the plots go
 	only   string // comma-separated sections; empty means all
+	merge  bool   // save those sections beside the others of the last run
 	rounds int
 	warmup int
 	many   int // how many sandboxes the last section makes
@@ -65,14 +68,23 @@ var sections = []struct {
 	{"work", "work in the workspace, timed inside", measureWork},
 	{"idle", "an idle sandbox", measureIdle},
 	{"many", "many sandboxes", measureMany},
+	{"network", "the network of a sandbox", measureNetwork},
 }
 
 func main() {
+	if played, err := playRole(os.Args); played {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var o options
 	flag.StringVar(&o.coffer, "coffer", "bin/coffer", "the coffer `binary` to measure")
 	flag.StringVar(&o.peers, "peers", defaultPeers(), "`directory` with the npm peers that bench/setup installed")
 	flag.StringVar(&o.out, "out", "bench", "`directory` for results.json and the plots")
-	flag.StringVar(&o.only, "only", "", "run only these `sections` (cold,exec,work,idle,many) and write no files")
+	flag.StringVar(&o.only, "only", "", "run only these `sections` (cold,exec,work,idle,many,network) and write no files")
+	flag.BoolVar(&o.merge, "merge", false, "with -only, write these sections into the last results")
 	flag.IntVar(&o.rounds, "rounds", 50, "measured rounds")
 	flag.IntVar(&o.warmup, "warmup", 3, "rounds to throw away first")
 	flag.IntVar(&o.many, "many", 100, "how many sandboxes to run side by side")
@@ -124,10 +136,17 @@ func bench(ctx context.Context, o options) (err error) {
 	res.LoadAfter = load()
 	res.judge()
 	printBars(res)
-	if o.only != "" {
+	if o.only == "" {
+		return save(o.out, res)
+	}
+	if !o.merge {
 		return nil
 	}
-	return save(o.out, res)
+	last, err := lastResult(o.out, res)
+	if err != nil {
+		return err
+	}
+	return save(o.out, last)
 }
 
 // choose turns -only into the set of sections to run.

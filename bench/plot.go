@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -9,9 +10,9 @@ import (
 	"strings"
 )
 
-// A plot is a stack of groups of rows over one logarithmic time axis. Each row
-// is a range bar: its left end is the minimum, its right end the 90th
-// percentile, the line across it the median.
+// A plot is a stack of groups of rows over one logarithmic axis, of time unless
+// it says another. Each row is a range bar: its left end is the minimum, its right
+// end the 90th percentile, the line across it the median.
 //
 // The SVG has no background and only mid-bright colours, so that it reads on a
 // light page and on a dark one.
@@ -19,7 +20,14 @@ type plot struct {
 	title  string
 	sub    string
 	groups []group
+	axis   string // what is under it; empty for times
+	corner string // what the numbers of a row are
 }
+
+const (
+	timeAxis   = "milliseconds, logarithmic: bar from minimum to 90th percentile, line at the median"
+	timeCorner = "min / median / p90, ms"
+)
 
 type group struct {
 	title string
@@ -55,7 +63,11 @@ func savePlots(dir string, r *result) error {
 	for _, w := range r.Work {
 		work.groups = append(work.groups, group{w.Name, []series{w.Native, w.Sandbox}, "sandbox"})
 	}
-	for name, p := range map[string]plot{"start": start, "work": work} {
+	plots := map[string]plot{"start": start, "work": work}
+	if r.Network != nil {
+		plots["throughput"], plots["latency"] = r.Network.plots(sub)
+	}
+	for name, p := range plots {
 		if !p.drawable() {
 			continue
 		}
@@ -130,8 +142,8 @@ func (p plot) svg() string {
 		text(&b, x, bottom+16, "middle", 11, "normal", inkColor, fmt.Sprintf("%g", t))
 	}
 	text(&b, (plotLeft+plotWidth-plotRight)/2, bottom+38, "middle", 12, "normal", inkColor,
-		"milliseconds, logarithmic: bar from minimum to 90th percentile, line at the median")
-	text(&b, plotWidth-16, plotTop-4, "end", 11, "normal", inkColor, "min / median / p90, ms")
+		cmp.Or(p.axis, timeAxis))
+	text(&b, plotWidth-16, plotTop-4, "end", 11, "normal", inkColor, cmp.Or(p.corner, timeCorner))
 	return b.String() + body.String() + "</svg>\n"
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type result struct {
 	Work        []workload        `json:"work,omitempty"`
 	Idle        *idleCost         `json:"idle,omitempty"`
 	Many        *crowd            `json:"many,omitempty"`
+	Network     *networkCost      `json:"network,omitempty"`
 	NotMeasured map[string]string `json:"not_measured,omitempty"` // by section
 	Bars        []bar             `json:"bars"`
 }
@@ -91,28 +93,67 @@ func orUnknown(f float64, format string) string {
 	return fmt.Sprintf(format, f)
 }
 
-// save puts the run into results.json beside the run of the other kind of
-// user, and draws its plots.
-func save(dir string, r *result) error {
-	file := filepath.Join(dir, "results.json")
+// readResults reads results.json, in which there may be nothing yet.
+func readResults(dir string) (map[string]json.RawMessage, error) {
 	runs := map[string]json.RawMessage{}
+	file := filepath.Join(dir, "results.json")
 	text, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		return runs, nil
 	case err != nil:
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &runs); err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	return runs, nil
+}
+
+// lastResult is the last run of this kind of user, with the sections of now in the
+// place of its own.
+func lastResult(dir string, now *result) (*result, error) {
+	runs, err := readResults(dir)
+	if err != nil || runs[now.User] == nil {
+		return now, err
+	}
+	var last result
+	if err := json.Unmarshal(runs[now.User], &last); err != nil {
+		return nil, err
+	}
+	if last.Kernel != now.Kernel || last.Cores != now.Cores {
+		return nil, errors.New("the last results are of another machine")
+	}
+	last.Cold, last.Exec = orOlder(now.Cold, last.Cold), orOlder(now.Exec, last.Exec)
+	last.Work = orOlder(now.Work, last.Work)
+	last.Idle, last.Many, last.Network = cmp.Or(now.Idle, last.Idle), cmp.Or(now.Many, last.Many), cmp.Or(now.Network, last.Network)
+	last.Bars = nil
+	last.judge()
+	return &last, nil
+}
+
+func orOlder[T any](now, older []T) []T {
+	if len(now) > 0 {
+		return now
+	}
+	return older
+}
+
+// save puts the run into results.json beside the run of the other kind of
+// user, and draws its plots.
+func save(dir string, r *result) error {
+	runs, err := readResults(dir)
+	if err != nil {
 		return err
-	default:
-		if err := json.Unmarshal(text, &runs); err != nil {
-			return fmt.Errorf("read %s: %w", file, err)
-		}
 	}
 	if runs[r.User], err = json.Marshal(r); err != nil {
 		return err
 	}
-	if text, err = json.MarshalIndent(runs, "", "  "); err != nil {
+	text, err := json.MarshalIndent(runs, "", "  ")
+	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "results.json"), append(text, '\n'), 0o644); err != nil {
 		return err
 	}
 	return savePlots(dir, r)
