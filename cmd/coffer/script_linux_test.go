@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cofferhq/coffer/internal/fakenet"
 	"github.com/cofferhq/coffer/internal/testbed"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -25,60 +26,80 @@ import (
 //	                       inside as well, copy $PEER into the workspace
 //	[root]                 the user is root
 //
+// Those whose names begin with net or policy run in a fake internet, and know more: see
+// network_linux_test.go.
+//
 // A script starts in the workspace $WORK/work, which is empty but for the script's own
 // files, with a home of its own in $WORK/home.
 
 // TestMain makes this program answer to the names of the scripts' commands.
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){
-		"coffer": func() { become(os.Getenv("COFFER_TEST_BINARY"), os.Args[1:]...) },
-		"shell":  func() { become("/bin/sh", append([]string{"-c"}, os.Args[1:]...)...) },
-		"exits":  exits,
-		"peer": func() {
-			if os.Getenv("COFFER_TEST_UID") != "" { // not a copy
-				drop()
-			}
-			peer(os.Args[1:])
-		},
+	fakenet.Main(func() {
+		testscript.Main(tests{m}, map[string]func(){
+			"coffer": func() { become(os.Getenv("COFFER_TEST_BINARY"), os.Args[1:]...) },
+			"shell":  func() { become("/bin/sh", append([]string{"-c"}, os.Args[1:]...)...) },
+			"exits":  exits,
+			"peer": func() {
+				if os.Getenv("COFFER_TEST_UID") != "" { // not a copy
+					drop()
+				}
+				peer(os.Args[1:])
+			},
+			"visit": visit,
+		})
 	})
 }
 
 // tests is testing.M that removes the built binary.
 type tests struct{ *testing.M }
 
-var built string
-
 func (m tests) Run() int {
 	code := m.M.Run()
-	if built != "" {
-		os.RemoveAll(filepath.Dir(built))
-	}
+	testbed.Clean()
 	return code
 }
 
 // binary is coffer, built once.
-func binary(t testing.TB) string {
-	built = testbed.Binary(t)
-	return built
-}
+func binary(t testing.TB) string { return testbed.Binary(t) }
 
 func TestScripts(t *testing.T) {
 	binary(t)
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		t.Parallel()
-		testscript.Run(t, testscript.Params{
-			Dir:                "testdata",
-			WorkdirRoot:        b.Dir,
-			RequireUniqueNames: true,
-			Setup:              func(e *testscript.Env) error { return furnish(e, b) },
-			Condition: func(c string) (bool, error) {
-				if c == "root" {
-					return b.UID == 0, nil
-				}
-				return false, fmt.Errorf("unknown condition %q", c)
-			},
-		})
+		runScripts(t, b, testscript.Params{Files: scripts(t, func(name string) bool { return !aboutNetwork(name) })})
 	})
+}
+
+// scripts are the files of those whose names are chosen.
+func scripts(t *testing.T, choose func(name string) bool) (files []string) {
+	all, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if choose(filepath.Base(f)) {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// runScripts runs scripts as the bed's user, with more variables.
+func runScripts(t *testing.T, b *testbed.Bed, p testscript.Params, vars ...string) {
+	p.WorkdirRoot = b.Dir
+	p.RequireUniqueNames = true
+	p.Setup = func(e *testscript.Env) error {
+		err := furnish(e, b)
+		e.Vars = append(e.Vars, vars...)
+		return err
+	}
+	p.Condition = func(c string) (bool, error) {
+		if c == "root" {
+			return b.UID == 0, nil
+		}
+		return false, fmt.Errorf("unknown condition %q", c)
+	}
+	testscript.Run(t, p)
 }
 
 // furnish gives a script a home and a workspace of the bed's user.

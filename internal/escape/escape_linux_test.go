@@ -5,10 +5,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cofferhq/coffer/internal/fakenet"
 	"github.com/cofferhq/coffer/internal/testbed"
 )
 
-func TestMain(m *testing.M) { testbed.Main(m) }
+func TestMain(m *testing.M) { fakenet.Main(func() { testbed.Main(m) }) }
 
 // TestEscape makes every attempt of the corpus, for every user there is.
 func TestEscape(t *testing.T) {

@@ -197,36 +197,6 @@ func keyring(s *stage) {
 	s.r.judge("26", "read a key of the session's keyring", free.Wall == "", free.String(), met(kept, "ENOSYS EPERM"), kept.String())
 }
 
-// network: addresses that are not loopback, in a network made for this.
-func network(s *stage) {
-	const near, near6 = "192.0.2.7:7777", "[2001:db8::7]:7777"
-	list := []struct{ n, name, do string }{
-		{"78", "connect beyond loopback", "tcp " + near + " w78"},
-		{"79", "connect beyond loopback by IPv6", "tcp " + near6 + " w79"},
-		{"80", "send beyond loopback by UDP", "dial udp " + near + " w80"},
-		{"80.six", "send beyond loopback by UDP and IPv6", "dial udp " + near6 + " w80.six"},
-		{"94.net", "connect beyond loopback by MPTCP", "mptcp " + near + " w94.net"},
-	}
-	var words []string
-	for _, a := range list {
-		words = append(append(words, strings.Fields(a.do)...), "--")
-	}
-	run := func(argv ...string) result {
-		return s.run(s.bed.Program(program(s.t), append([]string{"network"}, argv...)...))
-	}
-	free := run(append([]string{s.probe, "each"}, words...)...)
-	kept := run(append([]string{s.bed.Coffer, "run", "--", s.probe, "each"}, words...)...)
-	out, in := outcomes(free.out), outcomes(kept.out)
-	if len(out) != len(list) || len(in) != len(list) {
-		s.t.Fatalf("network: %d results outside, %d inside\n%s\n%s", len(out), len(in), free.err, kept.err)
-	}
-	for i, a := range list {
-		word := "heard w" + a.n
-		s.r.judge(a.n, a.name, out[i].Wall == "" && containsLine(free.out, word), out[i].String(),
-			met(in[i], "ENETUNREACH EADDRNOTAVAIL EHOSTUNREACH") && !containsLine(kept.out, word), in[i].String())
-	}
-}
-
 // hostIDs: what the host says about the processes of a sandbox.
 func hostIDs(s *stage) {
 	for _, root := range []bool{false, true} {

@@ -28,7 +28,7 @@ var scenes = []func(*stage){
 	terminalCalls, terminalBytes, messages,
 	freshRepository, linkedRepository, worktreeRepository, separateRepository, lockedDirectory, fullDirectory, nestedRepository,
 	copyOnWrite, nesting, homeWorkspace, plantedHome, swappedWorkspace, racedWorkspace,
-	keyring, network, hostIDs,
+	keyring, hostIDs,
 	forkLimit, memoryLimit, fileLimit, diskSpace, outputFlood, deadline, daemons,
 	supervisorDeath, firstProcess, controlAbuse, missingLayer, plantedPrograms,
 }

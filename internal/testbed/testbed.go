@@ -89,11 +89,26 @@ func (b *Bed) Env() []string {
 	}
 }
 
+// shared names, in the environment of a test program that another one has started, the
+// binary that the other one has built.
+const shared = "COFFER_TESTBED_BINARY"
+
+// Shared is a variable for the environment of another test program, which has it use
+// this one's binary.
+func Shared(t testing.TB) string { return shared + "=" + Binary(t) }
+
+// built is the directory of the binary, if there is one and it is ours.
+var built string
+
 var build = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv(shared); path != "" {
+		return path, nil
+	}
 	dir, err := os.MkdirTemp("/tmp", "coffer-build-")
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -124,8 +139,13 @@ func Binary(t testing.TB) string {
 // Main is for TestMain: it runs the tests and removes the binary.
 func Main(m *testing.M) {
 	code := m.Run()
-	if path, err := build(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
-	}
+	Clean()
 	os.Exit(code)
+}
+
+// Clean removes the binary, for who cannot use Main.
+func Clean() {
+	if built != "" {
+		os.RemoveAll(built)
+	}
 }

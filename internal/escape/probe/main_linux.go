@@ -40,7 +40,7 @@ var attempts = map[string]func([]string) error{}
 
 func init() {
 	for _, group := range []map[string]func([]string) error{
-		files, secrets, modes, processes, kernel, sockets, agent, terminals, resources,
+		files, secrets, modes, processes, kernel, sockets, agent, terminals, resources, network, web, names, netlink,
 	} {
 		maps.Copy(attempts, group)
 	}
@@ -123,7 +123,7 @@ func batch() {
 var harmless = map[string]bool{}
 
 func init() {
-	for _, group := range []map[string]func([]string) error{files, secrets, modes, sockets} {
+	for _, group := range []map[string]func([]string) error{files, secrets, modes, sockets, network, web, names, netlink} {
 		for name := range group {
 			harmless[name] = true
 		}

@@ -25,8 +25,6 @@ func init() {
 		"whoami":            func([]string) error { _, err := fmt.Println(os.Geteuid()); return err },
 		"flood":             flood,
 		"ns":                inNamespaces,
-		"network":           func(a []string) error { return again("network-inside", unix.CLONE_NEWNET, a) },
-		"network-inside":    inNetwork,
 		"no-userns":         func(a []string) error { return again("no-userns-inside", unix.CLONE_NEWUSER, a) },
 		"no-userns-inside":  withoutNamespaces,
 		"few-inodes":        func(a []string) error { return again("few-inodes-inside", unix.CLONE_NEWNS, a) },
