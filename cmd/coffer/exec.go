@@ -43,7 +43,7 @@ a command, a shell is run.`,
 				defer stop()
 				return execNew(ctx, store, s, idle, args)
 			}
-			for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "idle", "socket-in", "socket-out"} {
+			for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "net", "host-port", "trust", "idle", "socket-in", "socket-out"} {
 				if c.Flags().Changed(f) {
 					return hint.Wrap(usagef("--%s is decided when a sandbox is made", f), "add --create")
 				}

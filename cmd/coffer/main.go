@@ -157,6 +157,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 	}
 	root.AddCommand(runCommand(), execCommand(), listCommand(), showCommand(), portForwardCommand(), logsCommand(),
 		stopCommand(), removeCommand(), diffCommand(), applyCommand(), discardCommand(), policyCommand(), auditCommand(),
+		configCommand(), trustCommand(), presetsCommand(), initCommand(),
 		doctorCommand(), demoCommand(), versionCommand(), completionCommand(), superviseCommand())
 	return root
 }

@@ -65,7 +65,7 @@ func (a *about) policy() (set *policy.Set, whose string, err error) {
 	if a.match != "" {
 		return nil, "", err
 	}
-	n, err := networkFor("", nil)
+	n, err := newNetwork()
 	if err != nil {
 		return nil, "", err
 	}

@@ -26,6 +26,8 @@ type settings struct {
 	nesting   bool
 	net       string
 	hostPorts []string
+	offline   bool // by flag: the config's rules do not count
+	trust     bool
 
 	openings
 
@@ -39,7 +41,7 @@ type settings struct {
 func (s *settings) addTo(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.name, "name", "", "the sandbox's `name` (default: a random one)")
-	f.StringVar(&s.workspace, "workspace", sandbox.WorkspaceDirect, "how the current directory is shown: `MODE` is direct, cow (changes wait for 'coffer apply') or none")
+	f.StringVar(&s.workspace, "workspace", "", "how the current directory is shown: `MODE` is direct (the default), cow (changes wait for 'coffer apply') or none")
 	_ = c.RegisterFlagCompletionFunc("workspace", cobra.FixedCompletions([]string{"direct", "cow", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&s.force, "force", false, "accept a workspace that coffer thinks is a mistake")
 	f.StringVar(&s.memory, "memory", "", "memory `limit`, such as 512m or 2g")
@@ -50,6 +52,7 @@ func (s *settings) addTo(c *cobra.Command) {
 	f.StringVar(&s.net, "net", "", "what the network allows: `POLICY` is none, standard (what development needs, the default), ask (you, for the rest) or open (anything public)")
 	_ = c.RegisterFlagCompletionFunc("net", cobra.FixedCompletions(policy.Modes, cobra.ShellCompDirectiveNoFileComp))
 	f.StringArrayVar(&s.hostPorts, "host-port", nil, "let programs reach `PORT` of this machine's loopback as host.coffer.internal:PORT (or INSIDE:OUTSIDE)")
+	f.BoolVar(&s.trust, "trust", false, "agree, this once, to what coffer.toml asks for; see 'coffer trust'")
 	f.BoolVar(&s.nesting, "nesting", false, "allow containers inside (a weaker wall: programs may make namespaces)")
 	s.openings.addTo(c)
 }
@@ -65,6 +68,10 @@ func (s *settings) addExecTo(c *cobra.Command) {
 
 // record is the sandbox that the flags ask for.
 func (s *settings) record(args []string) (rec sandbox.Record, err error) {
+	conf, err := s.configure()
+	if err != nil {
+		return rec, err
+	}
 	rec = sandbox.Record{Name: s.name, Nesting: s.nesting, Command: printable(args)}
 	if s.name != "" {
 		if err := sandbox.CheckName(s.name); err != nil {
@@ -95,7 +102,10 @@ func (s *settings) record(args []string) (rec sandbox.Record, err error) {
 	if err != nil {
 		return rec, err
 	}
-	return rec, s.describe(&rec)
+	if err := s.describe(&rec); err != nil {
+		return rec, err
+	}
+	return rec, s.complete(conf, &rec)
 }
 
 // leastPids and leastFiles are what the guest agent, which has the limits too, needs to

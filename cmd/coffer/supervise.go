@@ -49,6 +49,9 @@ func supervise(id string, ready *os.File) error {
 		return err
 	}
 	defer lock.Release()
+	if err := holdToFloor(sb); err != nil {
+		return err
+	}
 	// A terminal that closes is none of its business; a system that shuts down is.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
 	super, err := supervisor.Start(context.Background(), defaultEngine(), sb)

@@ -20,26 +20,34 @@ type Source struct {
 	Origin string `toml:"-" json:"origin,omitempty"`
 }
 
-// RuleSource is one rule as people write it. Allow, Deny and Ask are lists of targets,
-// see [ParseTarget]; what the other fields say holds for all of them.
+// RuleSource is one rule as people write it: lists of targets, and conditions that hold
+// for all of them.
 type RuleSource struct {
-	Name  string   `toml:"name" json:"name,omitempty"` // shown in decisions
+	// Name is shown when the rule decides, and is what another file changes it by.
+	Name string `toml:"name" json:"name,omitempty"`
+	// Allow are targets that can be reached; see ParseTarget for how they are written.
 	Allow []string `toml:"allow" json:"allow,omitempty"`
-	Deny  []string `toml:"deny" json:"deny,omitempty"`
-	Ask   []string `toml:"ask" json:"ask,omitempty"`
+	// Deny are targets that cannot be reached, whatever other rules say.
+	Deny []string `toml:"deny" json:"deny,omitempty"`
+	// Ask are targets for which you are asked each time, unless you answer for longer.
+	Ask []string `toml:"ask" json:"ask,omitempty"`
 
-	Protocol string `toml:"protocol" json:"protocol,omitempty"` // "tcp", "udp", "tls", "http"
+	// Protocol is "tcp", "udp", "tls" or "http". UDP is allowed only where it is named.
+	Protocol string `toml:"protocol" json:"protocol,omitempty"`
 
-	// Methods and Paths narrow the rule to some plain-text HTTP requests. In paths *
-	// stands for anything but a slash, and ** for any number of whole segments.
+	// Methods narrow the rule to plain-text HTTP requests with one of these methods.
 	Methods []string `toml:"methods" json:"methods,omitempty"`
-	Paths   []string `toml:"paths" json:"paths,omitempty"`
+	// Paths narrow the rule to plain-text HTTP requests for one of these paths. A *
+	// stands for anything but a slash, and ** for any number of whole segments.
+	Paths []string `toml:"paths" json:"paths,omitempty"`
 
-	// MaxUpload and MaxDownload bound the bytes per destination host: "10MB".
-	MaxUpload   string `toml:"max_upload" json:"max_upload,omitempty"`
+	// MaxUpload bounds the bytes that are sent to each host: "10MB".
+	MaxUpload string `toml:"max_upload" json:"max_upload,omitempty"`
+	// MaxDownload bounds the bytes that come from each host.
 	MaxDownload string `toml:"max_download" json:"max_download,omitempty"`
 
-	Enabled *bool     `toml:"enabled" json:"enabled,omitempty"` // false: kept, checked, not in force
-	Origin  string    `toml:"-" json:"origin,omitempty"`        // "coffer.toml:12", filled by the reader
-	Expires time.Time `toml:"-" json:"expires,omitzero"`        // zero: never
+	// Enabled can be set to false: the rule is checked but not in force.
+	Enabled *bool     `toml:"enabled" json:"enabled,omitempty"`
+	Origin  string    `toml:"-" json:"origin,omitempty"` // "coffer.toml:12", filled by the reader
+	Expires time.Time `toml:"-" json:"expires,omitzero"` // zero: never
 }

@@ -32,6 +32,15 @@ type View struct {
 	// PrivateGit says that the workspace has no repository: its .git is an empty
 	// directory that the caller made, and the sandbox's own one is laid over it.
 	PrivateGit bool
+	// Mounts are other places of the host to show, outer before inner. Their targets
+	// are neither the system's nor in the workspace.
+	Mounts []Mount
+}
+
+// A Mount is a place of the host, without symbolic links, and where to show it.
+type Mount struct {
+	Source, Target string
+	ReadOnly       bool
 }
 
 // system are the host's directories that a sandbox sees, read-only. Links among them
@@ -67,6 +76,12 @@ func HostView(v View) (*Plan, error) {
 	p.identity(v)
 	if err := p.places(v); err != nil {
 		return nil, err
+	}
+	for _, m := range v.Mounts {
+		p.add(Step{Do: Bind, Source: m.Source, Target: m.Target, Mine: true, ReadOnly: m.ReadOnly})
+		if !m.ReadOnly {
+			p.Writable = append(p.Writable, m.Target)
+		}
 	}
 	if err := p.maskSockets(v); err != nil {
 		return nil, err

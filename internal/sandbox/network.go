@@ -25,6 +25,9 @@ type Network struct {
 	// HostPorts are the ports of the host's loopback interface that programs may
 	// reach.
 	HostPorts []HostPort `json:"host_ports,omitempty"`
+	// Max is the mode that the administrator allows at most. With none and standard
+	// the user's live changes cannot go beyond it.
+	Max string `json:"max,omitempty"`
 }
 
 // A HostPort is a port of the host as programs inside see it.
@@ -33,13 +36,19 @@ type HostPort struct {
 	Outside uint16 `json:"outside"`
 }
 
-// None says that there is no network at all.
-func (n Network) None() bool { return n.Mode == "" || n.Mode == "none" }
+// None says that there is no network at all. With rules there is one, although its mode
+// allows nothing by itself.
+func (n Network) None() bool {
+	return (n.Mode == "" || n.Mode == "none") && len(n.Rules) == 0 && len(n.HostPorts) == 0
+}
 
 // Describe is the mode, in a word.
 func (n Network) Describe() string {
-	if n.Mode == "" {
+	switch {
+	case n.None():
 		return "none"
+	case n.Mode == "" || n.Mode == "none":
+		return "rules" // and nothing else
 	}
 	return n.Mode
 }
@@ -54,8 +63,38 @@ func (n Network) Policy(live policy.Source) (*policy.Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	if live, err = n.capped(live); err != nil {
+		return nil, err
+	}
 	layers := append([]policy.Source{first}, n.Rules...)
 	return policy.Compile(append(layers, live)...)
+}
+
+// capped leaves out of the live changes what goes beyond the administrator's maximum.
+// (The other layers were held to it when the sandbox was made.)
+func (n Network) capped(live policy.Source) (policy.Source, error) {
+	if n.Max != "none" && n.Max != "standard" || len(live.Rules) == 0 {
+		return live, nil
+	}
+	most, err := policy.Builtin(n.Max)
+	if err != nil {
+		return live, err
+	}
+	set, err := policy.Compile(most)
+	if err != nil {
+		return live, err
+	}
+	var rules []policy.RuleSource
+	for _, r := range live.Rules {
+		beyond := set.Beyond(r)
+		r.Allow = slices.DeleteFunc(slices.Clone(r.Allow), func(t string) bool { return slices.Contains(beyond, t) })
+		r.Ask = nil
+		if len(r.Allow)+len(r.Deny) > 0 {
+			rules = append(rules, r)
+		}
+	}
+	live.Rules = rules
+	return live, nil
 }
 
 func (n Network) validate() error {

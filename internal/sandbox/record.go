@@ -38,6 +38,7 @@ type Record struct {
 	Workspace Workspace `json:"workspace"`
 	Limits    Limits    `json:"limits,omitzero"`
 	Network   Network   `json:"network,omitzero"` // since version 2
+	Mounts    []Mount   `json:"mounts,omitempty"` // since version 2
 
 	// Nesting allows sandboxes and containers inside this one.
 	Nesting bool `json:"nesting,omitempty"`
@@ -99,6 +100,11 @@ func (r *Record) validate() error {
 	}
 	if err := r.Network.validate(); err != nil {
 		return err
+	}
+	for _, m := range r.Mounts {
+		if err := m.validate(); err != nil {
+			return err
+		}
 	}
 	l := r.Limits
 	if l.Memory < 0 || l.Pids < 0 || !(l.CPUs >= 0) || l.OpenFiles < 0 || l.Timeout < 0 || l.Idle < 0 {

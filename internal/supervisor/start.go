@@ -94,7 +94,7 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 	s.instance, err = e.Boot(ctx, &engine.Machine{
 		Hostname: s.Sandbox.Name, Root: s.plan,
 		Limits: s.limits, FewProcesses: s.Sandbox.Limits.Pids > 0, Nesting: s.Sandbox.Nesting,
-		SetID: s.Sandbox.Workspace.Mode != sandbox.WorkspaceDirect, Network: !s.Sandbox.Network.None(),
+		SetID: !s.Sandbox.WritesHost(), Network: !s.Sandbox.Network.None(),
 	})
 	if err != nil {
 		return err
@@ -140,7 +140,12 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 		resolver = "nameserver " + link.Resolver4.String() + "\n"
 	}
 	passwd, group := me.accounts()
+	var mounts []rootfs.Mount
+	for _, m := range sb.Mounts {
+		mounts = append(mounts, rootfs.Mount(m))
+	}
 	return rootfs.HostView(rootfs.View{
+		Mounts:  mounts,
 		Sandbox: dir, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
 		Hostname: sb.Name, Passwd: passwd, Group: group, Resolver: resolver, Program: program,
 		Hide: []string{filepath.Dir(filepath.Dir(dir))}, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,

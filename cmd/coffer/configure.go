@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/config"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+)
+
+// floorPath is the administrator's policy. Only tests have another.
+var floorPath = ""
+
+// placesHere are the config files that count in the current directory.
+func placesHere() (config.Places, error) {
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return config.Places{}, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+	}
+	p := config.DefaultPlaces(here, supervisor.Me().Home)
+	if floorPath != "" {
+		p.Floor = floorPath
+	}
+	return p, nil
+}
+
+// passesAnyway says whether a variable goes into every sandbox.
+func passesAnyway(name string) bool { return passed[name] || strings.HasPrefix(name, "LC_") }
+
+// configure reads the config files, sees to it that the user agrees to what they want,
+// and fills in what the flags leave open. It returns nil when there are none.
+func (s *settings) configure() (*config.Loaded, error) {
+	places, err := placesHere()
+	if err != nil && s.workspace == sandbox.WorkspaceNone {
+		// There is no directory that anything is said about.
+		places, err = config.DefaultPlaces("", supervisor.Me().Home), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, err := places.Load()
+	if err == nil && l != nil {
+		err = agree(places, l, s.trust)
+	}
+	if err == nil && l != nil {
+		s.fill(l.Config)
+		publish, in, out := l.Openings()
+		s.publish = append(publish, s.publish...)
+		s.socketIn, s.socketOut = append(in, s.socketIn...), append(out, s.socketOut...)
+	}
+	if s.workspace == "" {
+		s.workspace = sandbox.WorkspaceDirect
+	}
+	return l, err
+}
+
+// fill takes from the config what no flag says. The config was checked.
+func (s *settings) fill(c *config.Config) {
+	if s.workspace == "" {
+		s.workspace = c.Workspace.Mode
+	}
+	if s.memory == "" {
+		s.memory = c.Limits.Memory
+	}
+	if s.pids == 0 {
+		s.pids = c.Limits.Pids
+	}
+	if s.cpus == 0 {
+		s.cpus = c.Limits.CPUs
+	}
+	if s.openFiles == 0 {
+		s.openFiles = c.Limits.OpenFiles
+	}
+	if s.timeout == 0 && c.Limits.Timeout != "" {
+		s.timeout, _ = time.ParseDuration(c.Limits.Timeout)
+	}
+	s.nesting = s.nesting || c.Nesting
+	// Who says --net none on the command line means it, rules or not.
+	if s.offline = s.net == "none"; s.net == "" {
+		s.net = c.Network.Mode
+	}
+}
+
+// complete adds to a record what no flag can say, and holds it to the administrator's
+// floor.
+func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
+	if l == nil {
+		return nil
+	}
+	if rec.Env, err = l.Environment(); err != nil {
+		return err
+	}
+	if rec.Mounts, err = l.Mounts(warn); err != nil {
+		return err
+	}
+	if !s.offline {
+		if err := addNetwork(l, &rec.Network); err != nil {
+			return err
+		}
+	}
+	return l.Floor.Enforce(rec, defaultEngine().Name(), supervisor.Me().Home)
+}
+
+// addNetwork adds the files' rules and ports. A flag's port with the same number inside
+// counts more.
+func addNetwork(l *config.Loaded, n *sandbox.Network) error {
+	n.Rules = l.Rules(n.Mode)
+	ports, err := l.HostPorts()
+	for _, p := range ports {
+		if !slices.ContainsFunc(n.HostPorts, func(o sandbox.HostPort) bool { return o.Inside == p.Inside }) {
+			n.HostPorts = append(n.HostPorts, p)
+		}
+	}
+	return err
+}
+
+// newNetwork is what a new sandbox over the current directory would have.
+func newNetwork() (sandbox.Network, error) {
+	var s settings
+	places, err := placesHere()
+	if err != nil {
+		return sandbox.Network{}, err
+	}
+	l, err := places.Load()
+	if err != nil {
+		return sandbox.Network{}, err
+	}
+	if l != nil {
+		s.fill(l.Config)
+	}
+	n, err := networkFor(s.net, nil)
+	if err == nil && l != nil {
+		rec := sandbox.Record{Network: n}
+		if err = addNetwork(l, &rec.Network); err == nil {
+			err = l.Floor.Enforce(&rec, defaultEngine().Name(), places.Home)
+		}
+		n = rec.Network
+	}
+	return n, err
+}
+
+// holdToFloor is for a sandbox that was made before: the administrator may have changed
+// his mind since.
+func holdToFloor(sb *sandbox.Sandbox) error {
+	home := supervisor.Me().Home
+	places := config.DefaultPlaces("/", home)
+	if floorPath != "" {
+		places.Floor = floorPath
+	}
+	floor, err := places.ReadFloor()
+	if err != nil || floor == nil {
+		return err
+	}
+	return floor.Enforce(&sb.Record, defaultEngine().Name(), home)
+}
+
+func warn(what string) {
+	fmt.Fprintln(os.Stderr, "coffer: warning:", terminal.Escape(what))
+}

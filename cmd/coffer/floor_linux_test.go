@@ -1,0 +1,80 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// withFloor makes the administrator's policy say something, for this test. It has to be
+// root's.
+func withFloor(t *testing.T, text string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can write what counts as the administrator's word")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	floorPath = filepath.Join(dir, "policy.toml")
+	t.Cleanup(func() { floorPath = "" })
+	if err := os.WriteFile(floorPath, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// No flag gets below the floor.
+func TestFloorAndFlags(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("XDG_STATE_HOME", "")
+	work := filepath.Join(home, "work")
+	if err := os.MkdirAll(filepath.Join(work, ".git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(work)
+	withFloor(t, "forbid_nesting = true\n[network]\nmax = \"standard\"\ndeny = [\"example.com\"]\nforbid_host_ports = true\n")
+	for name, c := range map[string]struct {
+		s    settings
+		want string
+	}{
+		"nothing":   {settings{}, ""},
+		"nesting":   {settings{nesting: true}, "containers inside, which the administrator"},
+		"network":   {settings{net: "open"}, "the network would be open, and can be standard at most"},
+		"less":      {settings{net: "none"}, ""},
+		"host port": {settings{hostPorts: []string{"80"}}, "port 80 of this machine could be reached"},
+	} {
+		rec, err := c.s.record(nil)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if name == "nothing" && (len(rec.Network.Rules) != 1 || rec.Network.Max != "standard") {
+			t.Errorf("%s: %+v", name, rec.Network)
+		}
+	}
+	n, err := newNetwork()
+	if err != nil || n.Max != "standard" {
+		t.Errorf("policy show: %+v, %v", n, err)
+	}
+	// A sandbox that was made before.
+	sb := &sandbox.Sandbox{Record: sandbox.Record{Nesting: true}}
+	if err := holdToFloor(sb); err == nil {
+		t.Error("an old sandbox starts with nesting")
+	}
+	sb = &sandbox.Sandbox{Record: sandbox.Record{Network: sandbox.Network{Mode: "standard"}}}
+	if err := holdToFloor(sb); err != nil || sb.Network.Max != "standard" || len(sb.Network.Rules) != 1 {
+		t.Errorf("an old sandbox: %+v, %v", sb.Network, err)
+	}
+	// And a policy that is not root's own stops all.
+	if err := os.Chmod(floorPath, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&settings{}).record(nil); err == nil || !strings.Contains(err.Error(), "does not count") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cofferhq/coffer/internal/config"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func initCommand() *cobra.Command {
+	var force, local, print bool
+	c := &cobra.Command{
+		Use:   "init",
+		Short: "Write a coffer.toml for this repository",
+		Long: `Look at the repository, its languages, lock files and agents, and write a commented
+coffer.toml at its root to start from. With --local, write coffer.local.toml, which is
+for you alone, and have git ignore it.`,
+		Example: `  coffer init
+  coffer init --print`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if os.Getenv("COFFER_SANDBOX") != "" {
+				return hint.New("config files are written outside of sandboxes", "run 'coffer init' there")
+			}
+			places, err := placesHere()
+			if err != nil {
+				return err
+			}
+			root := places.Root()
+			if why := unsuitable(root, places.Home); why != "" {
+				return hint.New(fmt.Sprintf("%s cannot be a workspace: %s", root, why), "change to a project's directory")
+			}
+			name, text, err := starterFor(root, local)
+			if err != nil {
+				return err
+			}
+			if print {
+				fmt.Print(text)
+				return nil
+			}
+			return writeStarter(root, name, text, force)
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "replace the file that is there")
+	c.Flags().BoolVar(&local, "local", false, "write coffer.local.toml, which is not checked in")
+	c.Flags().BoolVar(&print, "print", false, "print it and write nothing")
+	return c
+}
+
+func starterFor(root string, local bool) (name, text string, err error) {
+	if local {
+		return config.LocalName, "# Your own settings for this repository, on top of coffer.toml. Not checked in.\n", nil
+	}
+	found, remarks, err := config.Look(root)
+	return config.FileName, config.Starter(found, remarks), err
+}
+
+func writeStarter(root, name, text string, force bool) error {
+	err := config.Create(root, name, text, force)
+	if errors.Is(err, fs.ErrExist) {
+		return hint.New(fmt.Sprintf("there is a %s already", name), "see it with 'coffer config show', or replace it with --force")
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	fmt.Fprintf(os.Stderr, "coffer: wrote %s\n", terminal.Escape(filepath.Join(root, name)))
+	if name != config.LocalName {
+		return nil
+	}
+	added, err := config.Exclude(root)
+	if added {
+		fmt.Fprintf(os.Stderr, "coffer: git ignores it, by .git/info/exclude\n")
+	}
+	return err
+}

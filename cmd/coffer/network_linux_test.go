@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/fakenet"
+	"github.com/cofferhq/coffer/internal/testbed"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// Scripts about the network run in a fake internet (see package fakenet). To have a
+// client inside, they copy $PEER into the workspace as visit:
+//
+//	./visit URL   ask for a page and print its status and body; for tcp://HOST:PORT/WORD
+//	              and udp://… say a word and print the answer
+//	seen REGEXP   a server of the fake internet was told that (! seen: none was)
+//
+// $CA is the certificate that TLS servers are known by. Scripts run side by side: each
+// says words of its own.
+
+func aboutNetwork(name string) bool {
+	return strings.HasPrefix(name, "net") || strings.HasPrefix(name, "policy")
+}
+
+func TestNetworkScripts(t *testing.T) {
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Parallel()
+		w := fakenet.Enter(t, testbed.Shared(t))
+		if w == nil {
+			return
+		}
+		for name, at := range map[string]string{"private.example": "10.20.0.5", "metadata.example": "169.254.169.254"} {
+			w.Zone.Set(name, at)
+		}
+		ca := filepath.Join(b.Dir, "ca.pem")
+		if err := os.WriteFile(ca, w.CA, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		runScripts(t, b, testscript.Params{Files: scripts(t, aboutNetwork), Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"seen": func(ts *testscript.TestScript, not bool, args []string) { seen(ts, w, not, args) },
+		}}, "CA="+ca)
+	})
+}
+
+// seen wants something in the log of the fake internet, or not.
+func seen(ts *testscript.TestScript, w *fakenet.World, not bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: seen REGEXP")
+	}
+	ts.Check(w.Log.Flush())
+	if w.Log.Seen(args[0]) == not {
+		ts.Fatalf("the servers were told:\n%s", w.Log)
+	}
+}
+
+// On a terminal a refusal is said where the user looks, with what would lift it; a
+// question too.
+func TestNetworkNotices(t *testing.T) {
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Parallel()
+		if fakenet.Enter(t, testbed.Shared(t)) == nil {
+			return
+		}
+		me, err := os.ReadFile("/proc/self/exe")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(b.Work, "visit"), me, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := onScreen(t, 24, 250, b.Command("run", "--name", "refused", "--", "./visit", "http://20.0.0.1/"))
+		s.see("refused 20.0.0.1:80: ")
+		s.see("coffer policy allow 20.0.0.1:80 --sandbox ")
+		s.end(0)
+		s = onScreen(t, 24, 250, b.Command("run", "--name", "asks", "--net", "ask", "--", "./visit", "http://anybody.example/"))
+		s.see("anybody.example:80 waits for an answer: coffer policy answer 1 allow --sandbox ")
+		if out, err := b.Command("policy", "answer", "1", "allow", "--sandbox", "asks").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		s.see("200 ")
+		s.end(0)
+	})
+}
+
+// visit is a client that says in one line what came of it.
+func visit() {
+	u, err := url.Parse(os.Args[1])
+	if err != nil {
+		die(err)
+	}
+	var said string
+	switch u.Scheme {
+	case "http", "https":
+		said, err = visitPage(u)
+	default:
+		said, err = visitStream(u)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "visit:", short(err))
+		os.Exit(1)
+	}
+	fmt.Println(said)
+	os.Exit(0)
+}
+
+func visitPage(u *url.URL) (string, error) {
+	c := http.Client{Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	method := http.MethodGet
+	if len(os.Args) > 2 {
+		method = os.Args[2]
+	}
+	r, err := http.NewRequest(method, u.String(), nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return fmt.Sprintf("%d %s", resp.StatusCode, strings.TrimSpace(string(body))), err
+}
+
+func visitStream(u *url.URL) (string, error) {
+	c, err := net.DialTimeout(u.Scheme, u.Host, 10*time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := fmt.Fprint(c, strings.TrimPrefix(u.Path, "/")); err != nil {
+		return "", err
+	}
+	b := make([]byte, 4096)
+	n, err := c.Read(b)
+	return string(b[:n]), err
+}
+
+// short names the errors that scripts look for.
+func short(err error) string {
+	var d *net.DNSError
+	switch {
+	case errors.As(err, &d) && d.IsNotFound:
+		return "no such host"
+	case errors.Is(err, syscall.ECONNRESET):
+		return "reset"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused"
+	case errors.Is(err, syscall.ENETUNREACH):
+		return "no network"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "timeout"
+	}
+	return err.Error()
+}

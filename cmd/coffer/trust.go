@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/config"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func trustCommand() *cobra.Command {
+	var list, revoke, all, yes bool
+	c := &cobra.Command{
+		Use:   "trust",
+		Short: "Agree to what this repository's config files ask for",
+		Long: `Agree to what coffer.toml and coffer.local.toml of this repository give to programs in
+a sandbox that they would not have otherwise: more of the network, directories of this
+machine, variables of yours, a weaker wall. You are shown the list and asked. The yes
+is for exactly this list in this directory; when the files ask for something else, you
+are asked again. What makes a sandbox tighter needs no yes.`,
+		Example: `  coffer trust
+  coffer trust --list
+  coffer trust --revoke`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if list && revoke || all && !revoke || yes && (list || revoke) {
+				return usagef("choose one of --list, --revoke, --revoke --all and --yes")
+			}
+			places, err := placesHere()
+			if err != nil {
+				return err
+			}
+			switch {
+			case list:
+				return listTrust(places)
+			case revoke:
+				return revokeTrust(places, all)
+			}
+			return giveTrust(places, yes)
+		},
+	}
+	c.Flags().BoolVar(&list, "list", false, "list what you have agreed to")
+	c.Flags().BoolVar(&revoke, "revoke", false, "take back what you agreed to for this repository")
+	c.Flags().BoolVar(&all, "all", false, "with --revoke: for every repository")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask: you have read it")
+	return c
+}
+
+func giveTrust(places config.Places, yes bool) error {
+	l, err := places.Load()
+	if err != nil {
+		return err
+	}
+	widens, err := l.Widens(passesAnyway)
+	if err != nil {
+		return err
+	}
+	if len(widens) == 0 {
+		fmt.Fprintln(os.Stderr, "coffer: the config files of this repository ask for nothing that needs your yes")
+		return nil
+	}
+	store, err := trustStore(places)
+	if err != nil {
+		return err
+	}
+	if has, err := store.Has(l.Repository, widens); err != nil || has {
+		fmt.Fprintln(os.Stderr, "coffer: you have agreed to this already:\n"+bullets(widens))
+		return err
+	}
+	if yes {
+		fmt.Fprintln(os.Stderr, "coffer: trusted:\n"+bullets(widens))
+		return store.Add(l.Repository, widens)
+	}
+	return ask(store, l, widens)
+}
+
+// trustStore is where answers are kept. A program inside a sandbox has no say in it.
+func trustStore(places config.Places) (config.Trust, error) {
+	if os.Getenv("COFFER_SANDBOX") != "" {
+		return config.Trust{}, hint.New("a program in a sandbox cannot agree to anything on your behalf", "run 'coffer trust' outside")
+	}
+	return places.TrustStore()
+}
+
+// agree makes sure that the user wants what the repository's files ask for: before, for
+// this once, or now.
+func agree(places config.Places, l *config.Loaded, once bool) error {
+	widens, err := l.Widens(passesAnyway)
+	if err != nil || len(widens) == 0 {
+		return err
+	}
+	if once && os.Getenv("COFFER_SANDBOX") == "" {
+		fmt.Fprintln(os.Stderr, "coffer: for this run, as you say:\n"+bullets(widens))
+		return nil
+	}
+	store, err := trustStore(places)
+	if err != nil {
+		return fmt.Errorf("%w; %s wants\n%s", err, wishes(l), bullets(widens))
+	}
+	if has, err := store.Has(l.Repository, widens); err != nil || has {
+		return err
+	}
+	return ask(store, l, widens)
+}
+
+func wishes(l *config.Loaded) string {
+	return "the config of " + terminal.Escape(l.Repository)
+}
+
+func bullets(list []string) string {
+	var b strings.Builder
+	for i, w := range list {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString("  - " + terminal.Escape(w))
+	}
+	return b.String()
+}
+
+// ask asks on the terminal and remembers a yes.
+func ask(store config.Trust, l *config.Loaded, widens []string) error {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil || !terminal.IsTerminal(0) || !terminal.IsTerminal(2) {
+		return hint.New(fmt.Sprintf("%s asks for more than you have agreed to, and there is no terminal to ask you on:\n%s", wishes(l), bullets(widens)),
+			"read it, then run 'coffer trust' there, or agree for one run with --trust")
+	}
+	defer tty.Close()
+	fmt.Fprintf(tty, "%s asks for more than a sandbox has by itself:\n%s\nAgree, until it asks for something else? [y/N] ", wishes(l), bullets(widens))
+	switch strings.ToLower(strings.TrimSpace(readLine(tty))) {
+	case "y", "yes":
+		return store.Add(l.Repository, widens)
+	}
+	return hint.New("you did not agree to what the config files ask for", "change coffer.toml, or see 'coffer trust --help'")
+}
+
+// readLine reads no more than the line: what follows is for somebody else.
+func readLine(f *os.File) string {
+	var line []byte
+	b := make([]byte, 1)
+	for len(line) < 100 {
+		if n, err := f.Read(b); n == 0 || err != nil || b[0] == '\n' {
+			break
+		}
+		line = append(line, b[0])
+	}
+	return string(line)
+}
+
+func listTrust(places config.Places) error {
+	store, err := places.TrustStore()
+	if err != nil {
+		return err
+	}
+	list, err := store.List()
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(os.Stderr, "you have not agreed to anything")
+	}
+	for _, g := range list {
+		fmt.Printf("%s, %s\n%s\n", terminal.Escape(g.Repository), g.Given.Local().Format("2006-01-02 15:04"), bullets(g.Widens))
+	}
+	return nil
+}
+
+func revokeTrust(places config.Places, all bool) error {
+	store, err := places.TrustStore()
+	if err != nil {
+		return err
+	}
+	repository := places.Root()
+	if all {
+		repository = ""
+	}
+	n, err := store.Revoke(repository)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "coffer: took back %s; sandboxes that exist keep what they have\n", count(n, "answer"))
+	return nil
+}

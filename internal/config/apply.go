@@ -1,0 +1,93 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// Environment is what programs are given by the files, as NAME=value.
+func (l *Loaded) Environment() (list []string, err error) {
+	env := map[string]string{}
+	for _, e := range os.Environ() {
+		if name, value, ok := strings.Cut(e, "="); ok && isName(name) && !strings.HasPrefix(name, "COFFER_") && covered(name, l.Config.Env.Pass) {
+			env[name] = value
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Config.Env.Set)) {
+		if env[name], err = expand(l.Config.Env.Set[name], os.LookupEnv); err != nil {
+			at := l.tree.get("env", "set", name).at
+			return nil, hint.New(fmt.Sprintf("%s: env.set.%s %s", at, name, err), "export the variable, or change the file")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list, nil
+}
+
+// Rules are what the files add to the network's mode. Where that is none, and they only
+// take away, there is nothing to take from.
+func (l *Loaded) Rules(mode string) []policy.Source {
+	list := l.Config.sources(l.tree)
+	if mode != "none" {
+		return list
+	}
+	for _, s := range list {
+		if len(s.Groups) > 0 || s.Default != "" && s.Default != "deny" {
+			return list
+		}
+		for _, r := range s.Rules {
+			if len(r.Allow)+len(r.Ask) > 0 && (r.Enabled == nil || *r.Enabled) {
+				return list
+			}
+		}
+	}
+	return nil
+}
+
+// HostPorts are the ports of the host that the files ask for.
+func (l *Loaded) HostPorts() (list []sandbox.HostPort, err error) {
+	for _, p := range l.Config.Network.HostPorts {
+		h, err := p.Parse()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, h)
+	}
+	return list, nil
+}
+
+// Openings are the ports and sockets that lead through the wall, written as the flags of
+// these names take them.
+func (l *Loaded) Openings() (publish, socketIn, socketOut []string) {
+	for _, p := range l.Config.Network.Publish {
+		publish = append(publish, string(p))
+	}
+	for _, s := range l.Config.Network.SocketIn {
+		host, inside, both := strings.Cut(s, ":")
+		if host = l.atHome(host); both {
+			host += ":" + inside
+		}
+		socketIn = append(socketIn, host)
+	}
+	for _, s := range l.Config.Network.SocketOut {
+		inside, host, _ := strings.Cut(s, ":")
+		socketOut = append(socketOut, inside+":"+l.atHome(host))
+	}
+	return publish, socketIn, socketOut
+}
+
+func (l *Loaded) atHome(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(l.places.Home, rest)
+	}
+	return path
+}

@@ -1,0 +1,233 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// What the guest agent, which has the limits too, needs to work.
+const (
+	leastPids  = 32
+	leastFiles = 64
+)
+
+// decodeConfig decodes a tree and checks it. A tree of one file may lack what another
+// file has; the merged one must be complete.
+func decodeConfig(tree *node, complete bool) (*Config, Problems) {
+	var c Config
+	var p Problems
+	p.decode(tree, reflect.ValueOf(&c).Elem(), "", "")
+	k := checker{&c, tree, complete, nil}
+	for i, name := range c.Presets {
+		if slices.Contains(c.Presets[:i], name) {
+			k.at(path("presets", i), fmt.Errorf("%s is there already", quote(name)))
+		}
+	}
+	k.limits()
+	k.env()
+	k.mounts()
+	k.network()
+	if len(p) == 0 {
+		return &c, k.problems
+	}
+	// What could not be decoded is empty, which is not another mistake.
+	for _, more := range k.problems {
+		if !slices.ContainsFunc(p, func(one Problem) bool { return one.Pos == more.Pos }) {
+			p = append(p, more)
+		}
+	}
+	return nil, p
+}
+
+type checker struct {
+	*Config
+	tree     *node
+	complete bool
+	problems Problems
+}
+
+// at notes a mistake of the value at a path, or of the nearest thing above it.
+func (k *checker) at(path []any, err error) {
+	if err == nil {
+		return
+	}
+	n := k.tree
+	shown := ""
+	for _, p := range path {
+		if next := n.get(p); next != nil {
+			n = next
+		}
+		if name, ok := p.(string); ok {
+			shown = join(shown, name)
+		}
+	}
+	k.problems.add(n.at, "%s: %s", shown, err)
+}
+
+func path(p ...any) []any { return p }
+
+func (k *checker) limits() {
+	l := k.Limits
+	has := func(name string) bool { return k.tree.get("limits", name) != nil }
+	if has("memory") {
+		n, err := limits.ParseMemory(l.Memory)
+		if err == nil && n <= 0 {
+			err = errors.New("must be more than nothing")
+		}
+		k.at(path("limits", "memory"), err)
+	}
+	if has("pids") && l.Pids < leastPids {
+		k.at(path("limits", "pids"), fmt.Errorf("%d is too low for the sandbox itself: want at least %d", l.Pids, leastPids))
+	}
+	if has("open_files") && l.OpenFiles < leastFiles {
+		k.at(path("limits", "open_files"), fmt.Errorf("%d is too low for the sandbox itself: want at least %d", l.OpenFiles, leastFiles))
+	}
+	if has("cpus") && l.CPUs <= 0 {
+		k.at(path("limits", "cpus"), errors.New("must be more than 0"))
+	}
+	if has("timeout") {
+		_, err := parseTime(l.Timeout)
+		k.at(path("limits", "timeout"), err)
+	}
+}
+
+func parseTime(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%s is no time: want something like 90s, 30m or 2h", quote(s))
+	case d <= 0:
+		return 0, errors.New("must be more than 0")
+	}
+	return d, nil
+}
+
+func (k *checker) env() {
+	for i, name := range k.Env.Pass {
+		k.at(path("env", "pass", i), checkVariable(strings.TrimSuffix(name, "*")))
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.Env.Set)) {
+		err := checkVariable(name)
+		if err == nil {
+			_, err = mentions(k.Env.Set[name])
+		}
+		if err == nil && strings.ContainsRune(k.Env.Set[name], 0) {
+			err = errors.New("has a NUL in it")
+		}
+		k.at(path("env", "set", name), err)
+	}
+}
+
+// checkVariable wants a name that programs can have. Those of coffer itself tell them
+// where they are, and must not lie.
+func checkVariable(name string) error {
+	switch {
+	case !isName(name):
+		return fmt.Errorf("%s is not the name of a variable", quote(name))
+	case strings.HasPrefix(name, "COFFER_"):
+		return errors.New("variables that begin with COFFER_ are coffer's own")
+	}
+	return nil
+}
+
+func (k *checker) mounts() {
+	for _, name := range slices.Sorted(maps.Keys(k.Mounts)) {
+		m := k.Mounts[name]
+		if !isEntryName(name) {
+			k.at(path("mounts", name), errors.New("a name has letters, digits, - and _ only, 60 at most"))
+		}
+		if m.Source != "" || k.complete {
+			k.at(path("mounts", name, "source"), checkSource(m.Source))
+		}
+		if m.Target != "" || k.complete {
+			k.at(path("mounts", name, "target"), checkTarget(m.Target))
+		}
+	}
+}
+
+// isEntryName is for names that are shown to people.
+func isEntryName(s string) bool {
+	return s != "" && len(s) <= 60 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+}
+
+func (k *checker) network() {
+	n := k.Network
+	for i, p := range n.HostPorts {
+		_, err := p.Parse()
+		k.at(path("network", "host_ports", i), err)
+	}
+	for i, p := range n.Publish {
+		_, err := Port(strings.TrimPrefix(string(p), ":")).Parse()
+		if err == nil && strings.Count(string(p), ":") > 1 {
+			err = fmt.Errorf("%s has too many colons", quote(string(p)))
+		}
+		k.at(path("network", "publish", i), err)
+	}
+	for i, s := range n.SocketIn {
+		host, _, _ := strings.Cut(s, ":")
+		k.at(path("network", "socket_in", i), checkSocket(host))
+	}
+	for i, s := range n.SocketOut {
+		_, host, _ := strings.Cut(s, ":")
+		k.at(path("network", "socket_out", i), checkSocket(host))
+	}
+	names := map[string]bool{}
+	for i, r := range n.Rules {
+		if r.Name != "" && names[r.Name] {
+			k.at(path("network", "rules", i, "name"), fmt.Errorf("there is another rule named %s in the file", quote(r.Name)))
+		}
+		names[r.Name] = true
+	}
+	_, err := policy.Compile(policy.Source{Default: n.Default, Groups: n.Groups, Rules: n.Rules})
+	var problems policy.Problems
+	if !errors.As(err, &problems) {
+		return
+	}
+	for _, p := range problems {
+		where := path("network")
+		if p.Rule >= 0 {
+			r := n.Rules[p.Rule]
+			if !k.complete && r.Name != "" && len(r.Allow)+len(r.Deny)+len(r.Ask) == 0 {
+				continue // it is about a rule of another file
+			}
+			where = append(where, "rules", p.Rule)
+		}
+		where = append(where, p.Field)
+		if p.Item >= 0 {
+			where = append(where, p.Item)
+		}
+		k.at(where, errors.New(p.Msg))
+	}
+}
+
+func checkSocket(host string) error {
+	if !filepath.IsAbs(host) && !strings.HasPrefix(host, "~/") || strings.ContainsRune(host, 0) {
+		return fmt.Errorf("%s is not an absolute path on this machine, nor one that begins with ~/", quote(host))
+	}
+	return nil
+}
+
+// Parse reads P, or INSIDE:OUTSIDE.
+func (p Port) Parse() (h sandbox.HostPort, err error) {
+	inside, outside, both := strings.Cut(string(p), ":")
+	if !both {
+		outside = inside
+	}
+	in, err1 := strconv.ParseUint(inside, 10, 16)
+	out, err2 := strconv.ParseUint(outside, 10, 16)
+	if err1 != nil || err2 != nil || in == 0 || out == 0 {
+		return h, fmt.Errorf("%s is not a port, nor two with a colon between", quote(string(p)))
+	}
+	return sandbox.HostPort{Inside: uint16(in), Outside: uint16(out)}, nil
+}

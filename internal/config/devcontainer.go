@@ -1,0 +1,237 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// A dev container's settings are another tool's, in another language: JSON with comments.
+// They are read when the user asks for it, once, and turned into lines of a coffer.toml
+// that he can read before they count.
+
+// devContainer are the settings that mean something here. The rest is said not to.
+type devContainer struct {
+	Image         string            `json:"image"`
+	ForwardPorts  []any             `json:"forwardPorts"`
+	RemoteEnv     map[string]any    `json:"remoteEnv"`
+	ContainerEnv  map[string]any    `json:"containerEnv"`
+	Mounts        []any             `json:"mounts"`
+	PostCreate    any               `json:"postCreateCommand"`
+	Features      map[string]any    `json:"features"`
+	Build         any               `json:"build"`
+	DockerCompose any               `json:"dockerComposeFile"`
+	_             map[string]string // nothing else
+}
+
+// devContainerFiles are the places it can be in.
+var devContainerFiles = []string{".devcontainer/devcontainer.json", ".devcontainer.json"}
+
+// DevContainer turns a repository's devcontainer.json into the text of a config, to be
+// added to a starter. It is "" if there is none.
+func DevContainer(root string) (text string, err error) {
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	for _, name := range devContainerFiles {
+		f, err := r.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+		if err != nil {
+			return "", err
+		}
+		text, err := translate(data)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+		return "\n# From " + name + ":\n" + text, nil
+	}
+	return "", nil
+}
+
+func translate(data []byte) (string, error) {
+	if len(data) > maxFile {
+		return "", fmt.Errorf("is larger than %d bytes", maxFile)
+	}
+	var d devContainer
+	if err := json.Unmarshal(withoutComments(data), &d); err != nil {
+		return "", fmt.Errorf("is not what a dev container's settings look like: %w", err)
+	}
+	var b strings.Builder
+	for _, no := range []struct {
+		is   bool
+		what string
+	}{
+		{d.Image != "", "image " + quote(d.Image) + ": this machine's own tools are used"},
+		{d.Build != nil, "build: this machine's own tools are used"},
+		{d.DockerCompose != nil, "dockerComposeFile: list the ports of its services in host_ports"},
+		{len(d.Features) > 0, "features: this machine's own tools are used"},
+		{d.PostCreate != nil, "postCreateCommand: run it yourself, with 'coffer exec --create'"},
+	} {
+		if no.is {
+			fmt.Fprintf(&b, "# not taken over: %s\n", printable(no.what))
+		}
+	}
+	b.WriteString(d.ports() + d.env() + d.mounts())
+	return b.String(), nil
+}
+
+// ports: what the dev container forwards to the machine is published here.
+func (d *devContainer) ports() string {
+	var list []string
+	for _, p := range d.ForwardPorts {
+		n, ok := p.(float64)
+		if s, isText := p.(string); isText {
+			v, err := strconv.Atoi(strings.TrimPrefix(s, "localhost:"))
+			n, ok = float64(v), err == nil
+		}
+		if text := strconv.FormatFloat(n, 'f', 0, 64); ok && n >= 1 && n <= 65535 && n == float64(int(n)) && !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "network.publish = [" + strings.Join(list, ", ") + "]\n"
+}
+
+// env: ${localEnv:NAME} is this machine's variable.
+func (d *devContainer) env() string {
+	all := map[string]any{}
+	maps.Copy(all, d.ContainerEnv)
+	maps.Copy(all, d.RemoteEnv)
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		value, ok := all[name].(string)
+		if !ok {
+			continue
+		}
+		converted, ok := localEnv(value)
+		if !ok || checkVariable(name) != nil {
+			fmt.Fprintf(&b, "# not taken over: the variable %s\n", printable(quote(name)))
+			continue
+		}
+		fmt.Fprintf(&b, "env.set.%s = %s\n", name, tomlString(converted))
+	}
+	return b.String()
+}
+
+// localEnv turns a dev container's variables into ours. Others than localEnv have no
+// meaning here.
+func localEnv(s string) (out string, ok bool) {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "${")
+		b.WriteString(strings.ReplaceAll(before, "$", "$$"))
+		if !found {
+			break
+		}
+		inner, after, closed := strings.Cut(rest, "}")
+		name, local := strings.CutPrefix(inner, "localEnv:")
+		name, otherwise, _ := strings.Cut(name, ":")
+		if !closed || !local || !isName(name) || strings.ContainsAny(otherwise, "${") {
+			return "", false
+		}
+		b.WriteString("${" + name + ":-" + otherwise + "}")
+		s = after
+	}
+	out = b.String()
+	_, err := mentions(out)
+	return out, err == nil && !strings.ContainsRune(out, 0)
+}
+
+// mounts: those of directories. A dev container's volumes have nothing to do with this
+// machine's files.
+func (d *devContainer) mounts() string {
+	var b strings.Builder
+	n := 0
+	for _, m := range d.Mounts {
+		parts := map[string]string{}
+		switch m := m.(type) {
+		case string:
+			for p := range strings.SplitSeq(m, ",") {
+				k, v, _ := strings.Cut(p, "=")
+				parts[k] = v
+			}
+		case map[string]any:
+			for k, v := range m {
+				parts[k], _ = v.(string)
+			}
+		}
+		source, ok := homely(parts["source"])
+		if parts["type"] != "bind" || !ok || checkSource(source) != nil || checkTarget(parts["target"]) != nil {
+			fmt.Fprintf(&b, "# not taken over: the mount on %s\n", printable(quote(parts["target"])))
+			continue
+		}
+		n++
+		fmt.Fprintf(&b, "mounts.devcontainer-%d = { source = %s, target = %s }\n", n, tomlString(source), tomlString(parts["target"]))
+	}
+	return b.String()
+}
+
+// homely writes a path of a dev container as ours.
+func homely(s string) (string, bool) {
+	s = strings.NewReplacer("${localEnv:HOME}", "~", "${localWorkspaceFolder}/", "", "${localWorkspaceFolder}", ".").Replace(s)
+	return s, s != "" && !strings.Contains(s, "${") && (filepath.IsAbs(s) || !strings.HasPrefix(s, "-"))
+}
+
+// withoutComments makes JSON of JSON with comments and commas before closing brackets.
+func withoutComments(in []byte) []byte {
+	out := make([]byte, 0, len(in))
+	for i := 0; i < len(in); {
+		switch {
+		case in[i] == '"':
+			end := i + 1
+			for end < len(in) && in[end] != '"' {
+				if in[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			end = min(end+1, len(in))
+			out = append(out, in[i:end]...)
+			i = end
+		case in[i] == '/' && i+1 < len(in) && in[i+1] == '/':
+			for i < len(in) && in[i] != '\n' {
+				i++
+			}
+		case in[i] == '/' && i+1 < len(in) && in[i+1] == '*':
+			i += 2
+			for i < len(in) && !(in[i-1] == '*' && in[i] == '/') {
+				i++
+			}
+			i++
+		case in[i] == '}' || in[i] == ']':
+			out = append(trimComma(out), in[i])
+			i++
+		default:
+			out = append(out, in[i])
+			i++
+		}
+	}
+	return out
+}
+
+// trimComma takes a comma off the end, and the space after it.
+func trimComma(b []byte) []byte {
+	end := len(b)
+	for end > 0 && strings.IndexByte(" \t\r\n", b[end-1]) >= 0 {
+		end--
+	}
+	if end > 0 && b[end-1] == ',' {
+		return b[:end-1]
+	}
+	return b
+}

@@ -1,0 +1,242 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/hint"
+)
+
+// The files of a repository.
+const (
+	FileName  = "coffer.toml"
+	LocalName = "coffer.local.toml"
+)
+
+// Places are where everything is looked for.
+type Places struct {
+	Dir     string // the current directory, without symbolic links
+	Home    string // the user's
+	User    string // config.toml
+	Presets string // the directory of the user's presets
+	Trust   string // the directory of what the user has agreed to
+	Floor   string // the administrator's policy.toml
+}
+
+// DefaultPlaces are those of this user.
+func DefaultPlaces(dir, home string) Places {
+	within := func(variable, otherwise string) string {
+		if d := os.Getenv(variable); filepath.IsAbs(d) {
+			return filepath.Join(d, "coffer")
+		}
+		return filepath.Join(home, otherwise, "coffer")
+	}
+	conf := within("XDG_CONFIG_HOME", ".config")
+	return Places{
+		Dir: dir, Home: home,
+		User: filepath.Join(conf, "config.toml"), Presets: filepath.Join(conf, "presets"),
+		Trust: filepath.Join(within("XDG_STATE_HOME", ".local/state"), "trust"),
+		Floor: "/etc/coffer/policy.toml",
+	}
+}
+
+// Loaded is what the files say together.
+type Loaded struct {
+	Config     *Config
+	Floor      *Floor   // nil without one
+	Repository string   // the directory that coffer.toml is in, or would be
+	Files      []string // those that were read, lowest first
+
+	wishes bool // somebody else than the user has a file
+	places Places
+	tree   *node
+	base   *Loaded // without the repository's files; nil if it has none
+
+	// The mounts, resolved once: what the user agrees to is what is mounted, although
+	// links in the workspace may have changed since.
+	resolved *resolution
+}
+
+// Load reads all files and merges them. It is nil when there are none, which is to be
+// found out quickly: every start asks.
+func (p Places) Load() (*Loaded, error) {
+	l := &Loaded{Repository: p.Root(), places: p}
+	var err error
+	if l.Floor, err = readFloor(p.Floor); err != nil {
+		return nil, err
+	}
+	var layers []layer
+	if exists(p.User) {
+		layers = append(layers, layer{file: p.User, wish: p.inWorkspace(p.User)})
+	}
+	for _, name := range []string{FileName, LocalName} {
+		if file := filepath.Join(l.Repository, name); p.Dir != "" && exists(file) {
+			layers = append(layers, layer{file, true, true})
+		}
+	}
+	if len(layers) == 0 && l.Floor == nil {
+		return nil, nil
+	}
+	return l, l.read(layers)
+}
+
+// A layer is a file that counts.
+type layer struct {
+	file string
+	wish bool // a program in the sandbox could have written it
+	repo bool // it is the repository's, and must be in it
+}
+
+// inWorkspace says whether the user's own file, or its directory, is where programs in
+// the sandbox can write: somebody who works on his own settings keeps them in a
+// repository. Then it is a wish like any other.
+func (p Places) inWorkspace(file string) bool {
+	for _, path := range []string{file, filepath.Dir(file), p.Presets} {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			real = path
+		}
+		if p.Dir != "" && (on(real, p.Dir) || on(path, p.Dir)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Defaults are what holds without any file.
+func (p Places) Defaults() (*Loaded, error) {
+	l := &Loaded{Repository: p.Root(), places: p}
+	return l, l.read(nil)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
+}
+
+// Root is the repository that the current directory is in, or that directory. A home is
+// no repository, even if it is under version control.
+func (p Places) Root() string {
+	for dir := p.Dir; dir != p.Home && dir != "/" && dir != "."; dir = filepath.Dir(dir) {
+		if exists(filepath.Join(dir, ".git")) {
+			return dir
+		}
+	}
+	return p.Dir
+}
+
+func (l *Loaded) read(layers []layer) error {
+	tree, problems := parse("built-in", []byte(defaults))
+	for _, d := range tree.fields {
+		builtin(d)
+	}
+	base := *l
+	base.tree = tree
+	for _, one := range layers {
+		data, err := l.open(one.file, one.repo)
+		if err != nil {
+			return err
+		}
+		l.Files = append(l.Files, one.file)
+		top, bad := l.layer(l.shown(one.file), data, nil)
+		problems = append(problems, bad...)
+		if top != nil {
+			tree = merge(tree, top)
+		}
+		if l.wishes = l.wishes || one.wish; !l.wishes {
+			base.tree = tree
+		}
+	}
+	l.tree = tree
+	if len(problems) > 0 {
+		return problems.tidy()
+	}
+	var bad Problems
+	if l.wishes {
+		base.Config, bad = decodeConfig(base.tree, true)
+		problems = append(problems, bad...)
+		l.base = &base
+	}
+	l.Config, bad = decodeConfig(l.tree, true)
+	return append(problems, bad...).tidy()
+}
+
+// builtin takes the lines of the defaults away: nobody can look at them.
+func builtin(n *node) {
+	n.at, n.key = Pos{File: "built-in"}, Pos{File: "built-in"}
+	for _, f := range n.fields {
+		builtin(f)
+	}
+}
+
+// layer is a file with its presets below it.
+func (l *Loaded) layer(name string, data []byte, above []string) (*node, Problems) {
+	tree, problems := parse(name, data)
+	if tree == nil {
+		return nil, problems
+	}
+	c, problems := decodeConfig(tree, false)
+	if c == nil {
+		return nil, problems
+	}
+	below := newTable(Pos{File: name})
+	for i, preset := range c.Presets {
+		n, bad := l.preset(preset, tree.get("presets", i).at, above)
+		problems = append(problems, bad...)
+		if n != nil {
+			below = merge(below, n)
+		}
+	}
+	return merge(below, tree), problems
+}
+
+// open reads a file. One of a repository must be in it, and must not keep us waiting.
+func (l *Loaded) open(file string, repo bool) ([]byte, error) {
+	var f *os.File
+	var err error
+	const flags = os.O_RDONLY | syscall.O_NONBLOCK | syscall.O_CLOEXEC
+	if repo {
+		var root *os.Root
+		if root, err = os.OpenRoot(l.Repository); err == nil {
+			defer root.Close()
+			f, err = root.OpenFile(filepath.Base(file), flags, 0)
+		}
+	} else {
+		f, err = os.OpenFile(file, flags, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the config file: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", l.shown(file))
+	case !repo && info.Mode().Perm()&0o002 != 0:
+		return nil, hint.New(fmt.Sprintf("%s can be written by anybody, so it is not taken for your word", l.shown(file)), "chmod o-w "+file)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", l.shown(file), err)
+	}
+	return data, nil
+}
+
+// shown is how a file is called in messages.
+func (l *Loaded) shown(file string) string {
+	switch {
+	case filepath.Dir(file) == l.places.Dir:
+		return filepath.Base(file)
+	case strings.HasPrefix(file, l.places.Home+"/"):
+		return "~" + strings.TrimPrefix(file, l.places.Home)
+	}
+	return file
+}

@@ -1,0 +1,134 @@
+package config
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+)
+
+//go:embed presets/*.toml
+var embedded embed.FS
+
+// A Preset is a config with a name.
+type Preset struct {
+	Name  string
+	About string // its first comment
+	Text  string
+	User  bool // the user's own
+}
+
+// FindPresets lists the built-in presets and the user's, which may replace them.
+func (p Places) FindPresets() ([]Preset, error) {
+	found := map[string]Preset{}
+	files, err := embedded.ReadDir("presets")
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		one, err := p.builtinPreset(strings.TrimSuffix(f.Name(), ".toml"))
+		if err != nil {
+			return nil, err
+		}
+		found[one.Name] = one
+	}
+	own, err := os.ReadDir(p.Presets)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, f := range own {
+		name, ok := strings.CutSuffix(f.Name(), ".toml")
+		if !ok || !isEntryName(name) {
+			continue
+		}
+		one, err := p.Preset(name)
+		if err != nil {
+			return nil, err
+		}
+		found[name] = one
+	}
+	var list []Preset
+	for _, one := range found {
+		list = append(list, one)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	return list, nil
+}
+
+// errNoPreset is for names that nobody gave to a preset.
+var errNoPreset = errors.New("there is no such preset")
+
+// Preset finds one by its name, the user's before the built-in one.
+func (p Places) Preset(name string) (Preset, error) {
+	if !isEntryName(name) {
+		return Preset{}, errNoPreset
+	}
+	file := filepath.Join(p.Presets, name+".toml")
+	if p.Presets != "" && exists(file) {
+		l := Loaded{places: p}
+		data, err := l.open(file, false)
+		if err != nil {
+			return Preset{}, err
+		}
+		return Preset{name, about(string(data)), string(data), true}, nil
+	}
+	return p.builtinPreset(name)
+}
+
+func (p Places) builtinPreset(name string) (Preset, error) {
+	data, err := embedded.ReadFile("presets/" + name + ".toml")
+	if err != nil {
+		return Preset{}, errNoPreset
+	}
+	return Preset{name, about(string(data)), string(data), false}, nil
+}
+
+// about is the comment on the first line.
+func about(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	if !strings.HasPrefix(line, "#") {
+		return ""
+	}
+	return strings.TrimSpace(strings.TrimPrefix(line, "#"))
+}
+
+// preset reads a preset that a file names.
+func (l *Loaded) preset(name string, at Pos, above []string) (*node, Problems) {
+	var problems Problems
+	if slices.Contains(above, name) {
+		problems.add(at, "preset %s is made of itself: %s", quote(name), strings.Join(append(above, name), " → "))
+		return nil, problems
+	}
+	if len(above) > maxNesting {
+		problems.add(at, "presets are nested more than %d deep", maxNesting)
+		return nil, problems
+	}
+	one, err := l.places.Preset(name)
+	if errors.Is(err, errNoPreset) {
+		var names []string
+		all, err := l.places.FindPresets()
+		for _, p := range all {
+			names = append(names, p.Name)
+		}
+		if err != nil {
+			problems.add(at, "%s", err)
+		}
+		problems.add(at, "there is no preset %s: %s", quote(name), didYouMean(name, names))
+		return nil, problems
+	}
+	if err != nil {
+		problems.add(at, "preset %s: %s", quote(name), err)
+		return nil, problems
+	}
+	tree, problems := l.layer(fmt.Sprintf("preset %s", name), []byte(one.Text), append(slices.Clone(above), name))
+	if tree != nil && tree.fields["presets"] != nil {
+		delete(tree.fields, "presets") // they have been put below it
+		tree.order = slices.DeleteFunc(tree.order, func(s string) bool { return s == "presets" })
+	}
+	return tree, problems
+}

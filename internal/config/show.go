@@ -1,0 +1,170 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Show writes the merged config as TOML, a line for each value, sorted. With origin,
+// each says where it was set; a list has a line for each file that adds to it, so that
+// text is for people only.
+func (l *Loaded) Show(origin bool) string {
+	p := printer{origin: origin}
+	if !origin {
+		p.table(l.tree, "")
+		return p.String()
+	}
+	p.flat(l.tree, "")
+	return p.String()
+}
+
+// Show is what the administrator's floor says, as comments below the config that it
+// holds down.
+func (f *Floor) Show() string {
+	if f == nil {
+		return ""
+	}
+	p := printer{origin: true}
+	p.flat(f.tree, "")
+	var b strings.Builder
+	b.WriteString("\n# The administrator's floor, which counts more:\n")
+	for line := range strings.Lines(p.String()) {
+		b.WriteString("# floor: " + line)
+	}
+	return b.String()
+}
+
+type printer struct {
+	strings.Builder
+	origin bool
+}
+
+func (p *printer) line(path, value string, at Pos) {
+	fmt.Fprintf(p, "%s = %s", path, value)
+	if p.origin {
+		fmt.Fprintf(p, "  # %s", printable(at.Origin()))
+	}
+	p.WriteByte('\n')
+}
+
+// flat writes dotted keys.
+func (p *printer) flat(n *node, path string) {
+	switch {
+	case n.kind == table:
+		for _, name := range sorted(n) {
+			p.flat(n.fields[name], join(path, name))
+		}
+	case n.kind == list && len(n.items) > 0 && n.items[0].kind == table:
+		for i, item := range n.items {
+			p.flat(item, fmt.Sprintf("%s[%d]", path, i))
+		}
+	case n.kind == list:
+		p.list(n, path)
+	default:
+		p.line(path, literal(n), n.at)
+	}
+}
+
+// list groups items by where they come from.
+func (p *printer) list(n *node, path string) {
+	for i := 0; i < len(n.items); {
+		part := &node{kind: list, at: n.items[i].at}
+		for ; i < len(n.items) && n.items[i].at.Origin() == part.at.Origin(); i++ {
+			part.items = append(part.items, n.items[i])
+		}
+		p.line(path, literal(part), part.at)
+	}
+	if len(n.items) == 0 {
+		p.line(path, "[]", n.at)
+	}
+}
+
+// table writes TOML as people do: values, then tables.
+func (p *printer) table(n *node, path string) {
+	var later []string
+	for _, name := range sorted(n) {
+		f := n.fields[name]
+		if f.kind == table || f.kind == list && len(f.items) > 0 && f.items[0].kind == table {
+			later = append(later, name)
+			continue
+		}
+		p.line(join("", name), literal(f), f.at)
+	}
+	for _, name := range later {
+		f, below := n.fields[name], join(path, name)
+		if f.kind == table {
+			fmt.Fprintf(p, "\n[%s]\n", below)
+			p.table(f, below)
+			continue
+		}
+		for _, item := range f.items {
+			fmt.Fprintf(p, "\n[[%s]]\n", below)
+			p.table(item, below)
+		}
+	}
+}
+
+func sorted(n *node) []string {
+	names := slices.Clone(n.order)
+	slices.Sort(names)
+	return names
+}
+
+// literal is a value as TOML writes it.
+func literal(n *node) string {
+	switch n.kind {
+	case text:
+		return tomlString(n.text)
+	case whole:
+		return strconv.FormatInt(n.whole, 10)
+	case number:
+		s := strconv.FormatFloat(n.number, 'f', -1, 64)
+		if !strings.Contains(s, ".") {
+			s += ".0"
+		}
+		return s
+	case truth:
+		return strconv.FormatBool(n.truth)
+	case list:
+		var items []string
+		for _, i := range n.items {
+			items = append(items, literal(i))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	}
+	return "{}" // nothing else is in a config
+}
+
+// printable is for names of files, which anybody may have given.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}
+
+// tomlString quotes text. What a terminal would act on is written as its number.
+func tomlString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08X`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

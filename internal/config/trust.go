@@ -1,0 +1,165 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/hint"
+)
+
+// Trust is a directory of yeses. Each is a file named after the hash of what was agreed
+// to: the repository's path and the list of widenings, word for word. Another list, or
+// the same in another place, is another question.
+type Trust struct{ dir string }
+
+// A Grant is one yes.
+type Grant struct {
+	Version    int       `json:"version"`
+	Repository string    `json:"repository"`
+	Widens     []string  `json:"widens"`
+	Given      time.Time `json:"given"`
+}
+
+// maxGrant bounds a file of the directory.
+const maxGrant = 1 << 20
+
+// TrustStore is where this user's yeses are.
+// One that programs in the sandbox could write to would be worth nothing.
+func (p Places) TrustStore() (Trust, error) {
+	dir := p.Trust
+	if real, err := realParent(dir); err == nil {
+		dir = real
+	} else if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	if on(dir, p.Dir) {
+		return Trust{}, hint.New(fmt.Sprintf("what you agree to is kept in %s, which is in the workspace: programs could agree to it themselves", dir),
+			"use --trust for each run, or set XDG_STATE_HOME to another directory")
+	}
+	return Trust{p.Trust}, nil
+}
+
+// hash is of everything that was agreed to, written so that no two lists look the same.
+func hash(repository string, widens []string) string {
+	text, _ := json.Marshal(append([]string{repository}, widens...)) // strings always can be
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// Has says whether the user has agreed to exactly this.
+func (t Trust) Has(repository string, widens []string) (bool, error) {
+	g, err := t.read(hash(repository, widens) + ".json")
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	// The name says it all, but a file that was put there by mistake says otherwise.
+	return hash(g.Repository, g.Widens) == hash(repository, widens), nil
+}
+
+// Add remembers a yes.
+func (t Trust) Add(repository string, widens []string) error {
+	data, err := json.MarshalIndent(Grant{1, repository, widens, time.Now().UTC().Truncate(time.Second)}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(t.dir, 0o700); err != nil {
+		return fmt.Errorf("remember your answer: %w", err)
+	}
+	draft, err := os.CreateTemp(t.dir, ".new-*")
+	if err != nil {
+		return fmt.Errorf("remember your answer: %w", err)
+	}
+	_, err = draft.Write(append(data, '\n'))
+	if err == nil {
+		err = draft.Sync()
+	}
+	if e := draft.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(draft.Name(), filepath.Join(t.dir, hash(repository, widens)+".json"))
+	}
+	if err != nil {
+		_ = os.Remove(draft.Name())
+		return fmt.Errorf("remember your answer: %w", err)
+	}
+	return nil
+}
+
+// List returns all yeses, the oldest first.
+func (t Trust) List() ([]Grant, error) {
+	files, err := t.files()
+	var list []Grant
+	for _, name := range files {
+		g, err := t.read(name)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, g)
+	}
+	sort.SliceStable(list, func(i, j int) bool { return list[i].Given.Before(list[j].Given) })
+	return list, err
+}
+
+// Revoke takes back the yeses for a repository, or all of them if it is "".
+func (t Trust) Revoke(repository string) (n int, err error) {
+	files, err := t.files()
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range files {
+		if g, err := t.read(name); repository != "" && (err != nil || g.Repository != repository) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(t.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+func (t Trust) files() (names []string, err error) {
+	all, err := os.ReadDir(t.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, f := range all {
+		if strings.HasSuffix(f.Name(), ".json") {
+			names = append(names, f.Name())
+		}
+	}
+	return names, err
+}
+
+func (t Trust) read(name string) (g Grant, err error) {
+	f, err := os.Open(filepath.Join(t.dir, name))
+	if err != nil {
+		return g, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxGrant))
+	if err == nil {
+		err = json.Unmarshal(data, &g)
+	}
+	if err == nil && g.Version != 1 {
+		err = fmt.Errorf("has version %d, which this coffer does not know", g.Version)
+	}
+	if err != nil {
+		return g, fmt.Errorf("read what you agreed to: %s: %w", f.Name(), err)
+	}
+	return g, nil
+}

@@ -1,0 +1,330 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func usual(name string) bool { return name == "LANG" }
+
+// What a repository's files give to programs that they would not have without them.
+func TestWidens(t *testing.T) {
+	const data = "/usr/share" // exists everywhere
+	for name, c := range map[string]struct{ user, repo, local, want string }{
+		"nothing said": {"", "", "", ""},
+		"narrowing": {"", `
+isolation = "container"
+workspace.mode = "cow"
+[limits]
+memory = "1g"
+pids = 100
+[env]
+pass = ["LANG"]
+set = { A = "b", L = "${LANG}", D = "$$HOME" }
+[network]
+mode = "none"
+groups = ["npm"]
+default = "deny"
+[[network.rules]]
+deny = ["*"]
+[[network.rules]]
+allow = ["api.github.com:443"]
+[[network.rules]]
+ask = ["example.com"]
+`, "", ""},
+		"built-in presets": {"", `presets = ["go", "strict", "opencode"]`, "", ""},
+		"the wall":         {"", "nesting = true", "", "nesting: programs may make containers, behind a weaker wall"},
+		"what the user has": {"nesting = true\nenv.pass = [\"K\", \"P_*\"]\nnetwork.mode = \"open\"\nnetwork.host_ports = [80]",
+			"nesting = true\nenv.pass = [\"K\"]\nenv.set = { X = \"${P_1}\" }\nnetwork.mode = \"open\"\nnetwork.host_ports = [80]\n[[network.rules]]\nallow = [\"example.com\"]", "", ""},
+		"what the user took away": {"isolation = \"container\"\nworkspace.mode = \"cow\"\nlimits = { memory = \"1g\", pids = 100, timeout = \"1m\" }\nnetwork.mode = \"none\"",
+			"isolation = \"auto\"\nworkspace.mode = \"direct\"\nlimits = { memory = \"2g\", pids = 99, timeout = \"1h\" }\nnetwork.mode = \"standard\"", "", `
+isolation: the wall may be auto, where you have container
+workspace: the directory is shown as direct, where you have cow
+limits: memory is 2g, where you have 1g
+limits: timeout is 1h, where you have 1m
+network: the mode is standard, where you have none`},
+		"environment": {"", "[env]\npass = [\"TOKEN\", \"LANG\", \"AWS_*\"]\nset = { A = \"${B:-${C}}\" }", "env.set = { L = \"${LANG}\" }", `
+environment: your variable TOKEN is passed on
+environment: your variables whose names begin with AWS_ are passed on
+environment: your variable B is passed on, in A
+environment: your variable C is passed on, in A`},
+		"network": {"", `
+[network]
+mode = "open"
+default = "allow"
+host_ports = [5432, "8080:80"]
+publish = [3000]
+socket_in = ["/run/docker.sock"]
+socket_out = ["/tmp/a:~/a"]
+[[network.rules]]
+allow = ["example.com", "github.com:443"]
+max_upload = "1MB"
+[[network.rules]]
+allow = ["10.0.0.0/8"]
+protocol = "udp"
+[[network.rules]]
+name = "off"
+enabled = false
+allow = ["*"]
+`, "", `
+network: the mode is open, where you have standard
+network: what no rule is about has the answer allow
+network: allow example.com, at most 1MB up
+network: allow 10.0.0.0/8, by udp
+network: port 5432 of this machine can be reached
+network: port 8080:80 of this machine can be reached
+network: a port of this machine leads inside, 3000
+network: programs can talk to whatever listens on the socket /run/docker.sock of this machine
+network: a socket inside can be reached on this machine, /tmp/a:~/a`},
+		"a group where there is no network": {"network.mode = \"none\"", "network.groups = [\"npm\"]", "", "network: the hosts of the group @npm can be reached"},
+		"the user's rule": {"[[network.rules]]\nname = \"never\"\ndeny = [\"example.com\"]", "[[network.rules]]\nname = \"never\"\nenabled = false", "",
+			"network: your own rule never is changed: it was deny example.com"},
+		"the user's bound": {"[[network.rules]]\nname = \"b\"\nallow = [\"example.com\"]\nmax_upload = \"1MB\"", "[[network.rules]]\nname = \"b\"\nmax_upload = \"1GB\"", "",
+			"network: allow example.com, at most 1GB up"},
+		"mounts": {"", `
+[mounts.inside]
+source = "sub"
+target = "/inside"
+[mounts.link]
+source = "link"
+target = "/link"
+[mounts.outside]
+source = "/usr/share"
+target = "/data"
+[mounts.rw]
+source = "sub"
+target = "/rw"
+read_only = false
+[mounts.off]
+source = "/var"
+target = "/off"
+enabled = false
+[mounts.new]
+source = "new"
+target = "/new"
+missing = "create"
+`, "", `
+mounts: programs can read ` + data + ` of this machine, as /link
+mounts: programs can have made on this machine, and read, REPO/new of this machine, as /new
+mounts: programs can read ` + data + ` of this machine, as /data
+mounts: programs can read and change REPO/sub of this machine, as /rw`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write("sub/file", "")
+			if err := os.Symlink(data, filepath.Join(w.Dir, "link")); err != nil {
+				t.Fatal(err)
+			}
+			w.write(w.User, c.user)
+			w.write("coffer.toml", c.repo)
+			w.write("coffer.local.toml", c.local)
+			got, err := w.load().Widens(usual)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := strings.TrimSpace(strings.ReplaceAll(c.want, "REPO", w.Dir))
+			if strings.Join(got, "\n") != want {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+			}
+		})
+	}
+	// The user's own files need nobody's yes.
+	w := newWorld(t)
+	w.write(w.User, "nesting = true\nnetwork.mode = \"open\"")
+	if got, err := w.load().Widens(usual); got != nil || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// A yes is for exactly these words in this place.
+func TestTrust(t *testing.T) {
+	w := newWorld(t)
+	store, err := w.TrustStore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(repo string, words ...string) bool {
+		t.Helper()
+		ok, err := store.Has(repo, words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if has("/r", "a", "b") {
+		t.Error("trusted before anybody was asked")
+	}
+	if err := store.Add("/r", []string{"a", "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if !has("/r", "a", "b") {
+		t.Error("forgotten")
+	}
+	for _, other := range [][]string{{"/r", "a"}, {"/r", "b", "a"}, {"/r", "a", "b", "c"}, {"/r", "ab"}, {"/q", "a", "b"}, {"/r\x00a", "b"}, {"/r", "a\nb"}} {
+		if has(other[0], other[1:]...) {
+			t.Errorf("%q is trusted too", other)
+		}
+	}
+	if err := store.Add("/q", []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := store.List()
+	if err != nil || len(list) != 2 {
+		t.Errorf("listed %v, %v", list, err)
+	}
+	if info, err := os.Stat(w.Trust); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if n, err := store.Revoke("/r"); n != 1 || err != nil || has("/r", "a", "b") || !has("/q", "a") {
+		t.Errorf("revoked %d, %v", n, err)
+	}
+	if n, err := store.Revoke(""); n != 1 || err != nil || has("/q", "a") {
+		t.Errorf("revoked %d, %v", n, err)
+	}
+	// Nothing is left half written.
+	left, err := os.ReadDir(w.Trust)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	// A file under another one's name is no yes.
+	if err := store.Add("/r", []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(w.Trust, hash("/r", []string{"a"})+".json"), filepath.Join(w.Trust, hash("/r", []string{"b"})+".json")); err != nil {
+		t.Fatal(err)
+	}
+	if has("/r", "b") {
+		t.Error("a file that says something else counts")
+	}
+}
+
+// Where programs inside could write a yes, there is none.
+func TestTrustInWorkspace(t *testing.T) {
+	w := newWorld(t)
+	w.Trust = filepath.Join(w.Dir, "state/trust")
+	if _, err := w.TrustStore(); err == nil {
+		t.Error("the workspace was accepted")
+	}
+	w.write("state/x", "")
+	w.Trust = filepath.Join(w.Home, "link/trust")
+	if err := os.Symlink(filepath.Join(w.Dir, "state"), filepath.Join(w.Home, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.TrustStore(); err == nil {
+		t.Error("a link into the workspace was accepted")
+	}
+}
+
+// What no yes helps against.
+func TestForbiddenMounts(t *testing.T) {
+	w := newWorld(t)
+	w.write(filepath.Join(w.Home, "data/x"), "")
+	w.write(w.User, "")
+	if err := os.Symlink(w.Home, filepath.Join(w.Dir, "home")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ source, target, rest, want string }{
+		{"~/data", "/data", "", ""},
+		{"~/data", "~/data", "read_only = false", ""},
+		{"~/data/x", "/tmp/x", "", ""},
+		{".", "/repo", "", ""},
+		{"/", "/x", "", "the whole machine"},
+		{"~", "/x", "", "whole home"},
+		{"~/..", "/x", "", "whole home"},
+		{"home", "/x", "", "whole home"},
+		{"home/data", "/x", "", ""},
+		{"/proc/self", "/x", "", "no files"},
+		{"/dev/null", "/x", "", "neither"},
+		{"/dev/shm", "/x", "", "no files"},
+		{"~/.config", "/x", "", "coffer's own"},
+		{"~/.config/coffer", "/x", "", "coffer's own"},
+		{"~/.local/state", "/x", "missing = \"create\"", "coffer's own"},
+		{"~/.local/share/coffer/sandboxes", "/x", "missing = \"create\"", "coffer's own"},
+		{".", "/x", "read_only = false", "repository"},
+		{".git", "/x", "read_only = false", "git directory"},
+		{".git", "/x", "", ""},
+		{"~/data", "HOME", "", "own home"},
+		{"~/data", "REPO", "", "workspace"},
+		{"~/data", "REPO/sub", "", "workspace"},
+		{"~/none", "/x", "", "does not exist"},
+		{"~/none", "/x", "missing = \"warn\"", ""},
+	} {
+		text := "[mounts.m]\nsource = \"" + c.source + "\"\ntarget = \"" + c.target + "\"\n" + c.rest
+		w.write("coffer.toml", strings.NewReplacer("HOME", w.Home, "REPO", w.Dir).Replace(text))
+		_, err := w.load().Mounts(func(string) {})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s on %s: %v, want %q", c.source, c.target, err, c.want)
+		}
+	}
+	w.write("coffer.toml", "[mounts.b]\nsource = \"~/made/here\"\ntarget = \"/x/y\"\nmissing = \"create\"\n[mounts.a]\nsource = \"~/data\"\ntarget = \"/x\"")
+	list, err := w.load().Mounts(nil)
+	if err != nil || len(list) != 2 || list[0].Target != "/x" || list[1].Source != filepath.Join(w.Home, "made/here") {
+		t.Errorf("got %v, %v", list, err)
+	}
+	if info, err := os.Stat(filepath.Join(w.Home, "made/here")); err != nil || !info.IsDir() {
+		t.Errorf("it was not made: %v", err)
+	}
+	w.write("coffer.toml", "[mounts.b]\nsource = \"~/data\"\ntarget = \"/x\"\n[mounts.a]\nsource = \"~/data\"\ntarget = \"/x\"")
+	if _, err := w.load().Mounts(nil); err == nil || !strings.Contains(err.Error(), "same target") {
+		t.Errorf("got %v", err)
+	}
+	var warned []string
+	w.write("coffer.toml", "[mounts.b]\nsource = \"~/none\"\ntarget = \"/x\"\nmissing = \"warn\"")
+	list, err = w.load().Mounts(func(s string) { warned = append(warned, s) })
+	if err != nil || len(list) != 0 || !slices.ContainsFunc(warned, func(s string) bool { return strings.Contains(s, "mounts.b") }) {
+		t.Errorf("got %v, %v, warned %v", list, err, warned)
+	}
+}
+
+// A link that changes after the user was asked leads nowhere else.
+func TestAgreedMount(t *testing.T) {
+	w := newWorld(t)
+	w.write(filepath.Join(w.Home, "harmless/x"), "")
+	w.write(filepath.Join(w.Home, "secret/x"), "")
+	link := filepath.Join(w.Dir, "link")
+	if err := os.Symlink("../harmless", link); err != nil {
+		t.Fatal(err)
+	}
+	w.write("coffer.toml", "[mounts.m]\nsource = \"link\"\ntarget = \"/m\"")
+	l := w.load()
+	asked, err := l.Widens(usual)
+	if err != nil || len(asked) != 1 || !strings.Contains(asked[0], w.Home+"/harmless") {
+		t.Fatal(asked, err)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../secret", link); err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.Mounts(nil)
+	if err != nil || len(got) != 1 || got[0].Source != filepath.Join(w.Home, "harmless") {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if again, err := w.load().Widens(usual); err != nil || len(again) != 1 || !strings.Contains(again[0], w.Home+"/secret") {
+		t.Errorf("the next start asks about %v, %v", again, err)
+	}
+}
+
+// A user's config that is in the workspace may be a program's.
+func TestUserConfigInWorkspace(t *testing.T) {
+	w := newWorld(t)
+	w.write("dot/config.toml", "nesting = true")
+	if err := os.MkdirAll(filepath.Dir(w.User), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(w.Dir, "dot/config.toml"), w.User); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.load().Widens(usual); err != nil || len(got) != 1 {
+		t.Errorf("asked about %v, %v", got, err)
+	}
+	w.Dir = filepath.Join(w.Home, "elsewhere")
+	w.write("x", "")
+	if got, err := w.load().Widens(usual); err != nil || len(got) != 0 {
+		t.Errorf("elsewhere asked about %v, %v", got, err)
+	}
+}
