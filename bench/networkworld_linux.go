@@ -111,7 +111,8 @@ func allCapabilities() (all []uintptr) {
 
 // worldMain is the process in the world.
 func worldMain() error {
-	runtime.LockOSThread() // children get their signal when the thread that started them ends
+	// All children are started by this thread: they would get their signal when it ends.
+	runtime.LockOSThread()
 	var setup worldSetup
 	if err := json.NewDecoder(os.Stdin).Decode(&setup); err != nil {
 		return err
@@ -157,9 +158,10 @@ func makeWorld(dir string) error {
 		return fmt.Errorf("cover /etc/resolv.conf: %w", err)
 	}
 	if os.Getuid() != 0 {
-		// What an ordinary user starts has the rights of one.
-		if _, _, no := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0); no != 0 {
-			return fmt.Errorf("give up rights: %w", no)
+		// What an ordinary user starts has the rights of one. This holds for what
+		// this thread starts, which is all.
+		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+			return fmt.Errorf("give up rights: %w", err)
 		}
 	}
 	return startServers()

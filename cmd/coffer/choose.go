@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/hint"
@@ -42,12 +43,9 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	if err != nil {
 		return nil, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
 	}
-	var hits []*sandbox.Sandbox
-	all, _ := store.List()
-	for _, sb := range all {
-		if sb.Workspace.Path == here && (c.keep == nil || c.keep(sb)) {
-			hits = append(hits, sb)
-		}
+	hits := store.Over(here)
+	if c.keep != nil {
+		hits = slices.DeleteFunc(hits, func(sb *sandbox.Sandbox) bool { return !c.keep(sb) })
 	}
 	switch len(hits) {
 	case 0:

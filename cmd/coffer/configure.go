@@ -5,11 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -35,7 +35,7 @@ func placesHere() (config.Places, error) {
 }
 
 // passesAnyway says whether a variable goes into every sandbox.
-func passesAnyway(name string) bool { return passed[name] || strings.HasPrefix(name, "LC_") }
+func passesAnyway(name string) bool { return inside.Passes(name) }
 
 // configure reads the config files, sees to it that the user agrees to what they want,
 // and fills in what the flags leave open. It returns nil when there are none.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/quick"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -146,4 +147,13 @@ func execOn(ctx context.Context, line *supervisor.Line, sb *sandbox.Sandbox, s s
 	exit, err := attach.Run(ctx, line, e, options)
 	warnGit(sb)
 	return ended(exit, err, "")
+}
+
+// settle does what a quick exec, which has run already, left to do.
+func settle(r *quick.Result) error {
+	if r.Sweep {
+		_, _ = openStore()
+	}
+	warnGit(r.Sandbox)
+	return ended(r.Exit, r.Err, "")
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func initCommand() *cobra.Command {
-	var force, local, print bool
+	var force, local, print, dev bool
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Write a coffer.toml for this repository",
@@ -25,6 +25,9 @@ for you alone, and have git ignore it.`,
   coffer init --print`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if local && dev {
+				return usagef("--devcontainer is for coffer.toml, not for --local")
+			}
 			if os.Getenv("COFFER_SANDBOX") != "" {
 				return hint.New("config files are written outside of sandboxes", "run 'coffer init' there")
 			}
@@ -36,7 +39,7 @@ for you alone, and have git ignore it.`,
 			if why := unsuitable(root, places.Home); why != "" {
 				return hint.New(fmt.Sprintf("%s cannot be a workspace: %s", root, why), "change to a project's directory")
 			}
-			name, text, err := starterFor(root, local)
+			name, text, err := starterFor(root, local, dev)
 			if err != nil {
 				return err
 			}
@@ -49,16 +52,22 @@ for you alone, and have git ignore it.`,
 	}
 	c.Flags().BoolVar(&force, "force", false, "replace the file that is there")
 	c.Flags().BoolVar(&local, "local", false, "write coffer.local.toml, which is not checked in")
+	c.Flags().BoolVar(&dev, "devcontainer", false, "take over ports, variables and mounts of devcontainer.json")
 	c.Flags().BoolVar(&print, "print", false, "print it and write nothing")
 	return c
 }
 
-func starterFor(root string, local bool) (name, text string, err error) {
+func starterFor(root string, local, dev bool) (name, text string, err error) {
 	if local {
 		return config.LocalName, "# Your own settings for this repository, on top of coffer.toml. Not checked in.\n", nil
 	}
 	found, remarks, err := config.Look(root)
-	return config.FileName, config.Starter(found, remarks), err
+	if err == nil && dev {
+		if text, err = config.DevContainer(root); err == nil && text == "" {
+			err = hint.New("there is no devcontainer.json", "leave out --devcontainer")
+		}
+	}
+	return config.FileName, config.Starter(found, remarks, text), err
 }
 
 func writeStarter(root, name, text string, force bool) error {

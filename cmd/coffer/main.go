@@ -1,3 +1,8 @@
+// A process that ends after a few milliseconds need not follow how many processors its
+// control group has: the goroutine that does so costs its start a twentieth.
+//
+//go:debug updatemaxprocs=0
+
 // Command coffer runs programs, coding agents above all, in sandboxes.
 //
 // The rules of its user interface:
@@ -28,20 +33,21 @@ import (
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/quick"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
 func main() {
+	// The guest agent and the way to root have run already: see package guest.
 	switch filepath.Base(os.Args[0]) {
-	case guest.Name:
-		os.Exit(guest.Main())
-	case guest.RootName:
-		os.Exit(guest.RootMain())
 	case guest.SudoName:
 		os.Exit(sudo(os.Args[1:]))
 	case purgeName:
 		os.Exit(purgeMain())
+	}
+	if r := quick.Left; r != nil {
+		os.Exit(report(settle(r)))
 	}
 	os.Exit(command(os.Args[1:]))
 }
@@ -56,10 +62,21 @@ func command(args []string) int {
 // interruptible is for work that has to be undone when the user gives up on it. Other
 // work a signal may end as it is. The cause of the end is the exit code for it.
 func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
+	ctx, heard, stop := listening(c)
+	heard()
+	return ctx, stop
+}
+
+// listening is interruptible for who has something else to do first: signals are heard
+// when heard returns. To start listening takes a quarter of a millisecond, and to stop
+// another, so nobody does: we are about to exit.
+func listening(c *cobra.Command) (ctx context.Context, heard, stop func()) {
 	ctx, cancel := context.WithCancelCause(c.Context())
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ready := make(chan struct{})
 	go func() {
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		close(ready)
 		select {
 		case s := <-signals:
 			n, _ := s.(syscall.Signal)
@@ -67,10 +84,7 @@ func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
 		case <-ctx.Done():
 		}
 	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel(nil)
-	}
+	return ctx, func() { <-ready }, func() { cancel(nil) }
 }
 
 // status is an error that is nothing but the exit code of the program.

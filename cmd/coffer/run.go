@@ -31,12 +31,12 @@ Without a command, a shell is run.`,
   coffer run --workspace cow -- ./untrusted.sh
   coffer run --memory 2g --timeout 10m -- make`,
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := interruptible(c)
+			ctx, heard, stop := listening(c)
 			defer stop()
 			if s.detach {
-				return runDetached(ctx, s, args)
+				return runDetached(ctx, heard, s, args)
 			}
-			return run(ctx, s, args)
+			return run(ctx, heard, s, args)
 		},
 	}
 	s.addTo(c)
@@ -46,7 +46,7 @@ Without a command, a shell is run.`,
 }
 
 // run is its own supervisor: the sandbox lives exactly as long as this process.
-func run(ctx context.Context, s settings, args []string) error {
+func run(ctx context.Context, heard func(), s settings, args []string) error {
 	store, err := openStore()
 	if err != nil {
 		return err
@@ -58,6 +58,7 @@ func run(ctx context.Context, s settings, args []string) error {
 	// Changes that wait to be applied must not go with the sandbox.
 	rec.Once = rec.Workspace.Mode == sandbox.WorkspaceCOW
 	rec.Ephemeral = !rec.Once
+	heard()
 	sb, lock, err := store.Create(rec)
 	if err != nil {
 		return err
@@ -91,7 +92,10 @@ func run(ctx context.Context, s settings, args []string) error {
 	}
 	super.Ran(&exec)
 	exit, err := attach.Run(ctx, super, exec, options)
-	return ended(exit, err, super.Why())
+	why := super.Why()
+	// The kernel takes its time to end the namespaces, so this comes before all else.
+	super.Kill()
+	return ended(exit, err, why)
 }
 
 // ended turns the end of a program into the end of the command.
@@ -132,12 +136,13 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 			return
 		}
 	}
-	// The kernel takes its time to end the namespaces; the files can go meanwhile.
-	// Should a dying program still write one, they go in a second try. But the
-	// record stays for as long as there is something else to put right.
+	// While the kernel ends the namespaces, the files can go. Should a dying program
+	// still write one, they go in a second try. But the record stays for as long as
+	// there is something else to put right.
 	super.Kill()
 	if sb.MadeGit || len(sb.Sockets) > 0 {
 		_ = purgeFiles(sb.Home())
+		_ = purgeFiles(sb.Layers())
 		super.Close()
 	}
 	err := lock.Remove(purgeFiles)
@@ -190,7 +195,7 @@ func onlyIndex(sb *sandbox.Sandbox) bool {
 }
 
 // runDetached leaves the program running under a supervisor of its own.
-func runDetached(ctx context.Context, s settings, args []string) error {
+func runDetached(ctx context.Context, heard func(), s settings, args []string) error {
 	store, err := openStore()
 	if err != nil {
 		return err
@@ -203,6 +208,7 @@ func runDetached(ctx context.Context, s settings, args []string) error {
 		return err
 	}
 	rec.Limits.Idle = time.Nanosecond // it is there for this one command
+	heard()
 	sb, lock, err := store.Create(rec)
 	if err != nil {
 		return err

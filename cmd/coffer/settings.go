@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -117,22 +119,11 @@ const (
 
 // exec is the program that the flags and arguments ask for.
 func (s *settings) exec(sb *sandbox.Sandbox, args []string) (wire.Exec, error) {
-	env, err := environment(sb, s.env, s.root)
-	if err != nil {
-		return wire.Exec{}, err
+	e, err := inside.Exec(sb, args, s.env, s.root)
+	if errors.Is(err, inside.ErrVariable) {
+		err = usage{err}
 	}
-	me := supervisor.Me()
-	if len(args) == 0 {
-		args = []string{me.Shell}
-	}
-	e := wire.Exec{Env: env, Dir: sb.Workspace.Path, Root: s.root}
-	if e.Dir == "" {
-		e.Dir = me.Home
-	}
-	for _, a := range args {
-		e.Argv = append(e.Argv, []byte(a))
-	}
-	return e, nil
+	return e, err
 }
 
 // printable shortens a command line for the record.

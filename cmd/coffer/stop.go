@@ -86,7 +86,7 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 	if session, err := supervisor.Connect(sb); err == nil {
 		defer session.Close()
 		if s, err := session.Open(); err == nil {
-			_ = wire.WriteMessage(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}})
+			_ = wire.WriteRequest(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}})
 		}
 	}
 	const patience = 5 * time.Second

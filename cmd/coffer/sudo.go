@@ -10,7 +10,8 @@ import (
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/inside"
+	"github.com/cofferhq/coffer/internal/person"
 )
 
 // sudo is the program of that name inside a sandbox: it asks the guest agent, which
@@ -24,7 +25,7 @@ func sudo(args []string) int {
 		return 0
 	case len(args) > 0:
 	case shell:
-		args = []string{supervisor.Me().Shell}
+		args = []string{person.Me().Shell}
 	default:
 		return report(usagef("sudo wants a command, or -i for a shell"))
 	}
@@ -92,7 +93,7 @@ func asRoot(args, env []string) int {
 		switch name, value, _ := strings.Cut(v, "="); name {
 		case "HOME", "USER", "LOGNAME":
 		case "PATH":
-			e.Env = append(e.Env, []byte("PATH="+rootPath(value)))
+			e.Env = append(e.Env, []byte("PATH="+inside.RootPath(value)))
 		default:
 			e.Env = append(e.Env, []byte(v))
 		}

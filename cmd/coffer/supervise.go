@@ -53,7 +53,8 @@ func supervise(id string, ready *os.File) error {
 		return err
 	}
 	// A terminal that closes is none of its business; a system that shuts down is.
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
+	// (Caught and not ignored, as that would be inherited.)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
 	super, err := supervisor.Start(context.Background(), defaultEngine(), sb)
 	if err != nil {
 		return err

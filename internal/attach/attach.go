@@ -34,6 +34,8 @@ type Options struct {
 	Stop func()
 	// Notices are lines for the user, shown when the terminal is free for them.
 	Notices <-chan string
+	// Meanwhile, if set, is done while the program starts.
+	Meanwhile func()
 }
 
 // Run runs a program and returns how it ended. early is cancelled by a signal that came
@@ -50,19 +52,22 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 		return exit, fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
 	defer p.Close()
-	// Not before, as it takes a moment in which the program can start already. A
-	// signal that is faster ends us, and the program is hung up on.
-	signals := listen()
-	defer signal.Stop(signals)
-	if n, err := waitStart(early, p, e.Root, signals); n != 0 || err != nil {
-		return wire.Exit{Signal: n}, err
+	if opts.Meanwhile != nil {
+		opts.Meanwhile()
 	}
-	forward := &forwarder{p: p, opts: opts}
-	go forward.run(signals)
+	if err := waitStart(early, p, e.Root); err != nil {
+		return exit, err
+	}
+	if p.Over() {
+		return p.Wait(nil, nil) // nobody is left to pass signals to
+	}
+	f := &forwarder{p: p, opts: opts, ready: make(chan struct{})}
+	go f.run(onTerminal)
 	if onTerminal {
+		<-f.ready // a signal must not end us while the terminal is raw
 		return runTerminal(p, opts)
 	}
-	return runPipes(p, e.NoInput, opts)
+	return runPipes(p, e.NoInput, f.ready, opts)
 }
 
 // isNull says whether a file is the null device, from which nothing will ever come. It
@@ -81,32 +86,24 @@ func isNull(f *os.File) bool {
 var ErrNotStarted = errors.New("the program was not started")
 
 // waitStart waits for the program. Root's first one in a sandbox takes a while, about
-// which something is said. A signal meanwhile means that the user gave up, and is
-// returned.
-func waitStart(early context.Context, p *wire.Process, root bool, signals <-chan os.Signal) (syscall.Signal, error) {
+// which something is said. Until then a signal ends us, as it ends any process that has
+// said nothing else, and the program is hung up on.
+func waitStart(early context.Context, p *wire.Process, root bool) error {
 	if root {
 		slow := time.AfterFunc(500*time.Millisecond, func() {
 			fmt.Fprintln(os.Stderr, "coffer: making the system writable for root, once for this sandbox …")
 		})
 		defer slow.Stop()
 	}
-	started := make(chan error, 1)
-	go func() { started <- p.WaitStart() }()
-	for {
-		select {
-		case err := <-started:
-			if errors.Is(err, wire.ErrGone) {
-				err = fmt.Errorf("%w: %w", ErrNotStarted, err)
-			}
-			return 0, err
-		case <-early.Done():
-			return 0, context.Cause(early)
-		case s := <-signals:
-			if n, _ := s.(syscall.Signal); ends(n) {
-				return n, nil
-			}
-		}
+	stop := context.AfterFunc(early, p.Close)
+	err := p.WaitStart()
+	switch {
+	case !stop():
+		return context.Cause(early)
+	case errors.Is(err, wire.ErrGone):
+		return fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
+	return err
 }
 
 // ends says whether a signal is one by which users end programs.
@@ -147,19 +144,19 @@ func runTerminal(p *wire.Process, opts Options) (exit wire.Exit, err error) {
 	return exit, err
 }
 
-// runPipes passes the three descriptors on.
-func runPipes(p *wire.Process, noInput bool, opts Options) (exit wire.Exit, err error) {
-	// A reader that closes its end is told to the program, not suffered by us.
-	signal.Ignore(unix.SIGPIPE)
+// runPipes passes the three descriptors on. Nothing is read or shown before ready: who
+// sees a program at work may send it a signal.
+func runPipes(p *wire.Process, noInput bool, ready <-chan struct{}, opts Options) (exit wire.Exit, err error) {
 	if !noInput {
 		go func() {
+			<-ready
 			io.Copy(p, os.Stdin)
 			_ = p.CloseInput()
 		}()
 	}
-	stdout, finish := sink(os.Stdout, opts)
+	stdout, finish := sink(os.Stdout, ready, opts)
 	defer finish()
-	stderr, finish := sink(os.Stderr, opts)
+	stderr, finish := sink(os.Stderr, ready, opts)
 	defer finish()
 	if opts.Notices != nil {
 		say := &announcer{to: stderr, plain: os.Stderr, full: func() bool { return false }, end: "\n"}
@@ -170,29 +167,62 @@ func runPipes(p *wire.Process, noInput bool, opts Options) (exit wire.Exit, err 
 }
 
 // sink is one of our descriptors, behind the filter if it is a terminal.
-func sink(to *os.File, opts Options) (w io.Writer, finish func()) {
-	if opts.Unfiltered {
-		return to, func() {}
+func sink(to *os.File, ready <-chan struct{}, opts Options) (w io.Writer, finish func()) {
+	if !opts.Unfiltered && terminal.IsTerminal(int(to.Fd())) {
+		f := terminal.NewFilter(to, terminal.Options{ClipboardWrite: opts.Clipboard})
+		return &late{f, ready}, func() { f.Close() }
 	}
-	return terminal.Guard(to, terminal.Options{ClipboardWrite: opts.Clipboard})
+	return &late{descriptor(to.Fd()), ready}, func() {}
 }
 
-func listen() chan os.Signal {
-	c := make(chan os.Signal, 16)
-	signal.Notify(c, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
-		unix.SIGWINCH, unix.SIGCONT)
-	return c
+// late is a writer that can be written to when something is ready.
+type late struct {
+	io.Writer
+	ready <-chan struct{}
+}
+
+func (l *late) Write(p []byte) (int, error) {
+	<-l.ready
+	return l.Writer.Write(p)
+}
+
+// descriptor writes to one of ours. An os.File ends the process when nobody reads its
+// standard output any more; here it is the program that shall learn of it.
+type descriptor int
+
+func (d descriptor) Write(p []byte) (n int, err error) {
+	for n < len(p) {
+		m, err := unix.Write(int(d), p[n:])
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN): // somebody made it so
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(d), Events: unix.POLLOUT}}, -1)
+		case err != nil:
+			return n, err
+		default:
+			n += m
+		}
+	}
+	return n, nil
 }
 
 // forwarder passes signals on to the program. A user who repeats one that should end
-// it gets a way out with the third.
+// it gets a way out with the third. It stays until we exit: to stop listening would take
+// longer than most programs run.
 type forwarder struct {
 	p      *wire.Process
 	opts   Options
+	ready  chan struct{} // closed when signals are passed on
 	urgent int
 }
 
-func (f *forwarder) run(signals <-chan os.Signal) {
+func (f *forwarder) run(onTerminal bool) {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	if onTerminal {
+		signal.Notify(signals, unix.SIGWINCH, unix.SIGCONT)
+	}
+	close(f.ready)
 	for s := range signals {
 		n, _ := s.(syscall.Signal)
 		if n == unix.SIGWINCH || n == unix.SIGCONT {

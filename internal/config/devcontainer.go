@@ -19,16 +19,15 @@ import (
 
 // devContainer are the settings that mean something here. The rest is said not to.
 type devContainer struct {
-	Image         string            `json:"image"`
-	ForwardPorts  []any             `json:"forwardPorts"`
-	RemoteEnv     map[string]any    `json:"remoteEnv"`
-	ContainerEnv  map[string]any    `json:"containerEnv"`
-	Mounts        []any             `json:"mounts"`
-	PostCreate    any               `json:"postCreateCommand"`
-	Features      map[string]any    `json:"features"`
-	Build         any               `json:"build"`
-	DockerCompose any               `json:"dockerComposeFile"`
-	_             map[string]string // nothing else
+	Image         string         `json:"image"`
+	ForwardPorts  []any          `json:"forwardPorts"`
+	RemoteEnv     map[string]any `json:"remoteEnv"`
+	ContainerEnv  map[string]any `json:"containerEnv"`
+	Mounts        []any          `json:"mounts"`
+	PostCreate    any            `json:"postCreateCommand"`
+	Features      map[string]any `json:"features"`
+	Build         any            `json:"build"`
+	DockerCompose any            `json:"dockerComposeFile"`
 }
 
 // devContainerFiles are the places it can be in.

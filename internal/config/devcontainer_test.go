@@ -54,9 +54,9 @@ mounts.devcontainer-2 = { source = "sub", target = "/sub" }
 		t.Errorf("asks for %q, %v", got, err)
 	}
 	// With a starter it is still one file.
-	w.write("coffer.toml", text+Starter([]Finding{{"go", "go.mod"}}, nil))
-	if _, err := w.Load(); err == nil {
-		t.Error("tables after dotted keys of the same name are not TOML")
+	w.write("coffer.toml", Starter([]Finding{{"go", "go.mod"}}, nil, text))
+	if c := w.load().Config; len(c.Presets) != 1 || len(c.Network.Publish) != 2 || len(c.Mounts) != 2 {
+		t.Errorf("got %+v", c)
 	}
 	for _, bad := range []string{"[]", "{", "x", `{"image": 1}`} {
 		w.write(".devcontainer/devcontainer.json", bad)

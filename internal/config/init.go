@@ -47,7 +47,7 @@ var signs = []struct{ preset, names string }{
 // others are worth a remark: what they ask for is not a preset's business.
 var others = []struct{ remark, names string }{
 	{"services of a compose file run on this machine; to let programs reach one, list its port in host_ports", "compose.yaml compose.yml docker-compose.yaml docker-compose.yml"},
-	{"a dev container's settings are not read; its ports, variables and mounts have keys of the same kind here", ".devcontainer .devcontainer.json"},
+	{"a dev container's ports, variables and mounts are taken over by 'coffer init --devcontainer'", ".devcontainer .devcontainer.json"},
 }
 
 // maxEntries bounds how much of a repository is looked at.
@@ -129,8 +129,9 @@ func firstOf(patterns string, names []string) string {
 	return ""
 }
 
-// Starter is a config file to start from.
-func Starter(found []Finding, remarks []string) string {
+// Starter is a config file to start from, with what a dev container asks for if that is
+// wanted, see [DevContainer].
+func Starter(found []Finding, remarks []string, dev string) string {
 	var b strings.Builder
 	b.WriteString("# How coffer makes sandboxes for this repository. Every key is described in\n# docs/config.md of coffer; 'coffer config check' finds mistakes.\n\n")
 	if len(found) > 0 {
@@ -143,7 +144,14 @@ func Starter(found []Finding, remarks []string) string {
 	} else {
 		b.WriteString("# See 'coffer presets'.\n# presets = [\"node\", \"claude-code\"]\n")
 	}
-	b.WriteString(starter)
+	b.WriteString(dev)
+	for line := range strings.Lines(starter) {
+		// After dotted keys there cannot be tables of the same name.
+		if dev != "" && line != "\n" && !strings.HasPrefix(line, "#") {
+			line = "# " + line
+		}
+		b.WriteString(line)
+	}
 	for _, r := range remarks {
 		fmt.Fprintf(&b, "\n# %s\n", comment(r))
 	}

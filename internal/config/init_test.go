@@ -47,7 +47,7 @@ func TestInit(t *testing.T) {
 			if strings.Join(got, " ") != c.want && c.want != "*" || len(remarks) != c.remarks {
 				t.Errorf("found %q, %q", got, remarks)
 			}
-			if err := Create(w.Dir, FileName, Starter(found, remarks), false); err != nil {
+			if err := Create(w.Dir, FileName, Starter(found, remarks, ""), false); err != nil {
 				t.Fatal(err)
 			}
 			l := w.load()

@@ -28,6 +28,10 @@
 //   - A bare address: TLS without a server name is fine. A server name, or a Host other
 //     than the address itself, must be one that the policy allows by itself; otherwise an allowed
 //     network would be a way to any name that is served there.
+//   - TLS must name the destination, in the clear and alone: a ClientHello with an encrypted
+//     part is refused, and so is a second one with another name.
+//   - Raw TCP is raw. Where a rule allows it, what begins as neither TLS nor HTTP is not
+//     looked at any further; TLS that starts inside of it (STARTTLS) is not checked.
 //   - HTTP/2 without TLS cannot be read here. Its preface is refused unless a rule says
 //     protocol = "tcp" in so many words; an upgrade to it is not passed on, so the request goes
 //     on as HTTP/1.1.

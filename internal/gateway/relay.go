@@ -17,9 +17,9 @@ import (
 // An idle connection keeps a small buffer in each direction. When bytes come faster
 // than it takes, a lane borrows a large one, and when they go on coming and both ends
 // are sockets of the kernel, it lets the kernel move them (splice). Measured on
-// loopback: splice moves a quarter to a third more than buffers of any size. Each splice holds
-// a pipe, that is two descriptors and up to a megabyte of the kernel, so there
-// are only so many at once, and none waits long.
+// loopback: splice moves about a quarter more than buffers of any size. Each splice
+// holds a pipe, that is two descriptors and up to a megabyte of the kernel, so there are
+// only so many at once, and none waits long.
 const (
 	smallBuffer = 2 << 10
 	largeBuffer = 64 << 10

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,12 +26,12 @@ func (a *agent) dial(s net.Conn, t wire.Target) {
 		refuse(s, err)
 		return
 	}
-	if wire.WriteMessage(s, wire.Event{Started: &wire.Started{}}) != nil {
+	if wire.WriteMessage(s, wire.Event{Connected: true}) != nil {
 		conn.Close()
-		wire.HangUp(s)
+		mux.HangUp(s)
 		return
 	}
-	_ = wire.Relay(conn, s)
+	_ = mux.Relay(conn, s)
 }
 
 // dialInside connects to a port of the loopback, or to a socket.
@@ -69,7 +70,7 @@ func plain(err error) error {
 // refuse answers no and ends a stream.
 func refuse(s net.Conn, err error) {
 	_ = wire.WriteMessage(s, wire.Event{Failure: &wire.Failure{Code: 125, Message: err.Error()}})
-	wire.HangUp(s)
+	mux.HangUp(s)
 }
 
 // maxOffered is how many connections to offered sockets may be open at once. Behind
@@ -97,8 +98,8 @@ func (a *agent) listen(s net.Conn, path string) {
 		refuse(s, err)
 		return
 	}
-	_ = wire.WriteMessage(s, wire.Event{Started: &wire.Started{}})
-	wire.HangUp(s)
+	_ = wire.WriteMessage(s, wire.Event{Connected: true})
+	mux.HangUp(s)
 	for {
 		a.offered.take()
 		conn, err := l.Accept()
@@ -116,13 +117,13 @@ func (a *agent) listen(s net.Conn, path string) {
 
 // lead carries a connection to the host.
 func (a *agent) lead(conn net.Conn, path string) {
-	s, err := wire.Connect(a.session, wire.Target{Path: path}, patience)
+	s, err := mux.Connect(a.session, wire.Target{Path: path}, patience)
 	if err != nil {
 		conn.Close()
-		wire.HangUp(s)
+		mux.HangUp(s)
 		return
 	}
-	_ = wire.Relay(conn, s)
+	_ = mux.Relay(conn, s)
 }
 
 // offer makes the socket and what leads to it. The path is the user's, but what is on

@@ -50,9 +50,12 @@ func (a *agent) handleInside(s net.Conn) {
 // first reads what a stream is opened for.
 func first(s net.Conn) (r wire.Request, err error) {
 	s.SetReadDeadline(time.Now().Add(patience))
-	err = wire.ReadMessage(s, wire.MaxRequest, &r)
+	packed, err := wire.ReadRequest(s)
+	if err != nil {
+		return r, err
+	}
 	s.SetReadDeadline(time.Time{})
-	return r, err
+	return packed.Open()
 }
 
 // running is an exec whose program has been started.
@@ -81,7 +84,11 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 		return
 	}
 	// The start is told before the first byte of output.
-	_ = out.Message(wire.Event{Started: &wire.Started{PID: p.pid}})
+	if e.NoInput {
+		out.StartedSoon()
+	} else {
+		_ = out.Started()
+	}
 	p.io.run(p.in)
 	go p.listen(conn)
 	status := <-p.end
@@ -90,18 +97,18 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 	if status.Signaled() {
 		exit = wire.Exit{Signal: status.Signal()}
 	}
-	_ = out.Message(wire.Event{Exit: &exit})
+	_ = out.Exited(exit)
 }
 
 // begin starts the program with its descriptors in place.
 func (a *agent) begin(e *wire.Exec, out *wire.FrameWriter) (*running, error) {
 	p := &running{in: newInbox(func(n int) { _ = out.Message(wire.Event{Credit: n}) })}
-	var files []*os.File
+	var theirs []int
 	var err error
 	if e.TTY != nil {
-		p.io, files, err = newTerminal(out, *e.TTY)
+		p.io, theirs, err = newTerminal(out, *e.TTY)
 	} else {
-		p.io, files, err = newPipes(out, e.NoInput, e.Merged)
+		p.io, theirs, err = newPipes(out, e.NoInput, e.Merged)
 	}
 	if err != nil {
 		return nil, err
@@ -111,19 +118,15 @@ func (a *agent) begin(e *wire.Exec, out *wire.FrameWriter) (*running, error) {
 		Env: texts(e.Env),
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: e.TTY != nil},
 	}
-	for _, f := range files {
-		attr.Files = append(attr.Files, f.Fd())
+	for _, fd := range theirs {
+		attr.Files = append(attr.Files, uintptr(fd))
 	}
 	start := a.startUser
 	if e.Root {
 		start = a.startRoot
 	}
 	p.pid, p.end, err = start(texts(e.Argv), attr)
-	for i, f := range files {
-		if i == 0 || f != files[i-1] {
-			f.Close()
-		}
-	}
+	closeAll(theirs)
 	if err != nil {
 		p.io.close()
 		return nil, err

@@ -82,9 +82,7 @@ type launcher struct {
 func newLauncher(c confinement) (*launcher, error) {
 	l := &launcher{jobs: make(chan func())}
 	started := make(chan error)
-	go func() {
-		// Never unlocked: the runtime must not use this thread for anything else.
-		runtime.LockOSThread()
+	go offMain(func() {
 		err := c.apply()
 		started <- err
 		if err != nil {
@@ -93,8 +91,28 @@ func newLauncher(c confinement) (*launcher, error) {
 		for job := range l.jobs {
 			job()
 		}
-	}()
+	})
 	return l, <-started
+}
+
+// offMain runs f on a thread of its own, which is never unlocked: the runtime must not
+// use it for anything else. It is not the main thread: by the capabilities of that one
+// the kernel judges who may look into the process, so it must keep them.
+func offMain(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return
+	}
+	// While this goroutine holds the main thread, another one gets another thread.
+	taken := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		close(taken)
+		f()
+	}()
+	<-taken
+	runtime.UnlockOSThread()
 }
 
 // do runs f on the confined thread.

@@ -13,7 +13,9 @@ import (
 	"unsafe"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/socket"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,7 +31,7 @@ type agent struct {
 	inside   net.Listener
 	layers   *rootfs.Layers
 	network  network
-	session  *wire.Session // with the host
+	session  *mux.Session // with the host
 	offered  offers
 
 	writable     sync.Mutex // guards what root needs, made when first asked for
@@ -39,16 +41,7 @@ type agent struct {
 
 // Main is the first process's life. It returns an exit code.
 func Main() int {
-	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&[]byte(Name + "\x00")[0])), 0, 0, 0)
-	// A signal without handler cannot hurt a first process, but Go installs
-	// handlers for all. Those that end a process must do nothing. (Aside, because
-	// it takes a while and nobody is inside yet.)
-	immune := make(chan struct{})
-	go func() {
-		signal.Notify(make(chan os.Signal, 1), deadly...)
-		ignoreRest()
-		close(immune)
-	}()
+	immune()
 	conn, err := stream()
 	if err != nil {
 		return 125
@@ -60,7 +53,6 @@ func Main() int {
 	} else {
 		ready.Link, ready.Sockets = a.network.kind, len(a.network.sockets)
 	}
-	<-immune
 	if wire.WriteMessage(conn, ready) != nil || err != nil {
 		return 125
 	}
@@ -74,23 +66,39 @@ func Main() int {
 	return 0
 }
 
-// deadly are the signals that end a process of Go.
-var deadly = []os.Signal{
-	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS,
-	unix.SIGFPE, unix.SIGUSR1, unix.SIGSEGV, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGTERM,
-	unix.SIGSTKFLT, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGIO,
-	unix.SIGPWR, unix.SIGSYS,
+// immune makes this process ignore the signals that would end it. One without handler
+// cannot hurt a first process, but Go installs handlers for all.
+//
+// Most are ignored by the kernel, and behind the back of Go's signal package: to tell
+// that takes a third of a millisecond. Programs do not inherit it, because Go takes its
+// handlers back when it forks. The three that Go leaves to C libraries they inherit; by
+// default those would end a first process if they came while its main thread happens to
+// block them, and C libraries install handlers when they use them.
+func immune() {
+	// Two signals Go leaves ignored if it finds them so, as below nohup. Programs
+	// would inherit that.
+	for _, n := range []os.Signal{unix.SIGHUP, unix.SIGINT} {
+		if signal.Ignored(n) {
+			signal.Notify(make(chan os.Signal, 1), n)
+		}
+	}
+	var ignore [64]byte // struct sigaction, as the kernel has it: the handler comes first
+	ignore[0] = 1       // SIG_IGN, on the little-endian machines that we know
+	for _, n := range deadly {
+		unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(&ignore)), 0, 8, 0, 0)
+	}
+	// Nobody asks to hear of dead children: the reaper waits for them in the kernel.
+	var standard [64]byte
+	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&standard)), 0, 8, 0, 0)
+	// These Go needs, for faults of our own. It ignores those that are sent.
+	signal.Ignore(unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS)
 }
 
-// ignoreRest ignores the three signals that Go leaves to C libraries. By default they
-// would end a first process if they came while its main thread happens to block them.
-// Programs inherit this; C libraries install handlers when they use them.
-func ignoreRest() {
-	var action [64]byte // struct sigaction, as the kernel has it: the handler comes first
-	action[0] = 1       // SIG_IGN, on the little-endian machines that we know
-	for n := uintptr(32); n <= 34; n++ {
-		unix.RawSyscall6(unix.SYS_RT_SIGACTION, n, uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
-	}
+// deadly are the signals that end a process of Go, and never come from a fault.
+var deadly = [...]unix.Signal{
+	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE,
+	unix.SIGALRM, unix.SIGTERM, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGIO,
+	unix.SIGPWR, 32, 33, 34,
 }
 
 // stream opens the control stream.
@@ -158,7 +166,7 @@ func start(conn *net.UnixConn) (*agent, error) {
 
 // serve speaks with the host until it hangs up.
 func (a *agent) serve(conn net.Conn) {
-	session, err := wire.Server(conn)
+	session, err := mux.Server(conn)
 	if err != nil {
 		return
 	}
@@ -187,7 +195,7 @@ func (a *agent) serveInside(l net.Listener) {
 
 // listenInside opens the socket that serveInside serves.
 func listenInside() (net.Listener, error) {
-	l, err := net.Listen("unix", Socket)
+	l, err := socket.Listen(Socket)
 	if err != nil {
 		return nil, fmt.Errorf("listen inside: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,7 +28,7 @@ func (a *agent) ports(s net.Conn, q wire.Survey) {
 		all.Listening = append(all.Listening, wire.Port{Port: l.port, Address: l.addr.String(), Program: l.program})
 	}
 	_ = wire.WriteMessage(s, wire.Event{Ports: &all})
-	wire.HangUp(s)
+	mux.HangUp(s)
 }
 
 // listener is a socket that listens.

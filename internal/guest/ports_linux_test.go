@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"golang.org/x/sys/unix"
 )
 
@@ -164,17 +165,17 @@ func dialled(t *testing.T, target wire.Target) (net.Conn, error) {
 			a.handle(s)
 		}
 	}()
-	return wire.Connect(ours, target, patience)
+	return mux.Connect(ours, target, patience)
 }
 
-func sessions(t *testing.T) (host, guest *wire.Session) {
+func sessions(t *testing.T) (host, guest *mux.Session) {
 	t.Helper()
 	a, b := net.Pipe()
-	host, err := wire.Client(a)
+	host, err := mux.Client(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if guest, err = wire.Server(b); err != nil {
+	if guest, err = mux.Server(b); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { host.Close(); guest.Close() })

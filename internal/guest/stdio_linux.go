@@ -21,8 +21,6 @@ type stdio interface {
 	deafen(fd int)    // nobody reads this descriptor any more
 }
 
-const chunk = wire.MaxData
-
 // pipes are three descriptors without a terminal, the last two perhaps one.
 type pipes struct {
 	in       *os.File // nil if there is no input
@@ -31,33 +29,72 @@ type pipes struct {
 	carrying sync.WaitGroup
 }
 
-func newPipes(frames *wire.FrameWriter, noInput, merged bool) (stdio, []*os.File, error) {
+// newPipes returns our ends, and the program's as plain descriptors: they stay as
+// blocking as they are made, and need no place in the poller.
+func newPipes(frames *wire.FrameWriter, noInput, merged bool) (_ stdio, theirs []int, err error) {
 	p := &pipes{frames: frames}
-	var r *os.File
-	var err error
-	if noInput {
-		r, err = os.Open(os.DevNull)
-	} else {
-		r, p.in, err = os.Pipe()
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	theirs := []*os.File{r}
-	for range 2 {
-		if merged && len(p.out) == 1 {
-			theirs = append(theirs, theirs[1])
-			break
-		}
-		r, w, err := os.Pipe()
+	defer func() {
 		if err != nil {
+			closeAll(theirs)
 			p.close()
+		}
+	}()
+	if noInput {
+		null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, nil, &os.PathError{Op: "open", Path: os.DevNull, Err: err}
+		}
+		theirs = append(theirs, null)
+	} else {
+		r, w, err := pipe()
+		if err != nil {
 			return nil, nil, err
 		}
-		p.out = append(p.out, r)
+		theirs = append(theirs, r)
+		if p.in, err = ours(w); err != nil {
+			return nil, theirs, err
+		}
+	}
+	for range 2 {
+		if merged && len(p.out) == 1 {
+			return p, append(theirs, theirs[1]), nil
+		}
+		r, w, err := pipe()
+		if err != nil {
+			return nil, theirs, err
+		}
 		theirs = append(theirs, w)
+		f, err := ours(r)
+		if err != nil {
+			return nil, theirs, err
+		}
+		p.out = append(p.out, f)
 	}
 	return p, theirs, nil
+}
+
+func pipe() (r, w int, err error) {
+	var fds [2]int
+	err = unix.Pipe2(fds[:], unix.O_CLOEXEC)
+	return fds[0], fds[1], os.NewSyscallError("pipe2", err)
+}
+
+// ours is an end of a pipe that we keep.
+func ours(fd int) (*os.File, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "pipe"), nil
+}
+
+// closeAll closes descriptors, of which the last two may be one.
+func closeAll(fds []int) {
+	for i, fd := range fds {
+		if i == 0 || fd != fds[i-1] {
+			unix.Close(fd)
+		}
+	}
 }
 
 func (p *pipes) run(in *inbox) {
@@ -102,7 +139,7 @@ func (p *pipes) deafen(fd int) {
 // carry sends from a pipe until its end, or until its deadline has passed and the pipe
 // is empty.
 func carry(to *wire.FrameWriter, kind byte, from *os.File) {
-	buf := make([]byte, chunk)
+	buf := make([]byte, wire.LeastBuffer)
 	for {
 		n, err := from.Read(buf)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -117,6 +154,7 @@ func carry(to *wire.FrameWriter, kind byte, from *os.File) {
 		if err != nil || n <= 0 {
 			return
 		}
+		buf = wire.Grown(buf, n)
 	}
 }
 
@@ -140,7 +178,7 @@ type terminal struct {
 	done   chan struct{}
 }
 
-func newTerminal(frames *wire.FrameWriter, size wire.Size) (stdio, []*os.File, error) {
+func newTerminal(frames *wire.FrameWriter, size wire.Size) (stdio, []int, error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
@@ -162,8 +200,7 @@ func newTerminal(frames *wire.FrameWriter, size wire.Size) (stdio, []*os.File, e
 		t.master.Close()
 		return nil, nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	f := os.NewFile(uintptr(slave), name)
-	return t, []*os.File{f, f, f}, nil
+	return t, []int{slave, slave, slave}, nil
 }
 
 func (t *terminal) run(in *inbox) {

@@ -168,7 +168,7 @@ func (s *system) explain(err error, controllers []string) error {
 	}
 	var names []string
 	for _, c := range controllers {
-		names = append(names, limitOf[c])
+		names = append(names, limitOf(c))
 	}
 	return &UnavailableError{
 		Limit:  strings.Join(names, ", "),

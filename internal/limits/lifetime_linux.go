@@ -176,7 +176,7 @@ func (s *system) sweep(alive func(name string) bool) {
 	if t.unified != "" {
 		bases = append(bases, baseOf(t.unified))
 	}
-	for controller := range limitOf {
+	for _, controller := range controllers {
 		if dir, ok := t.v1[controller]; ok && !slices.Contains(bases, dir) {
 			bases = append(bases, dir)
 		}

@@ -12,8 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// controllers are those of the kernel that we use.
+var controllers = [...]string{"memory", "cpu", "pids"}
+
 // limitOf names, by controller, the limit as the user knows it.
-var limitOf = map[string]string{"memory": "memory", "cpu": "cpus", "pids": "pids"}
+func limitOf(controller string) string {
+	if controller == "cpu" {
+		return "cpus"
+	}
+	return controller
+}
 
 // place is where a group for one controller can be made.
 type place struct {
@@ -30,7 +38,7 @@ func (p place) mechanism() string {
 
 // locate finds where controller can be used, without changing anything.
 func (s *system) locate(t tree, controller string) (place, *UnavailableError) {
-	no := &UnavailableError{Limit: limitOf[controller]}
+	no := &UnavailableError{Limit: limitOf(controller)}
 	if t.unified != "" {
 		base := baseOf(t.unified)
 		if slices.Contains(words(base, "cgroup.controllers"), controller) {

@@ -1,6 +1,9 @@
 package policy
 
-import "net/netip"
+import (
+	"net/netip"
+	"sync"
+)
 
 // A special range is one whose addresses do not stand for a machine on the internet.
 type special struct {
@@ -26,31 +29,35 @@ func join[T any](lists ...[]T) []T {
 
 // The ranges are those of IANA's registries of special-purpose addresses that are not
 // globally reachable, and what never has been or no longer is in use.
-var special4 = join(
-	specials("loopback", "127.0.0.0/8"),
-	specials("private", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
-	specials("link-local", "169.254.0.0/16"),
-	specials("carrier-grade NAT", "100.64.0.0/10"),
-	specials("unspecified", "0.0.0.0/8"),
-	specials("multicast", "224.0.0.0/4"),
-	specials("benchmarking", "198.18.0.0/15"),
-	specials("documentation", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),
-	specials("reserved", "192.0.0.0/24", "192.88.99.0/24", "240.0.0.0/4"),
-)
+var special4 = sync.OnceValue(func() []special {
+	return join(
+		specials("loopback", "127.0.0.0/8"),
+		specials("private", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
+		specials("link-local", "169.254.0.0/16"),
+		specials("carrier-grade NAT", "100.64.0.0/10"),
+		specials("unspecified", "0.0.0.0/8"),
+		specials("multicast", "224.0.0.0/4"),
+		specials("benchmarking", "198.18.0.0/15"),
+		specials("documentation", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),
+		specials("reserved", "192.0.0.0/24", "192.88.99.0/24", "240.0.0.0/4"),
+	)
+})
 
-var special6 = join(
-	specials("loopback", "::1/128"),
-	specials("unspecified", "::/128"),
-	specials("private", "fc00::/7", "fec0::/10"),
-	specials("link-local", "fe80::/10"),
-	specials("multicast", "ff00::/8"),
-	specials("documentation", "2001:db8::/32", "3fff::/20"),
-	// Tunnels and translators that would carry packets to any IPv4 address.
-	specials("IPv4 in IPv6", "::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"),
-	specials("reserved", "2001::/23", "100::/64"),
-	// All of the internet is in 2000::/3, so far. The rest, in the parts that are left:
-	specials("reserved", "::/3", "4000::/2", "8000::/1"),
-)
+var special6 = sync.OnceValue(func() []special {
+	return join(
+		specials("loopback", "::1/128"),
+		specials("unspecified", "::/128"),
+		specials("private", "fc00::/7", "fec0::/10"),
+		specials("link-local", "fe80::/10"),
+		specials("multicast", "ff00::/8"),
+		specials("documentation", "2001:db8::/32", "3fff::/20"),
+		// Tunnels and translators that would carry packets to any IPv4 address.
+		specials("IPv4 in IPv6", "::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"),
+		specials("reserved", "2001::/23", "100::/64"),
+		// All of the internet is in 2000::/3, so far. The rest, in the parts that are left:
+		specials("reserved", "::/3", "4000::/2", "8000::/1"),
+	)
+})
 
 // nat64 translates to the IPv4 internet, where there is no other way to it.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
@@ -59,7 +66,7 @@ var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 // connect. All but one lie in special ranges; one of them is a public address. They
 // are listed because a rule for a range never names them: who allows 100.64.0.0/10 for
 // a private network does not think of them.
-var metadata = func() map[netip.Addr]bool {
+var metadata = sync.OnceValue(func() map[netip.Addr]bool {
 	set := map[netip.Addr]bool{}
 	for _, a := range []string{
 		"169.254.169.254", // nearly every cloud
@@ -77,18 +84,18 @@ var metadata = func() map[netip.Addr]bool {
 		set[netip.MustParseAddr(a)] = true
 	}
 	return set
-}()
+})
 
 // classify says what is special about an address, "" if nothing is, and how long the
 // prefix of a rule must be to name it: as long as the special range's, so that the rule
 // lies inside. It wants an address that is unmapped and has no zone.
 func classify(a netip.Addr) (what string, bits int) {
-	if metadata[a] {
+	if metadata()[a] {
 		return "cloud metadata", a.BitLen()
 	}
-	list := special4
+	list := special4()
 	if a.Is6() {
-		list = special6
+		list = special6()
 		if v4, ok := embedded(a); ok {
 			what, bits := classify(v4)
 			if what != "" || nat64.Contains(a) {

@@ -292,11 +292,12 @@ func (p *Plan) toolchains(v View) error {
 		if v.Workspace != "" && (dir == v.Workspace || Within(dir, v.Workspace) || Within(v.Workspace, dir)) {
 			continue
 		}
-		real, err := filepath.EvalSymlinks(dir)
-		if err != nil {
+		// Most are not there, which one look tells.
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			continue
 		}
-		if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil {
 			continue
 		}
 		p.add(Step{Do: Bind, Source: real, Target: dir, ReadOnly: true, Optional: true})

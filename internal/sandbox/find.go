@@ -110,6 +110,17 @@ func (s *Store) listIf(look func(id string, record []byte) bool) ([]*Sandbox, []
 	return all, errs
 }
 
+// Over returns the sandboxes whose workspace is this directory, the oldest first.
+func (s *Store) Over(workspace string) []*Sandbox {
+	text, err := encode(workspace)
+	if err != nil {
+		return nil
+	}
+	text = bytes.TrimSpace(text)
+	all, _ := s.listIf(func(_ string, record []byte) bool { return bytes.Contains(record, text) })
+	return slices.DeleteFunc(all, func(sb *Sandbox) bool { return sb.Workspace.Path != workspace })
+}
+
 // Find returns the sandbox that a user means by a word: the one with this id,
 // else with this name, else with an id that starts so, else with a name that
 // contains it. What is exact comes first, so that a name always reaches its

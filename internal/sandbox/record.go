@@ -148,17 +148,24 @@ func (r *Record) encode() ([]byte, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
+	out, err := encode(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode record: %w", err)
+	}
+	if len(out) > maxRecord {
+		return nil, fmt.Errorf("the record would be %d bytes, more than the %d a record may have", len(out), maxRecord)
+	}
+	return out, nil
+}
+
+// encode is how a record, or a part of one, is written.
+func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false) // a command line has && and > in it
 	e.SetIndent("", "  ")
-	if err := e.Encode(r); err != nil {
-		return nil, fmt.Errorf("encode record: %w", err)
-	}
-	if out.Len() > maxRecord {
-		return nil, fmt.Errorf("the record would be %d bytes, more than the %d a record may have", out.Len(), maxRecord)
-	}
-	return out.Bytes(), nil
+	err := e.Encode(v)
+	return out.Bytes(), err
 }
 
 // decodeRecord reads sandbox.json. The errors continue a sentence that starts
@@ -170,28 +177,43 @@ func decodeRecord(data []byte) (Record, error) {
 	if len(data) > maxRecord {
 		return Record{}, fmt.Errorf("is larger than %d bytes", maxRecord)
 	}
-	// The version first, leniently: a newer record has fields we do not know.
-	// Unmarshal also sees to it that nothing follows the record.
-	var v struct {
-		Version int `json:"version"`
+	rec, ok := scan(data)
+	var err error
+	if !ok {
+		rec, err = decodeStrictly(data)
 	}
-	if err := json.Unmarshal(data, &v); err != nil {
-		return Record{}, fmt.Errorf("is damaged: %w", err)
-	}
-	if v.Version > recordVersion {
-		return Record{}, fmt.Errorf("was %w (version %d, this one knows %d)", ErrNewer, v.Version, recordVersion)
-	}
-	if v.Version < 1 {
-		return Record{}, errors.New("is damaged: no valid version")
-	}
-	var rec Record
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&rec); err != nil {
-		return Record{}, fmt.Errorf("is damaged: %w", err)
+	if err != nil || rec.Version < 1 || rec.Version > recordVersion {
+		return Record{}, unreadable(data, err)
 	}
 	if err := rec.validate(); err != nil {
 		return Record{}, fmt.Errorf("is damaged: %w", err)
 	}
 	return rec, nil
+}
+
+func decodeStrictly(data []byte) (rec Record, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	err = d.Decode(&rec)
+	if err == nil && len(bytes.TrimSpace(data[d.InputOffset():])) > 0 {
+		err = errors.New("something follows the record")
+	}
+	return rec, err
+}
+
+// unreadable says why a record is not one of ours: a newer one has fields that we do not
+// know, and is not damaged.
+func unreadable(data []byte, err error) error {
+	var v struct {
+		Version int `json:"version"`
+	}
+	switch loose := json.Unmarshal(data, &v); {
+	case loose != nil:
+		return fmt.Errorf("is damaged: %w", loose)
+	case v.Version > recordVersion:
+		return fmt.Errorf("was %w (version %d, this one knows %d)", ErrNewer, v.Version, recordVersion)
+	case v.Version < 1:
+		return errors.New("is damaged: no valid version")
+	}
+	return fmt.Errorf("is damaged: %w", err)
 }

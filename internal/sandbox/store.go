@@ -126,19 +126,25 @@ func (s *Store) lock() (unlock func(), err error) {
 
 // entries lists the store, in no order. A store not yet made has none.
 func (s *Store) entries() ([]string, error) {
-	d, err := os.Open(s.dir)
+	fd, err := unix.Open(s.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read sandbox store: %w", err)
+		return nil, fmt.Errorf("read sandbox store: %w", &fs.PathError{Op: "open", Path: s.dir, Err: err})
 	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return nil, fmt.Errorf("read sandbox store: %w", err)
+	defer unix.Close(fd)
+	var names []string
+	for buf := make([]byte, 1024); ; {
+		n, err := unix.ReadDirent(fd, buf)
+		if err != nil {
+			return nil, fmt.Errorf("read sandbox store: %w", &fs.PathError{Op: "read", Path: s.dir, Err: err})
+		}
+		if n <= 0 {
+			return names, nil
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
 	}
-	return names, nil
 }
 
 // hint adds the way out to errors that the user can do something about. Only

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -74,6 +75,12 @@ func (s *Store) Sweep(purge func(tree string) error) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Littered says whether Sweep would have something to do.
+func (s *Store) Littered() bool {
+	entries, err := s.entries()
+	return err != nil || slices.ContainsFunc(entries, s.suspect)
 }
 
 // suspect looks, without any lock, whether an entry is worth one. It costs

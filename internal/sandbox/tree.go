@@ -124,7 +124,7 @@ func (r *remover) next(l *level) (string, bool) {
 			return "", false
 		}
 		if r.buf == nil {
-			r.buf = make([]byte, 32<<10)
+			r.buf = make([]byte, 4<<10) // enough for what most throw-aways leave
 		}
 		n, err := unix.ReadDirent(l.fd, r.buf)
 		switch {
@@ -138,6 +138,9 @@ func (r *remover) next(l *level) (string, bool) {
 			l.listed = true
 		default:
 			_, _, l.names = unix.ParseDirent(r.buf[:n], -1, nil)
+			if n > len(r.buf)/2 && len(r.buf) < 32<<10 {
+				r.buf = make([]byte, 32<<10)
+			}
 		}
 	}
 }

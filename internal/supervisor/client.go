@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,48 +11,20 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor/line"
 )
 
+// Me is the calling user.
+var Me = person.Me
+
 // A Line leads to the supervisor of a running sandbox.
-type Line struct {
-	path    wire.Dial
-	release func()
-	first   net.Conn // made when we tried whether anybody is there
-}
-
-// Open opens a stream to the supervisor.
-func (l *Line) Open() (net.Conn, error) {
-	if c := l.first; c != nil {
-		l.first = nil
-		return c, nil
-	}
-	return l.path.Open()
-}
-
-// Close lets go of the line. Streams that were opened stay.
-func (l *Line) Close() {
-	if l.first != nil {
-		l.first.Close()
-	}
-	l.release()
-}
+type Line = line.Line
 
 // Connect reaches the supervisor of a running sandbox.
-func Connect(sb *sandbox.Sandbox) (*Line, error) {
-	path, release, err := sb.Socket()
-	if err != nil {
-		return nil, err
-	}
-	l := &Line{path: wire.Dial(path), release: release}
-	if l.first, err = l.path.Open(); err != nil {
-		release()
-		return nil, err
-	}
-	return l, nil
-}
+func Connect(sb *sandbox.Sandbox) (*Line, error) { return line.Connect(sb) }
 
 // Reach connects to a sandbox's supervisor, starting one if there is none. lock may
 // be the sandbox's lock if the caller holds it, and is released.

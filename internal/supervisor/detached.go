@@ -26,15 +26,13 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	s.enter()
 	s.Ran(&e)
 	p, log, err := s.startDetached(e)
-	answer := wire.Event{Started: &wire.Started{}}
+	answer := wire.NewFrameWriter(client)
 	if err != nil {
 		s.leave()
-		answer = wire.Event{Failure: failure(err)}
-	}
-	_ = wire.NewFrameWriter(client).Message(answer)
-	if err != nil {
+		_ = answer.Message(wire.Event{Failure: failure(err)})
 		return
 	}
+	_ = answer.Started()
 	defer s.leave()
 	defer p.Close()
 	if exit, err := p.Wait(log, log); err != nil {

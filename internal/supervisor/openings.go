@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 )
 
 // Openings are the ways through the wall that the user made: ports of the host's
@@ -77,7 +78,7 @@ func (e *entrance) close() {
 		l.Close()
 	}
 	for c := range e.inside {
-		wire.Reset(c)
+		mux.Reset(c)
 	}
 }
 
@@ -159,7 +160,7 @@ func (s *Supervisor) accept(e *entrance, l net.Listener) {
 			select {
 			case places <- struct{}{}:
 			case <-e.closed:
-				wire.Reset(c)
+				mux.Reset(c)
 				return
 			}
 		}
@@ -176,17 +177,17 @@ func (s *Supervisor) visit(e *entrance, c net.Conn) {
 	s.visitors(1)
 	defer s.visitors(-1)
 	if !e.note(c, true) {
-		wire.Reset(c)
+		mux.Reset(c)
 		return
 	}
 	defer e.note(c, false)
-	stream, err := wire.Connect(s, e.target, visitPatience)
+	stream, err := mux.Connect(s.session, e.target, visitPatience)
 	if err != nil {
-		wire.Reset(c)
-		wire.HangUp(stream)
+		mux.Reset(c)
+		mux.HangUp(stream)
 		return
 	}
-	_ = wire.Relay(c, stream)
+	_ = mux.Relay(c, stream)
 }
 
 // visitors counts connections from outside: a sandbox that is used by somebody is not

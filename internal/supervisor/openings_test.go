@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -23,7 +24,7 @@ import (
 const patience = 30 * time.Second
 
 // newSupervisor is one with a record, and a guest that is whatever the test makes it.
-func newSupervisor(t *testing.T, rec sandbox.Record) (*Supervisor, *wire.Session) {
+func newSupervisor(t *testing.T, rec sandbox.Record) (*Supervisor, *mux.Session) {
 	t.Helper()
 	// Not t.TempDir: its path is too long for a socket.
 	dir, err := os.MkdirTemp("", "coffer-")
@@ -44,7 +45,7 @@ func newSupervisor(t *testing.T, rec sandbox.Record) (*Supervisor, *wire.Session
 	}
 	t.Cleanup(lock.Release)
 	s := &Supervisor{Sandbox: sb, rested: make(chan struct{}), idleTime: time.Hour}
-	guest, err := wire.Server(s.join(t))
+	guest, err := mux.Server(s.join(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func (s *Supervisor) join(t *testing.T) net.Conn {
 	t.Helper()
 	a, b := net.Pipe()
 	var err error
-	if s.session, err = wire.Client(a); err != nil {
+	if s.session, err = mux.Client(a); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -76,7 +77,7 @@ func (s *Supervisor) open(t *testing.T) {
 }
 
 // serveAll lets a function serve every stream that comes to the guest.
-func serveAll(guest *wire.Session, serve func(net.Conn, wire.Request)) {
+func serveAll(guest *mux.Session, serve func(net.Conn, wire.Request)) {
 	go func() {
 		for {
 			c, err := guest.Accept()
@@ -93,7 +94,7 @@ func serveAll(guest *wire.Session, serve func(net.Conn, wire.Request)) {
 	}()
 }
 
-func accepted(c net.Conn) { wire.WriteMessage(c, wire.Event{Started: &wire.Started{}}) }
+func accepted(c net.Conn) { wire.WriteMessage(c, wire.Event{Connected: true}) }
 
 // echo is a guest in which something listens and sends back what it gets.
 func echo(c net.Conn, r wire.Request) {
@@ -103,7 +104,7 @@ func echo(c net.Conn, r wire.Request) {
 		io.Copy(b, b)
 		b.Close()
 	}()
-	wire.Relay(a, c)
+	mux.Relay(a, c)
 }
 
 // connected is a connection of the loopback, with both ends.
@@ -333,7 +334,7 @@ func TestFlood(t *testing.T) {
 		open.Add(1)
 		accepted(c)
 		<-release
-		wire.HangUp(c)
+		mux.HangUp(c)
 	})
 	s.open(t)
 	busy, quiet := s.Sandbox.Forwards[0].Host, s.Sandbox.Forwards[1].Host
@@ -368,7 +369,7 @@ func TestGuestAnswersGarbage(t *testing.T) {
 		"huge":       {0xff, 0xff, 0xff, 0xff},
 		"wrong":      message(t, wire.Event{Credit: 3}),
 		"refusal":    message(t, wire.Event{Failure: &wire.Failure{Message: "\x1b[2Jno"}}),
-		"bad frames": append(message(t, wire.Event{Started: &wire.Started{}}), "mnonsense and more of it"...),
+		"bad frames": append(message(t, wire.Event{Connected: true}), "mnonsense and more of it"...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, guest := newSupervisor(t, sandbox.Record{Forwards: anyPort(3000)})

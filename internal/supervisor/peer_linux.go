@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"sync"
 
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"golang.org/x/sys/unix"
@@ -21,7 +22,7 @@ func trusted(c *net.UnixConn) error {
 	if int(cred.Uid) != os.Getuid() {
 		return fmt.Errorf("user %d", cred.Uid)
 	}
-	ours, err := os.Readlink("/proc/self/ns/pid")
+	ours, err := ownNamespace()
 	if err != nil {
 		return err
 	}
@@ -34,6 +35,9 @@ func trusted(c *net.UnixConn) error {
 	}
 	return nil
 }
+
+// ownNamespace names the pid namespace that this process is in, for good.
+var ownNamespace = sync.OnceValues(func() (string, error) { return os.Readlink("/proc/self/ns/pid") })
 
 // KillHung kills a supervisor that holds a sandbox but does not answer. The kernel
 // remembers who opened the socket that we reach it by.

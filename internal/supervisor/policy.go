@@ -46,7 +46,7 @@ func ChangePolicy(sb *sandbox.Sandbox, c Change) (Reply, error) {
 		line, err := Connect(sb)
 		if err == nil {
 			defer line.Close()
-			return line.change(c)
+			return c.ask(line)
 		}
 		lock, err := sb.Lock()
 		if err == sandbox.ErrRunning {
@@ -61,22 +61,14 @@ func ChangePolicy(sb *sandbox.Sandbox, c Change) (Reply, error) {
 	}
 }
 
-// change asks the supervisor.
-func (l *Line) change(c Change) (r Reply, err error) {
-	conn, err := l.Open()
-	if err != nil {
-		return r, err
-	}
-	defer conn.Close()
+// ask asks the supervisor.
+func (c Change) ask(l *Line) (r Reply, err error) {
 	body, err := json.Marshal(c)
 	if err != nil {
 		return r, err
 	}
-	if err := wire.WriteMessage(conn, wire.Request{Op: wire.OpPolicy, Policy: body}); err != nil {
-		return r, err
-	}
-	var e wire.Event
-	if err := wire.ReadMessage(conn, wire.MaxList, &e); err != nil {
+	e, err := l.Ask(wire.Request{Op: wire.OpPolicy, Policy: body}, 20*time.Second)
+	if err != nil {
 		return r, fmt.Errorf("the supervisor does not answer: %w", err)
 	}
 	if err := json.Unmarshal(e.Policy, &r); err != nil {
@@ -269,32 +261,4 @@ func (s *Supervisor) watch(client net.Conn) {
 			return
 		}
 	}
-}
-
-// Watch gives the lines that the supervisor has for the user's terminal, until the line
-// is closed.
-func (l *Line) Watch() (<-chan string, error) {
-	conn, err := l.path.Open()
-	if err != nil {
-		return nil, err
-	}
-	if err := wire.WriteMessage(conn, wire.Request{Op: wire.OpWatch}); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	lines := make(chan string, 16)
-	go func() {
-		defer conn.Close()
-		for {
-			var e wire.Event
-			if wire.ReadMessage(conn, wire.MaxReply, &e) != nil {
-				return
-			}
-			select {
-			case lines <- e.Notice:
-			default:
-			}
-		}
-	}()
-	return lines, nil
 }

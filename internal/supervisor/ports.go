@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -60,7 +61,7 @@ func (s *Supervisor) listening() []wire.Port {
 func (s *Supervisor) ask(answered chan struct{}) {
 	v := &s.openings.survey
 	var e wire.Event
-	c, err := s.Open()
+	c, err := s.session.Open()
 	if err == nil {
 		err = wire.WriteMessage(c, wire.Request{Op: wire.OpPorts, Ports: &wire.Survey{Except: s.openings.plumbing}})
 	}
@@ -74,7 +75,7 @@ func (s *Supervisor) ask(answered chan struct{}) {
 	}
 	v.mu.Unlock()
 	close(answered)
-	wire.HangUp(c)
+	mux.HangUp(c)
 	v.mu.Lock()
 	v.answered = nil
 	v.mu.Unlock()
@@ -121,49 +122,6 @@ func Forward(ctx context.Context, sb *sandbox.Sandbox, w wire.Forwarding) (asked
 		}
 	}
 	return nil, false, hint.New("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.ID+"'")
-}
-
-// Forward changes the forwards of the running sandbox at the end of the line.
-func (l *Line) Forward(w wire.Forwarding) ([]wire.Forward, error) {
-	e, err := l.ask(wire.Request{Op: wire.OpForward, Forward: &w}, 20*time.Second)
-	var f *wire.Failure
-	if errors.As(err, &f) {
-		return nil, hint.Wrap(f, "%s", f.Advice)
-	}
-	if err == nil && e.Ports == nil {
-		err = errors.New("the supervisor told no ports")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return e.Ports.Forwards, nil
-}
-
-// Status asks how the sandbox at the end of the line is, with its ports if wanted.
-func (l *Line) Status(ports bool) (*wire.Status, error) {
-	r := wire.Request{Op: wire.OpStatus}
-	if ports {
-		r.Ports = &wire.Survey{}
-	}
-	e, err := l.ask(r, 2*time.Second)
-	if err == nil && e.Status == nil {
-		err = errors.New("the supervisor told no status")
-	}
-	return e.Status, err
-}
-
-// ask sends a request and waits for its answer, for so long.
-func (l *Line) ask(r wire.Request, patience time.Duration) (e wire.Event, err error) {
-	c, err := l.Open()
-	if err != nil {
-		return e, err
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
-	if err := wire.WriteMessage(c, r); err != nil {
-		return e, err
-	}
-	return wire.Answer(c)
 }
 
 // forwardStopped changes the record of a sandbox that does not run. The ports are

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/socket"
 )
 
 // Listen opens the sandbox's socket to commands of the same user.
@@ -18,7 +19,7 @@ func (s *Supervisor) Listen() (io.Closer, error) {
 		return nil, err
 	}
 	os.Remove(path) // one that a killed supervisor left; we hold the lock
-	l, err := net.Listen("unix", path)
+	l, err := socket.Listen(path)
 	if err != nil {
 		release()
 		return nil, fmt.Errorf("listen for commands: %w", err)
@@ -63,20 +64,25 @@ func (s *Supervisor) serve(l net.Listener) {
 // stream serves one connection of a command.
 func (s *Supervisor) stream(c net.Conn) {
 	defer c.Close()
-	var r wire.Request
-	if err := wire.ReadMessage(c, wire.MaxRequest, &r); err != nil {
+	packed, err := wire.ReadRequest(c)
+	if err != nil {
+		return
+	}
+	if packed.IsExec() {
+		s.enter()
+		defer s.leave()
+		s.pass(c, packed)
+		return
+	}
+	r, err := packed.Open()
+	if err != nil {
 		return
 	}
 	switch r.Op {
 	case wire.OpExec:
-		if r.Exec != nil && r.Exec.Log {
+		if r.Exec != nil {
 			s.detached(c, *r.Exec)
-			return
 		}
-		s.enter()
-		defer s.leave()
-		s.Ran(r.Exec)
-		s.pass(c, r)
 	case wire.OpStatus:
 		s.mu.Lock()
 		st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs}
@@ -101,7 +107,7 @@ func (s *Supervisor) stream(c net.Conn) {
 }
 
 // pass hands a stream on to the guest agent.
-func (s *Supervisor) pass(client net.Conn, r wire.Request) {
+func (s *Supervisor) pass(client net.Conn, request wire.Packed) {
 	s.passes(1)
 	defer s.passes(-1)
 	guest, err := s.Open()
@@ -109,16 +115,19 @@ func (s *Supervisor) pass(client net.Conn, r wire.Request) {
 		return
 	}
 	defer guest.Close()
-	if wire.WriteMessage(guest, r) != nil {
+	if request.Pass(guest) != nil {
 		return
 	}
+	if r, err := request.Open(); err == nil {
+		s.Ran(r.Exec)
+	}
 	go func() {
-		io.Copy(guest, client)
-		wire.CloseWrite(guest)
+		wire.Copy(guest, client)
+		guest.Close() // this direction only
 	}()
 	// What comes from the guest decides: when it has nothing more to say, what
 	// the client still says is for nobody.
-	io.Copy(client, guest)
+	wire.Copy(client, guest)
 }
 
 // enter and leave count what runs; a sandbox in which nothing does is stopped after

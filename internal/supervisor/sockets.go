@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -32,7 +33,7 @@ func (s *Supervisor) offerSockets() error {
 			continue
 		}
 		s.openings.offered[k.Inside] = k.Host
-		c, err := s.Open()
+		c, err := s.session.Open()
 		if err != nil {
 			return err
 		}
@@ -81,7 +82,7 @@ func (s *Supervisor) guest(c net.Conn) {
 		host = s.openings.offered[r.Dial.Path]
 	}
 	if host == "" {
-		wire.HangUp(c)
+		mux.HangUp(c)
 		return
 	}
 	d := net.Dialer{Timeout: visitPatience}
@@ -89,12 +90,12 @@ func (s *Supervisor) guest(c net.Conn) {
 	if err != nil {
 		// Why is not for the inside to know.
 		_ = wire.WriteMessage(c, wire.Event{Failure: &wire.Failure{Code: 125, Message: "nobody listens there"}})
-		wire.HangUp(c)
+		mux.HangUp(c)
 		return
 	}
-	if wire.WriteMessage(c, wire.Event{Started: &wire.Started{}}) != nil {
+	if wire.WriteMessage(c, wire.Event{Connected: true}) != nil {
 		conn.Close()
-		wire.HangUp(c)
+		mux.HangUp(c)
 		return
 	}
 	// When the session ends while the host's program does not read, nothing else
@@ -108,7 +109,7 @@ func (s *Supervisor) guest(c net.Conn) {
 		case <-ended:
 		}
 	})
-	_ = wire.Relay(conn, c)
+	_ = mux.Relay(conn, c)
 }
 
 // An outlet is a socket of the host that leads inside. Its file belongs to us as long

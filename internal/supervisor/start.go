@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -13,9 +13,11 @@ import (
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -28,7 +30,7 @@ type Supervisor struct {
 	Sandbox *sandbox.Sandbox
 
 	instance engine.Instance
-	session  *wire.Session
+	session  *mux.Session
 	limits   *limits.Group
 	reserved *os.File // the workspace's empty .git, while it is reserved
 	since    time.Time
@@ -100,7 +102,7 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 		return err
 	}
 	if err = s.connect(rules); err == nil {
-		s.session, err = wire.Client(s.instance.Control())
+		s.session, err = mux.Client(s.instance.Control())
 	}
 	if err == nil {
 		err = s.openOpenings()
@@ -114,7 +116,7 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 
 // plan decides what the sandbox sees.
 func (s *Supervisor) plan() (*rootfs.Plan, error) {
-	sb, me := s.Sandbox, Me()
+	sb, me := s.Sandbox, person.Me()
 	for _, dir := range []string{sb.Home(), sb.Layers()} {
 		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
 			return nil, err
@@ -139,7 +141,7 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 	if !sb.Network.None() {
 		resolver = "nameserver " + link.Resolver4.String() + "\n"
 	}
-	passwd, group := me.accounts()
+	passwd, group := me.Accounts()
 	var mounts []rootfs.Mount
 	for _, m := range sb.Mounts {
 		mounts = append(mounts, rootfs.Mount(m))
@@ -153,7 +155,7 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 }
 
 // Open opens a stream to the guest agent.
-func (s *Supervisor) Open() (net.Conn, error) { return s.session.Open() }
+func (s *Supervisor) Open() (io.ReadWriteCloser, error) { return s.session.Open() }
 
 // because notes what ended the sandbox, the first reason if there are several.
 func (s *Supervisor) because(why string) {
@@ -180,7 +182,7 @@ func (s *Supervisor) Stop(grace time.Duration, why string) {
 	s.because(why)
 	if grace > 0 {
 		if c, err := s.Open(); err == nil {
-			_ = wire.WriteMessage(c, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}})
+			_ = wire.WriteRequest(c, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}})
 			select {
 			case <-s.instance.Done():
 			case <-time.After(grace + time.Second):

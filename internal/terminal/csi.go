@@ -1,5 +1,7 @@
 package terminal
 
+import "sync"
+
 // maxDigits bounds a number in a CSI sequence. Terminals clamp or wrap larger
 // ones around, so that 4294967317 may be read as 21.
 const maxDigits = 9
@@ -83,7 +85,7 @@ func (c *controlSeq) vet() verdict {
 	if c.colons {
 		return drop // only colours have sub-parameters
 	}
-	rule, ok := controlRules[c.name()]
+	rule, ok := controlRules()[c.name()]
 	if !ok {
 		return drop
 	}
@@ -120,50 +122,52 @@ func when(v verdict, values ...int) func(*controlSeq) verdict {
 //	[          Linux console: takes the next character with it
 //	$| $} *|   page size and the status line
 //	q, x, y    keyboard lights, DECREQTPARM, self-test
-var controlRules = map[string]func(*controlSeq) verdict{
-	// Cursor movement, tabs, and the cursor's place saved and restored.
-	"A": always, "B": always, "C": always, "D": always, "E": always,
-	"F": always, "G": always, "H": always, "I": always, "Z": always,
-	"`": always, "a": always, "d": always, "e": always, "f": always,
-	"j": always, "k": always, "g": always, "s": always, "u": always,
-	"?W": when(pass, 5), // tab stops every 8 columns
-	// Erasing, inserting, deleting, scrolling, repeating; rectangles.
-	"J": always, "K": always, "?J": always, "?K": always, "X": always,
-	"@": always, "L": always, "M": always, "P": always, "S": always,
-	"^": always, "b": always, "r": always, " @": always, " A": always,
-	"'}": always, "'~": always, "$r": always, "$t": always, "$v": always,
-	"$x": always, "$z": always, "${": always, "*x": always, "\"q": always,
-	// T scrolls down, but with five parameters starts highlight tracking,
-	// in which xterm hangs until the program answers.
-	"T": func(c *controlSeq) verdict {
-		if len(c.params) > 1 {
-			return drop
-		}
-		return pass
-	},
-	// Colour stacks, cursor shape (?c on the Linux console), soft reset.
-	"#{": always, "#}": always, "#p": always, "#q": always,
-	"#P": always, "#Q": always, " q": always, "?c": always, "!p": always,
-	// Modes: see modes.go.
-	"h": ansiModes, "l": ansiModes,
-	"?h": privateModes, "?l": privateModes,
-	"?s": privateModes, "?r": privateModes,
-	"$p": asks, "?$p": asks, // DECRQM: is this mode set
-	// Who are you: DA1, DA2, DA3, XTVERSION. The answers are fixed.
-	"c": when(ask, 0), ">c": when(ask, 0), "=c": when(ask, 0), ">q": when(ask, 0),
-	// DSR: all well, cursor position; printer, keys, keyboard, locator,
-	// session, and light or dark theme, all answered with numbers.
-	"n":  when(ask, 5, 6),
-	"?n": when(ask, 6, 15, 25, 26, 53, 55, 56, 75, 85, 996),
-	// Keyboard: xterm's modifyOtherKeys and its queries, kitty's protocol.
-	">m": keyResource, ">n": keyResource, ">f": keyResource,
-	"?m": asks, "?f": asks, "?g": asks,
-	">u": always, "<u": always, "=u": always, "?u": asks,
-	// Does the pointer hide while typing; does shift reach the program.
-	">p": when(pass, 0, 1, 2, 3), ">s": when(pass, 0, 1),
-	"?S": asks, // XTSMGRAPHICS: size and colours for sixel images
-	"t":  windowOps,
-}
+var controlRules = sync.OnceValue(func() map[string]func(*controlSeq) verdict {
+	return map[string]func(*controlSeq) verdict{
+		// Cursor movement, tabs, and the cursor's place saved and restored.
+		"A": always, "B": always, "C": always, "D": always, "E": always,
+		"F": always, "G": always, "H": always, "I": always, "Z": always,
+		"`": always, "a": always, "d": always, "e": always, "f": always,
+		"j": always, "k": always, "g": always, "s": always, "u": always,
+		"?W": when(pass, 5), // tab stops every 8 columns
+		// Erasing, inserting, deleting, scrolling, repeating; rectangles.
+		"J": always, "K": always, "?J": always, "?K": always, "X": always,
+		"@": always, "L": always, "M": always, "P": always, "S": always,
+		"^": always, "b": always, "r": always, " @": always, " A": always,
+		"'}": always, "'~": always, "$r": always, "$t": always, "$v": always,
+		"$x": always, "$z": always, "${": always, "*x": always, "\"q": always,
+		// T scrolls down, but with five parameters starts highlight tracking,
+		// in which xterm hangs until the program answers.
+		"T": func(c *controlSeq) verdict {
+			if len(c.params) > 1 {
+				return drop
+			}
+			return pass
+		},
+		// Colour stacks, cursor shape (?c on the Linux console), soft reset.
+		"#{": always, "#}": always, "#p": always, "#q": always,
+		"#P": always, "#Q": always, " q": always, "?c": always, "!p": always,
+		// Modes: see modes.go.
+		"h": ansiModes, "l": ansiModes,
+		"?h": privateModes, "?l": privateModes,
+		"?s": privateModes, "?r": privateModes,
+		"$p": asks, "?$p": asks, // DECRQM: is this mode set
+		// Who are you: DA1, DA2, DA3, XTVERSION. The answers are fixed.
+		"c": when(ask, 0), ">c": when(ask, 0), "=c": when(ask, 0), ">q": when(ask, 0),
+		// DSR: all well, cursor position; printer, keys, keyboard, locator,
+		// session, and light or dark theme, all answered with numbers.
+		"n":  when(ask, 5, 6),
+		"?n": when(ask, 6, 15, 25, 26, 53, 55, 56, 75, 85, 996),
+		// Keyboard: xterm's modifyOtherKeys and its queries, kitty's protocol.
+		">m": keyResource, ">n": keyResource, ">f": keyResource,
+		"?m": asks, "?f": asks, "?g": asks,
+		">u": always, "<u": always, "=u": always, "?u": asks,
+		// Does the pointer hide while typing; does shift reach the program.
+		">p": when(pass, 0, 1, 2, 3), ">s": when(pass, 0, 1),
+		"?S": asks, // XTSMGRAPHICS: size and colours for sixel images
+		"t":  windowOps,
+	}
+})
 
 // windowOps lets pass the window operations that ask for a size in pixels or
 // characters (14 to 19) or save and restore the title (22, 23). The rest moves

@@ -1,5 +1,7 @@
 package terminal
 
+import "sync"
+
 // ansiModeRules lists the modes of CSI h and l. Not 2, which locks the
 // keyboard, 3, which shows controls, or 12, local echo.
 var ansiModeRules = map[int]bool{
@@ -21,27 +23,29 @@ var ansiModeRules = map[int]bool{
 //	1050–1061  function key types
 //	5522       clipboard as paste events
 //	9001       keys as Windows records
-var privateModeRules = map[int]verdict{
-	1: pass, 66: pass, // cursor keys and keypad send application codes
-	3: pass, 40: pass, 95: pass, // 132 columns, if the terminal allows it
-	4: pass, 5: pass, 6: pass, 7: pass, 8: pass, // smooth scroll, reverse, origin, wrap, repeat
-	12: pass, 13: pass, 14: pass, 25: pass, // cursor blinking, shown
-	41: pass, 45: pass, 1045: pass, // reverse wrap and its corrections
-	69: pass,                                 // left and right margins
-	9:  ask, 1000: ask, 1002: ask, 1003: ask, // mouse
-	1005: pass, 1006: pass, 1015: pass, 1016: pass, // how the mouse is encoded
-	1004: ask,              // focus
-	1007: pass,             // wheel as cursor keys
-	1010: pass, 1011: pass, // scroll to the bottom on output, on key
-	1034: pass, 1035: pass, 1036: pass, 1039: pass, // Meta and Alt keys
-	47: pass, 1047: pass, 1048: pass, 1049: pass, // alternate screen
-	80: pass, 1070: pass, 8452: pass, // sixel scrolling, colours, cursor
-	2004: pass, // bracketed paste
-	2026: pass, // synchronized output
-	2027: pass, // grapheme clusters
-	2031: ask,  // tell when the theme changes
-	2048: ask,  // tell when the window is resized
-}
+var privateModeRules = sync.OnceValue(func() map[int]verdict {
+	return map[int]verdict{
+		1: pass, 66: pass, // cursor keys and keypad send application codes
+		3: pass, 40: pass, 95: pass, // 132 columns, if the terminal allows it
+		4: pass, 5: pass, 6: pass, 7: pass, 8: pass, // smooth scroll, reverse, origin, wrap, repeat
+		12: pass, 13: pass, 14: pass, 25: pass, // cursor blinking, shown
+		41: pass, 45: pass, 1045: pass, // reverse wrap and its corrections
+		69: pass,                                 // left and right margins
+		9:  ask, 1000: ask, 1002: ask, 1003: ask, // mouse
+		1005: pass, 1006: pass, 1015: pass, 1016: pass, // how the mouse is encoded
+		1004: ask,              // focus
+		1007: pass,             // wheel as cursor keys
+		1010: pass, 1011: pass, // scroll to the bottom on output, on key
+		1034: pass, 1035: pass, 1036: pass, 1039: pass, // Meta and Alt keys
+		47: pass, 1047: pass, 1048: pass, 1049: pass, // alternate screen
+		80: pass, 1070: pass, 8452: pass, // sixel scrolling, colours, cursor
+		2004: pass, // bracketed paste
+		2026: pass, // synchronized output
+		2027: pass, // grapheme clusters
+		2031: ask,  // tell when the theme changes
+		2048: ask,  // tell when the window is resized
+	}
+})
 
 func ansiModes(c *controlSeq) verdict {
 	for _, mode := range c.params {
@@ -58,7 +62,7 @@ func privateModes(c *controlSeq) verdict {
 	saves := final == 's' || final == 'r'
 	v := pass
 	for _, mode := range c.params {
-		rule := privateModeRules[mode]
+		rule := privateModeRules()[mode]
 		// Whether the alternate screen is shown must not depend on what
 		// some terminals save and others do not: Undo has to know.
 		if rule == drop || saves && isAltScreen(mode) {

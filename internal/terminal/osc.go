@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // oscRules lists the operating system commands that pass, by number; arg is
@@ -23,41 +24,43 @@ import (
 //	633        VS Code's command history, which the user runs again from
 //	697        Fig
 //	5113       kitty file transfer
-var oscRules = map[int]func(arg []byte, opts Options) verdict{
-	// Titles. They cannot be read back: CSI 20 t and 21 t do not pass.
-	0: text, 1: text, 2: text,
-	// Palette and special colours: set or ask. The answer is a colour.
-	4: paletteColours, 5: paletteColours,
-	// Hyperlinks: do nothing until the user clicks one.
-	8: hyperlink,
-	// A notification, or ConEmu's progress bar; see notify.
-	9: notify,
-	// Text, background, cursor and selection colour: set or ask.
-	10: colours, 11: colours, 12: colours, 13: colours, 14: colours,
-	15: colours, 16: colours, 17: colours, 18: colours, 19: colours,
-	// The same in kitty's form, by name.
-	21: namedColours,
-	// Pointer shape, without its query, which answers with names.
-	22: pointerShape,
-	// Clipboard: write only, and only if allowed.
-	52: clipboard, 5522: kittyClipboard,
-	// Text in another size (kitty). It is only text.
-	66: text,
-	// Notification with a title (kitty), as far as nothing is sent back.
-	99: kittyNotify,
-	// Colours as they were.
-	104: numbers, 105: numbers,
-	110: nothing, 111: nothing, 112: nothing, 113: nothing, 114: nothing,
-	115: nothing, 116: nothing, 117: nothing, 118: nothing, 119: nothing,
-	// kitty's colour stack.
-	30001: nothing, 30101: nothing,
-	// Where a prompt, a command, its output begin: for jumping between them.
-	133: promptMark,
-	// Notification (urxvt, foot, ghostty); urxvt has nothing else there.
-	777: urxvtNotify,
-	// iTerm2: see strings.go, where images are.
-	1337: iterm,
-}
+var oscRules = sync.OnceValue(func() map[int]func(arg []byte, opts Options) verdict {
+	return map[int]func(arg []byte, opts Options) verdict{
+		// Titles. They cannot be read back: CSI 20 t and 21 t do not pass.
+		0: text, 1: text, 2: text,
+		// Palette and special colours: set or ask. The answer is a colour.
+		4: paletteColours, 5: paletteColours,
+		// Hyperlinks: do nothing until the user clicks one.
+		8: hyperlink,
+		// A notification, or ConEmu's progress bar; see notify.
+		9: notify,
+		// Text, background, cursor and selection colour: set or ask.
+		10: colours, 11: colours, 12: colours, 13: colours, 14: colours,
+		15: colours, 16: colours, 17: colours, 18: colours, 19: colours,
+		// The same in kitty's form, by name.
+		21: namedColours,
+		// Pointer shape, without its query, which answers with names.
+		22: pointerShape,
+		// Clipboard: write only, and only if allowed.
+		52: clipboard, 5522: kittyClipboard,
+		// Text in another size (kitty). It is only text.
+		66: text,
+		// Notification with a title (kitty), as far as nothing is sent back.
+		99: kittyNotify,
+		// Colours as they were.
+		104: numbers, 105: numbers,
+		110: nothing, 111: nothing, 112: nothing, 113: nothing, 114: nothing,
+		115: nothing, 116: nothing, 117: nothing, 118: nothing, 119: nothing,
+		// kitty's colour stack.
+		30001: nothing, 30101: nothing,
+		// Where a prompt, a command, its output begin: for jumping between them.
+		133: promptMark,
+		// Notification (urxvt, foot, ghostty); urxvt has nothing else there.
+		777: urxvtNotify,
+		// iTerm2: see strings.go, where images are.
+		1337: iterm,
+	}
+})
 
 // splitOSC returns the number of a command and what follows. Numbers have one
 // spelling: terminals disagree about leading zeros and empty ones.
@@ -79,7 +82,7 @@ func vetOSC(payload []byte, opts Options) verdict {
 	if !ok || hasControls(payload) {
 		return drop
 	}
-	rule, ok := oscRules[number]
+	rule, ok := oscRules()[number]
 	if !ok {
 		return drop
 	}

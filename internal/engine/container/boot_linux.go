@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"os"
@@ -160,7 +159,7 @@ func (i *instance) start(control *os.File, who ids) error {
 func (i *instance) wait(said *os.File) {
 	listening := make(chan struct{})
 	go func() {
-		io.Copy(&i.words, said)
+		wire.Copy(&i.words, said)
 		close(listening)
 	}()
 	i.reap()

@@ -10,7 +10,7 @@ import (
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
 )
@@ -90,7 +90,7 @@ func (e Engine) trial(ctx context.Context, network bool) (link string, err error
 	if i.link != nil {
 		i.link.Close()
 	}
-	session, err := wire.Client(i.Control())
+	session, err := mux.Client(i.Control())
 	if err == nil {
 		session.Close()
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // The kinds of frame. Data is named by the descriptor it comes from or goes to.
@@ -14,7 +16,9 @@ const (
 	Input   byte = 0
 	Output  byte = 1
 	Errors  byte = 2
-	Message byte = 'm'
+	Message byte = 'm' // about the program, in JSON
+	Started byte = 's' // the program runs; the first frame of the server, if all is well
+	Exited  byte = 'x' // its exit code and the signal that ended it, a byte each; the last frame
 )
 
 const (
@@ -28,9 +32,10 @@ const frameHead = 5
 
 // A FrameWriter sends frames; several goroutines may use it.
 type FrameWriter struct {
-	mu  sync.Mutex
-	w   io.Writer
-	buf []byte
+	mu   sync.Mutex
+	w    io.Writer
+	buf  []byte
+	late *time.Timer // set if the start is still to be told, before anything else
 }
 
 // NewFrameWriter sends to w.
@@ -57,25 +62,72 @@ func (f *FrameWriter) Message(v any) error {
 	return f.send(Message, body)
 }
 
+// Started says that the program runs.
+func (f *FrameWriter) Started() error { return f.send(Started, nil) }
+
+// StartedSoon is Started for a client that has nothing to do before the program says
+// something: it is told then, or when a moment has passed. A quick program's client is
+// woken only once.
+func (f *FrameWriter) StartedSoon() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.late = time.AfterFunc(moment, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.late != nil {
+			_ = f.write(nil)
+		}
+	})
+}
+
+const moment = 2 * time.Millisecond
+
+// Exited says how the program ended.
+func (f *FrameWriter) Exited(e Exit) error {
+	return f.send(Exited, []byte{byte(e.Code), byte(e.Signal)})
+}
+
 // send writes a frame in one piece: one system call, and nobody gets in between.
 func (f *FrameWriter) send(kind byte, body []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.buf = append(f.buf[:0], kind, 0, 0, 0, 0)
-	binary.BigEndian.PutUint32(f.buf[1:], uint32(len(body)))
-	f.buf = append(f.buf, body...)
-	_, err := f.w.Write(f.buf)
+	f.buf = appendFrame(f.buf[:0], kind, body)
+	return f.write(f.buf)
+}
+
+func appendFrame(b []byte, kind byte, body []byte) []byte {
+	b = binary.BigEndian.AppendUint32(append(b, kind), uint32(len(body)))
+	return append(b, body...)
+}
+
+// write sends frames, behind the start if that is due. The lock is held.
+func (f *FrameWriter) write(frames []byte) error {
+	if f.late != nil {
+		f.late.Stop()
+		f.late = nil
+		frames = append(appendFrame(nil, Started, nil), frames...)
+	}
+	_, err := f.w.Write(frames)
 	return err
 }
 
 // A FrameReader receives frames.
 type FrameReader struct {
-	r   io.Reader
+	r   *bufio.Reader
 	buf []byte
 }
 
 // NewFrameReader receives from r, and may read ahead.
-func NewFrameReader(r io.Reader) *FrameReader { return &FrameReader{r: bufio.NewReaderSize(r, 16<<10)} }
+func NewFrameReader(r io.Reader) *FrameReader { return &FrameReader{r: bufio.NewReader(r)} }
+
+// over says whether the next frame is here already, and the last.
+func (f *FrameReader) over() bool {
+	if f.r.Buffered() < frameHead {
+		return false
+	}
+	head, err := f.r.Peek(frameHead)
+	return err == nil && head[0] == Exited
+}
 
 // Next returns the next frame. The bytes are good until the next call.
 func (f *FrameReader) Next() (kind byte, body []byte, err error) {
@@ -103,6 +155,13 @@ func decode(body []byte, v any) error {
 		return fmt.Errorf("%w: %w", ErrMessage, err)
 	}
 	return nil
+}
+
+func decodeExit(body []byte) (e Exit, err error) {
+	if len(body) != 2 {
+		return e, fmt.Errorf("%w: an exit of %d bytes", ErrMessage, len(body))
+	}
+	return Exit{Code: int(body[0]), Signal: syscall.Signal(body[1])}, nil
 }
 
 // DecodeControl reads what a client says.

@@ -3,8 +3,6 @@ package wire
 import (
 	"fmt"
 	"io"
-	"net"
-	"time"
 )
 
 // A Target is what a stream is to be connected with. To the guest, Port is a port of
@@ -71,35 +69,4 @@ func Answer(c io.Reader) (Event, error) {
 		err = e.Failure
 	}
 	return e, err
-}
-
-// Connect opens a stream that the other end connects with a target. What follows is
-// for [Relay]. If no answer comes within patience, there is none.
-//
-// The stream is returned with an error as well, when there is one: to be hung up on.
-func Connect(o Opener, t Target, patience time.Duration) (net.Conn, error) {
-	c, err := o.Open()
-	if err != nil {
-		return nil, err
-	}
-	if err := WriteMessage(c, Request{Op: OpDial, Dial: &t}); err != nil {
-		return c, err
-	}
-	c.SetReadDeadline(time.Now().Add(patience))
-	e, err := Answer(c)
-	if err == nil && e.Started == nil {
-		err = fmt.Errorf("%w: not an answer to a dial", ErrMessage)
-	}
-	c.SetReadDeadline(time.Time{})
-	return c, err
-}
-
-// HangUp closes a stream and waits until the other end has done so too. Until then it
-// takes up memory here, so whoever counts streams counts it.
-func HangUp(c net.Conn) {
-	if c == nil {
-		return
-	}
-	c.Close()
-	io.Copy(io.Discard, c)
 }

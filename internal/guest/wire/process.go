@@ -4,20 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"sync"
 	"syscall"
 )
 
-// An Opener opens a stream to the other end: a [Session], a socket, or the supervisor
-// of this very process.
+// An Opener opens a stream to the other end, by a socket, or by way of the supervisor
+// that this very process is.
 type Opener interface {
-	Open() (net.Conn, error)
+	Open() (io.ReadWriteCloser, error)
 }
 
 // A Process is an exec seen from the client.
 type Process struct {
-	conn   net.Conn
+	conn   io.ReadWriteCloser
 	frames *FrameReader
 	out    *FrameWriter
 
@@ -34,7 +33,7 @@ func Start(o Opener, e Exec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := WriteMessage(conn, Request{Op: OpExec, Exec: &e}); err != nil {
+	if err := WriteRequest(conn, Request{Op: OpExec, Exec: &e}); err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -51,7 +50,10 @@ func (p *Process) WaitStart() error {
 		return gone(err)
 	}
 	var e Event
-	if kind == Message {
+	switch kind {
+	case Started:
+		return nil
+	case Message:
 		err = decode(body, &e)
 	}
 	switch {
@@ -59,47 +61,47 @@ func (p *Process) WaitStart() error {
 		return err
 	case e.Failure != nil:
 		return e.Failure
-	case e.Started == nil:
-		return fmt.Errorf("%w: something came before the start", ErrMessage)
 	}
-	return nil
+	return fmt.Errorf("%w: something came before the start", ErrMessage)
 }
+
+// Over says whether the program is known to have ended without a word: [Process.Wait]
+// has nothing to wait for.
+func (p *Process) Over() bool { return p.frames.over() }
 
 // Wait copies what the program prints, and returns how it ended. A writer that fails
 // gets no more, and the program learns that nobody reads it.
 func (p *Process) Wait(stdout, stderr io.Writer) (exit Exit, err error) {
 	defer p.end()
-	writers := map[byte]io.Writer{Output: stdout, Errors: stderr}
+	writers := [...]io.Writer{Output: stdout, Errors: stderr}
 	for {
 		kind, body, err := p.frames.Next()
 		if err != nil {
 			return exit, gone(err)
 		}
-		if kind == Message {
-			done, err := p.event(body, &exit)
-			if done || err != nil {
+		switch kind {
+		case Exited:
+			return decodeExit(body)
+		case Message:
+			if err := p.event(body); err != nil {
 				return exit, err
 			}
-			continue
-		}
-		if w := writers[kind]; w != nil {
-			if _, err := w.Write(body); err != nil {
-				writers[kind] = nil
-				_ = p.out.Message(Control{Deaf: int(kind)})
+		case Output, Errors:
+			if w := writers[kind]; w != nil {
+				if _, err := w.Write(body); err != nil {
+					writers[kind] = nil
+					_ = p.out.Message(Control{Deaf: int(kind)})
+				}
 			}
 		}
 	}
 }
 
-// event handles a message about the program, and says whether it was the last.
-func (p *Process) event(body []byte, exit *Exit) (done bool, err error) {
+// event handles a message about the program.
+func (p *Process) event(body []byte) error {
 	var e Event
 	if err := decode(body, &e); err != nil {
-		return false, err
-	}
-	if e.Exit != nil {
-		*exit = *e.Exit
-		return true, nil
+		return err
 	}
 	if e.Credit > 0 && e.Credit <= Window {
 		p.mu.Lock()
@@ -107,7 +109,7 @@ func (p *Process) event(body []byte, exit *Exit) (done bool, err error) {
 		p.more.Broadcast()
 		p.mu.Unlock()
 	}
-	return false, nil
+	return nil
 }
 
 func (p *Process) end() {

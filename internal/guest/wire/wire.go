@@ -2,7 +2,7 @@
 // inside a sandbox.
 //
 // One byte stream carries everything: a Unix socket today, a virtio-serial port
-// for a virtual machine. yamux divides it into streams with flow control each.
+// for a virtual machine. Package mux divides it into streams with flow control each.
 // Nothing here assumes that both ends share a kernel: no descriptors are passed.
 //
 // The first message on every stream is a [Request]. A program is one stream, opened
@@ -11,10 +11,10 @@
 //
 //	client                               server
 //	OpExec{argv, env, dir, tty}         →
-//	                                    ←  Event{Started}
+//	                                    ←  started
 //	input, input, Control{Resize}       →
 //	                                    ←  output, errors, Event{Credit}
-//	                                    ←  Event{Exit}
+//	                                    ←  exited
 //
 // A stream opened with OpDial becomes a connection, see [Relay].
 //
@@ -28,8 +28,9 @@
 // costs less than a multiplexed one. A client cannot tell (and need not know) which
 // of them it talks to.
 //
-// Messages are JSON behind a four-byte length. Both ends treat what they read as a
-// stranger's: sizes are bounded before anything is allocated.
+// Messages are JSON behind a four-byte length, except on the way of every program: its
+// request is packed, its start and its end are frames of their own. Both ends treat what
+// they read as a stranger's: sizes are bounded before anything is allocated.
 package wire
 
 import (
@@ -38,11 +39,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"syscall"
 	"time"
-
-	"github.com/hashicorp/yamux"
 )
 
 // The operations a stream can be opened with.
@@ -121,11 +119,11 @@ type Control struct {
 
 // An Event is what a server says about an exec. Exactly one field is set.
 type Event struct {
-	Started *Started `json:"started,omitempty"`
-	Credit  int      `json:"credit,omitempty"` // so many more bytes of input may come
-	Exit    *Exit    `json:"exit,omitempty"`
-	Failure *Failure `json:"failure,omitempty"`
-	Status  *Status  `json:"status,omitempty"`
+	Credit int `json:"credit,omitempty"` // so many more bytes of input may come
+	// Connected answers OpDial and OpListen.
+	Connected bool     `json:"connected,omitempty"`
+	Failure   *Failure `json:"failure,omitempty"`
+	Status    *Status  `json:"status,omitempty"`
 	// Policy answers OpPolicy.
 	Policy json.RawMessage `json:"policy,omitempty"`
 	// Notice is one line for the user's terminal, in answer to OpWatch.
@@ -133,15 +131,10 @@ type Event struct {
 	Ports  *Ports `json:"ports,omitempty"`
 }
 
-// Started says that the program runs.
-type Started struct {
-	PID int `json:"pid"`
-}
-
 // Exit says how the program ended.
 type Exit struct {
-	Code   int            `json:"code"`
-	Signal syscall.Signal `json:"signal,omitempty"`
+	Code   int
+	Signal syscall.Signal
 }
 
 // Status is the exit status a shell would show.
@@ -179,33 +172,25 @@ func WriteMessage(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	if len(body) > MaxRequest {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrMessage, len(body), MaxRequest)
+	return writeBody(w, append(make([]byte, 4, 4+len(body)), body...))
+}
+
+// writeBody sends a body that has four bytes of room before it, in one piece.
+func writeBody(w io.Writer, frame []byte) error {
+	n := len(frame) - 4
+	if n > MaxRequest {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrMessage, n, MaxRequest)
 	}
-	frame := make([]byte, 4+len(body))
-	binary.BigEndian.PutUint32(frame, uint32(len(body)))
-	copy(frame[4:], body)
-	_, err = w.Write(frame)
+	binary.BigEndian.PutUint32(frame, uint32(n))
+	_, err := w.Write(frame)
 	return err
 }
 
-// ReadMessage receives v, refusing more than limit bytes. The body is read as it
-// comes, so a length that lies costs the liar its own bytes, not our memory.
+// ReadMessage receives v, refusing more than limit bytes.
 func ReadMessage(r io.Reader, limit int, v any) error {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return err
-	}
-	n := binary.BigEndian.Uint32(head[:])
-	if n > uint32(limit) {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrMessage, n, limit)
-	}
-	body, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	body, err := readBody(r, limit)
 	if err != nil {
 		return err
-	}
-	if len(body) < int(n) {
-		return io.ErrUnexpectedEOF
 	}
 	if err := json.Unmarshal(body, v); err != nil {
 		return fmt.Errorf("%w: %w", ErrMessage, err)
@@ -213,38 +198,34 @@ func ReadMessage(r io.Reader, limit int, v any) error {
 	return nil
 }
 
-// config is yamux without timers: an idle sandbox costs no CPU, and a supervisor
-// that was stopped with Ctrl-Z for an hour finds its streams alive.
-func config() *yamux.Config {
-	c := yamux.DefaultConfig()
-	c.EnableKeepAlive = false
-	c.ConnectionWriteTimeout = 24 * time.Hour
-	c.StreamOpenTimeout = 0
-	c.StreamCloseTimeout = 0
-	c.MaxStreamWindowSize = 1 << 20
-	c.LogOutput = io.Discard
-	return c
-}
-
-// A Session is one end of the multiplexed stream.
-type Session = yamux.Session
-
-// Dial is an Opener that connects to a Unix socket for every stream.
-type Dial string
-
-// Open connects.
-func (d Dial) Open() (net.Conn, error) { return net.Dial("unix", string(d)) }
-
-// CloseWrite ends one direction of a stream.
-func CloseWrite(c net.Conn) error {
-	if u, ok := c.(*net.UnixConn); ok {
-		return u.CloseWrite()
+// readBody receives a body. A long one is read as it comes, so a length that lies costs
+// the liar its own bytes, not our memory.
+func readBody(r io.Reader, limit int) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
 	}
-	return c.Close() // yamux closes one direction only
+	n := binary.BigEndian.Uint32(head[:])
+	if n > uint32(limit) {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrMessage, n, limit)
+	}
+	if n <= MaxReply {
+		body := make([]byte, n)
+		if _, err := io.ReadFull(r, body); err != nil {
+			return nil, cutShort(err)
+		}
+		return body, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err == nil && len(body) < int(n) {
+		err = io.ErrUnexpectedEOF
+	}
+	return body, err
 }
 
-// Client starts the end that opens streams.
-func Client(conn net.Conn) (*Session, error) { return yamux.Client(conn, config()) }
-
-// Server starts the end that accepts them.
-func Server(conn net.Conn) (*Session, error) { return yamux.Server(conn, config()) }
+func cutShort(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

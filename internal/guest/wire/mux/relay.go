@@ -1,4 +1,4 @@
-package wire
+package mux
 
 import (
 	"bufio"
@@ -8,13 +8,55 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
 )
+
+// frameHead is the size of a frame's header: a kind and a length.
+const frameHead = 5
 
 // relayChunk is how much is read at once. Each connection has two buffers of it.
 const relayChunk = 32 << 10
 
 // errReset says that a connection ended before both directions had.
 var errReset = errors.New("the connection was reset")
+
+// An Opener opens streams: a Session is one.
+type Opener interface {
+	Open() (net.Conn, error)
+}
+
+// Connect opens a stream that the other end connects with a target. What follows is
+// for [Relay]. If no answer comes within patience, there is none.
+//
+// The stream is returned with an error as well, when there is one: to be hung up on.
+func Connect(o Opener, t wire.Target, patience time.Duration) (net.Conn, error) {
+	c, err := o.Open()
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpDial, Dial: &t}); err != nil {
+		return c, err
+	}
+	c.SetReadDeadline(time.Now().Add(patience))
+	e, err := wire.Answer(c)
+	if err == nil && !e.Connected {
+		err = fmt.Errorf("%w: not an answer to a dial", wire.ErrMessage)
+	}
+	c.SetReadDeadline(time.Time{})
+	return c, err
+}
+
+// HangUp closes a stream and waits until the other end has done so too. Until then it
+// takes up memory here, so whoever counts streams counts it.
+func HangUp(c net.Conn) {
+	if c == nil {
+		return
+	}
+	c.Close()
+	io.Copy(io.Discard, c)
+}
 
 // Relay carries a connection over a stream until it has ended, and closes both. It
 // also waits until the other end has closed the stream, see [HangUp].
@@ -86,7 +128,7 @@ func (r *relay) send() error {
 		}
 		// Zero bytes without an error would say the end; no connection does that.
 		if n > 0 || err == io.EOF {
-			buf[0] = Input
+			buf[0] = wire.Input
 			binary.BigEndian.PutUint32(buf[1:], uint32(n))
 			if _, err := r.stream.Write(buf[:frameHead+n]); err != nil {
 				return err
@@ -125,7 +167,7 @@ func (r *relay) receive() error {
 	r.end()
 	switch _, err := in.ReadByte(); {
 	case err == nil:
-		return fmt.Errorf("%w: something came after the end", ErrMessage)
+		return fmt.Errorf("%w: something came after the end", wire.ErrMessage)
 	case !r.ended():
 		return errReset
 	}
@@ -139,8 +181,8 @@ func header(in *bufio.Reader) (int, error) {
 		return 0, errReset
 	}
 	n := binary.BigEndian.Uint32(head[1:])
-	if head[0] != Input || n > MaxData {
-		return 0, fmt.Errorf("%w: a frame of kind %d with %d bytes in a connection", ErrMessage, head[0], n)
+	if head[0] != wire.Input || n > wire.MaxData {
+		return 0, fmt.Errorf("%w: a frame of kind %d with %d bytes in a connection", wire.ErrMessage, head[0], n)
 	}
 	return int(n), nil
 }

@@ -1,0 +1,139 @@
+// Package inside decides what a program in a sandbox is given to start with: its
+// environment, its directory, its shell.
+package inside
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/person"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// ErrVariable is wrapped by every error about a variable that the user asked for.
+var ErrVariable = errors.New("environment")
+
+// Exec is a program in a sandbox: the arguments, or a shell if there are none. extra
+// are variables that the user asked for, NAME=value, or NAME to pass one on.
+func Exec(sb *sandbox.Sandbox, args, extra []string, root bool) (e wire.Exec, err error) {
+	me := person.Me()
+	if len(args) == 0 {
+		args = []string{me.Shell}
+	}
+	e = wire.Exec{Dir: sb.Workspace.Path, Root: root}
+	if e.Dir == "" {
+		e.Dir = me.Home
+	}
+	for _, a := range args {
+		e.Argv = append(e.Argv, []byte(a))
+	}
+	e.Env, err = environment(me, sb, extra, root)
+	return e, err
+}
+
+// Passes says which variables go into a sandbox by themselves: language, terminal,
+// taste. Everything else may hold a secret, a socket, or a library to load.
+func Passes(name string) bool {
+	switch name {
+	case "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORFGBG",
+		"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES",
+		"EDITOR", "VISUAL", "PAGER", "LESS", "CI", "PATH":
+		return true
+	}
+	return strings.HasPrefix(name, "LC_")
+}
+
+// environment is what a program inside is given, in the order of the names.
+func environment(me person.Person, sb *sandbox.Sandbox, extra []string, root bool) ([][]byte, error) {
+	var env variables
+	for _, e := range os.Environ() {
+		if name, value, ok := strings.Cut(e, "="); ok && Passes(name) {
+			env.set(name, value)
+		}
+	}
+	path := env.get("PATH")
+	if path == "" {
+		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	}
+	path = rootfs.Own + "/bin:" + path
+	home, name := me.Home, me.Name
+	if root {
+		if me.UID != 0 {
+			home = "/root"
+		}
+		name, path = "root", RootPath(path)
+	}
+	env.set("PATH", path)
+	env.set("HOME", home)
+	env.set("USER", name)
+	env.set("LOGNAME", name)
+	env.set("SHELL", me.Shell)
+	env.set("TMPDIR", "/tmp")
+	env.set("COFFER_SANDBOX", sb.ID)
+	for _, e := range append(append([]string(nil), sb.Env...), extra...) {
+		name, value, ok := strings.Cut(e, "=")
+		if name == "" || strings.ContainsRune(e, 0) {
+			return nil, variable("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)
+		}
+		if !ok {
+			if value, ok = os.LookupEnv(name); !ok {
+				return nil, hint.Wrap(variable("the environment variable %s is to be passed on but not set", name), "export it, or give it a value: -e %s=value", name)
+			}
+		}
+		env.set(name, value)
+	}
+	slices.SortFunc(env, bytes.Compare)
+	return env, nil
+}
+
+// variables are NAME=value, each name once.
+type variables [][]byte
+
+func (v *variables) set(name, value string) {
+	entry := []byte(name + "=" + value)
+	if i := v.index(name); i >= 0 {
+		(*v)[i] = entry
+		return
+	}
+	*v = append(*v, entry)
+}
+
+func (v variables) get(name string) string {
+	if i := v.index(name); i >= 0 {
+		return string(v[i][len(name)+1:])
+	}
+	return ""
+}
+
+func (v variables) index(name string) int {
+	return slices.IndexFunc(v, func(e []byte) bool { return len(e) > len(name) && e[len(name)] == '=' && string(e[:len(name)]) == name })
+}
+
+// variable is an error about a variable that the user asked for.
+func variable(format string, args ...any) error {
+	return variableError{fmt.Sprintf(format, args...)}
+}
+
+type variableError struct{ string }
+
+func (e variableError) Error() string { return e.string }
+func (e variableError) Unwrap() error { return ErrVariable }
+
+// RootPath adds the directories of administrators' programs, which an ordinary user's
+// PATH may lack.
+func RootPath(path string) string {
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
+		if !slices.Contains(filepath.SplitList(path), dir) {
+			path += ":" + dir
+		}
+	}
+	return path
+}

@@ -1,0 +1,112 @@
+// Package quick is `coffer exec` in a sandbox that runs, for the plain form of the
+// command and for the people and programs that wait for it.
+//
+// It runs while the program is being initialised. Go initialises packages in the order
+// of their dependencies, then of their paths, and this one depends on few: it comes
+// before the command line's parser, the network, and all that the engines and the
+// supervisor need. For an exec none of them is ever set up, and so the time it takes
+// stays the same whatever else coffer learns. (The parser and its friends alone take
+// 0.25 ms, a fifth of the start of an empty Go program.) What it imports is therefore
+// chosen with care; a test sees to it.
+//
+// It does nothing that the long way in cmd/coffer does not do. Whatever is unusual, a
+// sandbox that does not run or a command line with more in it, it leaves to that.
+package quick
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/cofferhq/coffer/internal/attach"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/inside"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor/line"
+)
+
+// A Result is a program that was run, and something that is left to do about it.
+type Result struct {
+	Sandbox *sandbox.Sandbox
+	Exit    wire.Exit
+	Err     error
+	// Sweep says that the store has something that a dead process left.
+	Sweep bool
+}
+
+// Left is the result of this process's quick exec, if there was one and it did not end
+// the process: somebody has to say something, or to sweep.
+var Left *Result
+
+func init() {
+	a, ok := Parse(os.Args)
+	if !ok {
+		return
+	}
+	r := run(a)
+	if r == nil {
+		return
+	}
+	if r.Err == nil && !r.Sweep && !(r.Sandbox.MadeGit && rootfs.IsGitDir(r.Sandbox.Workspace.Path)) {
+		os.Exit(r.Exit.Status())
+	}
+	Left = r
+}
+
+// run runs the program, or returns nil if that is not for us to do.
+func run(a Args) *Result {
+	dir, err := sandbox.DefaultDir()
+	if err != nil {
+		return nil
+	}
+	store, err := sandbox.Open(dir)
+	if err != nil {
+		return nil
+	}
+	sb := find(store, a.Match)
+	if sb == nil {
+		return nil
+	}
+	l, err := line.Connect(sb)
+	if err != nil {
+		return nil
+	}
+	defer l.Close()
+	e, err := inside.Exec(sb, a.Command, nil, false)
+	if err != nil {
+		return nil
+	}
+	r := &Result{Sandbox: sb}
+	// Other commands sweep first. This one looks while the program starts.
+	opts := attach.Options{Meanwhile: func() { r.Sweep = store.Littered() }}
+	r.Exit, r.Err = attach.Run(context.Background(), l, e, opts)
+	if errors.Is(r.Err, attach.ErrNotStarted) {
+		return nil
+	}
+	return r
+}
+
+// find finds the one sandbox that is meant, and nil if that is not clear.
+func find(store *sandbox.Store, match string) *sandbox.Sandbox {
+	if match != "" {
+		sb, err := store.Find(match)
+		if err != nil {
+			return nil
+		}
+		return sb
+	}
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return nil
+	}
+	over := store.Over(here)
+	if len(over) != 1 {
+		return nil
+	}
+	return over[0]
+}

@@ -1,0 +1,88 @@
+package line
+
+import (
+	"errors"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
+)
+
+// Ask sends a request and waits for its answer, for so long. What says no is a
+// [*wire.Failure].
+func (l *Line) Ask(r wire.Request, patience time.Duration) (e wire.Event, err error) {
+	s, err := l.Socket()
+	if err != nil {
+		return e, err
+	}
+	defer s.Close()
+	if err := s.Timeout(patience); err != nil {
+		return e, err
+	}
+	if err := wire.WriteRequest(s, r); err != nil {
+		return e, err
+	}
+	err = wire.ReadMessage(s, wire.MaxList, &e)
+	if err == nil && e.Failure != nil {
+		err = e.Failure
+	}
+	return e, err
+}
+
+// Forward changes the forwards of the running sandbox at the end of the line. It returns
+// those that were asked for.
+func (l *Line) Forward(w wire.Forwarding) ([]wire.Forward, error) {
+	e, err := l.Ask(wire.Request{Op: wire.OpForward, Forward: &w}, 20*time.Second)
+	var f *wire.Failure
+	if errors.As(err, &f) {
+		return nil, hint.Wrap(f, "%s", f.Advice)
+	}
+	if err == nil && e.Ports == nil {
+		err = errors.New("the supervisor told no ports")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.Ports.Forwards, nil
+}
+
+// Status asks how the sandbox at the end of the line is, with its ports if wanted.
+func (l *Line) Status(ports bool) (*wire.Status, error) {
+	r := wire.Request{Op: wire.OpStatus}
+	if ports {
+		r.Ports = &wire.Survey{}
+	}
+	e, err := l.Ask(r, 2*time.Second)
+	if err == nil && e.Status == nil {
+		err = errors.New("the supervisor told no status")
+	}
+	return e.Status, err
+}
+
+// Watch gives the lines that the supervisor has for the user's terminal, for as long as
+// both live.
+func (l *Line) Watch() (<-chan string, error) {
+	s, err := l.path.Connect()
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.WriteRequest(s, wire.Request{Op: wire.OpWatch}); err != nil {
+		s.Close()
+		return nil, err
+	}
+	lines := make(chan string, 16)
+	go func() {
+		defer s.Close()
+		for {
+			var e wire.Event
+			if wire.ReadMessage(s, wire.MaxReply, &e) != nil {
+				return
+			}
+			select {
+			case lines <- e.Notice:
+			default: // the terminal is slow, and more lines would not help
+			}
+		}
+	}()
+	return lines, nil
+}

@@ -1,0 +1,52 @@
+// Package line leads a command to the supervisor of a running sandbox. It is apart from
+// the supervisor's own package because commands are started often and need little of
+// what that needs.
+package line
+
+import (
+	"io"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// A Line leads to a supervisor.
+type Line struct {
+	path    wire.Dial
+	release func()
+	first   *wire.Socket // made when we tried whether anybody is there
+}
+
+// Connect reaches the supervisor of a running sandbox.
+func Connect(sb *sandbox.Sandbox) (*Line, error) {
+	path, release, err := sb.Socket()
+	if err != nil {
+		return nil, err
+	}
+	l := &Line{path: wire.Dial(path), release: release}
+	if l.first, err = l.path.Connect(); err != nil {
+		release()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Open opens a stream to the supervisor.
+func (l *Line) Open() (io.ReadWriteCloser, error) { return l.Socket() }
+
+// Socket is Open for who wants to know what kind of stream it is.
+func (l *Line) Socket() (*wire.Socket, error) {
+	if s := l.first; s != nil {
+		l.first = nil
+		return s, nil
+	}
+	return l.path.Connect()
+}
+
+// Close lets go of the line. Streams that were opened stay.
+func (l *Line) Close() {
+	if l.first != nil {
+		l.first.Close()
+	}
+	l.release()
+}
