@@ -95,12 +95,21 @@ func waitStart(early context.Context, p *wire.Process, root bool) error {
 		})
 		defer slow.Stop()
 	}
-	stop := context.AfterFunc(early, p.Close)
-	err := p.WaitStart()
-	switch {
-	case !stop():
+	if early.Done() == nil {
+		return startError(p.WaitStart())
+	}
+	started := make(chan error, 1)
+	go func() { started <- p.WaitStart() }()
+	select {
+	case err := <-started:
+		return startError(err)
+	case <-early.Done():
 		return context.Cause(early)
-	case errors.Is(err, wire.ErrGone):
+	}
+}
+
+func startError(err error) error {
+	if errors.Is(err, wire.ErrGone) {
 		return fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
 	return err

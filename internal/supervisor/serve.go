@@ -80,7 +80,7 @@ func (s *Supervisor) stream(c net.Conn) {
 	}
 	switch r.Op {
 	case wire.OpExec:
-		if r.Exec != nil {
+		if r.Exec != nil && r.Exec.Log {
 			s.detached(c, *r.Exec)
 		}
 	case wire.OpStatus:

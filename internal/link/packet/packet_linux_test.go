@@ -9,7 +9,6 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cofferhq/coffer/internal/link/linktest"
 	"github.com/vishvananda/netlink"
@@ -19,9 +18,7 @@ import (
 func TestMain(m *testing.M) {
 	linktest.Main(m, map[string]linktest.Prepare{
 		"veth": func() ([]*os.File, error) {
-			t0 := time.Now()
 			f, err := Prepare()
-			fmt.Fprintln(os.Stderr, "PREPARE", time.Since(t0).Microseconds())
 			return []*os.File{f}, err
 		},
 		"tap":            func() ([]*os.File, error) { return prepareTAP(smallMTU, 0) },

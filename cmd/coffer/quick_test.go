@@ -1,0 +1,109 @@
+package main
+
+import (
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/guest"
+	"github.com/cofferhq/coffer/internal/quick"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// TestQuickParse compares the two parsers: what the quick one takes, it takes as the real
+// one does, with no flag set but -m.
+func TestQuickParse(t *testing.T) {
+	words := []string{"exec", "x", "run", "-m", "--match", "-mweb", "--match=web", "web", "", "--", "-", "-x", "--root",
+		"--create", "-e", "A=b", "-d", "--help", "-h", "help", "true", "a b", "--version", "__complete"}
+	taken := 0
+	for range 20_000 {
+		argv := []string{"exec"}
+		if rand.IntN(4) == 0 {
+			argv[0] = words[rand.IntN(len(words))]
+		}
+		for range rand.IntN(6) {
+			argv = append(argv, words[rand.IntN(len(words))])
+		}
+		got, ok := quick.Parse(append([]string{"coffer"}, argv...))
+		if !ok {
+			continue
+		}
+		taken++
+		want, err := parseSlowly(argv)
+		if err != nil || got.Match != want.Match || !slices.Equal(got.Command, want.Command) {
+			t.Fatalf("%q: quick %+v, slow %+v, %v", argv, got, want, err)
+		}
+	}
+	if taken < 500 {
+		t.Errorf("only %d were taken", taken)
+	}
+	for _, argv := range []string{"coffer exec true", "coffer x true", "coffer exec -m web true", "coffer exec -m web -- true -m x", "/usr/bin/coffer exec -- true"} {
+		if _, ok := quick.Parse(strings.Fields(argv)); !ok {
+			t.Errorf("%q was not taken", argv)
+		}
+	}
+}
+
+// parseSlowly is what cobra makes of a command line that is an exec.
+func parseSlowly(argv []string) (a quick.Args, err error) {
+	root := rootFor(first(argv))
+	for _, c := range root.Commands() {
+		if c.Name() != "exec" {
+			continue
+		}
+		c.RunE = func(c *cobra.Command, args []string) error {
+			a.Command = args
+			c.Flags().Visit(func(f *pflag.Flag) {
+				if f.Name == "match" {
+					a.Match = f.Value.String()
+				} else {
+					err = usagef("--%s is set", f.Name)
+				}
+			})
+			return nil
+		}
+	}
+	root.SetArgs(argv)
+	root.SetOut(nil)
+	if e := root.Execute(); e != nil {
+		err = e
+	}
+	return a, err
+}
+
+// By its other names the program is never in a hurry.
+func TestQuickLeavesOtherNames(t *testing.T) {
+	for _, name := range []string{guest.Name, guest.RootName, guest.SudoName, purgeName} {
+		for _, argv := range [][]string{{name, "exec", "--", "true"}, {"/x/" + name, "exec", "true"}} {
+			if a, ok := quick.Parse(argv); ok {
+				t.Errorf("%q was taken as %+v", argv, a)
+			}
+		}
+	}
+}
+
+// TestQuickIsLight sees to it that nothing heavy is set up before an exec.
+func TestQuickIsLight(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "../../internal/quick").Output()
+	if err != nil {
+		if _, missing := exec.LookPath("go"); missing != nil {
+			t.Skip("there is no go to ask")
+		}
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, "os") {
+		t.Fatalf("these are no dependencies: %q", deps)
+	}
+	for _, d := range deps {
+		for _, heavy := range []string{"net", "crypto", "regexp", "text/template", "github.com/spf13", "github.com/hashicorp", "gvisor.dev",
+			"github.com/cofferhq/coffer/internal/engine", "github.com/cofferhq/coffer/internal/guest/wire/mux"} {
+			if d == heavy || strings.HasPrefix(d, heavy+"/") {
+				t.Errorf("internal/quick needs %s", d)
+			}
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package inside
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/person"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("PATH", "/a:/sbin")
+	t.Setenv("LC_ALL", "C")
+	t.Setenv("AWS_SECRET", "hunter2")
+	t.Setenv("SSH_AUTH_SOCK", "/s")
+	me := person.Person{Name: "me", UID: 1000, Home: "/home/me", Shell: "/bin/zsh"}
+	sb := &sandbox.Sandbox{Record: sandbox.Record{ID: "abcdefgh", Env: []string{"A=1", "HOME=/sandbox"}}}
+	get := func(extra []string, root bool) map[string]string {
+		env, err := environment(me, sb, extra, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.IsSortedFunc(env, slices.Compare) {
+			t.Errorf("not in order: %q", env)
+		}
+		all := map[string]string{}
+		for _, e := range env {
+			name, value, _ := strings.Cut(string(e), "=")
+			if _, twice := all[name]; twice {
+				t.Errorf("%s is there twice", name)
+			}
+			all[name] = value
+		}
+		return all
+	}
+	env := get([]string{"A=2", "AWS_SECRET"}, false)
+	for name, want := range map[string]string{
+		"PATH": "/.coffer/bin:/a:/sbin", "LC_ALL": "C", "USER": "me", "SHELL": "/bin/zsh", "TMPDIR": "/tmp",
+		"COFFER_SANDBOX": "abcdefgh", "A": "2", "HOME": "/sandbox", "AWS_SECRET": "hunter2",
+	} {
+		if env[name] != want {
+			t.Errorf("%s=%q, want %q", name, env[name], want)
+		}
+	}
+	if _, ok := env["SSH_AUTH_SOCK"]; ok {
+		t.Error("a variable that nobody asked for went in")
+	}
+	sb.Env = nil
+	env = get(nil, true)
+	if env["HOME"] != "/root" || env["USER"] != "root" || env["PATH"] != "/.coffer/bin:/a:/sbin:/usr/local/sbin:/usr/sbin" || env["AWS_SECRET"] != "" {
+		t.Errorf("root has %q", env)
+	}
+	for _, bad := range []string{"=x", "", "A\x00=b", "NOT_SET_AT_ALL"} {
+		if _, err := environment(me, sb, []string{bad}, false); !errors.Is(err, ErrVariable) {
+			t.Errorf("%q gave %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package person
+
+import (
+	"os"
+	"os/user"
+	"testing"
+)
+
+func TestLookup(t *testing.T) {
+	const file = "root:x:0:0:root:/root:/bin/bash\n" +
+		"# a comment:x:7:7::/no:/no\n" +
+		"+nis:x:8:8::/no:/no\n" +
+		"short:x:9\n" +
+		"me:x:1000:1000:Me, Myself:/home/me:/bin/sh\n" +
+		"again:x:1000:1000::/home/again:/bin/sh"
+	for uid, want := range map[int][2]string{
+		0: {"root", "/root"}, 1000: {"me", "/home/me"}, 7: {}, 8: {}, 9: {}, 5: {},
+	} {
+		if name, home := lookup(file, uid); name != want[0] || home != want[1] {
+			t.Errorf("%d is %q in %q, want %q", uid, name, home, want)
+		}
+	}
+}
+
+// The real file is understood as the standard library understands it.
+func TestMe(t *testing.T) {
+	want, err := user.LookupId("0")
+	if err != nil {
+		t.Skip(err)
+	}
+	if name, home := lookup(passwd(), 0); name != want.Username || home != want.HomeDir {
+		t.Errorf("root is %q in %q, want %q in %q", name, home, want.Username, want.HomeDir)
+	}
+	if me := Me(); me.UID != os.Getuid() || me.Name == "" || me.Home == "" || me.Shell == "" {
+		t.Errorf("I am %+v", me)
+	}
+}
