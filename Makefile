@@ -13,6 +13,7 @@ demo: build
 
 test: lint build
 	go test -timeout 20m ./...
+	@$(MAKE) --no-print-directory fuzz FUZZ=500x PACKAGES="./internal/policy ./internal/gateway/..."
 
 lint:
 	@test -z "$$(gofmt -l cmd internal bench)" || { echo "gofmt would change:"; gofmt -l cmd internal bench; exit 1; }
@@ -30,11 +31,15 @@ bench-setup:
 bench: build bench-setup
 	go run ./bench -coffer bin/coffer
 
-# A short turn of every fuzz target.
+# A turn of every fuzz target. make test has a short one for what strangers say first on
+# the network.
+FUZZ = 30s
+PACKAGES = ./...
 fuzz:
-	@for p in $$(go list ./...); do \
+	@for p in $$(go list $(PACKAGES)); do \
 	  for f in $$(go test -list '^Fuzz' $$p 2>/dev/null | grep '^Fuzz'); do \
-	    echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime 20s $$p || exit 1; \
+	    echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZ) -fuzzminimizetime 10x $$p >$${TMPDIR:-/tmp}/coffer-fuzz.$$$$ || { cat $${TMPDIR:-/tmp}/coffer-fuzz.$$$$; exit 1; }; \
+	    rm -f $${TMPDIR:-/tmp}/coffer-fuzz.$$$$; \
 	  done; \
 	done
 

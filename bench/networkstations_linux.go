@@ -32,6 +32,7 @@ type station struct {
 	slow   bool     // it comes into a namespace from outside
 	said   *os.File // what its programs said on stderr
 	client *exec.Cmd
+	ended  chan struct{} // closed when the client has
 	in     io.WriteCloser
 	out    *json.Decoder
 	other  *exec.Cmd // goes with it
@@ -95,11 +96,16 @@ func (s *station) start(cmd *exec.Cmd) (err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGTERM
+	// A group of its own: pasta may leave a process behind.
+	cmd.SysProcAttr.Pdeathsig, cmd.SysProcAttr.Setpgid = syscall.SIGTERM, true
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	s.client = cmd
+	s.client, s.ended = cmd, make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it closes the pipes, so nobody waits for an answer for ever
+		close(s.ended)
+	}()
 	return nil
 }
 
@@ -117,6 +123,9 @@ func (s *station) beside(cmd *exec.Cmd) error {
 	return nil
 }
 
+// kill ends the client and all that belongs to it at once.
+func (s *station) kill() { _ = syscall.Kill(-s.client.Process.Pid, syscall.SIGKILL) }
+
 // itself is the carrier of a station whose client was started by it.
 func (s *station) itself() int { return s.client.Process.Pid }
 
@@ -124,16 +133,17 @@ func (s *station) itself() int { return s.client.Process.Pid }
 func (s *station) close() {
 	if s.client != nil {
 		s.in.Close() // the client ends by itself
-		ended := time.AfterFunc(10*time.Second, func() { s.client.Process.Kill() })
-		_ = s.client.Wait()
-		ended.Stop()
+		hung := time.AfterFunc(10*time.Second, s.kill)
+		<-s.ended
+		hung.Stop()
+		s.kill()
 		s.client = nil
 	}
 	if s.other != nil {
 		_ = s.other.Process.Signal(syscall.SIGTERM)
-		ended := time.AfterFunc(5*time.Second, func() { s.other.Process.Kill() })
+		hung := time.AfterFunc(5*time.Second, func() { _ = s.other.Process.Kill() })
 		_ = s.other.Wait()
-		ended.Stop()
+		hung.Stop()
 		s.other = nil
 	}
 }
@@ -143,8 +153,10 @@ func (s *station) ask(ctx context.Context, t task) (r report, err error) {
 	if s.client == nil {
 		return r, errors.New("the client is gone")
 	}
-	hung := time.AfterFunc(trialLimit, func() { s.client.Process.Kill() })
-	defer hung.Stop()
+	ctx, cancel := context.WithTimeout(ctx, trialLimit)
+	defer cancel()
+	stop := context.AfterFunc(ctx, s.kill)
+	defer stop()
 	if err := json.NewEncoder(s.in).Encode(t); err != nil {
 		return r, err
 	}

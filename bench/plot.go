@@ -65,7 +65,7 @@ func savePlots(dir string, r *result) error {
 	}
 	plots := map[string]plot{"start": start, "work": work}
 	if r.Network != nil {
-		plots["throughput"], plots["latency"] = r.Network.plots(sub)
+		plots["throughput"], plots["latency"] = r.Network.plots(fmt.Sprintf("as %s, kernel %s, %d cores, %d interleaved rounds", r.User, r.Kernel, r.Cores, r.Network.Rounds))
 	}
 	for name, p := range plots {
 		if !p.drawable() {

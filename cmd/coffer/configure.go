@@ -164,6 +164,14 @@ func holdToFloor(sb *sandbox.Sandbox) error {
 	return floor.Enforce(&sb.Record, defaultEngine().Name(), home)
 }
 
+func describeMount(m sandbox.Mount) string {
+	mode := "writable"
+	if m.ReadOnly {
+		mode = "read-only"
+	}
+	return fmt.Sprintf("%s is %s of the host (%s)", m.Target, m.Source, mode)
+}
+
 func warn(what string) {
 	fmt.Fprintln(os.Stderr, "coffer: warning:", terminal.Escape(what))
 }

@@ -192,6 +192,9 @@ func printShow(d described) {
 	}
 	row("created", d.Created.Format(time.RFC3339))
 	row("workspace", strings.TrimSpace(d.Workspace.Path+" ("+d.Workspace.Mode+")"))
+	for _, m := range d.Mounts {
+		row("mount", describeMount(m))
+	}
 	row("command", strings.Join(d.Command, " "))
 	row("folder", d.Dir)
 	showOpenings(d, row)

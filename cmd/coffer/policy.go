@@ -69,7 +69,7 @@ func (a *about) policy() (set *policy.Set, whose string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	set, err = n.Policy(policy.Source{})
+	set, err = supervisor.Compile(n, policy.Source{})
 	return set, "a new sandbox", err
 }
 

@@ -203,7 +203,7 @@ func beyondMode(layers []policy.Source, mode string) string {
 		}
 		return ""
 	}
-	set, err := sandbox.Network{Mode: mode}.Policy(policy.Source{})
+	set, err := policy.Stack{Mode: mode}.Compile(policy.Source{})
 	if err != nil {
 		return err.Error()
 	}

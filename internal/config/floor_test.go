@@ -73,11 +73,11 @@ func TestFloorRules(t *testing.T) {
 		t.Errorf("got %+v", rec.Network)
 	}
 	live := policy.Source{Grants: true, Rules: []policy.RuleSource{{Allow: []string{"github.com:443", "example.com:443", "gitlab.com:443"}}, {Allow: []string{"*"}}, {Deny: []string{"bitbucket.org"}}}}
-	set, err := rec.Network.Policy(live)
+	set, err := policy.Stack{Mode: rec.Network.Mode, Max: rec.Network.Max, Rules: rec.Network.Rules}.Compile(live)
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, err := sandbox.Network{Mode: "standard"}.Policy(live)
+	free, err := policy.Stack{Mode: "standard"}.Compile(live)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
-	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
 // Widens lists what the repository's files give to programs inside that they would not
@@ -163,7 +162,7 @@ func (w *widening) network() error {
 	if is.Default != was.Default && is.Default != "deny" {
 		w.add("network: what no rule is about has the answer %s", is.Default)
 	}
-	had, err := sandbox.Network{Mode: was.Mode, Rules: w.was.sources(w.l.base.tree)}.Policy(policy.Source{})
+	had, err := policy.Stack{Mode: was.Mode, Rules: w.was.sources(w.l.base.tree)}.Compile(policy.Source{})
 	if err != nil {
 		return err
 	}

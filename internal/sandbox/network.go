@@ -10,18 +10,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/rules"
 	"golang.org/x/sys/unix"
 )
 
 // A Network says what programs inside may reach.
 type Network struct {
-	// Mode is a built-in policy, one of policy.Modes. Empty, as in records of the
+	// Mode is a built-in policy, one of rules.Modes. Empty, as in records of the
 	// time before there was a network, is none.
 	Mode string `json:"mode,omitempty"`
 	// Rules are what config files add to it, as they were when the user agreed to
 	// them: what is in the workspace now is the sandbox's word.
-	Rules []policy.Source `json:"rules,omitempty"`
+	Rules []rules.Source `json:"rules,omitempty"`
 	// HostPorts are the ports of the host's loopback interface that programs may
 	// reach.
 	HostPorts []HostPort `json:"host_ports,omitempty"`
@@ -53,50 +53,6 @@ func (n Network) Describe() string {
 	return n.Mode
 }
 
-// Policy puts the layers together, with the user's live changes on top.
-func (n Network) Policy(live policy.Source) (*policy.Set, error) {
-	mode := n.Mode
-	if mode == "" {
-		mode = "none"
-	}
-	first, err := policy.Builtin(mode)
-	if err != nil {
-		return nil, err
-	}
-	if live, err = n.capped(live); err != nil {
-		return nil, err
-	}
-	layers := append([]policy.Source{first}, n.Rules...)
-	return policy.Compile(append(layers, live)...)
-}
-
-// capped leaves out of the live changes what goes beyond the administrator's maximum.
-// (The other layers were held to it when the sandbox was made.)
-func (n Network) capped(live policy.Source) (policy.Source, error) {
-	if n.Max != "none" && n.Max != "standard" || len(live.Rules) == 0 {
-		return live, nil
-	}
-	most, err := policy.Builtin(n.Max)
-	if err != nil {
-		return live, err
-	}
-	set, err := policy.Compile(most)
-	if err != nil {
-		return live, err
-	}
-	var rules []policy.RuleSource
-	for _, r := range live.Rules {
-		beyond := set.Beyond(r)
-		r.Allow = slices.DeleteFunc(slices.Clone(r.Allow), func(t string) bool { return slices.Contains(beyond, t) })
-		r.Ask = nil
-		if len(r.Allow)+len(r.Deny) > 0 {
-			rules = append(rules, r)
-		}
-	}
-	live.Rules = rules
-	return live, nil
-}
-
 func (n Network) validate() error {
 	for _, p := range n.HostPorts {
 		if p.Inside == 0 || p.Outside == 0 {
@@ -104,8 +60,8 @@ func (n Network) validate() error {
 		}
 	}
 	// The rules are compiled when the sandbox starts: every command reads records.
-	if n.Mode != "" && !slices.Contains(policy.Modes, n.Mode) {
-		return fmt.Errorf("network mode %q is none of %s", n.Mode, strings.Join(policy.Modes, ", "))
+	if n.Mode != "" && !slices.Contains(rules.Modes, n.Mode) {
+		return fmt.Errorf("network mode %q is none of %s", n.Mode, strings.Join(rules.Modes, ", "))
 	}
 	return nil
 }
@@ -117,13 +73,13 @@ const liveName = "policy.json"
 const maxLive = 4 << 20
 
 type liveRules struct {
-	Version int                 `json:"version"`
-	Rules   []policy.RuleSource `json:"rules"`
+	Version int                `json:"version"`
+	Rules   []rules.RuleSource `json:"rules"`
 }
 
 // LiveRules are the rules that the user made for this sandbox with 'coffer policy'.
-func (sb *Sandbox) LiveRules() (policy.Source, error) {
-	live := policy.Source{Grants: true, Origin: "coffer policy"}
+func (sb *Sandbox) LiveRules() (rules.Source, error) {
+	live := rules.Source{Grants: true, Origin: "coffer policy"}
 	path := filepath.Join(sb.dir, liveName)
 	data, err := readFile(path, maxLive)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,12 +103,12 @@ func (sb *Sandbox) LiveRules() (policy.Source, error) {
 
 // SaveLiveRules replaces them. The sandbox's lock or its supervisor keeps two from
 // doing so at once.
-func (sb *Sandbox) SaveLiveRules(rules []policy.RuleSource) error {
+func (sb *Sandbox) SaveLiveRules(live []rules.RuleSource) error {
 	path := filepath.Join(sb.dir, liveName)
-	if len(rules) == 0 {
+	if len(live) == 0 {
 		return ignoreMissing(unix.Unlink(path))
 	}
-	data, err := json.MarshalIndent(liveRules{1, rules}, "", "  ")
+	data, err := json.MarshalIndent(liveRules{1, live}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -58,11 +58,16 @@ func Policy(sb *sandbox.Sandbox) (*policy.Set, []policy.RuleSource, error) {
 		return nil, nil, err
 	}
 	live.Rules = current(live.Rules, time.Now())
-	set, err := sb.Network.Policy(live)
+	set, err := Compile(sb.Network, live)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the network rules of sandbox %s: %w", sb.Name, err)
 	}
 	return set, live.Rules, nil
+}
+
+// Compile makes the policy of a network, with the user's live changes.
+func Compile(n sandbox.Network, live policy.Source) (*policy.Set, error) {
+	return policy.Stack{Mode: n.Mode, Max: n.Max, Rules: n.Rules}.Compile(live)
 }
 
 // current leaves out what has expired.

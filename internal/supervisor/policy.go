@@ -93,7 +93,7 @@ func changeAtRest(sb *sandbox.Sandbox, c Change) (Reply, error) {
 		return Reply{}, err
 	}
 	live, n := c.apply(live)
-	if _, err := sb.Network.Policy(policy.Source{Grants: true, Rules: live}); err != nil {
+	if _, err := Compile(sb.Network, policy.Source{Grants: true, Rules: live}); err != nil {
 		return Reply{}, err
 	}
 	return Reply{Rules: n}, sb.SaveLiveRules(live)
@@ -165,7 +165,7 @@ func (s *Supervisor) changePolicy(c Change) (r Reply, err error) {
 // setLive puts the user's rules in force: in the file first, so that they stay. The
 // network's lock is held.
 func (s *Supervisor) setLive(live []policy.RuleSource) error {
-	set, err := s.Sandbox.Network.Policy(policy.Source{Grants: true, Origin: "coffer policy", Rules: live})
+	set, err := Compile(s.Sandbox.Network, policy.Source{Grants: true, Origin: "coffer policy", Rules: live})
 	if err != nil {
 		return err
 	}

@@ -203,10 +203,19 @@ func (s *Supervisor) Close() {
 			s.deadline.Stop()
 		}
 		s.Stop(0, "")
+		s.hearOut()
 		s.session.Close()
 		s.drain()
 		s.cleanUp()
 	})
+}
+
+// hearOut reads what the guest said last. It is dead, so there is an end to it.
+func (s *Supervisor) hearOut() {
+	select {
+	case <-s.session.CloseChan():
+	case <-time.After(time.Second):
+	}
 }
 
 // drain lets commands read what their programs said last. One that does not read is

@@ -58,6 +58,7 @@ func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, err
 	if err != nil {
 		i.Kill()
 		<-i.done
+		ours.Close()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -163,7 +164,6 @@ func (i *instance) wait(said *os.File) {
 		close(listening)
 	}()
 	i.reap()
-	i.control.Close()
 	<-listening
 	said.Close()
 	close(i.done)

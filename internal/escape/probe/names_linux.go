@@ -13,6 +13,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -25,14 +26,17 @@ var names = map[string]func([]string) error{
 		return plainly(err)
 	},
 	"dns": ask,
-	"tls": func(a []string) error { return handshake(a, nil) },
+	"tls": func(a []string) error { return handshake(a, nil, nil) },
 	"ech": func(a []string) error {
 		keys, err := base64.StdEncoding.DecodeString(a[3])
 		if err != nil {
 			return err
 		}
-		return handshake(a, keys)
+		return handshake(a, keys, nil)
 	},
+	"tls-bytes":   func(a []string) error { return handshake(a, nil, byBytes) },
+	"tls-slow":    func(a []string) error { return handshake(a, nil, slowly) },
+	"tls-records": func(a []string) error { return handshake(a, nil, byRecords) },
 }
 
 var kinds = map[string]dnsmessage.Type{
@@ -128,8 +132,9 @@ func understand(answer []byte) error {
 }
 
 // handshake speaks TLS with a server by a name, and says a word: host:port, name ("-"
-// for none), word. What it meets is the number of the alert.
-func handshake(a []string, ech []byte) error {
+// for none), word. What it meets is the number of the alert. The ClientHello may be
+// encrypted, and sent in an unusual way.
+func handshake(a []string, ech []byte, way func(net.Conn, []byte) error) error {
 	c, err := reach("tcp", a[0])
 	if err != nil {
 		return err
@@ -147,6 +152,9 @@ func handshake(a []string, ech []byte) error {
 		config.InsecureSkipVerify, config.EncryptedClientHelloRejectionVerify = true, func(tls.ConnectionState) error { return nil }
 		config.MinVersion = tls.VersionTLS13
 	}
+	if way != nil {
+		c = &odd{c, way}
+	}
 	t := tls.Client(c, config)
 	if _, err = fmt.Fprintf(t, "GET /%s HTTP/1.1\r\nHost: %s\r\n\r\n", a[2], name); err == nil {
 		_, err = t.Read(make([]byte, 16))
@@ -161,4 +169,54 @@ func handshake(a []string, ech []byte) error {
 		return fact("NO-TLS")
 	}
 	return plainly(err)
+}
+
+// odd sends the first thing that is written to it in its own way.
+type odd struct {
+	net.Conn
+	way func(net.Conn, []byte) error
+}
+
+func (o *odd) Write(b []byte) (int, error) {
+	way := o.way
+	if way == nil {
+		return o.Conn.Write(b)
+	}
+	o.way = nil
+	if err := way(o.Conn, b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// byBytes sends every byte by itself.
+func byBytes(c net.Conn, b []byte) error {
+	for _, one := range b {
+		if _, err := c.Write([]byte{one}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slowly makes a pause after the first byte, as if it waited for an answer.
+func slowly(c net.Conn, b []byte) error {
+	if _, err := c.Write(b[:1]); err != nil {
+		return err
+	}
+	time.Sleep(300 * time.Millisecond)
+	_, err := c.Write(b[1:])
+	return err
+}
+
+// byRecords cuts one record into many small ones.
+func byRecords(c net.Conn, b []byte) error {
+	var all []byte
+	for rest := b[5:]; len(rest) > 0; {
+		n := min(len(rest), 200)
+		all = append(append(all, b[0], b[1], b[2], 0, byte(n)), rest[:n]...)
+		rest = rest[n:]
+	}
+	_, err := c.Write(all)
+	return err
 }

@@ -28,6 +28,7 @@ var network = map[string]func([]string) error{
 	"listeners": listeners,
 	"ping":      ping,
 	"answered":  answered,
+	"database":  database,
 }
 
 // wait is for a single answer.
@@ -131,6 +132,32 @@ func silent(a []string) error {
 		return plainly(err)
 	}
 	return exchange(c, a[1])
+}
+
+// database begins as a client of PostgreSQL does: with a few bytes to which the server
+// has a short answer.
+func database(a []string) error {
+	c, err := reach("tcp", a[0])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	answer := make([]byte, 1)
+	for _, step := range []struct{ say, want string }{
+		{"\x00\x00\x00\x08\x04\xd2\x16\x2f", "N"}, // may we speak TLS? no
+		{"\x00\x00\x00\x40\x00\x03\x00\x00user\x00" + a[1] + "\x00\x00", "R"},
+	} {
+		if _, err := io.WriteString(c, step.say); err != nil {
+			return plainly(err)
+		}
+		if _, err := io.ReadFull(c, answer); err != nil {
+			return plainly(err)
+		}
+		if string(answer) != step.want {
+			return fact("WRONG-ANSWER")
+		}
+	}
+	return nil
 }
 
 // hold talks, prints a line, and meets whatever ends the connection. It gets through if

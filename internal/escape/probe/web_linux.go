@@ -18,7 +18,8 @@ import (
 // status.
 var web = map[string]func([]string) error{
 	"get":    get,
-	"raw":    rawRequest,
+	"raw":    func(a []string) error { return rawRequest(a, 0) },
+	"pause":  func(a []string) error { return rawRequest(a[1:], number(a[0])) },
 	"second": second,
 	"follow": follow,
 	"tunnel": tunnel,
@@ -90,8 +91,9 @@ func response(r *bufio.Reader) (*http.Response, error) {
 	return resp, fact(fmt.Sprint(resp.StatusCode))
 }
 
-// rawRequest sends bytes, written as in a URL, and reads one response.
-func rawRequest(a []string) error {
+// rawRequest sends bytes, written as in a URL, and reads one response. After the first
+// few it may make a pause.
+func rawRequest(a []string, few int) error {
 	text, err := url.PathUnescape(a[1])
 	if err != nil {
 		return err
@@ -101,7 +103,13 @@ func rawRequest(a []string) error {
 		return err
 	}
 	defer c.Close()
-	if _, err := io.WriteString(c, text); err != nil {
+	if few > 0 {
+		if _, err := io.WriteString(c, text[:few]); err != nil {
+			return plainly(err)
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+	if _, err := io.WriteString(c, text[few:]); err != nil {
 		return plainly(err)
 	}
 	_, err = response(bufio.NewReader(c))

@@ -14,7 +14,7 @@ import (
 
 // patience is how long a test waits for what must happen. It is for tests that fail:
 // no test depends on it, and none that passes comes near.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Dial connects to an address from inside the machine.
 func (m Machine) Dial(to netip.AddrPort) (*net.TCPConn, error) {

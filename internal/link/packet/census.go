@@ -13,8 +13,10 @@ import (
 const (
 	// maxConnections includes those that wait for a decision.
 	maxConnections = 4096
-	// maxDeparting is how many closed connections may still have something to send.
-	maxDeparting = 512
+	// Closed connections that may still be at sending what was written, and how much
+	// that may be in all.
+	maxDeparting      = 512
+	maxDepartingBytes = 32 << 20
 
 	// Buffers of a connection, each way. The first connections may have large ones.
 	// The more there are, the less each may take, so that all together stay near
@@ -34,8 +36,14 @@ type census struct {
 	open      int
 	waiting   map[*flow]struct{} // for a decision
 	share     int                // of each connection in allBuffers, as last told to the stack
-	departing []tcpip.Endpoint
-	next      int // the oldest of departing, once it is full
+	departing []departure        // oldest first
+	bytes     int                // of all of them
+}
+
+// A departure is a connection that has been closed with so much left to send.
+type departure struct {
+	endpoint tcpip.Endpoint
+	bytes    int
 }
 
 // enter counts a flow in, if there is room.
@@ -120,21 +128,22 @@ func (c *census) limitLocked(s int) {
 	c.stack.SetTransportProtocolOption(tcp.ProtocolNumber, &w)
 }
 
-// depart remembers a closed connection, which has yet to send what was written and to
-// hear that it arrived. A machine that never says so would let them pile up: the
-// oldest is reset when there are too many.
-func (c *census) depart(e tcpip.Endpoint) {
+// depart takes over a closed connection, with at most so many bytes left. It has yet to
+// send them, and to hear that they arrived. A machine that never says so would let such
+// connections pile up: the oldest are reset when there are too many.
+func (c *census) depart(e tcpip.Endpoint, left int) {
 	c.mu.Lock()
-	var oldest tcpip.Endpoint
-	if len(c.departing) < maxDeparting {
-		c.departing = append(c.departing, e)
-	} else {
-		oldest = c.departing[c.next]
-		c.departing[c.next] = e
-		c.next = (c.next + 1) % maxDeparting
+	c.departing = append(c.departing, departure{e, left})
+	c.bytes += left
+	over := 0
+	for len(c.departing)-over > maxDeparting || c.bytes > maxDepartingBytes {
+		c.bytes -= c.departing[over].bytes
+		over++
 	}
+	oldest := slices.Clone(c.departing[:over])
+	c.departing = slices.Delete(c.departing, 0, over)
 	c.mu.Unlock()
-	if oldest != nil {
-		oldest.Abort()
+	for _, d := range oldest {
+		d.endpoint.Abort() // does nothing to one that has ended
 	}
 }

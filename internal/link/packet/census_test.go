@@ -1,6 +1,10 @@
 package packet
 
-import "testing"
+import (
+	"testing"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+)
 
 func TestShare(t *testing.T) {
 	for _, c := range []struct{ connections, want int }{
@@ -30,5 +34,40 @@ func TestConnectionsAreBounded(t *testing.T) {
 	c.leave()
 	if f := new(flow); !c.enter(f) || !c.decided(f) {
 		t.Error("nobody is let in after one has left")
+	}
+}
+
+// A closing is an endpoint that has been closed.
+type closing struct {
+	tcpip.Endpoint
+	aborted bool
+}
+
+func (c *closing) Abort() { c.aborted = true }
+
+func TestDeparturesAreBounded(t *testing.T) {
+	for _, size := range []int{0, 1 << 20} {
+		l, _ := benchLink(t, Options{})
+		c := &l.connections
+		var all []*closing
+		for range 2 * maxDeparting {
+			e := new(closing)
+			all = append(all, e)
+			c.depart(e, size)
+		}
+		keep := maxDeparting
+		if size > 0 {
+			keep = maxDepartingBytes / size
+		}
+		for i, e := range all {
+			if want := i < len(all)-keep; e.aborted != want {
+				t.Fatalf("%d bytes each: departure %d of %d: aborted is %v", size, i, len(all), e.aborted)
+			}
+		}
+	}
+	l, _ := benchLink(t, Options{})
+	e := new(closing)
+	if l.connections.depart(e, 2*maxDepartingBytes); !e.aborted || l.connections.bytes != 0 {
+		t.Errorf("one that is too much by itself: aborted is %v, %d bytes left", e.aborted, l.connections.bytes)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ type conn struct {
 	local, remote *net.TCPAddr
 
 	reading, writing side
+	written          atomic.Int64 // bytes
 	closed           chan struct{}
 	closing          sync.Once
 }
@@ -98,6 +100,7 @@ func (c *conn) Write(b []byte) (int, error) {
 		}
 		left := r.Len()
 		n, err := c.endpoint.Write(r, tcpip.WriteOptions{})
+		c.written.Add(n)
 		// The endpoint may have read more than it took.
 		r.Reset(b[len(b)-left+int(n):])
 		switch err.(type) {
@@ -143,7 +146,9 @@ func (c *conn) Close() error {
 		err = nil
 		c.release()
 		c.endpoint.Close()
-		c.link.connections.depart(c.endpoint)
+		// The stack does not say how much it has yet to send.
+		left := min(c.written.Load(), c.endpoint.SocketOptions().GetSendBufferSize())
+		c.link.connections.depart(c.endpoint, int(left))
 		c.link.connections.leave()
 	})
 	return err
