@@ -131,7 +131,7 @@ sent anywhere. The exit code is 0 if it is allowed and 1 if not.`,
 				return usage{err}
 			}
 			q.Now = time.Now()
-			d := set.Decide(q)
+			d := decide(set, q)
 			fmt.Printf("%s: %s in %s: %s\n", d.Verdict, terminal.Escape(args[0]), whose, terminal.Escape(d.Reason))
 			if d.Verdict != policy.Allow {
 				return status(1)
@@ -141,6 +141,17 @@ sent anywhere. The exit code is 0 if it is allowed and 1 if not.`,
 	}
 	a.addTo(c)
 	return c
+}
+
+// decide answers as the gateway will: an address must also be one that may be dialled.
+func decide(set *policy.Set, q policy.Query) policy.Decision {
+	d := set.Decide(q)
+	if q.Host == "" && d.Verdict != policy.Deny {
+		if v := set.Address(q, q.Addr, nil); v.Verdict == policy.Deny {
+			return v
+		}
+	}
+	return d
 }
 
 func policyExplain() *cobra.Command {
@@ -162,7 +173,14 @@ func policyExplain() *cobra.Command {
 			q.Now = time.Now()
 			fmt.Printf("%s in %s\n", terminal.Escape(args[0]), whose)
 			w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-			for _, s := range set.Explain(q) {
+			steps := set.Explain(q)
+			if d := decide(set, q); d.Rule != set.Decide(q).Rule {
+				for i := range steps {
+					steps[i].Decides = false
+				}
+				steps = append(steps, policy.Step{Verdict: d.Verdict, Rule: d.Rule, Origin: d.Origin, Decides: true, Why: d.Reason})
+			}
+			for _, s := range steps {
 				mark := "  "
 				if s.Decides {
 					mark = "→ "
@@ -226,6 +244,9 @@ func policyAllow(allow bool) *cobra.Command {
 			if lasts < 0 {
 				return usagef("a rule cannot last less than no time")
 			}
+			if err := new(policy.Protocol).UnmarshalText([]byte(protocol)); err != nil {
+				return usagef("--protocol: %v", err)
+			}
 			sb, err := a.sandbox()
 			if err != nil {
 				return err
@@ -256,7 +277,7 @@ func stillDecides(sb *sandbox.Sandbox, targets []string, allow bool) error {
 		if err != nil {
 			continue // a pattern: not one destination
 		}
-		if d := set.Decide(q); d.Verdict == policy.Deny {
+		if d := decide(set, q); d.Verdict == policy.Deny {
 			fmt.Fprintf(os.Stderr, "coffer: warning: %s stays refused: %s\n", terminal.Escape(t), terminal.Escape(d.Reason))
 		}
 	}

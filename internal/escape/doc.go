@@ -14,6 +14,12 @@
 //   - without control: outside, nobody here could succeed with it (no root, no such
 //     hardware). It is counted apart, with the reason, and must still be contained.
 //
+// Attempts on the network are made in a fake internet (package fakenet), attempt and
+// control against the same servers: an attempt is contained if it met the named answer
+// (a status with a reason, a TLS alert, a reset, a name that does not exist) and no server
+// heard its word. Among them are ways that have to work, reported like attempts: a wall
+// that keeps everybody out proves little.
+//
 // All victims are dummies: files in a home that the test made, processes that it
 // started, sockets that it listens on, networks in namespaces of their own. System
 // calls that would be dangerous outside get bad pointers: EFAULT shows that the

@@ -167,7 +167,9 @@ func (s *Supervisor) saveBudgets() {
 
 // denied tells the user of a refusal, and how to lift it.
 func (s *Supervisor) denied(d gateway.Denial) {
-	s.notices.tell(fmt.Sprintf("refused %s: %s; to allow it: %s", destination(d.Host, d.Addr.String(), d.Port), d.Reason, s.withSandbox(d.Allow)))
+	s.notices.refused(
+		fmt.Sprintf("refused %s: %s; to allow it: %s", destination(d.Host, d.Addr.String(), d.Port), d.Reason, s.withSandbox(d.Allow)),
+		"more is refused than is shown here: see 'coffer policy log --sandbox "+s.Sandbox.ID+"'")
 }
 
 // asked tells the user of a question.
@@ -257,6 +259,32 @@ func (s *Supervisor) Ran(e *wire.Exec) {
 type notices struct {
 	mu        sync.Mutex
 	listeners map[chan string]bool
+	since     time.Time // when refusals were last counted anew
+	refusals  int
+}
+
+// mostRefusals is how many refusals are told in refusalsIn: a program that tries a
+// thousand hosts is not to bury what the user reads.
+const (
+	mostRefusals = 8
+	refusalsIn   = 30 * time.Second
+)
+
+// refused tells of a refusal or, if there are too many, once that there are more.
+func (n *notices) refused(line, more string) {
+	n.mu.Lock()
+	if now := time.Now(); now.Sub(n.since) >= refusalsIn {
+		n.since, n.refusals = now, 0
+	}
+	n.refusals++
+	count := n.refusals
+	n.mu.Unlock()
+	switch {
+	case count <= mostRefusals:
+		n.tell(line)
+	case count == mostRefusals+1:
+		n.tell(more)
+	}
 }
 
 // Notices gives the lines from now on, until stop is called.

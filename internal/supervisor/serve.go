@@ -128,6 +128,9 @@ func (s *Supervisor) pass(client net.Conn, request wire.Packed) {
 	// What comes from the guest decides: when it has nothing more to say, what
 	// the client still says is for nobody.
 	wire.Copy(client, guest)
+	// A client that knows how the program ended has hung up. Another one must not
+	// think that it was never started, and try again.
+	_ = wire.NewFrameWriter(client).Lost()
 }
 
 // enter and leave count what runs; a sandbox in which nothing does is stopped after

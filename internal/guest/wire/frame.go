@@ -19,6 +19,7 @@ const (
 	Message byte = 'm' // about the program, in JSON
 	Started byte = 's' // the program runs; the first frame of the server, if all is well
 	Exited  byte = 'x' // its exit code and the signal that ended it, a byte each; the last frame
+	Lost    byte = 'l' // the sandbox ended, from a supervisor: the program may have been started
 )
 
 const (
@@ -81,6 +82,9 @@ func (f *FrameWriter) StartedSoon() {
 }
 
 const moment = 2 * time.Millisecond
+
+// Lost says that nothing more will come from a sandbox that was asked for a program.
+func (f *FrameWriter) Lost() error { return f.send(Lost, nil) }
 
 // Exited says how the program ended.
 func (f *FrameWriter) Exited(e Exit) error {

@@ -43,7 +43,8 @@ func Start(o Opener, e Exec) (*Process, error) {
 }
 
 // WaitStart returns when the program runs. A [*Failure] says why it does not;
-// [ErrGone] that the sandbox ended before it could be.
+// [ErrGone] that the sandbox ended before it could be, and [ErrLost] that it ended and
+// nobody knows.
 func (p *Process) WaitStart() error {
 	kind, body, err := p.frames.Next()
 	if err != nil {
@@ -53,6 +54,8 @@ func (p *Process) WaitStart() error {
 	switch kind {
 	case Started:
 		return nil
+	case Lost:
+		return ErrLost
 	case Message:
 		err = decode(body, &e)
 	}
@@ -128,6 +131,10 @@ func gone(err error) error {
 
 // ErrGone says that the sandbox ended before the program told its exit code.
 var ErrGone = errors.New("the sandbox is gone")
+
+// ErrLost is ErrGone for a program of which nobody knows whether it was started. It must
+// not be started again.
+var ErrLost = errors.New("the sandbox is gone, and the program may have run")
 
 // Write sends input to the program. It waits while the program does not read.
 func (p *Process) Write(b []byte) (n int, err error) {
