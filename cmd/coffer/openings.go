@@ -101,14 +101,15 @@ func parseSocketIn(text string, w sandbox.Workspace) (k sandbox.Socket, err erro
 	if !both {
 		inside = host
 	}
-	k = sandbox.Socket{Way: sandbox.SocketIn, Host: host, Inside: inside}
 	if err := checkInside(inside, w); err != nil {
 		return k, err
 	}
+	// Where it is now is what the user means, and stays so.
 	real, err := filepath.EvalSymlinks(host)
 	if err != nil {
 		return k, hint.Wrap(fmt.Errorf("find the socket %s: %w", host, err), "start the program that listens there first")
 	}
+	k = sandbox.Socket{Way: sandbox.SocketIn, Host: real, Inside: inside}
 	if info, err := os.Stat(real); err != nil || info.Mode()&os.ModeSocket == 0 {
 		return k, usagef("%s is not a Unix socket", host)
 	}
@@ -164,6 +165,18 @@ func checkHost(w sandbox.Workspace, paths ...string) error {
 	for _, p := range paths {
 		if w.Mode == sandbox.WorkspaceDirect && rootfs.Within(p, w.Path) || rootfs.Within(p, store) {
 			return hint.New(p+" is where programs inside can write", "choose a place outside of the workspace")
+		}
+	}
+	return nil
+}
+
+// checkMounts is checkHost for the places that config files make writable.
+func checkMounts(rec *sandbox.Record) error {
+	for _, k := range rec.Sockets {
+		for _, m := range rec.Mounts {
+			if !m.ReadOnly && (k.Host == m.Source || rootfs.Within(k.Host, m.Source)) {
+				return hint.New(k.Host+" is where programs inside can write", "mount "+m.Source+" read-only, or choose a socket elsewhere")
+			}
 		}
 	}
 	return nil

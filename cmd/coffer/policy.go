@@ -340,11 +340,7 @@ func policyPending() *cobra.Command {
 			w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "NUMBER\tDESTINATION\tWAITS\tCONNECTIONS\tWHY")
 			for _, q := range r.Pending {
-				host := q.Host
-				if host == "" {
-					host = q.Addr.String()
-				}
-				fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\n", q.ID, terminal.Escape(fmt.Sprintf("%s:%d", host, q.Port)),
+				fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\n", q.ID, terminal.Escape(supervisor.Describe(q)),
 					time.Since(q.Since).Round(time.Second), q.Flows, terminal.Escape(q.Reason))
 			}
 			return w.Flush()

@@ -25,6 +25,7 @@ import (
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor/line"
+	"github.com/cofferhq/coffer/internal/terminal"
 )
 
 // A Result is a program that was run, and something that is left to do about it.
@@ -85,6 +86,9 @@ func run(a Args) *Result {
 	r := &Result{Sandbox: sb}
 	// Other commands sweep first. This one looks while the program starts.
 	opts := attach.Options{Meanwhile: func() { r.Sweep = store.Littered() }}
+	if terminal.IsTerminal(2) {
+		opts.Notices, _ = l.Watch() // without, they are in the log
+	}
 	r.Exit, r.Err = attach.Run(context.Background(), l, e, opts)
 	if errors.Is(r.Err, attach.ErrNotStarted) {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -168,14 +169,26 @@ func (s *Supervisor) saveBudgets() {
 // denied tells the user of a refusal, and how to lift it.
 func (s *Supervisor) denied(d gateway.Denial) {
 	s.notices.refused(
-		fmt.Sprintf("refused %s: %s; to allow it: %s", destination(d.Host, d.Addr.String(), d.Port), d.Reason, s.withSandbox(d.Allow)),
+		fmt.Sprintf("refused %s: %s; to allow it: %s", destination(d.Host, d.Addr, d.Port), d.Reason, s.withSandbox(d.Allow)),
 		"more is refused than is shown here: see 'coffer policy log --sandbox "+s.Sandbox.ID+"'")
 }
 
 // asked tells the user of a question.
 func (s *Supervisor) asked(r gateway.Request) {
 	s.notices.tell(fmt.Sprintf("%s waits for an answer: coffer policy answer %d allow --sandbox %s (or deny)",
-		destination(r.Host, r.Addr.String(), r.Port), r.ID, s.Sandbox.ID))
+		Describe(r), r.ID, s.Sandbox.ID))
+}
+
+// Describe says what a question is about, all that a lasting answer would be about.
+func Describe(r gateway.Request) string {
+	text := destination(r.Host, r.Addr, r.Port)
+	switch {
+	case r.Protocol == policy.UDP:
+		text += " by UDP"
+	case r.Method != "":
+		text = r.Method + " " + r.Path + " of " + text
+	}
+	return text
 }
 
 func (s *Supervisor) withSandbox(command string) string {
@@ -185,9 +198,13 @@ func (s *Supervisor) withSandbox(command string) string {
 	return command + " --sandbox " + s.Sandbox.ID
 }
 
-func destination(host, addr string, port uint16) string {
-	if host == "" {
-		host = addr
+// destination is a host and port as a target is written.
+func destination(host string, addr netip.Addr, port uint16) string {
+	if addr.IsValid() && (host == "" || host == addr.String()) {
+		if port == 0 {
+			return addr.String()
+		}
+		return netip.AddrPortFrom(addr, port).String()
 	}
 	if port == 0 {
 		return host

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
@@ -191,7 +192,10 @@ func (s *Supervisor) answer(c Change) (r Reply, err error) {
 		verdict = "allow"
 	}
 	if !c.Once {
-		rule := RuleFor(destination(bracketed(q), "", q.Port), c.Allow)
+		if strings.ContainsAny(q.Path, "*\\") || len(q.Path) > maxRulePath {
+			return r, hint.New("this path cannot be written as a rule", "answer with --once")
+		}
+		rule := ruleFor(q, c.Allow)
 		rule.Expires = c.Expires
 		if err := s.setLive(append(current(n.live, time.Now()), rule)); err != nil {
 			return r, err
@@ -205,15 +209,22 @@ func (s *Supervisor) answer(c Change) (r Reply, err error) {
 	return r, nil
 }
 
-// bracketed is the host of a question, written as a target.
-func bracketed(q gateway.Request) string {
+// maxRulePath is how long a path may be that a program chose and a rule is made of.
+const maxRulePath = 128
+
+// ruleFor is a rule about exactly what was asked.
+func ruleFor(q gateway.Request, allow bool) policy.RuleSource {
+	r := RuleFor(destination(q.Host, q.Addr, q.Port), allow)
 	switch {
-	case q.Host != "":
-		return q.Host
-	case q.Addr.Is6():
-		return "[" + q.Addr.String() + "]"
+	case q.Protocol == policy.UDP:
+		r.Protocol = policy.UDP.String()
+	case q.Method != "":
+		r.Protocol, r.Methods = policy.HTTP.String(), []string{q.Method}
+		if q.Path != "" {
+			r.Paths = []string{q.Path}
+		}
 	}
-	return q.Addr.String()
+	return r
 }
 
 // RuleFor is a rule of the user's own about one target.

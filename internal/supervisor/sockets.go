@@ -85,8 +85,7 @@ func (s *Supervisor) guest(c net.Conn) {
 		mux.HangUp(c)
 		return
 	}
-	d := net.Dialer{Timeout: visitPatience}
-	conn, err := d.Dial("unix", host)
+	conn, err := dialSocket(host, visitPatience)
 	if err != nil {
 		// Why is not for the inside to know.
 		_ = wire.WriteMessage(c, wire.Event{Failure: &wire.Failure{Code: 125, Message: "nobody listens there"}})
