@@ -150,6 +150,9 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 		return err
 	}
 	defer lock.Release()
+	if err := guardApply(ctx, sb, o.Paths); err != nil {
+		return err
+	}
 	stamps := filepath.Join(sb.Dir(), "applied.json")
 	o.Known, o.Since, o.Clear = readStamps(stamps), sb.Created, !o.DryRun
 	result, err := changes.Apply(ctx, sb.Workspace.Path, upper(sb), o)

@@ -50,6 +50,10 @@ func (s *settings) configure() (*config.Loaded, error) {
 	}
 	l, err := places.Load()
 	if err == nil && l != nil {
+		if s.workspace == sandbox.WorkspaceNone {
+			// The directory is not shown anyway, so a mount of it needs a yes.
+			l.Config.Workspace.Mode = s.workspace
+		}
 		err = agree(places, l, s.trust)
 	}
 	if err == nil && l != nil {
@@ -103,6 +107,9 @@ func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
 	if rec.Mounts, err = l.Mounts(warn); err != nil {
 		return err
 	}
+	if err := checkMounts(rec); err != nil {
+		return err
+	}
 	if !s.offline {
 		if err := addNetwork(l, &rec.Network); err != nil {
 			return err
@@ -149,15 +156,23 @@ func newNetwork() (sandbox.Network, error) {
 	return n, err
 }
 
-// holdToFloor is for a sandbox that was made before: the administrator may have changed
-// his mind since.
-func holdToFloor(sb *sandbox.Sandbox) error {
-	home := supervisor.Me().Home
-	places := config.DefaultPlaces("/", home)
+// wordPlaces are where the user's and the administrator's own word is, wherever one is.
+func wordPlaces() config.Places {
+	p := config.DefaultPlaces("", supervisor.Me().Home)
 	if floorPath != "" {
-		places.Floor = floorPath
+		p.Floor = floorPath
 	}
-	floor, err := places.ReadFloor()
+	return p
+}
+
+// holdToFloor is for a sandbox that was made before: the administrator may have changed
+// his mind since, and the user moved his settings.
+func holdToFloor(sb *sandbox.Sandbox) error {
+	if err := guardWord(sb.Workspace, sb.Mounts); err != nil {
+		return err
+	}
+	home := supervisor.Me().Home
+	floor, err := wordPlaces().ReadFloor()
 	if err != nil || floor == nil {
 		return err
 	}

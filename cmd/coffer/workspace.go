@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -30,19 +32,71 @@ func workspaceHere(mode string, force bool) (sandbox.Workspace, error) {
 	if err != nil {
 		return sandbox.Workspace{}, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
 	}
+	word := guardWord(sandbox.Workspace{Path: here, Mode: mode}, nil)
 	if why := unsuitable(here, supervisor.Me().Home); why != "" {
 		if here == "/" || !force {
 			fix := "change to a project's directory, or insist with --force"
+			if word != nil {
+				fix += " --workspace cow"
+			}
 			if here == "/" {
 				fix = "change to a project's directory"
 			}
 			return sandbox.Workspace{}, hint.New(fmt.Sprintf("%s cannot be a workspace: %s", here, why), fix)
 		}
 	}
+	if word != nil {
+		return sandbox.Workspace{}, word
+	}
 	if repo := repositoryAbove(here); repo != "" && terminal.IsTerminal(2) {
 		fmt.Fprintf(os.Stderr, "coffer: the repository of %s is not visible from a directory in it; start coffer there to have git inside\n", terminal.Escape(repo))
 	}
 	return sandbox.Workspace{Path: here, Mode: mode}, nil
+}
+
+// guardWord refuses a sandbox that could write the user's own settings, or what he has
+// agreed to: it would decide what the next one may do. Nobody can insist on that.
+func guardWord(ws sandbox.Workspace, mounts []sandbox.Mount) error {
+	places := wordPlaces()
+	if ws.Mode == sandbox.WorkspaceDirect {
+		if file := places.Holds(ws.Path); file != "" {
+			return hint.New(fmt.Sprintf("programs that write to %s could change %s, which says what sandboxes may do", ws.Path, file),
+				"use --workspace cow: changes wait until you have seen them")
+		}
+	}
+	for _, m := range mounts {
+		if file := places.Holds(m.Source); file != "" && !m.ReadOnly {
+			return hint.New(fmt.Sprintf("programs that write to the mount %s could change %s, which says what sandboxes may do", m.Source, file),
+				"mount it read-only, in a new sandbox")
+		}
+	}
+	return nil
+}
+
+// guardApply refuses to bring over changes of the user's own settings among others. Who
+// names such a path has seen it.
+func guardApply(ctx context.Context, sb *sandbox.Sandbox, paths []string) error {
+	places := wordPlaces()
+	if places.Holds(sb.Workspace.Path) == "" {
+		return nil
+	}
+	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb))
+	if err != nil {
+		return none(err)
+	}
+	var named []string
+	for _, p := range paths {
+		named = append(named, filepath.Clean(p))
+	}
+	for _, c := range list {
+		asked := len(named) == 0 || slices.ContainsFunc(named, func(p string) bool { return p == "." || strings.HasPrefix(c.Path, p+"/") })
+		if asked && !slices.Contains(named, c.Path) && places.Touches(filepath.Join(sb.Workspace.Path, c.Path)) {
+			path := changes.Quote(c.Path)
+			return hint.New(fmt.Sprintf("nothing applied: %s is among what says what sandboxes may do", path),
+				fmt.Sprintf("read it with 'coffer diff %s %s'; then apply it by its name, or other paths by theirs", sb.ID, path))
+		}
+	}
+	return nil
 }
 
 // repositoryAbove finds the repository that a directory without one of its own is in.

@@ -147,17 +147,14 @@ func (f *Floor) enforceMounts(rec *sandbox.Record, home string) error {
 		if place == "~" || strings.HasPrefix(place, "~/") {
 			place = filepath.Join(home, place[1:])
 		}
-		place = filepath.Clean(place)
-		if real, err := filepath.EvalSymlinks(place); err == nil {
-			place = real
-		}
+		place = realPlace(place)
 		for _, m := range rec.Mounts {
 			if on(m.Source, place) || on(place, m.Source) {
 				return f.refuse(f.tree.get("mounts", "forbid", i), "%s would be mounted", m.Source)
 			}
 		}
 		for _, k := range rec.Sockets {
-			if on(k.Host, place) {
+			if on(k.Host, place) || on(realPlace(k.Host), place) {
 				return f.refuse(f.tree.get("mounts", "forbid", i), "the socket %s would lead through the wall", k.Host)
 			}
 		}

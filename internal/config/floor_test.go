@@ -133,3 +133,21 @@ func TestFloorOwner(t *testing.T) {
 		})
 	}
 }
+
+// A link does not lead a socket around the floor, nor a forbidden place that is one.
+func TestFloorFollowsLinks(t *testing.T) {
+	w := newWorld(t)
+	w.write(filepath.Join(w.Home, "real/app.sock"), "")
+	w.link("real", filepath.Join(w.Home, "forbidden"))
+	w.link("real/app.sock", filepath.Join(w.Home, "elsewhere.sock"))
+	fl, err := parseFloor(w.Floor, []byte("mounts.forbid = [\"~/forbidden\"]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, refused := range map[string]bool{"elsewhere.sock": true, "real/app.sock": true, "forbidden/app.sock": true, "other.sock": false} {
+		rec := sandbox.Record{Sockets: []sandbox.Socket{{Host: filepath.Join(w.Home, name)}}}
+		if err := fl.Enforce(&rec, "container", w.Home); (err != nil) != refused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -97,16 +97,7 @@ type layer struct {
 // the sandbox can write: somebody who works on his own settings keeps them in a
 // repository. Then it is a wish like any other.
 func (p Places) inWorkspace(file string) bool {
-	for _, path := range []string{file, filepath.Dir(file), p.Presets} {
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			real = path
-		}
-		if p.Dir != "" && (on(real, p.Dir) || on(path, p.Dir)) {
-			return true
-		}
-	}
-	return false
+	return holds(p.Dir, file, p.Presets) != ""
 }
 
 // Defaults are what holds without any file.

@@ -180,12 +180,13 @@ func (l *Loaded) allowed(m mount) error {
 		own = append(own, filepath.Dir(store))
 	}
 	for _, dir := range own {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			dir = real
-		}
+		dir = realPlace(dir)
 		if on(m.Source, dir) || on(dir, m.Source) {
 			return fmt.Errorf("the source %s has coffer's own files in it (%s)", m.Source, dir)
 		}
+	}
+	if word := l.places.Holds(m.Source); word != "" && !m.ReadOnly {
+		return fmt.Errorf("the source %s is on the way to %s: programs inside must not write your own settings", m.Source, word)
 	}
 	return nil
 }

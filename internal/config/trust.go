@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/hint"
@@ -36,14 +37,8 @@ const maxGrant = 1 << 20
 // TrustStore is where this user's yeses are.
 // One that programs in the sandbox could write to would be worth nothing.
 func (p Places) TrustStore() (Trust, error) {
-	dir := p.Trust
-	if real, err := realParent(dir); err == nil {
-		dir = real
-	} else if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	if on(dir, p.Dir) {
-		return Trust{}, hint.New(fmt.Sprintf("what you agree to is kept in %s, which is in the workspace: programs could agree to it themselves", dir),
+	if holds(p.Dir, p.Trust) != "" {
+		return Trust{}, hint.New(fmt.Sprintf("what you agree to is kept in %s, which is in the workspace: programs could agree to it themselves", realPlace(p.Trust)),
 			"use --trust for each run, or set XDG_STATE_HOME to another directory")
 	}
 	return Trust{p.Trust}, nil
@@ -146,7 +141,8 @@ func (t Trust) files() (names []string, err error) {
 }
 
 func (t Trust) read(name string) (g Grant, err error) {
-	f, err := os.Open(filepath.Join(t.dir, name))
+	// A link could lead to where programs write, and a pipe would keep us waiting.
+	f, err := os.OpenFile(filepath.Join(t.dir, name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return g, err
 	}

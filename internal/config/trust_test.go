@@ -81,9 +81,12 @@ network: programs can talk to whatever listens on the socket /run/docker.sock of
 network: a socket inside can be reached on this machine, /tmp/a:~/a`},
 		"a group where there is no network": {"network.mode = \"none\"", "network.groups = [\"npm\"]", "", "network: the hosts of the group @npm can be reached"},
 		"the user's rule": {"[[network.rules]]\nname = \"never\"\ndeny = [\"example.com\"]", "[[network.rules]]\nname = \"never\"\nenabled = false", "",
-			"network: your own rule never is changed: it was deny example.com"},
+			"network: your own rule never is switched off; it was deny example.com"},
 		"the user's bound": {"[[network.rules]]\nname = \"b\"\nallow = [\"example.com\"]\nmax_upload = \"1MB\"", "[[network.rules]]\nname = \"b\"\nmax_upload = \"1GB\"", "",
-			"network: allow example.com, at most 1GB up"},
+			"network: your own rule b is now allow example.com, at most 1GB up; it was allow example.com, at most 1MB up\nnetwork: allow example.com, at most 1GB up"},
+		"the user's plain rule, less of it": {"[[network.rules]]\nname = \"r\"\nallow = [\"a.example\", \"b.example\"]", "[[network.rules]]\nname = \"r\"\nallow = [\"a.example\"]", "", ""},
+		"the user's plain rule, off":        {"[[network.rules]]\nname = \"r\"\nallow = [\"a.example\"]", "[[network.rules]]\nname = \"r\"\nenabled = false", "", ""},
+		"the user's disabled rule":          {"[[network.rules]]\nname = \"r\"\nenabled = false\ndeny = [\"a.example\"]", "[[network.rules]]\nname = \"r\"\ndeny = [\"b.example\"]", "", ""},
 		"mounts": {"", `
 [mounts.inside]
 source = "sub"
@@ -136,6 +139,56 @@ mounts: programs can read and change REPO/sub of this machine, as /rw`},
 	w.write(w.User, "nesting = true\nnetwork.mode = \"open\"")
 	if got, err := w.load().Widens(usual); got != nil || err != nil {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// A rule of the user's with a bound takes away, though it says allow: where another rule
+// allows the same, only the bound is what it is for.
+func TestWidensBoundedRule(t *testing.T) {
+	const user = `
+[[network.rules]]
+name = "all"
+allow = ["*.example.com:443"]
+[[network.rules]]
+name = "cap"
+allow = ["api.example.com:443"]
+max_upload = "1MB"
+[[network.rules]]
+name = "no"
+deny = ["a.example.com", "b.example.com"]
+protocol = "http"
+methods = ["POST"]
+`
+	const cap = "; it was allow api.example.com:443, at most 1MB up"
+	const no = "; it was deny a.example.com, b.example.com, by http, for POST"
+	for _, c := range []struct{ rule, want string }{
+		{`name = "cap"`, ""},
+		{`name = "all"` + "\nenabled = false", ""},
+		{`name = "cap"` + "\nenabled = false", "your own rule cap is switched off" + cap},
+		{`name = "cap"` + "\nallow = [\"x.example.com:443\"]", "your own rule cap is now allow x.example.com:443, at most 1MB up" + cap},
+		{`name = "cap"` + "\nmax_upload = \"2MB\"", "your own rule cap is now allow api.example.com:443, at most 2MB up" + cap},
+		{`name = "cap"` + "\nprotocol = \"http\"\nmethods = [\"GET\"]", "your own rule cap is now allow api.example.com:443, by http, for GET, at most 1MB up" + cap},
+		{`name = "cap"` + "\nprotocol = \"tls\"", "your own rule cap is now allow api.example.com:443, by tls, at most 1MB up" + cap},
+		{`name = "cap"` + "\nmax_upload = \"1000k\"", ""},
+		{`name = "cap"` + "\nmax_download = \"1MB\"", ""},
+		{`name = "cap"` + "\nallow = [\"api.example.com:443\", \"b.example.com:443\"]", ""},
+		{`name = "no"` + "\ndeny = [\"a.example.com\"]", "your own rule no is now deny a.example.com, by http, for POST" + no},
+		{`name = "no"` + "\nmethods = [\"POST\", \"PUT\"]", "your own rule no is now deny a.example.com, b.example.com, by http, for POST, PUT" + no},
+		{`name = "no"` + "\ndeny = [\"a.example.com\", \"b.example.com\", \"d.example.com\"]", ""},
+	} {
+		w := newWorld(t)
+		w.write(w.User, user)
+		w.write("coffer.toml", "[[network.rules]]\n"+c.rule)
+		got, err := w.load().Widens(usual)
+		if err != nil {
+			t.Fatalf("%s: %v", c.rule, err)
+		}
+		if c.want != "" {
+			c.want = "network: " + c.want
+		}
+		if strings.Join(got, "\n") != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.rule, strings.Join(got, "\n"), c.want)
+		}
 	}
 }
 

@@ -198,21 +198,21 @@ func (w *widening) network() error {
 
 // rules: those that allow more, and the user's own that are no longer what they were.
 func (w *widening) rules(had *policy.Set) {
-	old := map[string]policy.RuleSource{}
-	for _, r := range w.was.Network.Rules {
-		if r.Name != "" {
-			old[r.Name] = r
-		}
-	}
+	was := w.was.Network.Rules
 	same := func(r policy.RuleSource) bool {
-		return slices.ContainsFunc(w.was.Network.Rules, func(o policy.RuleSource) bool { return reflect.DeepEqual(o, r) })
+		return slices.ContainsFunc(was, func(o policy.RuleSource) bool { return reflect.DeepEqual(o, r) })
 	}
-	for _, r := range w.is.Network.Rules {
+	for i, r := range w.is.Network.Rules {
+		// Merging leaves the user's rules where they were, changed or not.
+		if i < len(was) && !reflect.DeepEqual(was[i], r) && !tighter(was[i], r) {
+			now := "now " + describe(r)
+			if off(r) {
+				now = "switched off"
+			}
+			w.add("network: your own rule %s is %s; it was %s", r.Name, now, describe(was[i]))
+		}
 		if same(r) {
 			continue
-		}
-		if o, ok := old[r.Name]; ok && len(o.Deny)+len(o.Ask) > 0 {
-			w.add("network: your own rule %s is changed: it was %s", r.Name, describe(o))
 		}
 		if beyond := had.Beyond(r); len(beyond) > 0 {
 			r.Allow = beyond
@@ -220,6 +220,40 @@ func (w *widening) rules(had *policy.Set) {
 			w.add("network: %s", describe(r))
 		}
 	}
+}
+
+// tighter says whether a rule surely takes away no more than one that replaces it. What
+// the new one allows is not asked here. An allow rule takes away as well: its bound holds
+// for what other rules allow too.
+func tighter(old, new policy.RuleSource) bool {
+	if off(old) {
+		return true
+	}
+	narrow := old.Protocol != "" || len(old.Methods)+len(old.Paths) > 0 || old.MaxUpload != "" || old.MaxDownload != ""
+	if len(old.Deny)+len(old.Ask) == 0 && !narrow {
+		return true // it only gives
+	}
+	return !off(new) && old.Protocol == new.Protocol &&
+		slices.Equal(old.Methods, new.Methods) && slices.Equal(old.Paths, new.Paths) &&
+		within(old.Deny, new.Deny) && within(old.Ask, new.Ask) && within(old.Allow, new.Allow) &&
+		lower(new.MaxUpload, old.MaxUpload) && lower(new.MaxDownload, old.MaxDownload)
+}
+
+func off(r policy.RuleSource) bool { return r.Enabled != nil && !*r.Enabled }
+
+// within says whether a list has all that is in another.
+func within(few, many []string) bool {
+	return !slices.ContainsFunc(few, func(s string) bool { return !slices.Contains(many, s) })
+}
+
+// lower says whether a bound is no higher than another, where "" is none.
+func lower(a, b string) bool {
+	if a == b || b == "" {
+		return true
+	}
+	x, errX := policy.ParseSize(a)
+	y, errY := policy.ParseSize(b)
+	return errX == nil && errY == nil && x <= y
 }
 
 // describe is a rule in words, with everything that matters.
@@ -240,7 +274,7 @@ func describe(r policy.RuleSource) string {
 		parts = append(parts, "for "+strings.Join(r.Methods, ", "))
 	}
 	if len(r.Paths) > 0 {
-		parts = append(parts, "on "+strings.Join(r.Paths, ", "))
+		parts = append(parts, fmt.Sprintf("on %q", r.Paths)) // may have any words in them
 	}
 	if r.MaxUpload != "" {
 		parts = append(parts, "at most "+r.MaxUpload+" up")

@@ -22,19 +22,20 @@ type about struct {
 	g      *Gateway
 	server *http.Server
 	conns  chan net.Conn
+	places chan struct{} // one for each connection
 	closed chan struct{}
 	once   sync.Once
 }
 
 func newAbout(g *Gateway) *about {
-	a := &about{g: g, conns: make(chan net.Conn), closed: make(chan struct{})}
+	a := &about{g: g, conns: make(chan net.Conn), places: make(chan struct{}, g.limits.about), closed: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", a.index)
 	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, r *http.Request) { writeOK(w, a.policy()) })
 	mux.HandleFunc("GET /denials", func(w http.ResponseWriter, r *http.Request) { writeOK(w, g.Denials()) })
 	mux.HandleFunc("POST /request", a.request)
 	a.server = &http.Server{
-		Handler: http.MaxBytesHandler(mux, 1<<16), MaxHeaderBytes: 16 << 10,
+		Handler: http.MaxBytesHandler(mux, 16<<10), MaxHeaderBytes: 16 << 10,
 		ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second,
 		ErrorLog: log.New(io.Discard, "", 0), // what programs do wrong is no news for the host
 	}
@@ -47,6 +48,13 @@ func (a *about) serve() { _ = a.server.Serve(a) }
 // take serves a flow, until its connection is closed.
 func (a *about) take(in link.Flow) {
 	if in.Destination().Port() != 80 {
+		in.Refuse()
+		return
+	}
+	select {
+	case a.places <- struct{}{}:
+		defer func() { <-a.places }()
+	default:
 		in.Refuse()
 		return
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -287,7 +288,7 @@ func (c *inside) watch() (gone <-chan struct{}, stop func()) {
 		for len(c.ahead) < maxAhead/2 {
 			switch err := c.more(); {
 			case err == nil:
-			case isTimeout(err):
+			case isTimeout(err), errors.Is(err, errFull):
 				return
 			default:
 				if len(c.ahead) == 0 || !isEnd(err) {

@@ -95,6 +95,7 @@ func (f *flow) register() bool {
 func (f *flow) leave() {
 	f.stop()
 	_ = f.client.Close()
+	f.client.forget()
 	f.g.mu.Lock()
 	delete(f.g.flows, f)
 	f.g.mu.Unlock()
@@ -120,7 +121,7 @@ func (f *flow) leave() {
 	}
 	e.Protocol, e.Verdict = f.query.Protocol.String(), policy.Allow.String()
 	e.Rule, e.Reason = f.decision.Rule, f.decision.Reason
-	e.Method, e.Path = clip(f.method), clip(f.path)
+	e.Method, e.Path = f.method, f.path
 	if f.decision.Verdict == policy.Ask {
 		e.Reason += "; the user said yes"
 	}

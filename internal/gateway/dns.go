@@ -20,6 +20,8 @@ const (
 	dnsPort    = 53
 	dnsTimeout = 5 * time.Second  // for records that must be looked up outside
 	dnsIdle    = 15 * time.Second // between two queries on a connection
+	// maxQuery bounds a query. It holds one name of 255 bytes and some options.
+	maxQuery = 4 << 10
 )
 
 // allowName decides whether a name may be known inside. A name that could only be
@@ -68,20 +70,16 @@ func (g *Gateway) serveDNS(in link.Flow) {
 	defer c.Close()
 	stop := context.AfterFunc(g.ctx, c.Reset)
 	defer stop()
+	kept := claim{reserve: g.ahead}
+	defer kept.set(0)
 	for {
 		_ = c.SetDeadline(time.Now().Add(dnsIdle))
-		var size [2]byte
-		if _, err := io.ReadFull(c, size[:]); err != nil {
+		query, err := readQuery(c)
+		if err != nil {
 			return
 		}
-		query := make([]byte, binary.BigEndian.Uint16(size[:]))
-		if _, err := io.ReadFull(c, query); err != nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(g.ctx, dnsTimeout)
-		answer := g.resolver.Answer(ctx, query, false)
-		cancel()
-		if answer == nil || len(answer) > 1<<16-1 {
+		answer := g.answerStream(query)
+		if answer == nil || len(answer) > 1<<16-1 || !kept.buffer(2*len(answer)) {
 			c.Reset()
 			return
 		}
@@ -89,6 +87,38 @@ func (g *Gateway) serveDNS(in link.Flow) {
 		if _, err := c.Write(append(out, answer...)); err != nil {
 			return
 		}
+		kept.set(0)
+	}
+}
+
+// readQuery reads a query with its length before it. That length is only a word: memory is
+// taken for what has come.
+func readQuery(c io.Reader) ([]byte, error) {
+	var size [2]byte
+	if _, err := io.ReadFull(c, size[:]); err != nil {
+		return nil, err
+	}
+	want := int64(binary.BigEndian.Uint16(size[:]))
+	if want > maxQuery {
+		return nil, errTooLong
+	}
+	query, err := io.ReadAll(io.LimitReader(c, want))
+	if err == nil && int64(len(query)) < want {
+		err = io.ErrUnexpectedEOF
+	}
+	return query, err
+}
+
+// answerStream answers a query over TCP in its turn, nil if that does not come.
+func (g *Gateway) answerStream(query []byte) []byte {
+	ctx, cancel := context.WithTimeout(g.ctx, dnsTimeout)
+	defer cancel()
+	select {
+	case g.queries <- struct{}{}:
+		defer func() { <-g.queries }()
+		return g.resolver.Answer(ctx, query, false)
+	case <-ctx.Done():
+		return nil
 	}
 }
 

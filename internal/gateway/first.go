@@ -15,6 +15,8 @@ import (
 type inside struct {
 	link.Conn
 	ahead []byte
+	claim claim     // for ahead
+	most  int       // how long ahead may get; zero: maxAhead
 	begun time.Time // when the first byte of ahead came
 }
 
@@ -32,8 +34,11 @@ var errTooLong = errors.New("too many bytes before a decision")
 func (c *inside) more() error {
 	if len(c.ahead) == cap(c.ahead) {
 		size := max(2*cap(c.ahead), firstRead)
-		if size > maxAhead {
+		switch {
+		case size > maxAhead || c.most > 0 && size > c.most:
 			return errTooLong
+		case !c.claim.buffer(size):
+			return errFull
 		}
 		c.ahead = append(make([]byte, 0, size), c.ahead...)
 	}
@@ -55,12 +60,18 @@ func (c *inside) more() error {
 func (c *inside) drop(n int) {
 	rest := len(c.ahead) - n
 	if rest == 0 {
-		c.ahead = nil // an idle connection keeps no buffer
+		c.forget() // an idle connection keeps no buffer
 		return
 	}
 	copy(c.ahead, c.ahead[n:])
 	c.ahead = c.ahead[:rest]
 	c.begun = time.Now()
+}
+
+// forget drops all that was read ahead.
+func (c *inside) forget() {
+	c.ahead = nil
+	c.claim.set(0)
 }
 
 // first waits for enough bytes to tell what the program speaks. wait bounds the time
@@ -109,7 +120,12 @@ func (f *flow) speakSlowly() *refusal {
 	}
 	f.mode.CompareAndSwap(undecided, relaying)
 	seen := bytes.Clone(f.client.ahead)
+	kept := claim{reserve: f.g.ahead}
+	defer kept.set(0)
 	for range maxReads {
+		if !kept.buffer(cap(seen)) {
+			return malformed(errFull)
+		}
 		if err := f.send(len(f.client.ahead)); err != nil {
 			f.finish(err)
 			return nil
@@ -160,6 +176,10 @@ func (c *inside) hello(headTime time.Duration) (head.Hello, error) {
 // There is no bound on how long the first byte may take: until then the connection is idle.
 func (c *inside) request(headTime time.Duration) (head.Request, error) {
 	defer c.SetReadDeadline(time.Time{})
+	if !c.claim.buffer(cap(c.ahead)) { // it may have come with the body before it
+		c.forget()
+		return head.Request{}, errFull
+	}
 	for seen := 0; ; {
 		if seen = headEnd(c.ahead, seen); seen < 0 || len(c.ahead) >= head.MaxHTTP {
 			r, need, err := head.ParseHTTP(c.ahead)
@@ -268,6 +288,11 @@ func malformed(err error) *refusal {
 		return &refusal{
 			what: "bad request", status: 431, alert: head.AlertDecodeError,
 			decision: policy.Decision{Rule: "built-in", Reason: "the head is too long"},
+		}
+	case errors.Is(err, errFull):
+		return &refusal{
+			what: "limit", status: 503, alert: alertInternal,
+			decision: policy.Decision{Rule: "built-in", Reason: errFull.Error()},
 		}
 	}
 	return &refusal{closed: "reset by the program", hangUp: true}

@@ -131,7 +131,7 @@ func (f *flow) run(in link.Flow) {
 	if err != nil {
 		return
 	}
-	f.client = &inside{Conn: conn}
+	f.client = &inside{Conn: conn, claim: claim{reserve: f.g.ahead}}
 	if !f.register() {
 		conn.Reset()
 		return
@@ -222,6 +222,8 @@ func (f *flow) silent(err error) *refusal {
 		return r
 	}
 	switch {
+	case errors.Is(err, errFull):
+		return malformed(err)
 	case errors.Is(err, io.EOF):
 		return &refusal{closed: "the program sent nothing", hangUp: true}
 	case isTimeout(err):

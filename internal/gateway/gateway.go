@@ -103,6 +103,9 @@ type limits struct {
 	flows     int           // connections at once
 	sessions  int           // UDP conversations at once
 	queries   int           // DNS queries in work at once
+	about     int           // connections to coffer.internal at once
+	ahead     int64         // bytes read ahead of a decision, of all connections
+	waiting   int64         // bytes of datagrams that wait for a socket
 	names     int           // names with a synthetic address
 	held      int           // flows that wait for an answer
 	questions int           // questions open at once
@@ -110,7 +113,7 @@ type limits struct {
 	dial      time.Duration // resolving and connecting
 	sniff     time.Duration // for a flow that will be refused to say what it speaks
 	first     time.Duration // until a first byte, where the server cannot speak first
-	head      time.Duration // from the first byte to the end of a head
+	head      time.Duration // from the first byte to the end of a head, of a response too
 	patience  time.Duration // in the middle of a line, where raw TCP is allowed
 	linger    time.Duration // for a program to read an answer before the connection ends
 	half      time.Duration // without a byte once one side has ended
@@ -121,7 +124,8 @@ type limits struct {
 
 func defaults() limits {
 	return limits{
-		flows: 8192, sessions: 1024, queries: 128, names: 1 << 14,
+		flows: 8192, sessions: 1024, queries: 128, about: 64, names: 1 << 14,
+		ahead: 64 << 20, waiting: 4 << 20,
 		held: 64, questions: 16, perMinute: 30,
 		dial: 10 * time.Second, sniff: 500 * time.Millisecond, first: 2 * time.Minute,
 		head: 30 * time.Second, patience: 100 * time.Millisecond, linger: 2 * time.Second, half: 15 * time.Minute,
@@ -144,6 +148,10 @@ type Gateway struct {
 	about    *about
 	sessions *sessions
 	splices  chan struct{}  // one for each splice that may run
+	large    loans          // large buffers
+	queries  chan struct{}  // one for each DNS query in work
+	ahead    *reserve       // for what is read ahead of a decision
+	waiting  *reserve       // for datagrams that wait
 	roots    *x509.CertPool // for a proxy that speaks TLS; nil: the host's
 
 	ctx     context.Context
@@ -164,6 +172,8 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 		c.AskTimeout = 2 * time.Minute
 	}
 	g := &Gateway{link: l, limits: lim, flows: map[*flow]struct{}{}, splices: make(chan struct{}, maxSplices)}
+	g.large, g.queries = make(loans, maxLoans), make(chan struct{}, lim.queries)
+	g.ahead, g.waiting = newReserve(lim.ahead), newReserve(lim.waiting)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	if c.Resolve == nil {
 		c.Resolve = resolve

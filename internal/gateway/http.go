@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway/head"
 	"github.com/cofferhq/coffer/internal/policy"
@@ -75,7 +76,7 @@ func (f *flow) speakHTTP() *refusal {
 func (f *flow) endRequests(x *exchange, err error) *refusal {
 	var bad *head.Error
 	atEnd := errors.Is(err, io.EOF)
-	if !atEnd && !isTimeout(err) && !errors.As(err, &bad) && !errors.Is(err, errTooLong) {
+	if !atEnd && !isTimeout(err) && !errors.As(err, &bad) && !errors.Is(err, errTooLong) && !errors.Is(err, errFull) {
 		f.end(reason("program", err))
 		return nil
 	}
@@ -131,12 +132,18 @@ func ended(x *exchange) bool {
 	}
 }
 
+// maxPath bounds a path, which is kept while its request is answered: the rules may change.
+const maxPath = 8 << 10
+
 // permitRequest decides about one request.
 func (f *flow) permitRequest(req head.Request) *refusal {
 	q := f.ask(policy.HTTP)
 	q.Method, q.Path = req.Method, req.Path
 	if req.Method == "CONNECT" {
 		return denied(policy.Decision{Rule: "built-in", Reason: "CONNECT is for proxies, and there is none"})
+	}
+	if len(req.Path) > maxPath {
+		return malformed(&head.Error{Status: 414, Msg: "the path is too long"})
 	}
 	if r := f.checkHost(req, q); r != nil {
 		return r
@@ -195,7 +202,7 @@ func (f *flow) pass(req head.Request, x *exchange) (r *refusal, over bool) {
 	}
 	if f.requests++; f.requests == 1 {
 		f.mu.Lock()
-		f.method, f.path = req.Method, req.Path
+		f.method, f.path = clip(req.Method), clip(req.Path)
 		f.mu.Unlock()
 	}
 	var side *sideError
@@ -257,9 +264,10 @@ func (f *flow) sendBody(req head.Request, x *exchange) error {
 		return f.upward().run(req.ContentLength - n)
 	}
 	body, up := head.NewBody(req), f.upward()
-	b := buffers.Get().(*[]byte)
-	defer buffers.Put(b)
-	for piece := f.client.ahead; ; {
+	b := f.g.large.borrow()
+	defer f.g.large.giveBack(b)
+	piece := f.client.ahead
+	for f.client.ahead = nil; ; {
 		if len(piece) > 0 {
 			n, done, err := body.Next(piece)
 			if err != nil {
@@ -272,10 +280,11 @@ func (f *flow) sendBody(req head.Request, x *exchange) error {
 				return err
 			}
 			if done {
-				f.client.ahead = bytes.Clone(piece[n:])
+				f.client.ahead, f.client.begun = bytes.Clone(piece[n:]), time.Now()
 				return nil
 			}
 		}
+		f.client.claim.set(0)
 		n, err := f.client.Conn.Read(*b)
 		if n == 0 && err != nil {
 			if err == io.EOF {

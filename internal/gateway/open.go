@@ -159,7 +159,7 @@ func (f *flow) runHost(in link.Flow) {
 	if err != nil {
 		return
 	}
-	f.client = &inside{Conn: conn}
+	f.client = &inside{Conn: conn, claim: claim{reserve: f.g.ahead}}
 	f.local = netip.AddrPortFrom(netip.IPv6Unspecified(), outside)
 	if !f.register() {
 		conn.Reset()

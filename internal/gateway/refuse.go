@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
@@ -73,9 +74,13 @@ type answer struct {
 	Help   string `json:"help,omitempty"`
 }
 
+// maxOverheard is how much of a head is read only to say in the log what was refused.
+const maxOverheard = 8 << 10
+
 // overhear finds out how to tell a program that it is refused, and what it wanted.
 func (f *flow) overhear(possible policy.Possible) (head.Kind, *refusal) {
 	sniff := f.g.limits.sniff
+	f.client.most = maxOverheard
 	kind, err := f.client.first(sniff, sniff, 0)
 	if err != nil {
 		kind = head.Unknown
@@ -156,17 +161,17 @@ func (c *inside) say(words []byte, linger time.Duration) {
 	c.part(linger)
 }
 
-// part ends a connection to which everything was written.
+// part ends a connection to which everything was written. What the program still sends is
+// of no use to anybody.
 func (c *inside) part(linger time.Duration) {
+	c.forget()
 	_ = c.SetDeadline(time.Now().Add(linger))
 	if c.CloseWrite() == nil {
-		b := buffers.Get().(*[]byte)
-		for {
-			if _, err := c.Read(*b); err != nil {
+		for b := make([]byte, smallBuffer); ; {
+			if _, err := c.Read(b); err != nil {
 				break
 			}
 		}
-		buffers.Put(b)
 	}
 	_ = c.Close()
 }
@@ -247,7 +252,7 @@ func clip(s string) string {
 	if len(s) > most {
 		return s[:most] + "…"
 	}
-	return s
+	return strings.Clone(s) // it may be a part of something long
 }
 
 // reason says why a read or a write ended, for the log.

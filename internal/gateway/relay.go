@@ -55,6 +55,7 @@ type lane struct {
 	turn    func() bool
 	rest    []byte
 	splices chan struct{}
+	large   loans
 }
 
 // errTurn says that a lane ended because its turn function said so.
@@ -125,8 +126,8 @@ func (l *lane) write(b []byte) error {
 
 // bulk carries bytes while they come fast.
 func (l *lane) bulk(limit *int64) error {
-	b := buffers.Get().(*[]byte)
-	defer buffers.Put(b)
+	b := l.large.borrow()
+	defer l.large.giveBack(b)
 	for moved := 0; *limit != 0; {
 		n, err := l.step(*b, limit)
 		if err != nil {
@@ -210,7 +211,7 @@ func tcp(c net.Conn) *net.TCPConn {
 func (f *flow) upward() *lane {
 	if f.upLane == nil {
 		f.upLane = &lane{
-			src: f.client.Conn, dst: f.up, count: &f.sent, splices: f.g.splices,
+			src: f.client.Conn, dst: f.up, count: &f.sent, splices: f.g.splices, large: f.g.large,
 			take: func(n int) int { return f.account.Load().takeSent(n) },
 			free: func() bool { return f.account.Load().freeToSend() },
 		}
@@ -222,7 +223,7 @@ func (f *flow) upward() *lane {
 func (f *flow) downward() *lane {
 	if f.downLane == nil {
 		f.downLane = &lane{
-			src: f.up, dst: f.client.Conn, count: &f.received, splices: f.g.splices,
+			src: f.up, dst: f.client.Conn, count: &f.received, splices: f.g.splices, large: f.g.large,
 			take: func(n int) int { return f.account.Load().takeReceived(n) },
 			free: func() bool { return f.account.Load().freeToReceive() },
 		}
@@ -270,6 +271,8 @@ func (f *flow) sendAll() error {
 // flow is over meanwhile.
 func (f *flow) watchHello(hello head.Hello) (r *refusal, done bool) {
 	w := head.NewWatch(hello)
+	kept := claim{reserve: f.g.ahead}
+	defer kept.set(0)
 	err := f.send(hello.Len)
 	for err == nil {
 		if len(f.client.ahead) > 0 {
@@ -279,6 +282,9 @@ func (f *flow) watchHello(hello head.Hello) (r *refusal, done bool) {
 			}
 			if through {
 				return nil, false
+			}
+			if !kept.buffer(w.Kept()) {
+				return malformed(errFull), false
 			}
 			if err = f.send(len(f.client.ahead)); err != nil {
 				break

@@ -7,12 +7,13 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway/head"
 )
 
 // maxResponseHead bounds the head of a response that is read as such.
-const maxResponseHead = 256 << 10
+const maxResponseHead = 64 << 10
 
 var errUnasked = errors.New("the server switched to a protocol that nobody had offered")
 
@@ -20,12 +21,17 @@ var errUnasked = errors.New("the server switched to a protocol that nobody had o
 type outside struct {
 	src   net.Conn
 	ahead []byte
+	claim claim
 }
 
 // more reads once.
 func (o *outside) more() error {
 	if len(o.ahead) == cap(o.ahead) {
-		o.ahead = append(make([]byte, 0, max(2*cap(o.ahead), 2*firstRead)), o.ahead...)
+		size := max(2*cap(o.ahead), firstRead)
+		if !o.claim.buffer(size) {
+			return errFull
+		}
+		o.ahead = append(make([]byte, 0, size), o.ahead...)
 	}
 	n, err := o.src.Read(o.ahead[len(o.ahead):cap(o.ahead)])
 	o.ahead = o.ahead[:len(o.ahead)+n]
@@ -41,10 +47,11 @@ func (o *outside) more() error {
 // responses passes on responses, each in its turn. What cannot be read as a response is passed on
 // as it is, to the end: no request can follow it then.
 func (f *flow) responses(ahead []byte) error {
-	in := &outside{src: f.up, ahead: ahead}
+	in := &outside{src: f.up, ahead: ahead, claim: claim{reserve: f.g.ahead}}
+	defer in.claim.set(0)
 	var x *exchange
 	for {
-		size, err := in.head()
+		size, err := in.head(f.g.limits.head)
 		if err != nil {
 			return err
 		}
@@ -125,6 +132,10 @@ func (f *flow) respondSwitch(in *outside, x *exchange, size int) error {
 // deliver passes on n bytes of what was read.
 func (f *flow) deliver(in *outside, n int) error {
 	err := f.downward().write(in.ahead[:n])
+	if n == len(in.ahead) {
+		in.forget() // an idle connection keeps no buffer
+		return err
+	}
 	rest := copy(in.ahead, in.ahead[n:])
 	in.ahead = in.ahead[:rest]
 	return err
@@ -135,7 +146,6 @@ func (f *flow) rest(in *outside) error {
 	if err := f.deliver(in, len(in.ahead)); err != nil {
 		return err
 	}
-	in.ahead = nil
 	return f.downward().run(-1)
 }
 
@@ -152,9 +162,10 @@ func (f *flow) deliverLength(in *outside, length int64) error {
 // that everything was passed on.
 func (f *flow) deliverChunks(in *outside) (toEnd bool, err error) {
 	body, down := head.NewBody(head.Request{Chunked: true, ContentLength: -1}), f.downward()
-	b := buffers.Get().(*[]byte)
-	defer buffers.Put(b)
-	for piece := in.ahead; ; {
+	b := f.g.large.borrow()
+	defer f.g.large.giveBack(b)
+	piece := in.ahead
+	for in.ahead = nil; ; {
 		n, done, bad := body.Next(piece)
 		if bad != nil {
 			n = len(piece)
@@ -169,6 +180,7 @@ func (f *flow) deliverChunks(in *outside) (toEnd bool, err error) {
 			in.ahead = bytes.Clone(piece[n:])
 			return false, nil
 		}
+		in.claim.set(0)
 		n, err := in.src.Read(*b)
 		if n == 0 && err != nil {
 			if err == io.EOF {
@@ -180,18 +192,34 @@ func (f *flow) deliverChunks(in *outside) (toEnd bool, err error) {
 	}
 }
 
-// head reads until there is a whole head and returns its size, 0 if what comes has none.
-func (o *outside) head() (int, error) {
+// forget drops all that was read.
+func (o *outside) forget() {
+	o.ahead = nil
+	o.claim.set(0)
+}
+
+// head reads until there is a whole head and returns its size, 0 if what comes has none,
+// or none that is small and quick enough to be waited for.
+func (o *outside) head(headTime time.Duration) (int, error) {
+	defer o.src.SetReadDeadline(time.Time{})
+	if !o.claim.buffer(cap(o.ahead)) { // it came with what was before it
+		return 0, nil
+	}
+	begun := time.Time{}
 	for seen := 0; ; {
 		if n := headSize(o.ahead, seen); n > 0 {
 			return n, nil
 		}
-		if seen = len(o.ahead); seen > maxResponseHead {
+		if seen = len(o.ahead); seen >= maxResponseHead {
 			return 0, nil
 		}
-		switch err := o.more(); err {
-		case nil:
-		case io.EOF:
+		if seen > 0 && begun.IsZero() {
+			begun = time.Now()
+			_ = o.src.SetReadDeadline(begun.Add(headTime))
+		}
+		switch err := o.more(); {
+		case err == nil:
+		case err == io.EOF, err == errFull, isTimeout(err):
 			return 0, nil
 		default:
 			return 0, err

@@ -27,6 +27,8 @@ type session struct {
 
 	mu       sync.Mutex
 	waiting  [][]byte // until there is a socket
+	claim    claim    // for waiting
+	over     bool     // nobody serves it any more
 	up       net.Conn
 	addr     netip.Addr
 	decision policy.Decision
@@ -57,6 +59,7 @@ func (s *session) adopt(up net.Conn, addr netip.Addr, d policy.Decision, a *acco
 	s.up, s.addr, s.decision, s.account, s.granted = up, addr, d, a, granted
 	waiting := s.waiting
 	s.waiting = nil
+	defer s.claim.set(0)
 	for _, b := range waiting {
 		if err := s.write(b); err != nil {
 			return err
@@ -72,13 +75,31 @@ func (s *session) send(t *sessions, b []byte) {
 	var err error
 	if s.up != nil {
 		err = s.write(b)
-	} else if len(s.waiting) < queued {
-		s.waiting = append(s.waiting, append([]byte(nil), b...))
+	} else if !s.over {
+		s.wait(b)
 	}
 	s.mu.Unlock()
 	if err != nil {
 		t.exceed(s, "upload")
 	}
+}
+
+// wait keeps a datagram until there is a socket. What is too much is lost. The caller
+// holds the lock, or is the only one who knows the session.
+func (s *session) wait(b []byte) {
+	size := s.claim.held + len(b)
+	if len(s.waiting) < queued && size <= queuedBytes && s.claim.set(size) {
+		s.waiting = append(s.waiting, append([]byte(nil), b...))
+	}
+}
+
+// leave ends the waiting of a session that is no longer served, and returns its socket.
+func (s *session) leave() net.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over, s.waiting = true, nil
+	s.claim.set(0)
+	return s.up
 }
 
 // write sends a whole datagram if the budget has it; the caller holds the lock.

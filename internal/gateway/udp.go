@@ -20,14 +20,15 @@ const (
 	// lost, as they are on most networks.
 	maxReply = 16 << 10
 	// queued is how many datagrams of a session wait for its decision and its socket.
-	queued   = 16
-	quicPort = 443
+	queued = 16
+	// queuedBytes is how long they are together.
+	queuedBytes = 64 << 10
+	quicPort    = 443
 )
 
 // datagrams takes what programs send by UDP.
 func (g *Gateway) datagrams() error {
 	b := make([]byte, maxDatagram)
-	queries := make(chan struct{}, g.limits.queries)
 	for pause := time.Duration(0); ; {
 		n, from, to, err := g.link.ReadDatagram(b)
 		if err != nil {
@@ -48,10 +49,13 @@ func (g *Gateway) datagrams() error {
 			g.sessions.datagram(b[:n], from, to)
 			continue
 		}
+		if n > maxQuery {
+			continue
+		}
 		select {
-		case queries <- struct{}{}:
+		case g.queries <- struct{}{}:
 			query := append([]byte(nil), b[:n]...)
-			if !g.start(func() { g.answerDatagram(query, from, to); <-queries }) {
+			if !g.start(func() { g.answerDatagram(query, from, to); <-g.queries }) {
 				return nil
 			}
 		default: // lost: the program asks again
@@ -78,6 +82,13 @@ func (t *sessions) datagram(b []byte, from, to netip.AddrPort) {
 	if s != nil {
 		t.mu.Unlock()
 		s.send(t, b)
+		return
+	}
+	if t.all[pair{to, from}] != nil {
+		// Every address is the sandbox's own inside, so a program can send in the name of a
+		// server. What is answered to that comes back to us, and must not go out again:
+		// two servers would talk to each other by way of us for ever.
+		t.mu.Unlock()
 		return
 	}
 	s, r := t.begin(key, b)
@@ -115,7 +126,8 @@ func (t *sessions) begin(key pair, b []byte) (*session, *refusal) {
 		return s, builtin("too many UDP conversations are open")
 	}
 	s.ctx, s.cancel = context.WithCancel(g.ctx)
-	s.waiting = [][]byte{append([]byte(nil), b...)}
+	s.claim.reserve = g.waiting
+	s.wait(b)
 	s.last.Store(time.Now().UnixNano())
 	if !g.start(func() { t.serve(s) }) {
 		return s, builtin("the sandbox's network is closed")
@@ -134,10 +146,7 @@ func (t *sessions) serve(s *session) {
 	t.mu.Lock()
 	delete(t.all, s.pair)
 	t.mu.Unlock()
-	s.mu.Lock()
-	up := s.up
-	s.mu.Unlock()
-	if up != nil {
+	if up := s.leave(); up != nil {
 		_ = up.Close()
 	}
 	if r != nil {

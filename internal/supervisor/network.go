@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -108,6 +109,7 @@ func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, err
 		config.HostPorts = append(config.HostPorts, gateway.HostPort(p))
 	}
 	n := &network{gateway: gateway.New(wire, config), served: make(chan struct{}), live: live}
+	go s.keepBudgets(n)
 	go func() {
 		defer close(n.served)
 		if err := n.gateway.Serve(); err != nil {
@@ -125,7 +127,7 @@ func (s *Supervisor) disconnect() {
 	}
 	_ = s.network.gateway.Close()
 	<-s.network.served
-	s.saveBudgets()
+	s.saveBudgets(s.network.gateway.Budgets())
 }
 
 // budgetsName is the file of the bytes that were sent and received against budgets: a
@@ -148,8 +150,28 @@ func (s *Supervisor) readBudgets() map[string]gateway.Used {
 	return used
 }
 
-func (s *Supervisor) saveBudgets() {
-	used := s.network.gateway.Budgets()
+// keepBudgets saves what was used from time to time, for a supervisor that is killed.
+func (s *Supervisor) keepBudgets(n *network) {
+	if s.Sandbox.Ephemeral {
+		return
+	}
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	var saved map[string]gateway.Used
+	for {
+		select {
+		case <-tick.C:
+			if used := n.gateway.Budgets(); !maps.Equal(used, saved) {
+				s.saveBudgets(used)
+				saved = used
+			}
+		case <-n.served:
+			return
+		}
+	}
+}
+
+func (s *Supervisor) saveBudgets(used map[string]gateway.Used) {
 	if len(used) == 0 || s.Sandbox.Ephemeral {
 		return
 	}
@@ -214,11 +236,11 @@ func destination(host string, addr netip.Addr, port uint16) string {
 
 // journal is the sandbox's audit log, opened when there is something to write.
 type journal struct {
-	sb   *sandbox.Sandbox
-	mu   sync.Mutex
-	log  *audit.Log
-	shut bool
-	err  error
+	sb    *sandbox.Sandbox
+	mu    sync.Mutex
+	log   *audit.Log
+	shut  bool
+	again time.Time // when to try once more, after it could not be opened
 }
 
 func newJournal(sb *sandbox.Sandbox) *journal { return &journal{sb: sb} }
@@ -230,9 +252,11 @@ func (j *journal) add(e audit.Event) {
 		return
 	}
 	j.mu.Lock()
-	if j.log == nil && j.err == nil && !j.shut {
-		if j.log, j.err = (audit.Options{Throwaway: j.sb.Ephemeral}).Open(audit.Dir(j.sb.Dir())); j.err != nil {
-			fmt.Fprintln(os.Stderr, j.err)
+	if j.log == nil && !j.shut && time.Now().After(j.again) {
+		var err error
+		if j.log, err = (audit.Options{Throwaway: j.sb.Ephemeral}).Open(audit.Dir(j.sb.Dir())); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			j.again = time.Now().Add(time.Second)
 		}
 	}
 	log := j.log
@@ -248,7 +272,8 @@ func (j *journal) close() {
 	defer j.mu.Unlock()
 	j.shut = true
 	if j.log != nil {
-		if err := j.log.Close(); err != nil {
+		// A throw-away's folder may be gone already, and the log with it.
+		if err := j.log.Close(); err != nil && !j.sb.Ephemeral {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		j.log = nil

@@ -192,7 +192,7 @@ func (s *Supervisor) answer(c Change) (r Reply, err error) {
 		verdict = "allow"
 	}
 	if !c.Once {
-		if strings.ContainsAny(q.Path, "*\\") || len(q.Path) > maxRulePath {
+		if !literal(q.Path) || len(q.Path) > maxRulePath {
 			return r, hint.New("this path cannot be written as a rule", "answer with --once")
 		}
 		rule := ruleFor(q, c.Allow)
@@ -207,6 +207,18 @@ func (s *Supervisor) answer(c Change) (r Reply, err error) {
 		return r, err
 	}
 	return r, nil
+}
+
+// literal says whether a path that a program chose means itself as a pattern: it has
+// neither wildcards nor anything that could be decoded to one.
+func literal(path string) bool {
+	for _, r := range path {
+		plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/-._~", r)
+		if !plain {
+			return false
+		}
+	}
+	return true
 }
 
 // maxRulePath is how long a path may be that a program chose and a rule is made of.

@@ -48,6 +48,16 @@ func TestRuleForQuestion(t *testing.T) {
 	}
 }
 
+func TestLiteral(t *testing.T) {
+	for path, want := range map[string]bool{
+		"": true, "/docs/a-b_c.d~e": true, "/*": false, "/%2A%2A": false, "/a b": false, `/\*`: false, "/é": false, "/a?b": false,
+	} {
+		if literal(path) != want {
+			t.Errorf("%q: want %v", path, want)
+		}
+	}
+}
+
 func TestChangeApply(t *testing.T) {
 	old := []policy.RuleSource{RuleFor("a.example.com", true), RuleFor("b.example.com", false)}
 	if got, n := (Change{Do: "allow", Rules: []policy.RuleSource{RuleFor("c.example.com", true)}}).apply(old); len(got) != 3 || n != 1 || len(old) != 2 {

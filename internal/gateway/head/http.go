@@ -145,7 +145,8 @@ func (r *request) requestLine(line []byte) error {
 	default:
 		return badRequest("malformed request line")
 	}
-	r.Method, r.Target, r.Minor = method, target, int(version[7]-'0')
+	// Who keeps the method or the path does not keep the whole line.
+	r.Method, r.Target, r.Minor = strings.Clone(method), target, int(version[7]-'0')
 	return r.target()
 }
 
@@ -184,7 +185,7 @@ func (r *request) target() error {
 	if path == "" {
 		path = "/"
 	}
-	r.Path = path
+	r.Path = strings.Clone(path)
 	return nil
 }
 

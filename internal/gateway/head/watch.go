@@ -24,6 +24,8 @@ type Watch struct {
 	skip    int
 
 	changed bool // the client has said that its next records are encrypted
+	doubt   bool // message came after that: it may be encrypted bytes that look like a ClientHello
+	long    bool // message was longer than any ClientHello may be
 	early   int  // bytes of early data
 }
 
@@ -35,14 +37,16 @@ const (
 	maxEncrypted = maxRecord + 2048
 	// minFinished is less than any encrypted handshake message has with its checksum.
 	minFinished = 24
-	// helloStart is how many bytes tell a ClientHello from encrypted ones: its type,
-	// its length and the upper half of its version. One encrypted record in some four
-	// million begins like that and is refused.
-	helloStart = 5
+	// maxHighLength is the upper byte of the length of the longest ClientHello that
+	// any server may take.
+	maxHighLength = 3
 )
 
 // NewWatch makes a Watch of the bytes that follow the Len bytes of a first hello.
 func NewWatch(first Hello) *Watch { return &Watch{first: first} }
+
+// Kept is how many bytes the Watch keeps.
+func (w *Watch) Kept() int { return cap(w.message) }
 
 // Next takes the next bytes of the client, before they are passed on. done says that no
 // ClientHello can come any more and the Watch has done its work. After an error (an
@@ -82,6 +86,11 @@ func (w *Watch) record() (done bool, err error) {
 		return false, tlsError(AlertProtocolVersion, "record of an unknown version")
 	case w.left == 0 || w.left > maxEncrypted:
 		return false, tlsError(AlertRecordOverflow, "record with an impossible length")
+	case w.doubt && typ == recordApplicationData && !w.first.EarlyData:
+		// It was encrypted: no server takes data in the middle of a ClientHello.
+		return true, nil
+	case w.long:
+		return false, tlsError(AlertDecodeError, "ClientHello is too long")
 	case (w.message != nil || w.skip > 0) && typ != recordHandshake:
 		return false, tlsError(AlertUnexpectedMessage, "a handshake message is interrupted")
 	}
@@ -104,15 +113,21 @@ func (w *Watch) record() (done bool, err error) {
 
 // payload takes bytes of a handshake record.
 func (w *Watch) payload(p []byte) (done bool, err error) {
+	if w.long {
+		return false, nil // the next record tells
+	}
 	if w.changed && w.message == nil {
 		w.start = append(w.start, p...)
-		if len(w.start) < helloStart {
+		if len(w.start) < handshakeHeader {
 			return false, nil
 		}
 		p, w.start = w.start, nil
-		if p[0] != clientHello || p[1] > 3 || p[4] != 3 {
+		// Nothing else of a ClientHello can be relied on: there are servers that do not
+		// look at the version in it.
+		if p[0] != clientHello || p[1] > maxHighLength {
 			return true, nil // encrypted: with TLS 1.2 the handshake ends like this
 		}
+		w.doubt = true
 	}
 	for len(p) > 0 {
 		if w.skip > 0 {
@@ -125,7 +140,7 @@ func (w *Watch) payload(p []byte) (done bool, err error) {
 		w.message = append(w.message, p[:n]...)
 		p = p[n:]
 		hello, err := w.handshake()
-		if err != nil {
+		if err != nil || w.long {
 			return false, err
 		}
 		if hello && len(p)+w.left > 0 {
@@ -156,13 +171,16 @@ func (w *Watch) handshake() (hello bool, err error) {
 	case w.message[0] != clientHello:
 		w.skip, w.message = w.size(), nil
 		return false, nil
+	case w.size() > MaxHello && w.doubt: // then it does not end in this record
+		w.long, w.message = true, nil
+		return false, nil
 	case w.size() > MaxHello:
 		return false, tlsError(AlertDecodeError, "ClientHello is too long")
 	case len(w.message) < w.wanted():
 		return false, nil
 	}
 	second, err := parseHello(w.message[handshakeHeader:])
-	w.message = nil
+	w.message, w.doubt = nil, false
 	if err != nil {
 		return false, err
 	}

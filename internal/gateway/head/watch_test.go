@@ -27,6 +27,13 @@ func TestSecondHello(t *testing.T) {
 	// an encrypted message after it.
 	exchange := "\x16\x03\x03" + vector(2, "\x10"+vector(3, strings.Repeat("k", 60)))
 	finished := "\x16\x03\x03" + vector(2, strings.Repeat("\x00", 8)+strings.Repeat("e", 32))
+	long := "\x16\x03\x03" + vector(2, "\x01\x02\x00\x00\x03\x03"+strings.Repeat("x", 100))
+	start := "\x16\x03\x03" + vector(2, "\x01\x00\x77"+strings.Repeat("e", 37))
+	version := func(b []byte, major byte) string {
+		b = bytes.Clone(b)
+		b[recordHeader+handshakeHeader] = major
+		return string(b)
+	}
 	alike := "\x16\x03\x03" + vector(2, "\x01\x77"+strings.Repeat("e", 38))
 
 	tests := []struct {
@@ -64,7 +71,16 @@ func TestSecondHello(t *testing.T) {
 		{"encrypted", first, string(hello(serverName("a.example"), extension(extECH, "x"))), false, AlertIllegalParameter},
 		{"encrypted like the first", Hello{SNI: "a.example", ECH: true}, string(hello(serverName("a.example"), extension(extECH, "x"))), false, 0},
 		{"malformed", first, "\x16\x03\x03" + vector(2, "\x01"+vector(3, "xx")), false, AlertDecodeError},
-		{"very long", first, ccs + "\x16\x03\x03" + vector(2, "\x01\x02\x00\x00\x03\x03"+strings.Repeat("x", 100)), false, AlertDecodeError},
+		{"very long", first, long, false, AlertDecodeError},
+		{"very long after a change of ciphers", first, ccs + long + long, false, AlertDecodeError},
+		{"TLS 1.2, like a very long hello", first, ccs + long + data, true, 0},
+		{"TLS 1.2, like the start of a hello", first, ccs + start + data, true, 0},
+		{"like the start of a hello, then an alert", first, ccs + start + "\x15\x03\x03\x00\x02\x01\x5a", false, AlertUnexpectedMessage},
+		{"like the start of a hello, then early data", Hello{EarlyData: true}, ccs + start + data, false, AlertUnexpectedMessage},
+		// OpenSSL does not look at the version in a second hello.
+		{"another name and version after a change of ciphers", first, ccs + version(other, 4), false, AlertProtocolVersion},
+		{"another name and version ff", first, ccs + version(other, 0xff), false, AlertProtocolVersion},
+		{"another name and version, in pieces", first, ccs + string(pieces([]byte(version(other, 4)), 30)), false, AlertProtocolVersion},
 		{"interrupted", first, string(pieces(same, 20)[:25]) + data, false, AlertUnexpectedMessage},
 		{"followed in its record", first, "\x16\x03\x03" + vector(2, string(same[5:]), string(other[5:])), false, AlertUnexpectedMessage},
 		{"an unknown record", first, "\x63\x03\x03\x00\x01x", false, AlertUnexpectedMessage},

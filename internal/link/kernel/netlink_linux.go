@@ -16,7 +16,16 @@ type batch struct {
 	bytes    []byte
 	sequence uint32
 	wanted   map[uint32]string // the messages that are acknowledged, and what they do
+	forgiven map[uint32]bool   // the messages that may fail
 	open     []int             // where the message and the nested attributes begin
+}
+
+// optional says that the message may fail: not every kernel knows what it asks for.
+func (b *batch) optional() {
+	if b.forgiven == nil {
+		b.forgiven = map[uint32]bool{}
+	}
+	b.forgiven[b.sequence] = true
 }
 
 // message begins a message. what says what it does, for errors; a message without is
@@ -115,7 +124,7 @@ func (b *batch) heard(answers []byte) error {
 		}
 		if kind == unix.NLMSG_ERROR && length >= header+4 {
 			what, wanted := b.wanted[sequence]
-			if code := int32(binary.NativeEndian.Uint32(answers[header:])); code != 0 {
+			if code := int32(binary.NativeEndian.Uint32(answers[header:])); code != 0 && !b.forgiven[sequence] {
 				return fmt.Errorf("%s: %w", what, unix.Errno(-code))
 			}
 			if wanted {

@@ -16,12 +16,24 @@ const (
 	peerIs   = "peer0"
 )
 
+const (
+	gsoIPv4MaxSize = 63 // IFLA_GSO_IPV4_MAX_SIZE
+	largestPacket  = 512<<10 - 8
+)
+
 // addDevice makes the interface that programs see, so that they find a network to be
 // on. Nothing ever goes through it. Not every kernel has dummy interfaces, but one
 // end of a pair will do as well.
 func addDevice() error {
 	var b batch
 	b.message(unix.RTM_NEWLINK, 0, "bring up loopback", linkHeader(loopback))
+	// Packets of half a megabyte instead of 64 kB: a quarter more throughput. Linux
+	// knows this from 5.19 on, and for IPv4 from 6.3 on.
+	b.message(unix.RTM_NEWLINK, 0, "enlarge packets", linkHeader(loopback))
+	b.optional()
+	for _, size := range []uint16{unix.IFLA_GSO_MAX_SIZE, gsoIPv4MaxSize} {
+		b.attribute(size, binary.NativeEndian.AppendUint32(nil, largestPacket))
+	}
 	b.newLink("dummy", nil)
 	err := b.send(unix.NETLINK_ROUTE)
 	if !errors.Is(err, unix.EOPNOTSUPP) {

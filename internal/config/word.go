@@ -1,0 +1,137 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// The user's word is what counts without a question: config.toml, the presets, what was
+// agreed to, and above them the administrator's floor. A program that can write one of
+// them in one sandbox has its way in the next. So nothing that leads to them may be in a
+// place that programs write to: neither the files, nor a directory on the way, nor a link
+// on the way, be it there already or still to be made.
+
+// word lists the places of the user's word. The ones below the home count even while a
+// variable names others: the next start may be without it.
+func (p Places) word() []string {
+	list := []string{p.User, p.Presets, p.Trust, p.Floor}
+	if p.Home != "" {
+		conf := filepath.Join(p.Home, ".config", "coffer")
+		list = append(list, filepath.Join(conf, "config.toml"), filepath.Join(conf, "presets"),
+			filepath.Join(p.Home, ".local", "state", "coffer", "trust"))
+	}
+	list = slices.DeleteFunc(list, func(path string) bool { return path == "" })
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Holds says which place of the user's word a program could change that can write to a
+// directory or file, "" if none. The path has no symbolic links.
+func (p Places) Holds(path string) string { return holds(path, p.word()...) }
+
+// holds looks for a way to one of the places that leads through a path.
+func holds(path string, places ...string) string {
+	if path == "" {
+		return ""
+	}
+	info, _ := os.Lstat(path)
+	// The same directory can have two names, by a mount or where case does not count.
+	same := func(name string) bool {
+		if name == path {
+			return true
+		}
+		other, err := os.Lstat(name)
+		return info != nil && err == nil && os.SameFile(info, other)
+	}
+	seen := map[string]bool{}
+	for _, place := range places {
+		for _, way := range ways(place) {
+			for i, step := range way {
+				// What is looked up in the directory, or is itself the last step.
+				if i < len(way)-1 {
+					step = filepath.Dir(step)
+				}
+				for ; !seen[step]; step = filepath.Dir(step) {
+					if same(step) {
+						return place
+					}
+					seen[step] = true
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// ways are the way to a place, and to each of the files that are read in it: people link
+// presets one by one.
+func ways(place string) [][]string {
+	list := [][]string{way(place)}
+	files, _ := os.ReadDir(place) // a file, or not there: then there is nothing in it
+	for _, f := range files {
+		if f.Type()&os.ModeSymlink != 0 {
+			list = append(list, way(filepath.Join(place, f.Name())))
+		}
+	}
+	return list
+}
+
+// mostLinks is where the kernel gives up too.
+const mostLinks = 40
+
+// way lists what is looked up on the way to a path, in this order: each a name in a real
+// directory, links before what they stand for. Where nothing is there yet, it is what
+// would be made. The last is where the path really is.
+func way(path string) (steps []string) {
+	at, rest, links := "/", strings.Split(filepath.Clean(path), "/"), 0
+	for len(rest) > 0 {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		step := filepath.Join(at, name)
+		steps = append(steps, step)
+		to, err := os.Readlink(step)
+		if err != nil {
+			at = step
+			continue
+		}
+		if links++; links > mostLinks {
+			return steps
+		}
+		if filepath.IsAbs(to) {
+			at = "/"
+		}
+		rest = append(strings.Split(to, "/"), rest...)
+	}
+	// A link may end at a directory that was passed before.
+	return append(steps, at)
+}
+
+// realPlace is where a path is, or would be.
+func realPlace(path string) string {
+	w := way(path)
+	return w[len(w)-1]
+}
+
+// Touches says whether a change of a path, which has no symbolic links above its last
+// part, changes the user's word or the way to it.
+func (p Places) Touches(path string) bool {
+	for _, place := range p.word() {
+		for _, w := range ways(place) {
+			if slices.Contains(w, path) || rootfs.Within(path, w[len(w)-1]) {
+				return true
+			}
+		}
+	}
+	return false
+}
