@@ -43,7 +43,9 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	if err != nil {
 		return nil, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
 	}
-	hits := store.Over(here)
+	// Worktrees are not over the directory they were made in, but that is where they are meant.
+	all, _ := store.List()
+	hits := slices.DeleteFunc(all, func(sb *sandbox.Sandbox) bool { return !over(sb, here) })
 	if c.keep != nil {
 		hits = slices.DeleteFunc(hits, func(sb *sandbox.Sandbox) bool { return !c.keep(sb) })
 	}

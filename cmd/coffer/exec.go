@@ -19,6 +19,7 @@ func execCommand() *cobra.Command {
 	var s settings
 	var match string
 	var create bool
+	var tree treeFlags
 	var idle time.Duration
 	c := &cobra.Command{
 		Use:     "exec [flags] [--] [COMMAND [ARG…]]",
@@ -27,7 +28,11 @@ func execCommand() *cobra.Command {
 		Long: `Run a command in an existing sandbox, or in a new one with --create. The sandbox is
 started if it does not run, keeps what was changed in it, and stops when it has been
 idle for a while. Without -m it is the one made over the current directory. Without
-a command, a shell is run.`,
+a command, a shell is run.
+
+With --workspace worktree, or --branch or --base, a new sandbox in a git repository
+gets a worktree on a branch of its own, coffer/NAME. Its commits appear on that
+branch; see 'coffer cd'. Otherwise it works on the current directory itself.`,
 		Example: `  coffer exec --create --name parser -- make
   coffer exec -m parser -- go test ./...
   coffer x -m par`,
@@ -42,9 +47,9 @@ a command, a shell is run.`,
 			if create {
 				ctx, stop := interruptible(c)
 				defer stop()
-				return execNew(ctx, store, s, idle, args)
+				return execNew(ctx, store, s, tree, idle, args)
 			}
-			for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "net", "host-port", "trust", "idle", "socket-in", "socket-out"} {
+			for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "net", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base"} {
 				if c.Flags().Changed(f) {
 					return hint.Wrap(usagef("--%s is decided when a sandbox is made", f), "add --create")
 				}
@@ -58,6 +63,7 @@ a command, a shell is run.`,
 	}
 	s.addTo(c)
 	s.addExecTo(c)
+	tree.addTo(c, &s)
 	c.Flags().StringVarP(&match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
 	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
 	c.Flags().BoolVar(&create, "create", false, "make a new sandbox over the current directory")
@@ -67,9 +73,13 @@ a command, a shell is run.`,
 }
 
 // execNew makes a sandbox and runs a program in it.
-func execNew(ctx context.Context, store *sandbox.Store, s settings, idle time.Duration, args []string) error {
+func execNew(ctx context.Context, store *sandbox.Store, s settings, tree treeFlags, idle time.Duration, args []string) error {
 	if idle <= 0 {
 		return usagef("the idle time must be positive")
+	}
+	planned, err := tree.plan(ctx, &s)
+	if err != nil {
+		return err
 	}
 	rec, err := s.record(args)
 	if err != nil {
@@ -83,14 +93,20 @@ func execNew(ctx context.Context, store *sandbox.Store, s settings, idle time.Du
 	if err != nil {
 		return err
 	}
+	if err := planned.make(ctx, sb); err != nil {
+		_ = lock.Remove(purge)
+		return err
+	}
 	line, err := supervisor.Reach(ctx, sb, lock)
 	if err != nil {
+		planned.undo()
 		giveUp(sb)
 		return err
 	}
 	defer line.Close()
 	announceNew(store, sb.ID, rec.Forwards)
 	s.publish = nil // it has them
+	s.dir = planned.dir()
 	return execOn(ctx, line, sb, s, args)
 }
 
@@ -133,6 +149,7 @@ func execOn(ctx context.Context, line *supervisor.Line, sb *sandbox.Sandbox, s s
 	if err := s.publishOn(line); err != nil {
 		return err
 	}
+	bringOver(sb, line)
 	if s.detach {
 		if err := detach(line, e); err != nil {
 			return err
@@ -145,6 +162,7 @@ func execOn(ctx context.Context, line *supervisor.Line, sb *sandbox.Sandbox, s s
 		options.Notices, _ = line.Watch() // without, they are in the log
 	}
 	exit, err := attach.Run(ctx, line, e, options)
+	bringOver(sb, line)
 	warnGit(sb)
 	return ended(exit, err, "")
 }

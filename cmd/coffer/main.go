@@ -30,6 +30,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
@@ -135,6 +136,8 @@ func rootFor(named string) *cobra.Command {
 		return newRoot(runCommand())
 	case "exec", "x":
 		return newRoot(execCommand())
+	case gitbridge.PipeCommand:
+		return newRoot(gitPipeCommand())
 	}
 	return newRoot()
 }
@@ -170,7 +173,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		return root
 	}
 	root.AddCommand(runCommand(), execCommand(), listCommand(), showCommand(), portForwardCommand(), logsCommand(),
-		stopCommand(), removeCommand(), diffCommand(), applyCommand(), discardCommand(), policyCommand(), auditCommand(),
+		stopCommand(), removeCommand(), cdCommand(), diffCommand(), applyCommand(), discardCommand(), policyCommand(), auditCommand(),
 		configCommand(), trustCommand(), presetsCommand(), initCommand(),
 		doctorCommand(), demoCommand(), versionCommand(), completionCommand(), superviseCommand())
 	return root

@@ -35,6 +35,7 @@ type settings struct {
 
 	env       []string
 	root      bool
+	dir       string // where the program starts, if not in the workspace itself
 	detach    bool
 	clipboard bool
 }
@@ -98,7 +99,11 @@ func (s *settings) record(args []string) (rec sandbox.Record, err error) {
 	if rec.Network, err = networkFor(s.net, s.hostPorts); err != nil {
 		return rec, err
 	}
-	rec.Workspace, err = workspaceHere(s.workspace, s.force)
+	if s.workspace == sandbox.WorkspaceTree {
+		rec.Workspace.Mode = s.workspace // the store says where
+	} else {
+		rec.Workspace, err = workspaceHere(s.workspace, s.force)
+	}
 	// Said here already, it need not be saved when the sandbox starts.
 	rec.MadeGit = supervisor.NeedsGit(rec.Workspace)
 	if err != nil {
@@ -122,6 +127,9 @@ func (s *settings) exec(sb *sandbox.Sandbox, args []string) (wire.Exec, error) {
 	e, err := inside.Exec(sb, args, s.env, s.root)
 	if errors.Is(err, inside.ErrVariable) {
 		err = usage{err}
+	}
+	if s.dir != "" {
+		e.Dir = s.dir
 	}
 	return e, err
 }

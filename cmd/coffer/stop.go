@@ -113,7 +113,7 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 }
 
 func removeCommand() *cobra.Command {
-	var all, force bool
+	var all, force, branch bool
 	var match []string
 	c := &cobra.Command{
 		Use:               "remove [MATCH…]",
@@ -121,8 +121,9 @@ func removeCommand() *cobra.Command {
 		Aliases:           []string{"rm", "delete"},
 		Short:             "Remove sandboxes and everything in them",
 		Long: `Remove sandboxes: their home, what was installed in them, their logs. The workspace
-is yours and stays. A sandbox that runs, or that has changes waiting to be applied, is
-removed with --force only.`,
+is yours and stays, unless it is a worktree: that goes, and its branch stays if there
+are commits on it. A sandbox that runs, that has changes waiting to be applied, or whose
+worktree has changes that are not committed, is removed with --force only.`,
 		Example: "  coffer remove parser\n  coffer rm --force --all",
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
@@ -132,7 +133,7 @@ removed with --force only.`,
 			list, err := several(store, append(args, match...), all)
 			errs := []error{err}
 			for _, sb := range list {
-				errs = append(errs, remove(c.Context(), sb, force))
+				errs = append(errs, remove(c.Context(), sb, force, branch))
 			}
 			limits.Sweep(func(id string) bool {
 				sb, err := store.Get(id)
@@ -143,12 +144,16 @@ removed with --force only.`,
 	}
 	c.Flags().BoolVar(&all, "all", false, "remove every sandbox")
 	c.Flags().BoolVar(&force, "force", false, "remove it although it runs, or has changes waiting")
+	c.Flags().BoolVar(&branch, "delete-branch", false, "delete the branches of its worktree too, if they are merged")
 	c.Flags().StringArrayVarP(&match, "match", "m", nil, "the `sandbox` to remove")
 	return c
 }
 
 // remove deletes a sandbox, refusing what would lose something.
-func remove(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
+func remove(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error {
+	if sb.Workspace.Mode == sandbox.WorkspaceTree {
+		return removeTree(ctx, sb, force, branch)
+	}
 	if force {
 		if err := stop(ctx, sb, true); err != nil {
 			return err
@@ -163,6 +168,10 @@ func remove(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 				fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", sb.ID))
 		}
 	}
+	return removeStopped(sb)
+}
+
+func removeStopped(sb *sandbox.Sandbox) error {
 	err := sb.Remove(purge)
 	if errors.Is(err, sandbox.ErrRunning) {
 		return hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it with 'coffer stop "+sb.ID+"', or remove it all the same with --force")

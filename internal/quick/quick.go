@@ -71,7 +71,7 @@ func run(a Args) *Result {
 		return nil
 	}
 	sb := find(store, a.Match)
-	if sb == nil {
+	if sb == nil || sb.Workspace.Mode == sandbox.WorkspaceTree { // whose commits are to be brought over
 		return nil
 	}
 	l, err := line.Connect(sb)

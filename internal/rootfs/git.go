@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/hint"
@@ -56,6 +57,24 @@ func protectGit(workspace, home string) ([]Step, error) {
 		}
 	}
 	return p.steps, nil
+}
+
+// steps shows a worktree its private git directory. The file that leads to it lies over
+// the one that leads git outside to the host's: a mount point, which cannot be renamed,
+// removed or, being read-only, written.
+func (g *Git) steps(workspace string) []Step {
+	steps := []Step{
+		{Do: Bind, Source: g.Dir, Target: g.At, Mine: true},
+		{Do: Bind, Source: g.Host, Target: g.HostAt, Mine: true, ReadOnly: true},
+		{Do: Bind, Source: g.File, Target: filepath.Join(workspace, ".git"), Mine: true, ReadOnly: true},
+	}
+	for i, objects := range g.Objects {
+		at := filepath.Join(g.ObjectsAt, strconv.Itoa(i))
+		steps = append(steps, Step{Do: Bind, Source: objects, Target: at, Mine: true, ReadOnly: true},
+			// It names places of the host; they are listed by the private directory.
+			Step{Do: Mask, Target: filepath.Join(at, "info", "alternates"), Optional: true})
+	}
+	return steps
 }
 
 // IsGitDir says whether git would take a directory itself for a git directory.
@@ -154,7 +173,7 @@ func worktree(file, dir string) (common string, ok bool) {
 // into each, and runs what its config names. One that was never checked out is an empty
 // directory, which stays so.
 func (p *protection) submodules(index string) error {
-	links, err := gitlinks(index)
+	links, err := Gitlinks(index)
 	if err != nil {
 		return hint.Wrap(fmt.Errorf("find the submodules in %s: %w", index, err), "use --workspace cow")
 	}

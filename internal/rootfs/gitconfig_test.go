@@ -176,7 +176,7 @@ func TestGitlinksOfGit(t *testing.T) {
 				t.Fatalf("git %q: %v: %s", args, err, out)
 			}
 		}
-		got, err := gitlinks(filepath.Join(dir, ".git/index"))
+		got, err := Gitlinks(filepath.Join(dir, ".git/index"))
 		if err != nil || !reflect.DeepEqual(got, []string{"some/sub"}) {
 			t.Errorf("version %s: got %q, %v", version, got, err)
 		}

@@ -14,9 +14,9 @@ const maxIndex = 1 << 30
 // errIndex is for what does not look like an index.
 var errIndex = errors.New("not an index that is understood")
 
-// gitlinks returns the paths of submodules in a repository's index. No index means that
+// Gitlinks returns the paths of submodules in a repository's index. No index means that
 // there are none.
-func gitlinks(path string) ([]string, error) {
+func Gitlinks(path string) ([]string, error) {
 	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -10,9 +10,10 @@ import (
 
 // The ways a workspace can be shown.
 const (
-	Direct      = "direct" // writes land, .git is out of reach
-	CopyOnWrite = "cow"    // nothing changes outside until it is applied
-	None        = "none"   // no workspace
+	Direct      = "direct"   // writes land, .git is out of reach
+	CopyOnWrite = "cow"      // nothing changes outside until it is applied
+	None        = "none"     // no workspace
+	Worktree    = "worktree" // a git worktree of the sandbox's own, with a private git directory
 )
 
 // A View says what to show.
@@ -35,12 +36,23 @@ type View struct {
 	// Mounts are other places of the host to show, outer before inner. Their targets
 	// are neither the system's nor in the workspace.
 	Mounts []Mount
+	// Git is the sandbox's own git directory for a worktree, see package gitbridge.
+	Git *Git
 }
 
 // A Mount is a place of the host, without symbolic links, and where to show it.
 type Mount struct {
 	Source, Target string
 	ReadOnly       bool
+}
+
+// Git says where a sandbox's own git directory is, outside and inside.
+type Git struct {
+	Dir, At      string // the directory, writable
+	File         string // a file to lie over the worktree's .git, which names it
+	Host, HostAt string // the host's refs, read-only
+	Objects      []string
+	ObjectsAt    string // where the host's objects are, numbered, read-only
 }
 
 // system are the host's directories that a sandbox sees, read-only. Links among them
@@ -235,6 +247,9 @@ func (p *Plan) places(v View) error {
 		p.add(append(home, work...)...)
 	}
 	p.Writable = append(p.Writable, v.Workspace)
+	if v.Git != nil {
+		p.Writable = append(p.Writable, v.Git.At)
+	}
 	if err := p.toolchains(v); err != nil {
 		return err
 	}
@@ -258,6 +273,9 @@ func workspace(v View) ([]Step, error) {
 		}, nil
 	}
 	steps := []Step{{Do: Bind, Source: v.Workspace, Target: v.Workspace, Mine: true}, same}
+	if v.Git != nil {
+		return append(steps, v.Git.steps(v.Workspace)...), nil
+	}
 	if v.PrivateGit {
 		own := Step{Do: Bind, Source: filepath.Join(v.Sandbox, "layers", "git"), Target: filepath.Join(v.Workspace, ".git")}
 		return append(steps, own), nil

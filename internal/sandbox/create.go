@@ -51,6 +51,9 @@ func (s *Store) create(rec Record) (*Sandbox, *Lock, error) {
 		rec.Created = time.Now()
 	}
 	rec.Created = rec.Created.UTC().Round(0) // as it will be read back
+	if err := s.placeTree(&rec); err != nil {
+		return nil, nil, err
+	}
 
 	sb := &Sandbox{Record: rec, store: s, dir: filepath.Join(s.dir, rec.ID)}
 	lock, err := sb.build()
@@ -83,6 +86,20 @@ func (s *Store) identify(rec *Record) error {
 	if taken[rec.Name] {
 		return fmt.Errorf("%w: %s", ErrExists, rec.Name)
 	}
+	return nil
+}
+
+// placeTree says where a worktree goes, which depends on the id: in the sandbox's folder,
+// under the sandbox's name, for that is what editors show.
+func (s *Store) placeTree(rec *Record) error {
+	if rec.Workspace.Mode != WorkspaceTree || rec.Workspace.Path != "" {
+		return nil
+	}
+	dir, err := filepath.EvalSymlinks(s.dir)
+	if err != nil {
+		return err
+	}
+	rec.Workspace.Path = filepath.Join(dir, rec.ID, treeName, rec.Name)
 	return nil
 }
 

@@ -11,6 +11,8 @@
 //	<store>/<id>/control.sock  made by that process
 //	<store>/<id>/home/         the sandbox's home directory
 //	<store>/<id>/layers/       its writable layers
+//	<store>/<id>/workspace/    its git worktree, if it has one; see package gitbridge
+//	<store>/<id>/git/          and the private git directory
 //	<store>/<id>/logs/         what it and its supervisor wrote
 //	<store>/.new-<id>/         being created
 //	<store>/.gone-<id>-<rand>/ being deleted

@@ -25,5 +25,5 @@ func (m Mount) validate() error {
 
 // WritesHost says whether programs inside can make files on the host.
 func (r *Record) WritesHost() bool {
-	return r.Workspace.Mode == WorkspaceDirect || slices.ContainsFunc(r.Mounts, func(m Mount) bool { return !m.ReadOnly })
+	return r.Workspace.Mode == WorkspaceDirect || r.Workspace.Mode == WorkspaceTree || slices.ContainsFunc(r.Mounts, func(m Mount) bool { return !m.ReadOnly })
 }

@@ -60,6 +60,8 @@ const (
 	WorkspaceDirect = "direct" // the host's folder itself
 	WorkspaceCOW    = "cow"    // a copy-on-write view of it
 	WorkspaceNone   = "none"   // nothing of the host's
+	// WorkspaceTree is a git worktree of its own, in the sandbox's folder.
+	WorkspaceTree = "worktree"
 )
 
 // A Workspace is the host folder that a sandbox works on.
@@ -124,8 +126,8 @@ func (r *Record) validate() error {
 
 func (w Workspace) validate() error {
 	switch {
-	case !slices.Contains([]string{WorkspaceDirect, WorkspaceCOW, WorkspaceNone}, w.Mode):
-		return fmt.Errorf("workspace mode %q is none of direct, cow, none", w.Mode)
+	case !slices.Contains([]string{WorkspaceDirect, WorkspaceCOW, WorkspaceNone, WorkspaceTree}, w.Mode):
+		return fmt.Errorf("workspace mode %q is none of direct, cow, none, worktree", w.Mode)
 	case w.Mode == WorkspaceNone && w.Path == "":
 		return nil
 	case w.Mode == WorkspaceNone:

@@ -18,6 +18,7 @@ const (
 	homeName   = "home"
 	layersName = "layers"
 	logsName   = "logs"
+	treeName   = "workspace"
 )
 
 // A Sandbox is a record and the folder it was read from. The fields of the

@@ -93,10 +93,15 @@ func (s *Supervisor) stream(c net.Conn) {
 		_ = wire.WriteMessage(c, wire.Event{Status: &st})
 	case wire.OpPolicy:
 		s.answerPolicy(c, r.Policy)
+	case wire.OpSync:
+		s.answerSync(c)
 	case wire.OpWatch:
 		s.watch(c)
 	case wire.OpStop:
 		if r.Stop != nil {
+			if r.Stop.Grace > 0 {
+				s.syncSoon()
+			}
 			s.Stop(min(max(r.Stop.Grace, 0), time.Minute), "the sandbox was stopped")
 		}
 	case wire.OpForward:

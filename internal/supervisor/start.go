@@ -36,6 +36,7 @@ type Supervisor struct {
 	since    time.Time
 	network  *network // nil without one
 	audit    *journal
+	git      git
 	notices  notices
 
 	mu       sync.Mutex
@@ -78,6 +79,7 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 		return nil, err
 	}
 	s.audit.add(audit.Event{Kind: audit.KindStart, Detail: "network " + sb.Network.Describe()})
+	s.watchGit()
 	if sb.Limits.Timeout > 0 {
 		s.deadline = time.AfterFunc(sb.Limits.Timeout, func() {
 			s.because(fmt.Sprintf("the time limit of %s was reached", sb.Limits.Timeout))
@@ -137,6 +139,14 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	hide := []string{filepath.Dir(filepath.Dir(dir))}
+	bridged, err := s.openGit()
+	if err != nil {
+		return nil, err
+	}
+	if bridged != nil {
+		hide = nil // the workspace is in the store, and all that is seen of it
+	}
 	resolver := ""
 	if !sb.Network.None() {
 		resolver = "nameserver " + link.Resolver4.String() + "\n"
@@ -150,7 +160,7 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 		Mounts:  mounts,
 		Sandbox: dir, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
 		Hostname: sb.Name, Passwd: passwd, Group: group, Resolver: resolver, Program: program,
-		Hide: []string{filepath.Dir(filepath.Dir(dir))}, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
+		Hide: hide, Git: bridged, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
 	})
 }
 
@@ -202,6 +212,7 @@ func (s *Supervisor) Close() {
 		if s.deadline != nil {
 			s.deadline.Stop()
 		}
+		s.lastSync()
 		s.Stop(0, "")
 		s.hearOut()
 		s.session.Close()

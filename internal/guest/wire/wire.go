@@ -55,6 +55,7 @@ const (
 	OpListen  = "listen"  // guest only: offer a socket inside that leads to the host
 	OpPorts   = "ports"   // guest only: which ports are listened on
 	OpForward = "forward" // supervisor only: change which ports of the host lead inside
+	OpSync    = "sync"    // supervisor only: bring commits over, both ways
 )
 
 // Limits on one message, in bytes.
@@ -127,8 +128,16 @@ type Event struct {
 	// Policy answers OpPolicy.
 	Policy json.RawMessage `json:"policy,omitempty"`
 	// Notice is one line for the user's terminal, in answer to OpWatch.
-	Notice string `json:"notice,omitempty"`
-	Ports  *Ports `json:"ports,omitempty"`
+	Notice string  `json:"notice,omitempty"`
+	Ports  *Ports  `json:"ports,omitempty"`
+	Synced *Synced `json:"synced,omitempty"`
+}
+
+// Synced answers OpSync: what the user should know, and what went wrong.
+type Synced struct {
+	Notes []string `json:"notes,omitempty"`
+	Error string   `json:"error,omitempty"`
+	Hint  string   `json:"hint,omitempty"`
 }
 
 // Exit says how the program ended.

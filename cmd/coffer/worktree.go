@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// treeFlags are about the worktree of a new sandbox.
+type treeFlags struct {
+	branch string
+	base   string
+}
+
+func (t *treeFlags) addTo(c *cobra.Command, s *settings) {
+	f := c.Flags()
+	f.StringVar(&t.branch, "branch", "", "the `name` of the worktree's branch (default: coffer/NAME)")
+	f.StringVar(&t.base, "base", "", "the `commit` that the worktree starts from (default: HEAD)")
+	s.workspace = ""
+	w := f.Lookup("workspace")
+	w.DefValue = ""
+	w.Usage = "what the sandbox works on: `MODE` is direct (the current directory, the default), worktree (a git worktree of its own, on a branch of its own), cow (changes to the directory wait for 'coffer apply') or none"
+	_ = c.RegisterFlagCompletionFunc("workspace", cobra.FixedCompletions([]string{"worktree", "direct", "cow", "none"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// plannedTree is a worktree that is about to be made, or none.
+type plannedTree struct {
+	flags      treeFlags
+	repository *gitbridge.Repository
+	base       string
+	bridge     *gitbridge.Bridge
+}
+
+// plan decides whether the sandbox gets a worktree, and finds out whether it can.
+func (t treeFlags) plan(ctx context.Context, s *settings) (*plannedTree, error) {
+	asked := s.workspace == sandbox.WorkspaceTree || t != treeFlags{}
+	if s.workspace != "" && s.workspace != sandbox.WorkspaceTree {
+		if t != (treeFlags{}) {
+			return nil, usagef("--branch and --base are about a worktree, which --workspace %s does not make", s.workspace)
+		}
+		return &plannedTree{}, nil
+	}
+	if !asked {
+		return &plannedTree{}, nil
+	}
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return nil, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+	}
+	p := &plannedTree{flags: t}
+	p.repository, err = gitbridge.Find(ctx, here)
+	if errors.Is(err, gitbridge.ErrNoRepository) {
+		return nil, hint.New(here+" is not in a git repository", "make one with 'git init', or use --workspace direct")
+	}
+	if err != nil {
+		if hint.Of(err) == "" {
+			err = hint.Wrap(err, "put the repository right, or use --workspace direct")
+		}
+		return nil, err
+	}
+	s.workspace = sandbox.WorkspaceTree
+	p.base, err = p.repository.Base(ctx, t.base, t.branch)
+	return p, err
+}
+
+// make makes the worktree of a new sandbox.
+func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error) {
+	if p.repository == nil {
+		return nil
+	}
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return err
+	}
+	p.bridge, err = p.repository.Create(ctx, gitbridge.Options{
+		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path,
+		Branch: p.flags.branch, Base: p.base, Start: here,
+	})
+	return err
+}
+
+// undo takes a worktree back that nobody has worked on.
+func (p *plannedTree) undo() {
+	if p.bridge != nil {
+		_ = p.bridge.Forget(context.Background(), true)
+	}
+}
+
+// dir is where in the worktree the user is.
+func (p *plannedTree) dir() string {
+	if p.bridge == nil {
+		return ""
+	}
+	dir := filepath.Join(p.bridge.Tree, p.bridge.Prefix)
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return ""
+	}
+	return dir
+}
+
+// over says whether a sandbox is the one that the user means by where he is: in its
+// workspace, or where it was made.
+func over(sb *sandbox.Sandbox, here string) bool {
+	if sb.Workspace.Mode != sandbox.WorkspaceTree {
+		return sb.Workspace.Path == here
+	}
+	if here == sb.Workspace.Path || rootfs.Within(here, sb.Workspace.Path) {
+		return true
+	}
+	b, err := gitbridge.Open(sb.Dir())
+	return err == nil && b.Start == here
+}
+
+// bringOver has commits brought over, both ways. A failure is told and stops nothing:
+// the commits are where they were made, and the next time may succeed.
+func bringOver(sb *sandbox.Sandbox, line *supervisor.Line) {
+	if sb.Workspace.Mode != sandbox.WorkspaceTree {
+		return
+	}
+	notes, err := supervisor.Sync(line)
+	for _, n := range notes {
+		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(n))
+	}
+	if err != nil && sb.Running() {
+		report(fmt.Errorf("commits were not brought over: %w", err))
+	}
+}
+
+// removeTree removes a sandbox and its worktree, refusing what would lose something.
+func removeTree(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error {
+	b, err := gitbridge.Open(sb.Dir())
+	if errors.Is(err, os.ErrNotExist) {
+		b, err = nil, nil // it was never completed
+	}
+	switch {
+	case err != nil && !force:
+		return hint.Wrap(err, "remove it all the same with --force")
+	case force:
+		if err := stop(ctx, sb, true); err != nil {
+			return err
+		}
+	case b != nil && !sb.Running():
+		if err := b.MayRemove(ctx, branch); err != nil {
+			return err
+		}
+	}
+	if err := removeStopped(sb); err != nil || b == nil {
+		return err
+	}
+	return b.Forget(ctx, branch)
+}
+
+func cdCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "cd [MATCH]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Print the directory that a sandbox works on",
+		Long: `Print the directory that a sandbox works on: its worktree, or the directory that it was
+made over. A program cannot change its shell's directory; the shell has to do it.`,
+		Example: "  cd \"$(coffer cd parser)\"",
+		Args:    atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			sb, err := forName.choose(store, first(args))
+			if err != nil {
+				return err
+			}
+			if sb.Workspace.Path == "" {
+				return hint.New(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.ID+"'")
+			}
+			fmt.Println(sb.Workspace.Path)
+			return nil
+		},
+	}
+}
+
+// gitPipeCommand is what git starts when it fetches from a sandbox.
+func gitPipeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: gitbridge.PipeCommand, Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(*cobra.Command, []string) error { return gitbridge.Pipe() },
+	}
+}

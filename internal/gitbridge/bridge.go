@@ -1,0 +1,193 @@
+package gitbridge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// A State is what has to be known about a bridge while nobody uses it. It is kept in
+// the sandbox's folder, out of the sandbox's reach.
+type State struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Common string `json:"common"` // the repository's git directory
+	Admin  string `json:"admin"`  // the worktree's own directory below it
+	Tree   string `json:"tree"`   // the working tree
+	Start  string `json:"start"`  // the directory in which the sandbox was made
+	Prefix string `json:"prefix"` // where in the tree programs start, relative
+	Branch string `json:"branch"` // without refs/heads/
+	Base   string `json:"base"`   // the commit it started from
+	Format string `json:"format"`
+	// Objects are the host's directories of objects that the sandbox sees.
+	Objects []string `json:"objects"`
+}
+
+// A Bridge joins a sandbox's git directory with the host's.
+type Bridge struct {
+	State
+	dir string // the sandbox's folder
+
+	seen seen
+}
+
+// seen is what the refs looked like on both sides when they were last brought over.
+type seen struct {
+	Inside  string `json:"inside"`
+	Outside string `json:"outside"`
+}
+
+const (
+	stateName = "git.json"
+	seenName  = "git.seen"
+)
+
+// maxState bounds the file.
+const maxState = 1 << 20
+
+// Open reads the bridge of the sandbox in a folder. One without is fs.ErrNotExist.
+func Open(dir string) (*Bridge, error) {
+	b, err := os.ReadFile(filepath.Join(dir, stateName))
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, err
+	}
+	bridge := &Bridge{dir: dir}
+	if len(b) > maxState {
+		return nil, fmt.Errorf("%s is too large", filepath.Join(dir, stateName))
+	}
+	if err := json.Unmarshal(b, &bridge.State); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, stateName), err)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, seenName)); err == nil {
+		_ = json.Unmarshal(data, &bridge.seen) // without it, more is looked at, not less
+	}
+	return bridge, nil
+}
+
+func (b *Bridge) save() error { return b.put(stateName, &b.State) }
+
+// remember notes what was brought over.
+func (b *Bridge) remember(inside, outside string) error {
+	b.seen = seen{inside, outside}
+	return b.put(seenName, &b.seen)
+}
+
+// put writes a file of the sandbox's folder, by rename.
+func (b *Bridge) put(name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(b.dir, name)
+	if err := os.WriteFile(path+".new", append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// Where things are in the sandbox's folder, and inside.
+const (
+	InsideDir     = rootfs.Own + "/git"
+	insideObjects = rootfs.Own + "/objects"
+	insideHost    = rootfs.Own + "/host.git"
+)
+
+func (b *Bridge) private() string { return filepath.Join(b.dir, "git") }
+func (b *Bridge) export() string  { return filepath.Join(b.dir, "host.git") }
+func (b *Bridge) hooks() string   { return filepath.Join(b.dir, "hooks") }
+func (b *Bridge) pointer() string { return filepath.Join(b.dir, "gitfile") }
+
+// View says what of the bridge the sandbox sees, and checks that the tree is still the
+// worktree that it was.
+func (b *Bridge) View() (*rootfs.Git, error) {
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	return &rootfs.Git{
+		Dir: b.private(), At: InsideDir, File: b.pointer(), Host: b.export(), HostAt: insideHost,
+		Objects: b.Objects, ObjectsAt: insideObjects,
+	}, nil
+}
+
+// ErrTreeGone says that somebody removed the worktree.
+var ErrTreeGone = errors.New("its worktree is gone")
+
+// check says what is wrong with the host's side.
+func (b *Bridge) check() error {
+	info, err := os.Lstat(b.Tree)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return hint.Wrap(fmt.Errorf("sandbox %s: %w", b.Name, ErrTreeGone), "remove the sandbox with 'coffer rm %s'; the branch %s stays", b.ID, b.Branch)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", b.Tree)
+	}
+	line, err := firstLine(filepath.Join(b.Tree, ".git"))
+	if err != nil {
+		return hint.Wrap(fmt.Errorf("the worktree's .git file: %w", err), "restore it with 'git worktree repair %s' in the repository", b.Tree)
+	}
+	back, err := firstLine(filepath.Join(b.Admin, "gitdir"))
+	if err != nil || line != "gitdir: "+b.Admin || filepath.Clean(back) != filepath.Join(b.Tree, ".git") {
+		return hint.Wrap(fmt.Errorf("%s is no longer a worktree of %s", b.Tree, b.Common), "restore it with 'git worktree repair %s' in the repository", b.Tree)
+	}
+	return nil
+}
+
+// firstLine reads a small file, which must be one.
+func firstLine(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > 64<<10 {
+		return "", fmt.Errorf("%s is not a small file", path)
+	}
+	b, err := os.ReadFile(path)
+	return strings.TrimRight(string(b), "\n"), err
+}
+
+// refs runs git on the host's refs and objects.
+func (b *Bridge) refs() host {
+	return host{dir: "/", where: []string{"--git-dir=" + b.Common}}
+}
+
+// tree runs git on the worktree, with the host's index.
+func (b *Bridge) tree() host {
+	return host{dir: b.Tree, where: []string{"--git-dir=" + b.Admin, "--work-tree=" + b.Tree}, locks: true}
+}
+
+// Names of refs on the host. Those of the user to see are branches; what was last seen
+// inside, and what was last brought over, are kept apart.
+func (b *Bridge) branchRef() string { return "refs/heads/" + b.Branch }
+func (b *Bridge) own() string       { return "refs/coffer/" + b.ID + "/" }
+func (b *Bridge) incoming() string  { return b.own() + "heads/" }
+func (b *Bridge) synced() string    { return b.own() + "synced/" }
+func (b *Bridge) others() string    { return "refs/heads/coffer/" + b.Name + "@" }
+
+// public is the host's name of a branch inside. A sandbox's name has no @ in it, so
+// nobody else's branch is called so.
+func (b *Bridge) public(inside string) string {
+	if inside == b.Branch {
+		return b.branchRef()
+	}
+	return b.others() + inside
+}
+
+// inside is public's counterpart.
+func (b *Bridge) inside(public string) (string, bool) {
+	if public == b.branchRef() {
+		return b.Branch, true
+	}
+	return strings.CutPrefix(public, b.others())
+}

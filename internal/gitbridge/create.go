@@ -1,0 +1,221 @@
+package gitbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// Options say what a new worktree is to be.
+type Options struct {
+	ID, Name string
+	Folder   string // the sandbox's
+	Tree     string // where the worktree goes, below the folder
+	Branch   string // its branch; none is coffer/<name>
+	Base     string // a commit, from [Repository.Base]
+	Start    string // the directory in which the sandbox is made
+}
+
+// Base finds the commit that a worktree is to start from, and says whether one can be
+// made at all. Nothing is changed.
+func (r *Repository) Base(ctx context.Context, word, branch string) (string, error) {
+	if err := r.suits(); err != nil {
+		return "", err
+	}
+	base, err := r.commit(ctx, word)
+	if err != nil {
+		return "", err
+	}
+	if branch == "" {
+		return base, nil
+	}
+	if _, err := r.git().text(ctx, "check-ref-format", "refs/heads/"+branch); err != nil || branch[0] == '-' {
+		return "", hint.New(fmt.Sprintf("%q cannot be the name of a branch", branch), "see 'git help check-ref-format'")
+	}
+	if strings.HasPrefix(branch, "coffer/") && strings.Contains(branch, "@") {
+		return "", hint.New(fmt.Sprintf("%q cannot be the branch of a sandbox: names such as coffer/…@… are for the branches made inside", branch), "choose another name")
+	}
+	return base, nil
+}
+
+// Create makes a worktree and the sandbox's own git directory for it.
+func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err error) {
+	if o.Branch == "" {
+		o.Branch = "coffer/" + o.Name
+	}
+	folder, err := filepath.EvalSymlinks(o.Folder)
+	if err != nil {
+		return nil, err
+	}
+	b = &Bridge{dir: folder, State: State{
+		ID: o.ID, Name: o.Name, Common: r.Common, Tree: o.Tree, Start: o.Start, Prefix: r.Prefix,
+		Branch: o.Branch, Base: o.Base, Format: r.Format,
+	}}
+	if b.Objects, err = r.objects(); err != nil {
+		return nil, err
+	}
+	if err := r.perWorktree(ctx); err != nil {
+		return nil, err
+	}
+	// Known before it is there: should we be killed, it can be taken away again.
+	if err := b.save(); err != nil {
+		return nil, err
+	}
+	if err := b.addWorktree(ctx, r); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Forget(context.WithoutCancel(ctx), true))
+		}
+	}()
+	if err := b.protect(); err != nil {
+		return nil, fmt.Errorf("protect the worktree: %w", err)
+	}
+	if err := b.markLinks(ctx); err != nil {
+		return nil, err
+	}
+	refs, err := r.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.writePrivate(r, refs); err != nil {
+		return nil, fmt.Errorf("make the sandbox's git directory: %w", err)
+	}
+	return b, errors.Join(b.save(), b.remember(b.look(), b.outside()))
+}
+
+// perWorktree lets worktrees have a config of their own, as git-worktree(1) says it is
+// to be done: what is about the main one only moves to that one's config.
+func (r *Repository) perWorktree(ctx context.Context) error {
+	if r.config["extensions.worktreeconfig"] == "true" {
+		return nil
+	}
+	common, own := filepath.Join(r.Common, "config"), filepath.Join(r.Common, "config.worktree")
+	for _, key := range []string{"core.bare", "core.worktree"} {
+		value, err := r.git().text(ctx, "config", "--file", common, "--get", key)
+		if code(err) == 1 || err == nil && key == "core.bare" && value != "true" {
+			continue
+		}
+		if err == nil {
+			_, err = r.git().run(ctx, "", "config", "--file", own, key, value)
+		}
+		if err == nil {
+			_, err = r.git().run(ctx, "", "config", "--file", common, "--unset-all", key)
+		}
+		if err != nil {
+			return fmt.Errorf("give worktrees a config of their own: %w", err)
+		}
+	}
+	if _, err := r.git().run(ctx, "", "config", "--file", common, "extensions.worktreeConfig", "true"); err != nil {
+		return fmt.Errorf("give worktrees a config of their own: %w", err)
+	}
+	return nil
+}
+
+// addWorktree has git make the worktree and its branch.
+func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
+	if err := os.MkdirAll(filepath.Dir(b.Tree), 0o700); err != nil {
+		return err
+	}
+	h := r.git()
+	h.locks = true
+	_, err := h.run(ctx, "", "worktree", "add", "-q", "--no-track", "-b", b.Branch, b.Tree, b.Base)
+	if err != nil {
+		if strings.Contains(err.Error(), "already exists") || strings.Contains(err.Error(), "cannot lock ref") {
+			return hint.Wrap(err, "choose another branch with --branch, or another --name")
+		}
+		return err
+	}
+	line, err := firstLine(filepath.Join(b.Tree, ".git"))
+	if err != nil {
+		return err
+	}
+	admin, ok := strings.CutPrefix(line, "gitdir: ")
+	if !ok || !filepath.IsAbs(admin) || filepath.Dir(admin) != filepath.Join(b.Common, "worktrees") {
+		return fmt.Errorf("the new worktree says %q, which is not understood", line)
+	}
+	b.Admin = admin
+	// The first refs of our own: where it began, and what both sides agree on.
+	_, err = b.refs().run(ctx, fmt.Sprintf("create %sbase %s\ncreate %s%s %s\n", b.own(), b.Base, b.synced(), b.Branch, b.Base), "update-ref", "--stdin")
+	return err
+}
+
+// settings are the worktree's own, over those of the repository and of the user. They
+// are about what the user types there: nothing among the files shall be run, and what
+// they look like shall not be believed where it can be feigned.
+const settings = `
+# Written by coffer: a sandbox writes the files of this worktree.
+[core]
+	bare = false
+	hooksPath = %s
+	fsmonitor = false
+	untrackedCache = false
+	splitIndex = false
+	trustctime = true
+	checkStat = default
+	ignoreStat = false
+[index]
+	sparse = false
+[sparse]
+	expectFilesOutsideOfPatterns = true
+[submodule]
+	recurse = false
+[fetch]
+	recurseSubmodules = false
+[push]
+	recurseSubmodules = no
+[diff]
+	ignoreSubmodules = all
+	submodule = short
+[status]
+	submoduleSummary = false
+`
+
+// guard marks submodules that the user's own commands put into the index.
+const guard = `#!/bin/sh
+# Written by coffer. Git runs commands in submodules, and what a sandbox put there is
+# not to be run: what is marked so, git does not look into.
+git ls-files -z -s -t | grep -qz '^H 160000 ' || exit 0
+git ls-files -z -s -t | grep -z '^H 160000 ' | cut -z -f 2- | git update-index -z --skip-worktree --stdin
+`
+
+// protect writes the worktree's settings and the hooks they name.
+func (b *Bridge) protect() error {
+	if err := os.MkdirAll(b.hooks(), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(b.hooks(), "post-index-change"), []byte(guard), 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(b.Admin, "config.worktree")
+	old, err := os.ReadFile(path) // git copies that of the main worktree
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return os.WriteFile(path, append(old, fmt.Sprintf(settings, quote(b.hooks()))...), 0o644)
+}
+
+// markLinks keeps git out of the submodules of the host's index.
+func (b *Bridge) markLinks(ctx context.Context) error {
+	index := filepath.Join(b.Admin, "index")
+	links, err := rootfs.Gitlinks(index)
+	if err != nil {
+		return fmt.Errorf("find submodules in the index: %w", err)
+	}
+	return mark(ctx, b.tree(), links)
+}
+
+func mark(ctx context.Context, h host, links []string) error {
+	if len(links) == 0 {
+		return nil
+	}
+	_, err := h.run(ctx, strings.Join(links, "\x00")+"\x00", "update-index", "-z", "--skip-worktree", "--stdin")
+	return err
+}

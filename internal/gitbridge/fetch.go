@@ -1,0 +1,211 @@
+package gitbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+)
+
+// maxFetch bounds what one fetch takes out of a sandbox.
+const maxFetch = 4 << 30
+
+// maxWords bounds what git inside may say besides.
+const maxWords = 16 << 10
+
+// PipeCommand is the hidden command that git on the host starts where it would start
+// git-upload-pack: it passes bytes between git and the descriptors that we gave it.
+const PipeCommand = "git-pipe"
+
+// pipeEnd is the pipe's descriptor: a socket, because git and its children hold it too,
+// and only a socket can be told that there is no more to come while others hold it.
+const pipeEnd = 3
+
+// Pipe is what PipeCommand does. It ends when the sandbox has nothing more to say.
+func Pipe() error {
+	conn, err := unixConn(os.NewFile(pipeEnd, "sandbox"))
+	if err != nil {
+		return err
+	}
+	go func() {
+		io.Copy(conn, os.Stdin)
+		_ = conn.CloseWrite()
+	}()
+	_, err = io.Copy(os.Stdout, conn)
+	if errors.Is(err, syscall.EPIPE) {
+		err = nil // git has hung up, and says itself why
+	}
+	return err
+}
+
+func unixConn(f *os.File) (*net.UnixConn, error) {
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		c.Close()
+		return nil, errors.New("not a socket")
+	}
+	return conn, nil
+}
+
+// socketPair is a connection with both its ends.
+func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
+	syscall.ForkLock.RLock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	theirs = os.NewFile(uintptr(fds[1]), "sandbox")
+	if ours, err = unixConn(os.NewFile(uintptr(fds[0]), "git")); err != nil {
+		theirs.Close()
+	}
+	return ours, theirs, err
+}
+
+// fetch brings what is on the branches inside to refs of our own. Git on the host checks
+// every object; git inside is a stranger to it, as a server on the internet would be.
+func (b *Bridge) fetch(ctx context.Context, o wire.Opener) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patienceFetch, errors.New("it took too long"))
+	defer cancel()
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return err
+	}
+	defer ours.Close()
+	h := b.refs()
+	h.config = []string{
+		"fetch.fsckObjects=true", "transfer.fsckObjects=true", "transfer.bundleURI=false", "fetch.uriProtocols=",
+		"protocol.allow=never", "protocol.file.allow=always", "protocol.version=2", "fetch.unpackLimit=100",
+		"core.sshCommand=false", "credential.helper=", "remote.pushDefault=",
+	}
+	c := h.command(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+		"--no-recurse-submodules", "--prune", "--force", "--no-show-forced-updates", "--no-write-commit-graph",
+		// What the sandbox hears of the host's refs is what it gave itself.
+		"--negotiation-tip="+b.own()+"*",
+		fmt.Sprintf("--upload-pack=/proc/%d/exe %s", os.Getpid(), PipeCommand),
+		InsideDir, "+refs/heads/*:"+b.incoming()+"*")
+	words := &limited{left: maxWords, drop: true}
+	c.Stderr = words
+	c.ExtraFiles = []*os.File{theirs}
+	err = c.Start()
+	theirs.Close()
+	if err != nil {
+		return missing(err)
+	}
+	inside := make(chan error, 1)
+	go func() {
+		inside <- b.upload(ctx, o, ours)
+		_ = ours.CloseWrite()
+	}()
+	err = c.Wait()
+	cancelled := context.Cause(ctx)
+	cancel()
+	ours.Close()
+	far := <-inside
+	switch {
+	case err == nil:
+		return nil
+	case cancelled != nil:
+		return fmt.Errorf("fetch from the sandbox: %w", cancelled)
+	}
+	err = &Error{Args: []string{"fetch"}, Err: err, Said: words.String()}
+	if far != nil && words.Len() == 0 {
+		err = fmt.Errorf("%w (%w)", err, far)
+	}
+	return err
+}
+
+// upload runs git-upload-pack inside, at the other end of the pipe.
+func (b *Bridge) upload(ctx context.Context, o wire.Opener, pipe io.ReadWriter) error {
+	words := &limited{left: maxWords, drop: true}
+	exit, err := run(ctx, o, b.program("upload-pack", "--strict", InsideDir), pipe, &counted{w: pipe, left: maxFetch}, words)
+	if err == nil && exit != 0 {
+		err = fmt.Errorf("git inside ended with %d: %s", exit, strings.TrimSpace(words.String()))
+	}
+	return err
+}
+
+// counted passes on so much and then fails.
+type counted struct {
+	w    io.Writer
+	left int64
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	if c.left -= int64(len(p)); c.left < 0 {
+		return 0, fmt.Errorf("more than %d bytes", int64(maxFetch))
+	}
+	return c.w.Write(p)
+}
+
+// program is git inside, which minds nothing but the private directory's own settings.
+func (b *Bridge) program(args ...string) wire.Exec {
+	e := wire.Exec{Dir: b.Tree}
+	for _, a := range append([]string{"git"}, args...) {
+		e.Argv = append(e.Argv, []byte(a))
+	}
+	for _, v := range []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LC_ALL=C",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_PROTOCOL=version=2",
+		"GIT_DIR=" + InsideDir, "GIT_WORK_TREE=" + b.Tree,
+	} {
+		e.Env = append(e.Env, []byte(v))
+	}
+	return e
+}
+
+// run runs a program inside. in may be nil.
+func run(ctx context.Context, o wire.Opener, e wire.Exec, in io.Reader, out, errs io.Writer) (status int, err error) {
+	e.NoInput = in == nil
+	p, err := wire.Start(o, e)
+	if err != nil {
+		return 0, err
+	}
+	var once sync.Once
+	end := func() { once.Do(p.Close) }
+	defer end()
+	stop := context.AfterFunc(ctx, end)
+	defer stop()
+	if err := p.WaitStart(); err != nil {
+		return 0, err
+	}
+	if in != nil {
+		go func() {
+			io.Copy(p, in)
+			_ = p.CloseInput()
+		}()
+	}
+	exit, err := p.Wait(out, errs)
+	return exit.Status(), err
+}
+
+// ask runs git inside for a short answer.
+func (b *Bridge) ask(ctx context.Context, o wire.Opener, args ...string) (answer string, status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	out, errs := &limited{left: maxWords, drop: true}, &limited{left: maxWords, drop: true}
+	status, err = run(ctx, o, b.program(args...), nil, out, errs)
+	if err == nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if status != 0 {
+		return strings.TrimSpace(errs.String()), status, err
+	}
+	return strings.TrimSuffix(out.String(), "\n"), status, err
+}

@@ -1,0 +1,67 @@
+package gitbridge
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// maxLook bounds how many refs inside are looked at.
+const maxLook = 5000
+
+// look describes what the refs inside look like, from outside: nothing is read but what
+// the kernel knows of the files, and no link is followed. It is different after a ref
+// moved: the time of the last change cannot be set by a program.
+func (b *Bridge) look() string {
+	root, err := os.OpenRoot(b.private())
+	if err != nil {
+		return "none"
+	}
+	defer root.Close()
+	var s strings.Builder
+	note := func(name string, info fs.FileInfo) {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			fmt.Fprintf(&s, "%q %d %d %d\n", name, st.Ino, st.Size, changed(st))
+		}
+	}
+	for _, name := range []string{"HEAD", "packed-refs"} {
+		if info, err := root.Lstat(name); err == nil {
+			note(name, info)
+		}
+	}
+	n := 0
+	_ = fs.WalkDir(root.FS(), "refs/heads", func(path string, d fs.DirEntry, err error) error {
+		if n++; n > maxLook {
+			return fs.SkipAll
+		}
+		if err != nil || strings.Count(path, "/") > 32 {
+			return fs.SkipDir
+		}
+		if info, err := d.Info(); err == nil {
+			note(path, info)
+		}
+		return nil
+	})
+	return s.String()
+}
+
+// outside describes the host's side: the worktree's HEAD, and its branch.
+func (b *Bridge) outside() string {
+	head, _ := firstLine(filepath.Join(b.Admin, "HEAD"))
+	tip, err := firstLine(filepath.Join(b.Common, filepath.FromSlash(b.branchRef())))
+	if err != nil {
+		tip = ""
+		for _, name := range []string{"packed-refs", "reftable/tables.list"} {
+			if info, err := os.Lstat(filepath.Join(b.Common, name)); err == nil {
+				tip += fmt.Sprintf(" %d", info.ModTime().UnixNano())
+			}
+		}
+	}
+	return head + "\n" + tip + "\n"
+}
+
+// Changed says whether there may be something to bring over.
+func (b *Bridge) Changed() bool { return b.seen != seen{b.look(), b.outside()} }

@@ -1,0 +1,141 @@
+package gitbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
+)
+
+// Dirty counts the files of the worktree with changes that are in no commit.
+func (b *Bridge) Dirty(ctx context.Context) (int, error) {
+	if err := b.check(); err != nil {
+		return 0, err
+	}
+	h := b.tree()
+	h.locks = false
+	out, err := h.run(ctx, "", "status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
+	if err != nil {
+		return 0, err
+	}
+	return strings.Count(out, "\x00"), nil
+}
+
+// Unmerged counts the commits of the sandbox's branches that are on no other branch, tag
+// or remote.
+func (b *Bridge) Unmerged(ctx context.Context) (int, error) {
+	out, err := b.refs().run(ctx, "", "for-each-ref", "--format=%(refname)", "refs/")
+	if err != nil {
+		return 0, err
+	}
+	var args strings.Builder
+	ours := 0
+	for ref := range strings.Lines(out) {
+		ref = strings.TrimSuffix(ref, "\n")
+		if _, ok := b.inside(ref); ok || strings.HasPrefix(ref, b.incoming()) {
+			args.WriteString(ref + "\n")
+			ours++
+		} else if !strings.HasPrefix(ref, "refs/coffer/") {
+			args.WriteString("^" + ref + "\n")
+		}
+	}
+	if ours == 0 {
+		return 0, nil
+	}
+	n, err := b.refs().run(ctx, args.String()+"^"+b.Base+"\n", "rev-list", "--count", "--stdin")
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	_, err = fmt.Sscan(n, &count)
+	return count, err
+}
+
+// MayRemove says what would be lost with the sandbox. A tree that is gone holds nothing.
+func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
+	n, err := b.Dirty(ctx)
+	if err != nil && !errors.Is(err, ErrTreeGone) {
+		return hint.Wrap(err, "remove it all the same with --force")
+	}
+	if n > 0 {
+		return hint.New(fmt.Sprintf("sandbox %s has %d changed files that are not committed", b.Name, n),
+			fmt.Sprintf("see 'git -C %s status', or remove it all the same with --force", b.Tree))
+	}
+	if b.seen.Inside != b.look() {
+		return hint.New(fmt.Sprintf("sandbox %s has commits that were not brought over yet", b.Name),
+			fmt.Sprintf("bring them over with 'coffer exec -m %s -- true', or remove it all the same with --force", b.ID))
+	}
+	if !branches {
+		return nil
+	}
+	if n, err = b.Unmerged(ctx); err != nil {
+		return hint.Wrap(err, "remove it all the same with --force")
+	}
+	if n > 0 {
+		return hint.New(fmt.Sprintf("sandbox %s has %d commits that are on no other branch", b.Name, n),
+			fmt.Sprintf("see 'git log %s', leave out --delete-branch, or insist with --force", b.Branch))
+	}
+	return nil
+}
+
+// Forget takes the worktree out of the host's repository: its own directory there, and
+// the refs that are nobody else's. A branch with commits of its own stays, unless
+// branches are to go. The files are the caller's to remove.
+func (b *Bridge) Forget(ctx context.Context, branches bool) error {
+	if _, err := os.Stat(b.Common); errors.Is(err, fs.ErrNotExist) {
+		return nil // the whole repository is gone
+	}
+	if err := b.forgetAdmin(); err != nil {
+		return err
+	}
+	s := &session{Bridge: b}
+	if err := s.read(ctx); err != nil {
+		return err
+	}
+	// Without the first of our refs, the branch was there before us, or we do not know.
+	made := s.refs[b.own()+"base"].id != ""
+	for ref, t := range s.refs {
+		_, public := b.inside(ref)
+		if !public || made && t.tree == "" && (branches || t.id == b.Base) {
+			s.set(ref, "")
+		}
+	}
+	return s.write(ctx)
+}
+
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// forgetAdmin removes the worktree's own directory, if it is still ours. Not 'git
+// worktree prune', which removes those of others as well.
+func (b *Bridge) forgetAdmin() error {
+	if b.Admin == "" { // we were killed while it was made
+		all, _ := filepath.Glob(filepath.Join(escapeGlob(b.Common), "worktrees", "*", "gitdir"))
+		for _, file := range all {
+			if back, err := firstLine(file); err == nil && filepath.Clean(back) == filepath.Join(b.Tree, ".git") {
+				b.Admin = filepath.Dir(file)
+			}
+		}
+	}
+	if filepath.Dir(b.Admin) != filepath.Join(b.Common, "worktrees") {
+		return nil // there never was one
+	}
+	back, err := firstLine(filepath.Join(b.Admin, "gitdir"))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && filepath.Clean(back) != filepath.Join(b.Tree, ".git") {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(b.Admin); err != nil {
+		return fmt.Errorf("forget the worktree: %w", err)
+	}
+	_ = os.Remove(filepath.Dir(b.Admin)) // if it was the last
+	return nil
+}

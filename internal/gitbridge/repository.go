@@ -1,0 +1,163 @@
+package gitbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
+)
+
+// A Repository is the user's, as found from a directory in it.
+type Repository struct {
+	Common string // the git directory that all its worktrees share
+	Dir    string // the git directory of the worktree we are in
+	Top    string // that worktree; empty for a bare repository
+	Prefix string // where in it we are, relative
+	Format string // of object names: sha1 or sha256
+
+	shallow bool
+	bare    bool
+	config  map[string]string // the last value of each key
+}
+
+// ErrNoRepository says that a directory is in none.
+var ErrNoRepository = errors.New("not in a git repository")
+
+// Find looks for the repository that a directory is in.
+func Find(ctx context.Context, dir string) (*Repository, error) {
+	h := host{dir: dir}
+	r := &Repository{}
+	var err error
+	// Paths may contain line breaks, so each is asked for alone.
+	if r.Common, err = h.text(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir"); err != nil {
+		if code(err) == 128 && strings.Contains(err.Error(), "not a git repository") {
+			return nil, ErrNoRepository
+		}
+		return nil, missing(err)
+	}
+	facts, err := h.run(ctx, "", "rev-parse", "--is-bare-repository", "--is-shallow-repository", "--show-object-format", "--is-inside-work-tree", "--is-inside-git-dir")
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Fields(facts)
+	if len(lines) != 5 {
+		return nil, fmt.Errorf("git rev-parse: unexpected answer %q", facts)
+	}
+	r.bare, r.shallow, r.Format = lines[0] == "true", lines[1] == "true", lines[2]
+	r.Dir = r.Common
+	if lines[3] == "true" {
+		if r.Top, err = h.text(ctx, "rev-parse", "--show-toplevel"); err != nil {
+			return nil, err
+		}
+		if r.Prefix, err = filepath.Rel(r.Top, dir); err != nil || strings.HasPrefix(r.Prefix, "..") {
+			r.Prefix = "."
+		}
+		if r.Dir, err = h.text(ctx, "rev-parse", "--absolute-git-dir"); err != nil {
+			return nil, err
+		}
+	} else if lines[4] == "true" && !r.bare {
+		return nil, hint.New(fmt.Sprintf("%s is inside a git directory", dir), "change to the files of the repository")
+	}
+	if r.Common, err = filepath.EvalSymlinks(r.Common); err != nil {
+		return nil, err
+	}
+	return r, r.readConfig(ctx)
+}
+
+// readConfig reads what git's configuration says here, from all its files.
+func (r *Repository) readConfig(ctx context.Context) error {
+	out, err := r.git().run(ctx, "", "config", "--list", "-z")
+	if err != nil {
+		return err
+	}
+	r.config = map[string]string{}
+	for entry := range strings.SplitSeq(out, "\x00") {
+		key, value, _ := strings.Cut(entry, "\n")
+		r.config[key] = value
+	}
+	for _, c := range hardened { // said by us, not by the user
+		key, _, _ := strings.Cut(c, "=")
+		delete(r.config, strings.ToLower(key))
+	}
+	return nil
+}
+
+// git runs on the repository, without looking at any working tree.
+func (r *Repository) git() host {
+	return host{dir: "/", where: []string{"--git-dir=" + r.Common}}
+}
+
+// here runs as if the user typed it where he is: HEAD is that of his worktree.
+func (r *Repository) here() host {
+	return host{dir: "/", where: []string{"--git-dir=" + r.Dir}}
+}
+
+// objects lists the directories in which the repository's objects are, its own first.
+// Alternates can have alternates; git follows five.
+func (r *Repository) objects() ([]string, error) {
+	first, err := filepath.EvalSymlinks(filepath.Join(r.Common, "objects"))
+	if err != nil {
+		return nil, fmt.Errorf("find the objects of the repository: %w", err)
+	}
+	all, seen := []string{first}, map[string]bool{first: true}
+	for i := 0; i < len(all) && len(all) < 32; i++ {
+		b, err := os.ReadFile(filepath.Join(all[i], "info", "alternates"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(b)) {
+			line = strings.TrimSuffix(line, "\n")
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			if line[0] == '"' {
+				return nil, hint.New("an alternate of the repository has a quoted name, which is not supported", "use --workspace direct")
+			}
+			if !filepath.IsAbs(line) {
+				line = filepath.Join(all[i], line)
+			}
+			dir, err := filepath.EvalSymlinks(line)
+			if err == nil && !seen[dir] {
+				seen[dir] = true
+				all = append(all, dir)
+			}
+		}
+	}
+	return all, nil
+}
+
+// suits says why no worktree sandbox can be made of the repository.
+func (r *Repository) suits() error {
+	const direct = "use --workspace direct"
+	switch {
+	case r.config["extensions.partialclone"] != "":
+		return hint.New("the repository is a partial clone, whose missing objects cannot be had from inside", direct)
+	case r.Format != "sha1" && r.Format != "sha256":
+		return hint.New(fmt.Sprintf("the repository names its objects by %q, which is not supported", r.Format), direct)
+	}
+	return nil
+}
+
+// commit finds the commit that a word means; none is HEAD.
+func (r *Repository) commit(ctx context.Context, word string) (string, error) {
+	if word == "" {
+		id, err := r.here().text(ctx, "rev-parse", "--verify", "-q", "HEAD^{commit}")
+		if err != nil {
+			return "", hint.New("the repository has no commit yet, of which a worktree could be made", "make a first commit, or use --workspace direct")
+		}
+		return id, nil
+	}
+	id, err := r.here().text(ctx, "rev-parse", "--verify", "-q", "--end-of-options", word+"^{commit}")
+	if err != nil {
+		return "", hint.New(fmt.Sprintf("there is no commit %q to start from", word), "see 'git branch' and 'git log'")
+	}
+	return id, nil
+}

@@ -1,0 +1,289 @@
+package gitbridge
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+)
+
+// maxBranches bounds how many branches of a sandbox appear outside.
+const maxBranches = 500
+
+// A tip is where a branch is.
+type tip struct {
+	id   string
+	tree string // the worktree that has it checked out
+}
+
+// Sync brings over what was committed on either side since the last time. Nothing is
+// overwritten: where both sides moved a branch apart, it returns a note that says what to
+// do, and leaves it. Calls must not overlap.
+func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err error) {
+	if !b.Changed() {
+		return nil, nil
+	}
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	inside := b.look()
+	head, status, err := b.ask(ctx, o, "symbolic-ref", "-q", "HEAD")
+	if err != nil {
+		return nil, err
+	}
+	if status != 0 {
+		head = "" // detached, in the middle of a rebase for instance
+	}
+	if err := b.fetch(ctx, o); err != nil {
+		return nil, err
+	}
+	s := &session{Bridge: b, o: o, head: strings.TrimPrefix(head, "refs/heads/")}
+	if err := s.read(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.decide(ctx); err != nil {
+		return s.notes, err
+	}
+	if err := s.write(ctx); err != nil {
+		return s.notes, err
+	}
+	current, err := s.follow(ctx)
+	if err != nil {
+		return s.notes, err
+	}
+	s.first, s.then = nil, nil
+	for _, gone := range s.late {
+		if s.public(gone) != current {
+			s.drop(gone)
+		}
+	}
+	if err := s.write(ctx); err != nil {
+		return s.notes, err
+	}
+	// The user may have committed since we read the branch: then it counts as unseen.
+	if now := b.outside(); !s.again && (!strings.Contains(now, "ref: "+b.branchRef()+"\n") || strings.Contains(now, s.refs[b.branchRef()].id)) {
+		err = b.remember(inside, now)
+	}
+	return s.notes, err
+}
+
+// session is one run of Sync.
+type session struct {
+	*Bridge
+	o     wire.Opener
+	head  string         // the branch that is checked out inside
+	refs  map[string]tip // the host's refs that are about this sandbox
+	first []string       // orders for git update-ref: what goes
+	then  []string       // and what comes
+	late  []string       // branches that went inside and are still checked out outside
+	notes []string
+	again bool // something changed inside
+}
+
+func (s *session) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+// read lists the host's refs that are about this sandbox.
+func (s *session) read(ctx context.Context) error {
+	out, err := s.Bridge.refs().run(ctx, "", "for-each-ref", "--format=%(objectname)%00%(refname)%00%(worktreepath)%00",
+		s.own(), "refs/heads/coffer/", s.branchRef())
+	if err != nil {
+		return err
+	}
+	s.refs = map[string]tip{}
+	f := strings.Split(out, "\x00")
+	for ; len(f) >= 3; f = f[3:] {
+		name := f[1]
+		if _, ours := s.inside(name); ours || strings.HasPrefix(name, s.own()) {
+			s.refs[name] = tip{id: strings.TrimPrefix(f[0], "\n"), tree: f[2]}
+		}
+	}
+	return nil
+}
+
+// set notes that a ref is to move, if it is still where we saw it.
+func (s *session) set(ref, id string) {
+	was, ok := s.refs[ref]
+	switch {
+	case was.id == id:
+		return
+	case id == "":
+		s.first = append(s.first, fmt.Sprintf("delete %s %s", ref, was.id))
+		delete(s.refs, ref)
+		return
+	case ok:
+		s.then = append(s.then, fmt.Sprintf("update %s %s %s", ref, id, was.id))
+	default:
+		s.then = append(s.then, fmt.Sprintf("create %s %s", ref, id))
+	}
+	was.id = id
+	s.refs[ref] = was
+}
+
+// decide looks at every branch inside, and at those that are no longer there.
+func (s *session) decide(ctx context.Context) error {
+	var branches, gone []string
+	for ref := range s.refs {
+		if b, ok := strings.CutPrefix(ref, s.incoming()); ok {
+			branches = append(branches, b)
+		} else if b, ok := strings.CutPrefix(ref, s.synced()); ok && s.refs[s.incoming()+b].id == "" && b != s.Branch {
+			gone = append(gone, b)
+		}
+	}
+	slices.Sort(branches)
+	if len(branches) > maxBranches {
+		s.note("the sandbox has %d branches, of which %d are shown outside", len(branches), maxBranches)
+		branches = branches[:maxBranches]
+		if !slices.Contains(branches, s.Branch) && s.refs[s.incoming()+s.Branch].id != "" {
+			branches[0] = s.Branch
+		}
+	}
+	for _, b := range branches {
+		if err := s.branch(ctx, b); err != nil {
+			return err
+		}
+	}
+	for _, b := range gone {
+		if s.refs[s.public(b)].tree == s.Tree {
+			s.late = append(s.late, b) // when something else is checked out
+			continue
+		}
+		s.drop(b)
+	}
+	return nil
+}
+
+// drop removes a branch that was removed inside, unless the user has changed it since.
+func (s *session) drop(b string) {
+	if public := s.refs[s.public(b)]; public.id == s.refs[s.synced()+b].id && (public.tree == "" || public.tree == s.Tree) {
+		s.set(s.public(b), "")
+	}
+	s.set(s.synced()+b, "")
+}
+
+// branch decides about one branch. There are three commits: where it is inside, where it
+// is outside, and where both were when they last agreed.
+func (s *session) branch(ctx context.Context, b string) error {
+	inside, outside, agreed := s.refs[s.incoming()+b], s.refs[s.public(b)], s.refs[s.synced()+b]
+	switch {
+	case inside.id == outside.id:
+		s.set(s.synced()+b, inside.id)
+		return s.settled(ctx, b, inside.id)
+	case outside.id == "" && b != s.Branch && agreed.id == inside.id:
+		return nil // the user removed it, and nothing new has come
+	case outside.tree != "" && outside.tree != s.Tree:
+		s.note("the branch %s is checked out in %s and was not moved to %.12s", short(s.public(b)), outside.tree, inside.id)
+		return nil
+	case outside.id == "", outside.id == agreed.id:
+		return s.takeOut(ctx, b, inside.id, outside.id)
+	case inside.id == agreed.id:
+		return s.takeIn(ctx, b, inside.id, outside.id)
+	}
+	// Both moved. If one has what the other has, there is nothing to lose.
+	if ok, err := s.contains(ctx, inside.id, outside.id); err != nil || ok {
+		if err == nil {
+			err = s.takeOut(ctx, b, inside.id, outside.id)
+		}
+		return err
+	}
+	if ok, err := s.contains(ctx, outside.id, inside.id); err != nil || ok {
+		if err == nil {
+			err = s.takeIn(ctx, b, inside.id, outside.id)
+		}
+		return err
+	}
+	s.diverged(b, inside.id, outside.id)
+	return nil
+}
+
+// takeOut moves a branch outside to where it is inside. What the sandbox rewrites is its
+// own; but a commit that the user made outside must not be lost that way.
+func (s *session) takeOut(ctx context.Context, b, inside, outside string) error {
+	if mine := s.refs[s.mine(b)].id; mine != "" {
+		if ok, err := s.contains(ctx, inside, mine); err != nil {
+			return err
+		} else if !ok {
+			s.diverged(b, inside, outside)
+			return nil
+		}
+	}
+	s.set(s.public(b), inside)
+	s.set(s.synced()+b, inside)
+	return nil
+}
+
+// mine is the ref that keeps the last commit of a branch that was made outside.
+func (s *session) mine(b string) string { return s.own() + "outside/" + b }
+
+// settled forgets about commits made outside that the user himself has given up.
+func (s *session) settled(ctx context.Context, b, id string) error {
+	mine := s.refs[s.mine(b)].id
+	if mine == "" {
+		return nil
+	}
+	ok, err := s.contains(ctx, id, mine)
+	if err == nil && !ok {
+		s.set(s.mine(b), "")
+	}
+	return err
+}
+
+// takeIn moves a branch inside to where it is outside. Its objects can be seen there
+// already. If it is checked out, the index follows; the files are the same.
+func (s *session) takeIn(ctx context.Context, b, inside, outside string) error {
+	if b == s.head {
+		words, status, err := s.ask(ctx, s.o, "read-tree", "-m", "-i", inside, outside)
+		if err != nil {
+			return err
+		}
+		if status != 0 {
+			s.note("the branch %s was moved outside to %.12s, and cannot follow inside, where other changes are staged (%s); commit them there", short(s.public(b)), outside, words)
+			return nil
+		}
+	}
+	words, status, err := s.ask(ctx, s.o, "update-ref", "-m", "coffer: made outside", "refs/heads/"+b, outside, inside)
+	if err != nil {
+		return err
+	}
+	s.again = true
+	if status != 0 {
+		s.note("the branch %s was moved outside to %.12s, and could not follow inside: %s", short(s.public(b)), outside, words)
+		return nil
+	}
+	s.set(s.incoming()+b, outside)
+	s.set(s.synced()+b, outside)
+	s.set(s.mine(b), outside)
+	return nil
+}
+
+func (s *session) diverged(b, inside, outside string) {
+	s.note("the branch %s was moved inside to %.12s and outside to %.12s: nothing was overwritten; inside, run 'git merge %.12s', or take the sandbox's commits with 'git -C %s reset %s'",
+		short(s.public(b)), inside, outside, outside, s.Tree, s.incoming()+b)
+}
+
+// contains says whether a commit is another one or comes after it.
+func (s *session) contains(ctx context.Context, id, old string) (bool, error) {
+	_, err := s.Bridge.refs().run(ctx, "", "merge-base", "--is-ancestor", old, id)
+	if code(err) == 1 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func short(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
+
+// write moves the refs: all, or none.
+func (s *session) write(ctx context.Context) error {
+	for _, orders := range [][]string{s.first, s.then} {
+		if len(orders) == 0 {
+			continue
+		}
+		if _, err := s.Bridge.refs().run(ctx, strings.Join(orders, "\n")+"\n", "update-ref", "-m", "coffer: from sandbox "+s.Name, "--create-reflog", "--stdin"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
