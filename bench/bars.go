@@ -14,6 +14,7 @@ type bar struct {
 // the same on every machine.
 const (
 	coldBar  = 3.0  // × bwrap, the lightest complete sandbox there is
+	jailBar  = 2.0  // × landrun, which is Landlock and nothing else
 	execBar  = 3.0  // × the no-op Go binary
 	workBar  = 1.1  // × native
 	idleBar  = 30.0 // MB
@@ -44,6 +45,7 @@ func (r *result) judgeCold() {
 	for _, peer := range []string{"runc", "codex", "podman", "srt"} {
 		r.ratioBar("cold start min", peer, 1, coffer, find(r.Cold, peer), minimum)
 	}
+	r.ratioBar("jail start min", nameLandrun, jailBar, find(r.Cold, nameJail), find(r.Cold, nameLandrun), minimum)
 }
 
 // ratioBar compares one number of two series of the same run.

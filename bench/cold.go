@@ -9,11 +9,13 @@ import (
 
 // Names that the bars and the ratios refer to.
 const (
-	nameTrue   = "fork+exec true"
-	nameNoop   = "no-op Go binary"
-	nameBwrap  = "bwrap"
-	nameCoffer = "coffer run"
-	nameExec   = "coffer exec"
+	nameTrue    = "fork+exec true"
+	nameNoop    = "no-op Go binary"
+	nameBwrap   = "bwrap"
+	nameLandrun = "landrun"
+	nameCoffer  = "coffer run"
+	nameJail    = "coffer jail"
+	nameExec    = "coffer exec"
 )
 
 // measureCold times `true` from nothing: every sample makes a sandbox, runs
@@ -21,7 +23,7 @@ const (
 func measureCold(ctx context.Context, l *lab, res *result) error {
 	contenders := []contender{l.plainTrue(), l.plainNoop()}
 	contenders = append(contenders, l.peerContenders(ctx)...)
-	contenders = append(contenders, l.cofferRun(ctx))
+	contenders = append(contenders, l.cofferRun(ctx), l.cofferJail(ctx))
 	all, err := race(ctx, l, nameBwrap, l.warmup, l.rounds, contenders)
 	if err != nil {
 		return err
@@ -76,6 +78,14 @@ func (l *lab) cofferRun(ctx context.Context) contender {
 		return c
 	}
 	c.version = l.version(ctx, l.coffer, "--version")
+	return c
+}
+
+// cofferJail is without what it says, because a peer says nothing either.
+func (l *lab) cofferJail(ctx context.Context) contender {
+	c := l.cofferRun(ctx)
+	c.name, c.command = nameJail, "coffer jail -q -- true"
+	c.sample = l.process(filepath.Join(l.dir, "small"), l.coffer, "jail", "-q", "--", "true")
 	return c
 }
 

@@ -22,6 +22,7 @@ func (l *lab) peerContenders(ctx context.Context) []contender {
 	return []contender{
 		l.peer(ctx, "unshare", []string{"unshare", "-Urnmpf", "true"}),
 		l.peer(ctx, nameBwrap, bwrap),
+		l.landrun(ctx),
 		l.runc(ctx),
 		l.podman(ctx),
 		l.codex(ctx),
@@ -52,6 +53,17 @@ func (l *lab) version(ctx context.Context, argv ...string) string {
 	}
 	line, _, _ := bytes.Cut(bytes.TrimSpace(out), []byte("\n"))
 	return l.neutral(strings.ToValidUTF8(string(line), "?"))
+}
+
+// landrun gets what a jail gets: the whole machine to read, two places to write.
+func (l *lab) landrun(ctx context.Context) contender {
+	program := filepath.Join(l.peers, "bin", "landrun")
+	if _, err := os.Stat(program); err != nil {
+		program = "landrun"
+	}
+	c := l.peer(ctx, nameLandrun, []string{program, "--rox", "/", "--rw", "/tmp", "--rw", filepath.Join(l.dir, "small"), "true"})
+	c.command = "landrun --rox / --rw /tmp --rw DIR true"
+	return c
 }
 
 // rootfs is a root file system for the container peers with one program in it,

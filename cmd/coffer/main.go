@@ -138,6 +138,8 @@ func rootFor(named string) *cobra.Command {
 		return newRoot(execCommand())
 	case gitbridge.PipeCommand:
 		return newRoot(gitPipeCommand())
+	case "jail":
+		return newRoot(jailCommand())
 	}
 	return newRoot()
 }
@@ -172,7 +174,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		root.AddCommand(some...)
 		return root
 	}
-	root.AddCommand(runCommand(), execCommand(), listCommand(), showCommand(), portForwardCommand(), logsCommand(),
+	root.AddCommand(runCommand(), execCommand(), jailCommand(), listCommand(), showCommand(), portForwardCommand(), logsCommand(),
 		stopCommand(), removeCommand(), cdCommand(), diffCommand(), applyCommand(), discardCommand(), policyCommand(), auditCommand(),
 		configCommand(), trustCommand(), presetsCommand(), initCommand(),
 		doctorCommand(), demoCommand(), versionCommand(), completionCommand(), superviseCommand())

@@ -15,7 +15,7 @@ const (
 )
 
 // decide emits what a verdict stands for; every path through it returns.
-func (p *program) decide(v verdict) {
+func (p *program) decide(v verdict, o SeccompOptions) {
 	switch v {
 	case allow:
 		p.ret(retAllow)
@@ -30,13 +30,11 @@ func (p *program) decide(v verdict) {
 		p.retIfAny(cloneNew&^unix.CLONE_NEWUSER, retPerm)
 		p.ret(retAllow)
 	case sockets:
-		p.decideSocket()
+		p.decideSocket(o)
 	case socketPairs:
-		p.loadArg(0)
-		p.retIf(unix.AF_UNIX, retAllow)
-		p.ret(retPerm)
+		p.decideSocketPair(o)
 	case ioctls:
-		p.decideIoctl()
+		p.decideIoctl(o)
 	case personas:
 		p.decidePersonality()
 	case mode1, mode2:
@@ -44,26 +42,59 @@ func (p *program) decide(v verdict) {
 		p.retIfAny(setIDBits, retPerm)
 		p.ret(retAllow)
 	case open1, open2:
-		flags := 1 + uint32(v-open1)
-		// A call that creates nothing often leaves garbage for the mode.
-		p.loadArg(flags)
-		p.retUnlessAny(unix.O_CREAT|tmpfile, retAllow)
-		p.loadArg(flags + 1)
-		p.retIfAny(setIDBits, retPerm)
+		p.decideOpen(1+uint32(v-open1), o)
+	case chmod1, chmod2:
+		if !o.SetID {
+			p.loadArg(1 + uint32(v-chmod1))
+			p.retIfAny(setIDBits, retPerm)
+		}
+		if o.AskAttributes {
+			p.ret(retAsk)
+			return
+		}
 		p.ret(retAllow)
+	case attributes: // settled before we come here, unless there is somebody to ask
+		p.ret(retAsk)
 	default: // refuse; nesting is settled before we come here
 		p.ret(retPerm)
 	}
 }
 
+// decideOpen looks at the flags, and at the mode that follows them.
+func (p *program) decideOpen(flags uint32, o SeccompOptions) {
+	p.loadArg(flags)
+	if o.NoTruncate {
+		// To truncate what was opened to read (access mode 0), or for nothing
+		// but ioctl (3), works in Linux.
+		p.add(unix.BPF_JMP|unix.BPF_JSET, unix.O_TRUNC, 0, 5)
+		p.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, unix.O_ACCMODE, 0, 0)
+		p.retIf(unix.O_RDONLY, retPerm)
+		p.retIf(unix.O_ACCMODE, retPerm)
+		p.loadArg(flags)
+	}
+	if o.SetID {
+		p.ret(retAllow)
+		return
+	}
+	// A call that creates nothing often leaves garbage for the mode.
+	p.retUnlessAny(unix.O_CREAT|tmpfile, retAllow)
+	p.loadArg(flags + 1)
+	p.retIfAny(setIDBits, retPerm)
+	p.ret(retAllow)
+}
+
 // decideSocket leaves the families that ordinary programs use. Others reach
 // rarely tested kernel code (packet, vsock, ALG, Bluetooth, ...) and may lead
 // out of the network namespace.
-func (p *program) decideSocket() {
+func (p *program) decideSocket(o SeccompOptions) {
 	p.loadArg(0)
-	p.retIf(unix.AF_UNIX, retAllow)
-	p.retIf(unix.AF_INET, retAllow)
-	p.retIf(unix.AF_INET6, retAllow)
+	if !o.NoUnix {
+		p.retIf(unix.AF_UNIX, retAllow)
+	}
+	if !o.NoInternet {
+		p.retIf(unix.AF_INET, retAllow)
+		p.retIf(unix.AF_INET6, retAllow)
+	}
 	p.add(unix.BPF_JMP|unix.BPF_JEQ, unix.AF_NETLINK, 1, 0)
 	p.ret(retPerm)
 	// Listing interfaces and addresses goes by NETLINK_ROUTE. For the rest
@@ -74,15 +105,49 @@ func (p *program) decideSocket() {
 	p.ret(retProto)
 }
 
+// decideSocketPair leaves pairs of Unix sockets. One of datagram sockets could be
+// taken apart and sent to any path, so without Unix sockets only those that stay
+// connected to each other are left.
+func (p *program) decideSocketPair(o SeccompOptions) {
+	p.loadArg(0)
+	if !o.NoUnix {
+		p.retIf(unix.AF_UNIX, retAllow)
+		p.ret(retPerm)
+		return
+	}
+	p.add(unix.BPF_JMP|unix.BPF_JEQ, unix.AF_UNIX, 1, 0)
+	p.ret(retPerm)
+	p.loadArg(1)
+	p.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0) // without SOCK_CLOEXEC, SOCK_NONBLOCK
+	p.retIf(unix.SOCK_STREAM, retAllow)
+	p.retIf(unix.SOCK_SEQPACKET, retAllow)
+	p.ret(retPerm)
+}
+
+// attributeIoctls change a file that was opened only to read: its flags, its
+// project, its version, its encryption, and that nobody can write to it again.
+var attributeIoctls = []uint32{
+	0x40086602, 0x40046602, // FS_IOC_SETFLAGS, and by its 32-bit name
+	0x40087602, 0x40047602, // FS_IOC_SETVERSION
+	0x401c5820, // FS_IOC_FSSETXATTR
+	0x40806685, // FS_IOC_ENABLE_VERITY
+	0x800c6613, // FS_IOC_SET_ENCRYPTION_POLICY
+}
+
 // decideIoctl keeps a program from reaching through a terminal it shares with
 // the user: TIOCSTI types for the user, TIOCLINUX pastes and more, TIOCSETD
 // loads line disciplines, TIOCCONS takes the console's output.
-func (p *program) decideIoctl() {
+func (p *program) decideIoctl(o SeccompOptions) {
 	p.loadArg(1)
 	p.retIf(unix.TIOCSTI, retPerm)
 	p.retIf(unix.TIOCLINUX, retPerm)
 	p.retIf(unix.TIOCSETD, retPerm)
 	p.retIf(unix.TIOCCONS, retPerm)
+	if o.AskAttributes {
+		for _, request := range attributeIoctls {
+			p.retIf(request, retPerm)
+		}
+	}
 	p.ret(retAllow)
 }
 

@@ -70,13 +70,51 @@ type SeccompOptions struct {
 	// workspace is shared with the host, where such a file outlives the
 	// sandbox and runs for anybody.
 	SetID bool
+
+	// The rest narrows the filter, for a sandbox without namespaces.
+
+	// NoInternet refuses sockets of IPv4 and IPv6.
+	NoInternet bool
+	// NoUnix refuses Unix sockets, but for connected pairs. A filter cannot look
+	// at the address that a program connects to, so it is all or nothing.
+	NoUnix bool
+	// NoTruncate refuses to change the length of a file that is not open for
+	// writing, which Landlock overlooks before its third version.
+	NoTruncate bool
+	// AskAttributes leaves the decision on calls that change a file's mode, owner,
+	// times or extended attributes to whoever reads from the descriptor that
+	// SeccompAsk returns. Landlock knows no such right.
+	AskAttributes bool
 }
 
-// LandlockRules says where a thread under Landlock may still write.
+// LandlockRules says what a thread under Landlock may still do. The zero value denies
+// all writing, and nothing else.
 type LandlockRules struct {
 	// Write lists directories, with all that is beneath them, and single
 	// files. All must exist. Symbolic links are followed: a path that leads
 	// through a directory the sandboxed program could write to earlier must
 	// be resolved by the caller first.
 	Write []string
+
+	// Read, if there is any, lists what may be read and executed; nothing else may.
+	// What is in Write is not readable by itself.
+	Read []string
+	// List adds directories that may be listed, with all beneath them.
+	List []string
+
+	// Scoped keeps signals, and connections to abstract Unix sockets, among the
+	// processes under this call of Landlock. (ABI 6)
+	Scoped bool
+	// NoSockets refuses to connect to Unix sockets by their path, unless they were
+	// made under this call of Landlock. (ABI 9)
+	NoSockets bool
+	// NoPorts refuses to bind and connect TCP sockets (ABI 4), and UDP (ABI 10).
+	NoPorts bool
+
+	// NoLinks refuses paths with a symbolic link in them: somebody may have put it
+	// there since the caller looked.
+	NoLinks bool
+	// ABI, if not zero, is the newest version of Landlock to use, to try what an
+	// older kernel would do.
+	ABI int
 }

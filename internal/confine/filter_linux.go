@@ -33,6 +33,11 @@ const (
 	mode2                      // no set-id bits in argument 2
 	open1                      // open flags in argument 1, mode in the next
 	open2                      // open flags in argument 2, mode in the next
+	chmod1                     // as mode1, and an attribute
+	chmod2                     // as mode2, and an attribute
+	attributes                 // changes a file's owner, times or attributes
+	attributeAt                // the same, in a way that no program depends on
+	truncates                  // changes a file's length by its name
 )
 
 // An abi is one way into the kernel: its number in the audit subsystem, and
@@ -55,6 +60,7 @@ const (
 	retPerm  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	retNosys = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 	retProto = unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)
+	retAsk   = unix.SECCOMP_RET_USER_NOTIF
 )
 
 // filter assembles the program.
@@ -64,7 +70,7 @@ func (a *abi) filter(o SeccompOptions) []unix.SockFilter {
 	p.add(unix.BPF_JMP|unix.BPF_JEQ, a.audit, 1, 0)
 	p.ret(retNosys)
 	p.load(offsetNumber)
-	p.search(a.spans(o))
+	p.search(a.spans(o), o)
 	return p
 }
 
@@ -101,10 +107,32 @@ func (v verdict) under(o SeccompOptions) verdict {
 		case o.UserNamespaces:
 			return cloningUser
 		}
-	case mode1, mode2, open1, open2:
+	case mode1, mode2:
 		if o.SetID {
 			return allow
 		}
+	case open1, open2:
+		if o.SetID && !o.NoTruncate {
+			return allow
+		}
+	case chmod1, chmod2:
+		if o.SetID && !o.AskAttributes {
+			return allow
+		}
+	case attributes:
+		if !o.AskAttributes {
+			return allow
+		}
+	case attributeAt:
+		if !o.AskAttributes {
+			return allow
+		}
+		return absent
+	case truncates:
+		if !o.NoTruncate {
+			return allow
+		}
+		return refuse
 	}
 	return v
 }
@@ -147,15 +175,15 @@ func (p *program) retUnlessAny(bits, value uint32) {
 // comparisons for any system call. The kernel tries all numbers once when the
 // filter is installed and afterwards does not even run it for those that are
 // allowed whatever their arguments (since Linux 5.11).
-func (p *program) search(spans []span) {
+func (p *program) search(spans []span, o SeccompOptions) {
 	if len(spans) == 1 {
-		p.decide(spans[0].verdict)
+		p.decide(spans[0].verdict, o)
 		return
 	}
 	mid := len(spans) / 2
 	at := len(*p)
 	p.add(unix.BPF_JMP|unix.BPF_JGE, spans[mid].first, 0, 0)
-	p.search(spans[:mid])
+	p.search(spans[:mid], o)
 	lower := len(*p) - at - 1
 	if lower <= 255 {
 		(*p)[at].Jt = uint8(lower)
@@ -166,5 +194,5 @@ func (p *program) search(spans []span) {
 		far := unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JA, K: uint32(lower)}
 		*p = slices.Insert(*p, at+1, far)
 	}
-	p.search(spans[mid:])
+	p.search(spans[mid:], o)
 }

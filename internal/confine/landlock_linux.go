@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The rights that change a file system. Rights to read and to execute are not
-// handled by our rulesets at all, so Landlock never looks at them and reading
-// costs nothing. Later ABIs also know rights on the network and on signals and
-// sockets; namespaces do that job here, and "scoping" signals would keep a
-// shell from stopping what it started in another Landlock domain.
+// The rights that change a file system. Unless the caller asks for it, rights to
+// read and to execute are not handled by a ruleset at all, so Landlock never looks
+// at them and reading costs nothing. Nor are the later rights on the network, on
+// signals and on sockets: in a sandbox with namespaces these do that job, and
+// "scoping" signals would keep a shell from stopping what it started in another
+// Landlock domain.
 const (
 	landlockMake = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK |
@@ -23,7 +24,9 @@ const (
 	// The kernel refuses a rule for something that is not a directory when
 	// it has any other right.
 	landlockFileRights = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
-		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
+
+	landlockRead = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 )
 
 // LandlockABI is the version of Landlock in the running kernel, 0 if there is
@@ -39,42 +42,112 @@ func LandlockABI() int {
 // Landlock denies the calling thread every write outside r.Write: opening for
 // writing, creating, removing, renaming, truncating, and controlling device
 // files (except that devices beneath /dev stay controllable, because a
-// terminal is nothing without ioctl). Reading and executing stay as they were,
-// and so do files that are open already. It returns ErrUnsupported when the
-// kernel has no Landlock.
+// terminal is nothing without ioctl). Reading and executing stay as they were
+// unless r.Read says otherwise, and so do files that are open already. It returns
+// ErrUnsupported when the kernel has no Landlock.
 //
 // What it cannot do: changing the mode, owner, times or extended attributes of
 // a file is no right Landlock knows. Before ABI 3 (Linux 6.2) truncate(2) is
 // not restricted. On ABI 1 (before Linux 5.19) files cannot be moved from one
 // directory to another even inside Write. On every ABI the thread can no
 // longer mount or unmount, and it cannot trace processes that were started
-// under another call of Landlock.
+// under another call of Landlock, or under none. What the fields of r name an ABI
+// for is left out on an older one: the caller has to know.
 func Landlock(r LandlockRules) error {
-	abi := LandlockABI()
-	if abi == 0 {
-		return fmt.Errorf("landlock: %w", ErrUnsupported)
-	}
-	handled := landlockRights(abi)
-	ruleset, err := createRuleset(handled)
+	set, err := NewRuleset(r)
 	if err != nil {
-		return fmt.Errorf("landlock: create ruleset: %w", err)
+		return err
 	}
-	defer unix.Close(ruleset)
-	for _, path := range r.Write {
-		if err := allowBeneath(ruleset, path, handled); err != nil {
-			return fmt.Errorf("landlock: allow writing %s: %w", path, err)
-		}
-	}
-	if ioctl := handled & unix.LANDLOCK_ACCESS_FS_IOCTL_DEV; ioctl != 0 {
-		if err := allowBeneath(ruleset, "/dev", ioctl); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("landlock: allow ioctl beneath /dev: %w", err)
-		}
-	}
-	_, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), landlockFlags(abi), 0)
+	defer set.Close()
+	_, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(set.FD), set.Flags, 0)
 	if errno != 0 {
 		return fmt.Errorf("landlock: restrict thread: %w", errno)
 	}
 	return nil
+}
+
+// A Ruleset is rules that the kernel has taken but nobody is bound by yet. It is for a
+// process that adds some of its own, and takes them on later.
+type Ruleset struct {
+	FD    int     // closed on exec
+	Write uint64  // the rights that a rule for writing has
+	Read  uint64  // the rights that a rule for reading has, 0 if reading is free
+	Flags uintptr // for landlock_restrict_self
+}
+
+// Close forgets the rules.
+func (s *Ruleset) Close() { unix.Close(s.FD) }
+
+// NewRuleset hands the rules to the kernel.
+func NewRuleset(r LandlockRules) (*Ruleset, error) {
+	abi := LandlockABI()
+	if r.ABI > 0 {
+		abi = min(abi, r.ABI)
+	}
+	if abi == 0 {
+		return nil, fmt.Errorf("landlock: %w", ErrUnsupported)
+	}
+	attr := r.handled(abi)
+	fd, err := createRuleset(attr)
+	if err != nil {
+		return nil, fmt.Errorf("landlock: create ruleset: %w", err)
+	}
+	handled := attr.Handled_access_fs
+	set := &Ruleset{FD: fd, Write: landlockRights(abi), Read: handled & landlockRead, Flags: landlockFlags(abi)}
+	if err := set.fill(r, handled); err != nil {
+		set.Close()
+		return nil, err
+	}
+	return set, nil
+}
+
+// fill adds the rules.
+func (s *Ruleset) fill(r LandlockRules, handled uint64) error {
+	for _, group := range []struct {
+		what   string
+		paths  []string
+		rights uint64
+	}{
+		{"writing", r.Write, s.Write},
+		{"reading", r.Read, s.Read},
+		{"listing", r.List, s.Read & unix.LANDLOCK_ACCESS_FS_READ_DIR},
+	} {
+		if group.rights == 0 {
+			continue
+		}
+		for _, path := range group.paths {
+			if err := allowBeneath(s.FD, path, group.rights, r.NoLinks); err != nil {
+				return fmt.Errorf("landlock: allow %s %s: %w", group.what, path, err)
+			}
+		}
+	}
+	if ioctl := handled & unix.LANDLOCK_ACCESS_FS_IOCTL_DEV; ioctl != 0 {
+		if err := allowBeneath(s.FD, "/dev", ioctl, false); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("landlock: allow ioctl beneath /dev: %w", err)
+		}
+	}
+	return nil
+}
+
+// handled is what a ruleset denies unless one of its rules allows it.
+func (r *LandlockRules) handled(abi int) *unix.LandlockRulesetAttr {
+	attr := &unix.LandlockRulesetAttr{Handled_access_fs: landlockRights(abi)}
+	if len(r.Read) > 0 {
+		attr.Handled_access_fs |= landlockRead
+	}
+	if r.NoPorts && abi >= 4 { // Linux 6.7
+		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	}
+	if r.NoPorts && abi >= 10 {
+		attr.Handled_access_net |= unix.LANDLOCK_ACCESS_NET_BIND_UDP | unix.LANDLOCK_ACCESS_NET_CONNECT_SEND_UDP
+	}
+	if r.Scoped && abi >= 6 { // Linux 6.12
+		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	if r.NoSockets && abi >= 9 {
+		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
+	}
+	return attr
 }
 
 // landlockRights is every right to change something that the ABI knows.
@@ -101,12 +174,17 @@ func landlockFlags(abi int) uintptr {
 	return unix.LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF | unix.LANDLOCK_RESTRICT_SELF_LOG_SUBDOMAINS_OFF
 }
 
-func createRuleset(handled uint64) (int, error) {
-	attr := unix.LandlockRulesetAttr{Handled_access_fs: handled}
-	// Only the first field is passed: it is all that ABI 1 knows, and all
-	// that is set.
-	fd, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET,
-		uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr.Handled_access_fs), 0)
+func createRuleset(attr *unix.LandlockRulesetAttr) (int, error) {
+	// Only the fields up to the last that is set are passed: an older kernel does
+	// not know the others.
+	size := unsafe.Sizeof(attr.Handled_access_fs)
+	if attr.Handled_access_net != 0 {
+		size = unsafe.Offsetof(attr.Scoped)
+	}
+	if attr.Scoped != 0 {
+		size = unsafe.Offsetof(attr.Quiet_access_fs)
+	}
+	fd, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(attr)), size, 0)
 	if errno != 0 {
 		return -1, errno
 	}
@@ -114,8 +192,12 @@ func createRuleset(handled uint64) (int, error) {
 }
 
 // allowBeneath grants the rights on path and, for a directory, beneath it.
-func allowBeneath(ruleset int, path string, rights uint64) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+func allowBeneath(ruleset int, path string, rights uint64, noLinks bool) error {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
+	if noLinks {
+		how.Resolve = unix.RESOLVE_NO_SYMLINKS
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, how)
 	if err != nil {
 		return err
 	}

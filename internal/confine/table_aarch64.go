@@ -12,18 +12,18 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	2:   allow,       // io_submit
 	3:   allow,       // io_cancel
 	4:   allow,       // io_getevents
-	5:   allow,       // setxattr
-	6:   allow,       // lsetxattr
-	7:   allow,       // fsetxattr
+	5:   attributes,  // setxattr
+	6:   attributes,  // lsetxattr
+	7:   attributes,  // fsetxattr
 	8:   allow,       // getxattr
 	9:   allow,       // lgetxattr
 	10:  allow,       // fgetxattr
 	11:  allow,       // listxattr
 	12:  allow,       // llistxattr
 	13:  allow,       // flistxattr
-	14:  allow,       // removexattr
-	15:  allow,       // lremovexattr
-	16:  allow,       // fremovexattr
+	14:  attributes,  // removexattr
+	15:  attributes,  // lremovexattr
+	16:  attributes,  // fremovexattr
 	17:  allow,       // getcwd
 	18:  refuse,      // lookup_dcookie
 	19:  allow,       // eventfd2
@@ -52,17 +52,17 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	42:  refuse,      // nfsservctl
 	43:  allow,       // statfs
 	44:  allow,       // fstatfs
-	45:  allow,       // truncate
+	45:  truncates,   // truncate
 	46:  allow,       // ftruncate
 	47:  allow,       // fallocate
 	48:  allow,       // faccessat
 	49:  allow,       // chdir
 	50:  allow,       // fchdir
 	51:  allow,       // chroot
-	52:  mode1,       // fchmod
-	53:  mode2,       // fchmodat
-	54:  allow,       // fchownat
-	55:  allow,       // fchown
+	52:  chmod1,      // fchmod
+	53:  chmod2,      // fchmodat
+	54:  attributes,  // fchownat
+	55:  attributes,  // fchown
 	56:  open2,       // openat
 	57:  allow,       // close
 	58:  refuse,      // vhangup
@@ -95,7 +95,7 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	85:  allow,       // timerfd_create
 	86:  allow,       // timerfd_settime
 	87:  allow,       // timerfd_gettime
-	88:  allow,       // utimensat
+	88:  attributes,  // utimensat
 	89:  refuse,      // acct
 	90:  allow,       // capget
 	91:  allow,       // capset
@@ -315,7 +315,7 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	449: allow,       // futex_waitv
 	450: refuse,      // set_mempolicy_home_node
 	451: allow,       // cachestat
-	452: mode2,       // fchmodat2
+	452: chmod2,      // fchmodat2
 	453: allow,       // map_shadow_stack
 	454: allow,       // futex_wake
 	455: allow,       // futex_wait
@@ -326,9 +326,9 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	460: refuse,      // lsm_set_self_attr
 	461: refuse,      // lsm_list_modules
 	462: allow,       // mseal
-	463: allow,       // setxattrat
+	463: attributeAt, // setxattrat
 	464: allow,       // getxattrat
 	465: allow,       // listxattrat
-	466: allow,       // removexattrat
+	466: attributeAt, // removexattrat
 	467: nesting,     // open_tree_attr
 }}

@@ -83,7 +83,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	73:  allow,       // flock
 	74:  allow,       // fsync
 	75:  allow,       // fdatasync
-	76:  allow,       // truncate
+	76:  truncates,   // truncate
 	77:  allow,       // ftruncate
 	78:  allow,       // getdents
 	79:  allow,       // getcwd
@@ -97,11 +97,11 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	87:  allow,       // unlink
 	88:  allow,       // symlink
 	89:  allow,       // readlink
-	90:  mode1,       // chmod
-	91:  mode1,       // fchmod
-	92:  allow,       // chown
-	93:  allow,       // fchown
-	94:  allow,       // lchown
+	90:  chmod1,      // chmod
+	91:  chmod1,      // fchmod
+	92:  attributes,  // chown
+	93:  attributes,  // fchown
+	94:  attributes,  // lchown
 	95:  allow,       // umask
 	96:  allow,       // gettimeofday
 	97:  allow,       // getrlimit
@@ -139,7 +139,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	129: allow,       // rt_sigqueueinfo
 	130: allow,       // rt_sigsuspend
 	131: allow,       // sigaltstack
-	132: allow,       // utime
+	132: attributes,  // utime
 	133: mode1,       // mknod
 	134: refuse,      // uselib
 	135: personas,    // personality
@@ -195,18 +195,18 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	185: refuse,      // security
 	186: allow,       // gettid
 	187: allow,       // readahead
-	188: allow,       // setxattr
-	189: allow,       // lsetxattr
-	190: allow,       // fsetxattr
+	188: attributes,  // setxattr
+	189: attributes,  // lsetxattr
+	190: attributes,  // fsetxattr
 	191: allow,       // getxattr
 	192: allow,       // lgetxattr
 	193: allow,       // fgetxattr
 	194: allow,       // listxattr
 	195: allow,       // llistxattr
 	196: allow,       // flistxattr
-	197: allow,       // removexattr
-	198: allow,       // lremovexattr
-	199: allow,       // fremovexattr
+	197: attributes,  // removexattr
+	198: attributes,  // lremovexattr
+	199: attributes,  // fremovexattr
 	200: allow,       // tkill
 	201: allow,       // time
 	202: allow,       // futex
@@ -242,7 +242,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	232: allow,       // epoll_wait
 	233: allow,       // epoll_ctl
 	234: allow,       // tgkill
-	235: allow,       // utimes
+	235: attributes,  // utimes
 	236: refuse,      // vserver
 	237: refuse,      // mbind
 	238: refuse,      // set_mempolicy
@@ -267,15 +267,15 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	257: open2,       // openat
 	258: allow,       // mkdirat
 	259: mode2,       // mknodat
-	260: allow,       // fchownat
-	261: allow,       // futimesat
+	260: attributes,  // fchownat
+	261: attributes,  // futimesat
 	262: allow,       // newfstatat
 	263: allow,       // unlinkat
 	264: allow,       // renameat
 	265: allow,       // linkat
 	266: allow,       // symlinkat
 	267: allow,       // readlinkat
-	268: mode2,       // fchmodat
+	268: chmod2,      // fchmodat
 	269: allow,       // faccessat
 	270: allow,       // pselect6
 	271: allow,       // ppoll
@@ -287,7 +287,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	277: allow,       // sync_file_range
 	278: allow,       // vmsplice
 	279: refuse,      // move_pages
-	280: allow,       // utimensat
+	280: attributes,  // utimensat
 	281: allow,       // epoll_pwait
 	282: allow,       // signalfd
 	283: allow,       // timerfd_create
@@ -371,7 +371,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	449: allow,       // futex_waitv
 	450: refuse,      // set_mempolicy_home_node
 	451: allow,       // cachestat
-	452: mode2,       // fchmodat2
+	452: chmod2,      // fchmodat2
 	453: allow,       // map_shadow_stack
 	454: allow,       // futex_wake
 	455: allow,       // futex_wait
@@ -382,9 +382,9 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	460: refuse,      // lsm_set_self_attr
 	461: refuse,      // lsm_list_modules
 	462: allow,       // mseal
-	463: allow,       // setxattrat
+	463: attributeAt, // setxattrat
 	464: allow,       // getxattrat
 	465: allow,       // listxattrat
-	466: allow,       // removexattrat
+	466: attributeAt, // removexattrat
 	467: nesting,     // open_tree_attr
 }}

@@ -155,7 +155,16 @@ func (p *protection) gitFile(file string) (own, config string) {
 // directory below it names the .git file in return.
 func worktree(file, dir string) (common string, ok bool) {
 	back, err := firstLine(filepath.Join(dir, "gitdir"))
-	if err != nil || filepath.Clean(back) != file {
+	if err != nil || back == "" {
+		return "", false
+	}
+	if !filepath.IsAbs(back) { // git 2.48 and later, if asked
+		back = filepath.Join(dir, back)
+	}
+	if at, err := filepath.EvalSymlinks(filepath.Dir(back)); err == nil {
+		back = filepath.Join(at, filepath.Base(back))
+	}
+	if filepath.Clean(back) != file {
 		return "", false
 	}
 	up, err := firstLine(filepath.Join(dir, "commondir"))

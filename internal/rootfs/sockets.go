@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -19,30 +20,16 @@ const maxLook = 20000
 
 // maskSockets covers the sockets of the host below the places that are shown.
 func (p *Plan) maskSockets(v View) error {
-	f, err := os.Open("/proc/net/unix")
-	if err != nil {
-		return fmt.Errorf("list the host's sockets: %w", err)
+	look := v.Workspace
+	if v.Mode != Direct {
+		look = ""
 	}
-	defer f.Close()
-	paths, relative, err := unixSockets(f)
+	paths, err := Sockets(look)
 	if err != nil {
-		return fmt.Errorf("list the host's sockets: %w", err)
-	}
-	if relative && v.Mode == Direct {
-		paths = append(paths, socketsIn(v.Workspace)...)
+		return err
 	}
 	places := p.Steps
-	masked := map[string]bool{}
 	for _, path := range paths {
-		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
-		if err != nil {
-			continue
-		}
-		path = filepath.Join(dir, filepath.Base(path))
-		if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSocket == 0 || masked[path] {
-			continue
-		}
-		masked[path] = true
 		for _, s := range places {
 			// A socket seen through an overlay is nobody's.
 			if s.Do == Bind && !s.Device && Within(path, s.Source) && !Within(s.Target, Own) {
@@ -51,6 +38,42 @@ func (p *Plan) maskSockets(v View) error {
 		}
 	}
 	return nil
+}
+
+// Sockets lists the Unix sockets of the host by their real paths. The kernel does not tell
+// the paths of some: those are looked for in dir, if there is one.
+func Sockets(dir string) ([]string, error) {
+	f, err := os.Open("/proc/net/unix")
+	if err != nil {
+		return nil, fmt.Errorf("list the host's sockets: %w", err)
+	}
+	defer f.Close()
+	paths, relative, err := unixSockets(f)
+	if err != nil {
+		return nil, fmt.Errorf("list the host's sockets: %w", err)
+	}
+	if relative && dir != "" {
+		paths = append(paths, socketsIn(dir)...)
+	}
+	var real []string
+	dirs := map[string]string{} // where each really is, or nothing
+	for _, path := range paths {
+		dir := filepath.Dir(path)
+		at, known := dirs[dir]
+		if !known {
+			at, _ = filepath.EvalSymlinks(dir)
+			dirs[dir] = at
+		}
+		if at == "" {
+			continue
+		}
+		path = filepath.Join(at, filepath.Base(path))
+		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
+			real = append(real, path)
+		}
+	}
+	slices.Sort(real)
+	return slices.Compact(real), nil
 }
 
 // socketsIn looks for sockets in a directory tree.

@@ -51,15 +51,34 @@ var ours = map[string]string{
 	"personality": "personas",
 
 	// Every way to give a file a set-user-id or set-group-id bit.
-	"chmod":     "mode1",
-	"fchmod":    "mode1",
-	"fchmodat":  "mode2",
-	"fchmodat2": "mode2",
+	"chmod":     "chmod1",
+	"fchmod":    "chmod1",
+	"fchmodat":  "chmod2",
+	"fchmodat2": "chmod2",
 	"mknod":     "mode1",
 	"mknodat":   "mode2",
 	"creat":     "mode1",
 	"open":      "open1",
 	"openat":    "open2",
+
+	// Every other way to change what a file is like, but for its content.
+	"chown":         "attributes",
+	"fchown":        "attributes",
+	"lchown":        "attributes",
+	"fchownat":      "attributes",
+	"utime":         "attributes",
+	"utimes":        "attributes",
+	"futimesat":     "attributes",
+	"utimensat":     "attributes",
+	"setxattr":      "attributes",
+	"lsetxattr":     "attributes",
+	"fsetxattr":     "attributes",
+	"removexattr":   "attributes",
+	"lremovexattr":  "attributes",
+	"fremovexattr":  "attributes",
+	"setxattrat":    "attributeAt",
+	"removexattrat": "attributeAt",
+	"truncate":      "truncates",
 
 	// Docker's profile has been through phases of allowing some of these.
 	// (io_uring is refused by prefix: it does by its ring what the filter

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/jail"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// jailSettings are the flags of a jail.
+type jailSettings struct {
+	jail.Policy
+	env             []string
+	ask             bool
+	allow, disallow bool // --allow-parent-git, --no-allow-parent-git
+
+	// What a config file will say, below the flags.
+	config struct {
+		roots     []string            // contexts: the innermost that the current directory is in
+		parentGit *bool               // whether parent git directories may be written
+		args      map[string][]string // by agent
+	}
+}
+
+func jailCommand() *cobra.Command {
+	var s jailSettings
+	c := &cobra.Command{
+		Use:   "jail [flags] AGENT [ARG…] | -- COMMAND [ARG…]",
+		Short: "Run an agent or a command in place, able to write in one directory only",
+		Long: `Run a program on this machine as it is, with its own tools and your files, but so
+that it can write only in the current directory, in a /tmp of its own, and, for an
+agent, where that keeps its state. Of what it may write, git's hooks and config and
+the settings of agents and editors stay as they are. It needs neither root nor
+namespaces; what this host's kernel cannot enforce is said before the start.
+
+Agents: ` + agentNames() + `. They are told not to ask before they act.`,
+		Example: `  coffer jail claude
+  coffer jail -C ~/src/project codex exec "fix the tests"
+  coffer jail --private --net none -- make test`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return runJail(&s, args, c.ArgsLenAtDash() == 0)
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&s.Context, "context", "C", "", "the `directory` to work in (default: the current one)")
+	f.StringArrayVar(&s.Write, "write", nil, "a further `path` that can be written to")
+	f.BoolVar(&s.Private, "private", false, "show only the system, your tools and what is needed; nothing else of your home")
+	f.StringArrayVar(&s.Read, "read", nil, "with --private, a further `path` that can be read")
+	f.StringVar(&s.Net, "net", jail.NetHost, "the `network`: host, or none")
+	f.StringVar(&s.Git, "git", "", "whether the repository here can be committed to: write, or read (default: write; read with --strict)")
+	f.BoolVar(&s.allow, "allow-parent-git", false, "in a linked worktree, allow commits to the repository it belongs to")
+	f.BoolVar(&s.disallow, "no-allow-parent-git", false, "in a linked worktree, do not, and do not ask")
+	f.BoolVar(&s.Unix, "unix-sockets", false, "allow Unix sockets even where those of other programs cannot be closed")
+	f.BoolVar(&s.ask, "ask", false, "let an agent ask before it acts, as it would outside")
+	f.BoolVar(&s.Strict, "strict", false, "do not start if anything cannot be enforced on this host")
+	f.BoolVar(&s.InPlace, "in-place", false, "replace this process; no namespaces, and a weaker wall")
+	f.BoolVarP(&s.Quiet, "quiet", "q", false, "do not say what cannot be enforced")
+	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on")
+	_ = c.RegisterFlagCompletionFunc("net", cobra.FixedCompletions([]string{jail.NetHost, jail.NetNone}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("git", cobra.FixedCompletions([]string{jail.GitWrite, jail.GitRead}, cobra.ShellCompDirectiveNoFileComp))
+	f.SetInterspersed(false)
+	return c
+}
+
+func agentNames() string {
+	var names []string
+	for _, a := range jail.Agents() {
+		names = append(names, a.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// runJail turns flags and arguments into a policy, and runs it.
+func runJail(s *jailSettings, args []string, command bool) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if err := s.program(args, command); err != nil {
+		return err
+	}
+	if err := s.place(); err != nil {
+		return err
+	}
+	if err := s.parentGit(); err != nil {
+		return err
+	}
+	code, err := jail.Run(s.Policy, os.Stderr)
+	if err == nil && code != 0 {
+		err = status(code)
+	}
+	return err
+}
+
+// check refuses flags that make no sense.
+func (s *jailSettings) check() error {
+	switch {
+	case s.Net != jail.NetHost && s.Net != jail.NetNone:
+		return usagef("there is no network %q: want host or none", s.Net)
+	case s.Git != "" && s.Git != jail.GitWrite && s.Git != jail.GitRead:
+		return usagef("--git is write or read, not %q", s.Git)
+	case s.allow && s.disallow:
+		return usagef("--allow-parent-git and --no-allow-parent-git contradict each other")
+	}
+	return nil
+}
+
+// program finds out what to run, and with which environment.
+func (s *jailSettings) program(args []string, command bool) error {
+	s.Home = supervisor.Me().Home
+	env := ownEnvironment()
+	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"} {
+		if v := os.Getenv(name); v != "" {
+			env[name] = v
+		}
+	}
+	env["COFFER_SANDBOX"] = "jail"
+	switch {
+	case len(args) == 0:
+		return hint.Wrap(usagef("there is nothing to run"), "name an agent (%s), or a command after --", agentNames())
+	case command:
+		s.Argv = args
+	default:
+		if s.Agent = jail.FindAgent(args[0]); s.Agent == nil {
+			return hint.Wrap(usagef("there is no agent %q", args[0]), "agents are %s; run a command with 'coffer jail -- %s'", agentNames(), args[0])
+		}
+		s.Argv = append([]string{args[0]}, s.config.args[args[0]]...)
+		if !s.ask {
+			s.Argv = append(s.Argv, s.Agent.Args...)
+		}
+		s.Argv = append(s.Argv, args[1:]...)
+		for name, v := range s.Agent.Environ(s.Home, os.LookupEnv) {
+			env[name] = v
+		}
+		if s.Net == jail.NetHost {
+			passProxies(env)
+		}
+	}
+	if err := setVariables(env, s.env); err != nil {
+		return err
+	}
+	s.Env = sortedEnvironment(env)
+	return nil
+}
+
+// passProxies lets an agent reach its model the way that other programs of the user do.
+func passProxies(env map[string]string) {
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"} {
+		for _, n := range []string{name, strings.ToLower(name)} {
+			if v := os.Getenv(n); v != "" {
+				env[n] = v
+			}
+		}
+	}
+}
+
+// place finds the context, and the directory to start in: the current one if it is in the
+// context.
+func (s *jailSettings) place() error {
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = jail.Resolve(here)
+	}
+	if err != nil && s.Context == "" {
+		return hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists, or name one with -C")
+	}
+	if s.Context == "" {
+		s.Context = jail.ContextRoot(here, s.config.roots)
+	}
+	if s.Context, err = jail.Resolve(s.Context); err != nil {
+		return err
+	}
+	if why := unsuitable(s.Context, s.Home); why != "" {
+		return hint.New(fmt.Sprintf("%s cannot be a context: %s", s.Context, why), "choose a project's directory with -C")
+	}
+	if s.Dir = here; here != s.Context && !rootfs.Within(here, s.Context) {
+		s.Dir = s.Context
+	}
+	return nil
+}
+
+// parentGit decides whether a git directory outside of the context can be written to: a
+// flag says so, or the config, or the user when asked; otherwise not.
+func (s *jailSettings) parentGit() error {
+	repo, err := rootfs.FindRepository(s.Context)
+	if err != nil || repo.Own == "" || rootfs.Within(repo.Own, s.Context) || s.Git == jail.GitRead {
+		return nil // nothing to decide; an error comes again, and is told
+	}
+	switch {
+	case s.allow || s.disallow:
+		s.ParentGit = s.allow
+	case s.config.parentGit != nil:
+		s.ParentGit = *s.config.parentGit
+	case s.Strict && s.Git == "":
+	case terminal.IsTerminal(0) && terminal.IsTerminal(2):
+		fmt.Fprintf(os.Stderr, "coffer: %s belongs to the repository %s.\nLet the program commit to it? [y/N] ", terminal.Escape(s.Context), terminal.Escape(repo.Common))
+		line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+		if err != nil && err != io.EOF {
+			return err
+		}
+		answer := strings.ToLower(strings.TrimSpace(line))
+		s.ParentGit = answer == "y" || answer == "yes"
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/inside"
+	"github.com/cofferhq/coffer/internal/supervisor"
+)
+
+// ownEnvironment is what of the user's environment a program in a jail is given. (For a
+// sandbox, see package inside.)
+func ownEnvironment() map[string]string {
+	me := supervisor.Me()
+	env := map[string]string{}
+	for _, e := range os.Environ() {
+		if name, value, ok := strings.Cut(e, "="); ok && inside.Passes(name) {
+			env[name] = value
+		}
+	}
+	if env["PATH"] == "" {
+		env["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	}
+	env["HOME"], env["USER"], env["LOGNAME"], env["SHELL"] = me.Home, me.Name, me.Name, me.Shell
+	return env
+}
+
+// setVariables sets what was asked for: NAME=value, or NAME to pass the user's on.
+func setVariables(env map[string]string, asked []string) error {
+	for _, e := range asked {
+		name, value, ok := strings.Cut(e, "=")
+		if name == "" || strings.ContainsRune(e, 0) {
+			return usagef("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)
+		}
+		if !ok {
+			if value, ok = os.LookupEnv(name); !ok {
+				return hint.Wrap(usagef("the environment variable %s is to be passed on but not set", name), "export it, or give it a value: -e %s=value", name)
+			}
+		}
+		env[name] = value
+	}
+	return nil
+}
+
+func sortedEnvironment(env map[string]string) []string {
+	all := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		all = append(all, name+"="+env[name])
+	}
+	return all
+}

@@ -1,0 +1,79 @@
+// Package jail runs a program in place: on this machine as it is, with its own tools,
+// at the same paths, but able to change little of it.
+//
+// The wall is Landlock and a system call filter, which need no root and no namespaces.
+// Where user and mount namespaces are to be had they are used in addition, because
+// there are things that only they can express: that .git/hooks is read-only although
+// .git is not, that files outside keep their modes and owners, that a socket is not
+// there. What neither layer can do on a host is known before the start (see walls.go):
+// it is said, or, in a strict jail, refused.
+//
+// There are three ways to run, from strong to light:
+//
+//   - [Namespaces]: a forked process enters new namespaces, builds the view, confines
+//     itself and becomes the program (see script_linux.go, view_linux.go). This process
+//     waits, hands signals on, and tidies up.
+//   - [Landlock]: this process starts the program from a confined thread, and stays to
+//     decide on the calls that change a file's mode, owner, times or attributes, of
+//     which Landlock knows nothing (see clerk_linux.go).
+//   - [InPlace]: this process confines itself and becomes the program. Nobody stays
+//     behind, so nobody decides on those calls.
+//
+// # Why not an engine
+//
+// An engine boots a machine and returns a stream to the guest agent in it; terminals,
+// signals and exit codes are then spoken over that stream. A jail has no machine and no
+// agent: the program inherits this process's terminal, process group, session and
+// descriptors, and in the last case its process id. All that the interface of an engine
+// is about would have to be pretended.
+package jail
+
+// A Layer is how a jail is built.
+type Layer string
+
+// The layers.
+const (
+	Namespaces Layer = "namespaces"
+	Landlock   Layer = "landlock"
+	InPlace    Layer = "in place"
+)
+
+// The networks.
+const (
+	NetHost = "host" // the host's own
+	NetNone = "none" // nothing, or a loopback interface of its own
+)
+
+// How a repository in the context is treated.
+const (
+	GitWrite = "write" // commits are possible; hooks, config and the like are closed
+	GitRead  = "read"  // nothing of it can be changed
+)
+
+// A Policy is what a program in a jail may do, as the user asked for it.
+type Policy struct {
+	Context string   // the directory to work in
+	Dir     string   // where the program starts
+	Home    string   // the user's home
+	Argv    []string // the program
+	Env     []string // its whole environment, but for TMPDIR
+	Agent   *Agent   // whose state it may write; nil for none
+
+	Write   []string // further places it may write to
+	Private bool     // it may read only what it needs
+	Read    []string // further places it may read, if private
+
+	Git       string // GitWrite or GitRead; the first if empty, the second if strict
+	ParentGit bool   // as much of a linked worktree's parent may be written as a commit needs
+	Net       string // NetHost or NetNone; a gateway between the two is to come
+	Unix      bool   // Unix sockets, even where those of others cannot be closed
+
+	Strict  bool // refuse to start with any gap in the walls
+	Quiet   bool // do not say which gaps there are
+	InPlace bool // become the program
+
+	// What tests pretend about the host.
+	abi   int  // an older Landlock
+	alone bool // no namespaces
+	bare  bool // no /proc of one's own
+}

@@ -1,0 +1,281 @@
+package jail
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/testbed"
+)
+
+// git runs git outside, as the user.
+func (s *stage) git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	c := s.Program("git", append([]string{"-C", dir, "-c", "user.name=u", "-c", "user.email=u@h", "-c", "protocol.file.allow=always"}, args...)...)
+	r := finish(t, c)
+	if r.code != 0 {
+		t.Fatalf("git %v: %v", args, r)
+	}
+	return strings.TrimSpace(r.out)
+}
+
+// repository makes one with a commit.
+func (s *stage) repository(t *testing.T, dir string) {
+	t.Helper()
+	s.write(t, filepath.Join(dir, "file"), "one\n")
+	s.git(t, dir, "init", "-q", "-b", "main")
+	s.git(t, dir, "add", "file")
+	s.git(t, dir, "commit", "-q", "-m", "first")
+}
+
+const commit = `echo more >>file && git -c user.name=j -c user.email=j@h commit -q -a -m second && git status --short`
+
+// unclean fails if a jail left something behind.
+func (s *stage) unclean(t *testing.T, dir string) {
+	t.Helper()
+	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		info, e := d.Info()
+		if err != nil || e != nil {
+			return nil
+		}
+		if info.Mode() == reservedMode || path == filepath.Join(dir, ".git", "commondir") || strings.HasPrefix(d.Name(), ".coffer") {
+			t.Errorf("%s was left behind", path)
+		}
+		return nil
+	})
+}
+
+// TestRepository: a program commits, and what git runs is out of its reach.
+func TestRepository(t *testing.T) {
+	eachLayer(t, func(t *testing.T, s *stage, layer Layer) {
+		s.repository(t, s.Work)
+		if r := s.shell(t, layer, commit); r.code != 0 {
+			t.Fatalf("commit: %v", r)
+		}
+		if got := s.git(t, s.Work, "log", "--format=%s"); got != "second\nfirst" {
+			t.Errorf("the log is %q", got)
+		}
+		if got := s.git(t, s.Work, "status", "--porcelain"); got != "" {
+			t.Errorf("the status is %q", got)
+		}
+		if layer != Namespaces {
+			return // it is said that these are open
+		}
+		s.unclean(t, s.Work)
+		s.git(t, s.Work, "worktree", "add", "-q", filepath.Join(s.Home, "other"))
+		s.repository(t, filepath.Join(s.Home, "lib"))
+		s.git(t, s.Work, "submodule", "--quiet", "add", filepath.Join(s.Home, "lib"), "sub")
+		for _, bad := range []string{
+			`echo x >.git/config`, `git config core.fsmonitor x`, `echo x >.git/hooks/pre-commit`, `rm -r .git/hooks`,
+			`mv .git/hooks .git/h`, `mv .git elsewhere`, `rm -rf .git/config`, `ln -sf /x .git/config`,
+			`echo /evil >.git/commondir`, `rm -f .git/commondir && echo /evil >.git/commondir`,
+			`echo /evil >.git/worktrees/other/commondir`, `mv .git/worktrees .git/w`, `echo /evil >.git/modules/sub/config`,
+			`mount --bind /tmp .git/hooks`, `umount .git/config`,
+		} {
+			before := s.git(t, s.Work, "config", "--list")
+			if r := s.shell(t, layer, bad); r.code == 0 {
+				t.Errorf("%s works: %v", bad, r)
+			}
+			if after := s.git(t, s.Work, "config", "--list"); after != before {
+				t.Errorf("%s: the config changed", bad)
+			}
+		}
+		if got, err := os.ReadDir(filepath.Join(s.Work, ".git", "hooks")); err != nil || len(got) == 0 {
+			t.Errorf("the hooks are gone: %v", err)
+		}
+	})
+}
+
+// TestReplacedConfig: when somebody outside replaces a closed file, its protection is gone,
+// and that is told.
+func TestReplacedConfig(t *testing.T) {
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		s := newStage(t, b)
+		s.needNamespaces(t)
+		s.repository(t, s.Work)
+		w := s.policy("sh", "-c", `(echo x >>.git/config) 2>/dev/null && echo open || echo closed; read x; (echo >>.git/config) && echo open || echo closed`)
+		c := s.command(t, w)
+		var errs strings.Builder
+		c.Stderr = &errs
+		in, _ := c.StdinPipe()
+		out, _ := c.StdoutPipe()
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		if lines.Scan(); lines.Text() != "closed" {
+			t.Errorf("before: %s", lines.Text())
+		}
+		s.git(t, s.Work, "config", "some.key", "value")
+		in.Close()
+		lines.Scan()
+		t.Logf("after: %s", lines.Text())
+		c.Wait()
+		contains(t, errs.String(), filepath.Join(s.Work, ".git", "config")+" was replaced while the program ran")
+	})
+}
+
+// TestReadOnlyRepository: nothing of it can be changed, if so asked, or in a strict jail.
+func TestReadOnlyRepository(t *testing.T) {
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		s := newStage(t, b)
+		s.needNamespaces(t)
+		s.repository(t, s.Work)
+		for _, change := range []func(*written){func(w *written) { w.Git = GitRead }, func(w *written) { w.Strict = true }} {
+			w := s.policy("sh", "-c", commit)
+			change(&w)
+			if r := s.run(t, w); r.code == 0 || s.git(t, s.Work, "log", "--format=%s") != "first" {
+				t.Errorf("it could commit: %v", r)
+			}
+			w.Argv = []string{"git", "log", "--format=%s"}
+			if r := s.run(t, w); r.code != 0 || r.out != "first\n" {
+				t.Errorf("reading it: %v", r)
+			}
+		}
+		w := s.policy("sh", "-c", "git checkout -q file && "+commit)
+		w.Strict, w.Git = true, GitWrite
+		if r := s.run(t, w); r.code != 0 {
+			t.Errorf("strict, but asked for: %v", r)
+		}
+	})
+}
+
+// TestLinkedWorktree: its parent's git directory is opened only if allowed, and then only
+// what a commit needs; config and hooks are out of reach in every layer.
+func TestLinkedWorktree(t *testing.T) {
+	eachLayer(t, func(t *testing.T, s *stage, layer Layer) {
+		// A directory called worktrees above it must not confuse anybody.
+		parent := filepath.Join(s.Home, "worktrees", "parent")
+		s.repository(t, parent)
+		s.git(t, parent, "worktree", "add", "-q", "-b", "topic", s.Work)
+		w := s.policy("sh", "-c", commit).in(layer)
+		if r := s.run(t, w); r.code == 0 || !strings.Contains(r.err, "stays read-only, so nothing can be committed") {
+			t.Errorf("not allowed: %v", r)
+		}
+		if got := s.git(t, parent, "log", "--format=%s", "topic"); got != "first" {
+			t.Errorf("not allowed, but the log is %q", got)
+		}
+		w.Argv[2] = "git checkout -q file; " + commit
+		w.ParentGit = true
+		s.git(t, s.Work, "checkout", "-q", "file")
+		if r := s.run(t, w); r.code != 0 {
+			t.Errorf("allowed: %v", r)
+		}
+		if got := s.git(t, parent, "log", "--format=%s", "topic"); got != "second\nfirst" {
+			t.Errorf("allowed, but the log is %q", got)
+		}
+		common := filepath.Join(parent, ".git")
+		bad := []string{
+			"write:" + common + "/config", "create:" + common + "/hooks/pre-commit", "create:" + common + "/commondir",
+			"remove:" + common + "/HEAD", "create:" + common + "/worktrees/x", "create:" + parent + "/new",
+		}
+		if layer == Namespaces {
+			bad = append(bad, "write:"+common+"/worktrees/work/commondir", "remove:"+common+"/worktrees/work/commondir",
+				"write:"+common+"/worktrees/work/gitdir", "write:"+s.Work+"/.git", "remove:"+s.Work+"/.git")
+		}
+		v := &victims{stage: s}
+		for i, got := range v.try(t, &w, bad) {
+			if got == "ok" {
+				t.Errorf("%s works", bad[i])
+			}
+		}
+		for i, got := range v.try(t, nil, bad) { // last, because it does harm
+			if got != "ok" {
+				t.Errorf("%s: %s outside, so it proves nothing", bad[i], got)
+			}
+		}
+	})
+}
+
+// TestSubmodule: a submodule as context belongs to the repository above it.
+func TestSubmodule(t *testing.T) {
+	eachLayer(t, func(t *testing.T, s *stage, layer Layer) {
+		lib, parent := filepath.Join(s.Home, "lib"), filepath.Join(s.Home, "parent")
+		s.repository(t, lib)
+		s.repository(t, parent)
+		s.git(t, parent, "submodule", "--quiet", "add", lib, "sub")
+		w := s.policy("sh", "-c", commit).in(layer)
+		w.Context, w.Dir = filepath.Join(parent, "sub"), filepath.Join(parent, "sub")
+		if r := s.run(t, w); r.code == 0 {
+			t.Errorf("not allowed: %v", r)
+		}
+		w.ParentGit = true
+		s.git(t, w.Context, "checkout", "-q", "file")
+		if r := s.run(t, w); r.code != 0 {
+			t.Errorf("allowed: %v", r)
+		}
+		if layer == Namespaces {
+			v := &victims{stage: s}
+			for _, bad := range []string{"write:" + parent + "/.git/modules/sub/config", "create:" + parent + "/.git/modules/sub/hooks/x", "write:" + parent + "/.git/config"} {
+				if got := v.try(t, &w, []string{bad}); got[0] == "ok" {
+					t.Errorf("%s works", bad)
+				}
+			}
+		}
+	})
+}
+
+// TestReferences: what git's configuration and index refer to is closed too.
+func TestReferences(t *testing.T) {
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		s := newStage(t, b)
+		s.needNamespaces(t)
+		s.repository(t, s.Work)
+		lib := filepath.Join(s.Home, "lib")
+		s.repository(t, lib)
+		s.git(t, s.Work, "submodule", "--quiet", "add", lib, "sub")
+		s.git(t, s.Work, "config", "core.hooksPath", "tools/hooks") // which is not there
+		s.write(t, filepath.Join(s.Work, "extra.gitconfig"), "[core]\n")
+		s.git(t, s.Work, "config", "include.path", "../extra.gitconfig")
+		v := &victims{stage: s}
+		bad := []string{"mkdir:WORK/tools/hooks", "create:WORK/tools/pre-commit", "write:WORK/extra.gitconfig", "remove:WORK/extra.gitconfig", "write:WORK/sub/.git"}
+		for i := range bad {
+			bad[i] = strings.Replace(bad[i], "WORK", s.Work, 1)
+		}
+		w := s.policy()
+		for i, got := range v.try(t, &w, bad) {
+			if got == "ok" {
+				t.Errorf("%s works", bad[i])
+			}
+		}
+		s.unclean(t, s.Work)
+		if err := os.Mkdir(filepath.Join(s.Work, "tools"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		os.Chmod(filepath.Join(s.Work, "tools"), 0o777)
+		for i, got := range v.try(t, nil, bad) {
+			if got != "ok" && bad[i] != "write:"+s.Work+"/extra.gitconfig" {
+				t.Errorf("%s: %s outside, so it proves nothing", bad[i], got)
+			}
+		}
+	})
+}
+
+// TestPut: with and without the kernel's help, a file is complete, closed, and not put in
+// the place of another.
+func TestPut(t *testing.T) {
+	for name, put := range map[string]func(rootfs.Place, os.FileMode) error{
+		"fast": func(p rootfs.Place, m os.FileMode) error { return put(p, 0o1555, m) }, "slow": putSlowly,
+	} {
+		dir := t.TempDir()
+		place := rootfs.Place{Path: filepath.Join(dir, "x"), File: true, Content: "text"}
+		if err := put(place, 0o444); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Lstat(place.Path)
+		if b, _ := os.ReadFile(place.Path); err != nil || info.Mode() != 0o444 || string(b) != "text" || !reserved(place, info) {
+			t.Errorf("%s: %v, %v, %q", name, info.Mode(), err, b)
+		}
+		place.Content = "other"
+		if err := put(place, 0o444); !errors.Is(err, os.ErrExist) {
+			t.Errorf("%s: again: %v", name, err)
+		}
+		if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+			t.Errorf("%s left something behind: %v", name, entries)
+		}
+	}
+}

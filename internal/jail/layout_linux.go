@@ -1,0 +1,342 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// A layout is where on this machine the policy's words lead. Making one changes nothing
+// but that an agent's directories are made if they are missing.
+type layout struct {
+	context string
+	home    string
+	write   []string       // what can be written to
+	lock    []string       // what of it cannot
+	reserve []rootfs.Place // what of it must not be made: names that are taken while the jail lasts
+	seed    []rootfs.Place // the same, where an empty one can stay
+	watch   []string       // what should not be made, and is reported
+	gaps    []Gap          // what of it cannot be protected
+	read    []string       // what a private jail shows besides the system
+	repo    rootfs.Repository
+	notes   []string
+
+	asked []string // places that the user opened by name
+}
+
+func (l *layout) note(format string, args ...any) {
+	l.notes = append(l.notes, fmt.Sprintf(format, args...))
+}
+
+// layout finds out about everything that the policy names. program is what shall run.
+func (p *Policy) layout(program string) (*layout, error) {
+	l := &layout{home: p.Home}
+	var err error
+	if l.context, err = Resolve(p.Context); err != nil {
+		return nil, err
+	}
+	if err := CheckContext(l.context, p.Home); err != nil {
+		return nil, err
+	}
+	l.write = []string{l.context}
+	for _, w := range p.Write {
+		if err := l.open(w); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range p.Read {
+		real, err := Resolve(r)
+		if err != nil {
+			return nil, fmt.Errorf("--read: %w", err)
+		}
+		l.read = append(l.read, real)
+	}
+	if err := l.git(p); err != nil {
+		return nil, err
+	}
+	l.settings(p.Strict)
+	if p.Agent != nil {
+		if err := l.agent(p); err != nil {
+			return nil, err
+		}
+	}
+	l.read = append(l.read, programPlaces(program, p.Home)...)
+	return l, nil
+}
+
+// open makes a place writable that the user named.
+func (l *layout) open(path string) error {
+	real, err := Resolve(path)
+	if err != nil {
+		return err
+	}
+	if why := tooMuch(real, l.home); why != "" {
+		return hint.New(fmt.Sprintf("%s cannot be opened for writing: %s", real, why), "name the directory in it that is needed")
+	}
+	l.asked = append(l.asked, real)
+	l.write = append(l.write, real)
+	return nil
+}
+
+// protect closes a place in one that can be written to.
+func (l *layout) protect(root string, place rootfs.Place, missing *[]rootfs.Place) {
+	for _, open := range l.asked {
+		if place.Path == open || rootfs.Within(place.Path, open) {
+			return
+		}
+	}
+	path := root
+	for name := range strings.SplitSeq(strings.TrimPrefix(place.Path, root+"/"), "/") {
+		path = filepath.Join(path, name)
+		info, err := os.Lstat(path)
+		switch {
+		case os.IsNotExist(err):
+			if missing != nil {
+				if path != place.Path {
+					place = rootfs.Place{Path: path}
+				}
+				*missing = append(*missing, place)
+			}
+			return
+		case err != nil || info.Mode()&os.ModeSymlink != 0:
+			l.gaps = append(l.gaps, Gap{path + " is a symbolic link, which can be replaced", "a real file or directory"})
+			return
+		}
+		if here := (rootfs.Place{Path: path}); missing != nil && missing != &l.seed && reserved(here, info) {
+			l.reserve = append(l.reserve, here)
+			return
+		}
+	}
+	if info, err := os.Lstat(path); err == nil && missing != nil && missing != &l.seed && reserved(place, info) {
+		l.reserve = append(l.reserve, place)
+		return
+	}
+	l.lock = append(l.lock, path)
+}
+
+// git opens and closes what belongs to the repository in the context.
+func (l *layout) git(p *Policy) error {
+	git := filepath.Join(l.context, ".git")
+	repo, err := rootfs.FindRepository(l.context)
+	switch {
+	case errors.Is(err, rootfs.ErrStranger):
+		l.note("%v; it stays read-only", err)
+		l.protect(l.context, rootfs.Place{Path: git}, nil)
+		return nil
+	case err != nil:
+		return err
+	}
+	l.repo = repo
+	if repo.Own == "" {
+		if above := repositoryAbove(l.context); above != "" {
+			l.note("the repository of %s stays read-only, because it is above %s", above, l.context)
+		}
+		l.protect(l.context, rootfs.Place{Path: git}, &l.reserve)
+		return nil
+	}
+	references, err := repo.References(l.context, l.home)
+	if err != nil {
+		l.gaps = append(l.gaps, Gap{"what git's configuration refers to can be changed: " + err.Error(), "a repository that is understood"})
+	}
+	for _, path := range references {
+		l.protect(l.context, rootfs.Place{Path: path}, &l.reserve)
+	}
+	l.read = append(l.read, repo.Own, repo.Common)
+	if repo.Own != git {
+		// Who could change the file could send git anywhere.
+		l.protect(l.context, rootfs.Place{Path: git}, nil)
+	}
+	writable := p.Git == GitWrite || p.Git == "" && !p.Strict
+	inside := rootfs.Within(repo.Own, l.context)
+	switch {
+	case !writable && inside:
+		l.protect(l.context, rootfs.Place{Path: repo.Own}, nil)
+		return nil
+	case inside:
+	case !writable:
+		return nil
+	case !p.ParentGit:
+		l.note("the git directory %s stays read-only, so nothing can be committed", repo.Common)
+		return nil
+	default:
+		if err := l.parentGit(); err != nil {
+			return err
+		}
+	}
+	for _, place := range repo.Dangerous() {
+		for _, root := range l.write {
+			if rootfs.Within(place.Path, root) {
+				l.protect(root, place, &l.reserve)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// shared are the directories of a repository that a commit in one of its worktrees
+// writes to. Its top directory is not among them, so that its config and hooks are out
+// of reach whatever the layer; what that costs is packing references.
+var shared = []string{"objects", "refs", "logs", "reftable", "lfs"}
+
+// parentGit opens a git directory that lies outside of the context.
+func (l *layout) parentGit() error {
+	for _, dir := range []string{l.repo.Own, l.repo.Common} {
+		if why := tooMuch(dir, l.home); why != "" {
+			return fmt.Errorf("the git directory %s cannot be opened for writing: %s", dir, why)
+		}
+	}
+	l.write = append(l.write, l.repo.Own)
+	if !l.repo.Linked {
+		return nil
+	}
+	if err := os.Mkdir(filepath.Join(l.repo.Common, "logs"), 0o777); err != nil && !os.IsExist(err) {
+		return fmt.Errorf("make a place for reflogs: %w", err)
+	}
+	for _, name := range shared {
+		dir := filepath.Join(l.repo.Common, name)
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+			l.write = append(l.write, dir)
+		}
+	}
+	return nil
+}
+
+// What other programs, on the outside, would take orders from.
+var (
+	// Names of agents' and editors' settings, and what in the home shows that the
+	// user has the program that reads them. A directory of the same name keeps them
+	// from being made, and no program minds one that is empty.
+	taken = []struct {
+		name  string
+		marks []string
+	}{
+		{".vscode", []string{".vscode", ".vscode-server", ".config/Code", ".config/VSCodium"}},
+		{".idea", []string{".config/JetBrains", ".cache/JetBrains"}},
+		{".cursor", []string{".cursor", ".cursor-server"}},
+		{".claude", []string{".claude", ".claude.json"}},
+		{".codex", []string{".codex"}},
+		{".gemini", []string{".gemini"}},
+		{".opencode", []string{".config/opencode", ".opencode"}},
+		{".pi", []string{".pi"}},
+		{".envrc", []string{".config/direnv", ".local/share/direnv"}},
+	}
+	// Names that need the user's consent to do harm, or are of files whose readers
+	// would stumble over a directory. In a strict jail they are taken all the same.
+	watched = []string{".mcp.json", "opencode.json", "opencode.jsonc", ".zed", ".devcontainer", ".exrc", ".nvimrc", ".nvim.lua"}
+	// Files that count only if something outside leads to them already: a context
+	// may be where somebody keeps their start-up files.
+	startup = []string{
+		".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc",
+		".zshrc", ".zprofile", ".zshenv", ".zlogin", ".zlogout", ".config/fish/config.fish",
+		".gitconfig", ".vimrc", ".emacs", ".emacs.d", ".dir-locals.el", ".tmux.conf", ".ssh",
+		".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc",
+	}
+)
+
+// settings closes the context's settings of agents, editors and shells.
+func (l *layout) settings(strict bool) {
+	var missing []rootfs.Place
+	for _, t := range taken {
+		where := &missing
+		if l.has(t.marks) {
+			where = &l.reserve
+		}
+		l.protect(l.context, rootfs.Place{Path: filepath.Join(l.context, t.name)}, where)
+	}
+	for _, name := range watched {
+		l.protect(l.context, rootfs.Place{Path: filepath.Join(l.context, name)}, &missing)
+	}
+	for _, name := range startup {
+		l.protect(l.context, rootfs.Place{Path: filepath.Join(l.context, name)}, nil)
+	}
+	if strict {
+		l.reserve = append(l.reserve, missing...)
+		return
+	}
+	for _, m := range missing {
+		l.watch = append(l.watch, m.Path)
+	}
+}
+
+// has says whether one of these is in the home.
+func (l *layout) has(marks []string) bool {
+	return slices.ContainsFunc(marks, func(m string) bool {
+		_, err := os.Lstat(filepath.Join(l.home, m))
+		return err == nil
+	})
+}
+
+// agent opens the agent's own directories, and closes its settings in them.
+func (l *layout) agent(p *Policy) error {
+	for i := range p.Agent.State {
+		s := &p.Agent.State[i]
+		dir, err := s.prepare(p.Home, p.lookup)
+		if err != nil {
+			return err
+		}
+		l.write = append(l.write, dir)
+		for _, setting := range s.Settings {
+			place := rootfs.Place{Path: filepath.Join(dir, setting.Name), File: setting.File, Content: setting.Content}
+			missing := &l.seed
+			if setting.IfThere {
+				missing = nil
+			}
+			l.protect(dir, place, missing)
+		}
+	}
+	return nil
+}
+
+// lookup finds a variable in the program's environment.
+func (p *Policy) lookup(name string) (string, bool) {
+	for _, e := range p.Env {
+		if v, ok := strings.CutPrefix(e, name+"="); ok && name != "" {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// repositoryAbove finds the repository that a directory without one of its own is in.
+func repositoryAbove(dir string) string {
+	for dir != "/" {
+		dir = filepath.Dir(dir)
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+// programPlaces are what must be readable for a program to start, if it is not one of
+// the system: where it is found, and where it really is.
+func programPlaces(path, home string) []string {
+	if !filepath.IsAbs(path) {
+		return nil
+	}
+	var places []string
+	add := func(file string) {
+		place := filepath.Dir(file)
+		if i := strings.Index(file, "/node_modules/"); i > 0 {
+			place = file[:i] + "/node_modules" // with all that it depends on
+		}
+		if tooMuch(place, home) != "" {
+			place = file
+		}
+		if real, err := filepath.EvalSymlinks(place); err == nil {
+			places = append(places, real)
+		}
+	}
+	add(path)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		add(real)
+	}
+	return slices.Compact(places)
+}

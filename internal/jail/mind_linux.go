@@ -1,0 +1,79 @@
+package jail
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// forwarded are the signals that somebody may send to this process and mean the program.
+var forwarded = []os.Signal{
+	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGCONT,
+	// Not these: the terminal sends them to the program too, and if it stops, so do we.
+	unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
+}
+
+// listen begins to collect signals for the program, which need not run yet.
+func listen() <-chan os.Signal {
+	signals := make(chan os.Signal, 16)
+	for _, s := range forwarded {
+		if !signal.Ignored(s) { // nohup: the program shall ignore it too
+			signal.Notify(signals, s)
+		}
+	}
+	return signals
+}
+
+// mind stays with a program that shares this process's terminal and process group, and
+// returns its exit code, or 128 and the signal that ended it. To a shell the two are one
+// job: what the terminal sends reaches both by itself; what is sent to this process alone
+// is handed on; when the program stops, this process does. Other children, orphans that
+// the program left, are collected too.
+func mind(pid int, signals <-chan os.Signal) (int, error) {
+	go handOn(signals, pid)
+	for {
+		var status syscall.WaitStatus
+		got, err := syscall.Wait4(-1, &status, syscall.WUNTRACED, nil)
+		switch {
+		case err == syscall.EINTR, err == nil && got != pid:
+		case err != nil:
+			return 0, fmt.Errorf("wait for the program: %w", err)
+		case status.Stopped():
+			_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+		case status.Signaled():
+			return 128 + int(status.Signal()), nil
+		default:
+			return status.ExitStatus(), nil
+		}
+	}
+}
+
+// handOn sends the program what was sent to this process alone.
+func handOn(signals <-chan os.Signal, pid int) {
+	for s := range signals {
+		switch n := s.(syscall.Signal); n {
+		case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
+		case unix.SIGINT, unix.SIGQUIT:
+			if !inForeground() {
+				_ = unix.Kill(pid, n)
+			}
+		default:
+			_ = unix.Kill(pid, n)
+		}
+	}
+}
+
+// inForeground says whether the terminal's keys send signals to this process's group: then
+// the program has got its own.
+func inForeground() bool {
+	tty, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(tty)
+	group, err := unix.IoctlGetInt(tty, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}

@@ -1,0 +1,273 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/cofferhq/coffer/internal/confine"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"golang.org/x/sys/unix"
+)
+
+// Errors of a host on which a jail must do with less.
+var (
+	errRefused = errors.New("namespaces are not to be had here")
+	errNoProc  = errors.New("a process namespace is not to be had here")
+)
+
+// What calls are for whose failure means something.
+const (
+	whatSpaces    = "make namespaces"
+	whatProcesses = "make a process namespace"
+	whatProc      = "mount /proc"
+	whatProgram   = "execute the program"
+)
+
+// runNamespaces runs the program in namespaces of its own. It fails with errRefused or
+// errNoProc if the host does not allow that, and nothing has happened yet.
+func (j *jail) runNamespaces(processes bool) (code int, err error) {
+	j.host = Host{ABI: j.abi(), Layer: Namespaces, Processes: processes}
+	walls, gaps, err := j.consider()
+	if err != nil {
+		return 0, err
+	}
+	held, err := take(j.layout.context, j.layout.reserve)
+	if err != nil {
+		return 0, err
+	}
+	j.layout.reserve = held.places
+	if err := seed(j.layout.seed); err != nil {
+		held.release()
+		return 0, err
+	}
+	var ready func()
+	if !j.Quiet && len(gaps)+len(walls.Notes)+len(j.layout.notes) > 0 {
+		ready = func() { j.announce(walls, gaps) }
+	}
+	before := look(j.layout.locked())
+	c, err := j.perform(walls, processes, ready)
+	if err != nil {
+		held.release()
+		return 0, err
+	}
+	code, err = mind(c.program, j.signals)
+	c.end(held.any()) // nobody may be there any more who could use the names
+	held.release()
+	j.report(j.layout.watch)
+	j.reportReplaced(before)
+	return code, err
+}
+
+// look remembers which files these are.
+func look(paths []string) map[string]os.FileInfo {
+	seen := map[string]os.FileInfo{}
+	for _, path := range paths {
+		if info, err := os.Lstat(path); err == nil {
+			seen[path] = info
+		}
+	}
+	return seen
+}
+
+// reportReplaced tells what of the closed places somebody outside has replaced, as git does
+// with its config. The kernel takes a mount away with the file that it was over, and the
+// new file is not closed to the program.
+func (j *jail) reportReplaced(before map[string]os.FileInfo) {
+	for _, path := range slices.Sorted(maps.Keys(before)) {
+		now, err := os.Lstat(path)
+		if err == nil && !os.SameFile(before[path], now) {
+			fmt.Fprintf(j.say, "coffer: %s was replaced while the program ran, which could change it from then on; look at it\n", terminal.Escape(path))
+		}
+	}
+}
+
+// perform writes the script and has it played.
+func (j *jail) perform(w Walls, processes bool, ready func()) (*cast, error) {
+	c := j.confinement(w)
+	c.Landlock.Write = outermost(j.layout.write)
+	if j.Private {
+		c.Landlock.Read = j.layout.needed()
+	}
+	rules, err := confine.NewRuleset(c.Landlock)
+	if err != nil {
+		return nil, err
+	}
+	defer rules.Close()
+	filter, err := confine.SeccompFilter(c.Seccomp)
+	if err != nil {
+		return nil, err
+	}
+	s := &script{}
+	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWIPC)
+	if !mayMount() {
+		flags |= unix.CLONE_NEWUSER
+		s.mapIDs()
+	}
+	if j.Net == NetNone {
+		flags |= unix.CLONE_NEWNET
+		s.loopback() // where a gateway will take the other end
+	}
+	entered := len(s.calls)
+	sockets, err := j.sockets()
+	if err != nil {
+		return nil, err
+	}
+	view := j.layout.build(s, j.Private, sockets)
+	if ready != nil {
+		// Only now it is certain which layer it is, and what there is to say about it.
+		s.call("wait", 0).do = doReady
+	}
+	if processes {
+		s.processes()
+	}
+	s.confine(rules, filter, view.fresh, processes)
+	s.become(j.program, j.Argv, slices.Concat(j.Env, []string{"TMPDIR=/tmp"}), j.Policy.Dir)
+	// The first process shall become our child, though its parent ends at once.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("adopt orphans: %w", err)
+	}
+	cast, err := s.start(flags, ready)
+	return cast, j.explain(err, s.what[:entered+1])
+}
+
+// explain says what the failure of a call means.
+func (j *jail) explain(err error, entering []string) error {
+	var at *stageError
+	if !errors.As(err, &at) {
+		return err
+	}
+	switch at.what {
+	case whatProcesses, whatProc:
+		return fmt.Errorf("%w: %w", errNoProc, err)
+	case whatProgram:
+		return notExecuted(j.program, at.err)
+	case whatSpaces:
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	for _, what := range entering {
+		// Some systems let everybody make namespaces and nobody use them.
+		if at.what == what && (at.err == unix.EPERM || at.err == unix.EACCES || at.err == unix.EINVAL) {
+			return fmt.Errorf("%w: %w", errRefused, err)
+		}
+	}
+	return fmt.Errorf("build the jail: %w", err)
+}
+
+// mayMount says whether this process may make mounts without a user namespace.
+func mayMount() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&header, &data[0]) == nil && data[0].Effective>>unix.CAP_SYS_ADMIN&1 == 1
+}
+
+// mapIDs shows the user's id as itself: no other may be mapped by an ordinary user.
+func (s *script) mapIDs() {
+	here := int64(unix.AT_FDCWD)
+	for _, m := range []struct{ file, text string }{
+		{"setgroups", "deny"},
+		{"uid_map", fmt.Sprintf("%d %d 1", os.Geteuid(), os.Geteuid())},
+		{"gid_map", fmt.Sprintf("%d %d 1", os.Getegid(), os.Getegid())},
+	} {
+		fd := s.result(s.call("open "+m.file, unix.SYS_OPENAT, uintptr(here), s.text("/proc/self/"+m.file), unix.O_WRONLY|unix.O_CLOEXEC))
+		s.call("write "+m.file, unix.SYS_WRITE, 0, s.text(m.text), uintptr(len(m.text))).with(0, fd)
+		// While somebody may write to it, /proc cannot be made read-only.
+		s.call("close "+m.file, unix.SYS_CLOSE).with(0, fd)
+	}
+}
+
+// loopback brings the network namespace's own interface up.
+func (s *script) loopback() {
+	up := &struct {
+		name  [unix.IFNAMSIZ]byte
+		flags uint16
+		_     [22]byte
+	}{flags: unix.IFF_UP | unix.IFF_RUNNING}
+	copy(up.name[:], "lo")
+	fd := s.result(s.call("open a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0))
+	s.call("bring up loopback", unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, data(s, up)).with(0, fd)
+}
+
+// processes goes on in a process namespace. Its first process is nobody: the program would
+// have to reap orphans and would be deaf to most signals. So the program comes second, as
+// a child of the process outside.
+func (s *script) processes() {
+	// The first process has a copy of this one's memory, environment and all.
+	s.call("close this process to others", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
+	s.call(whatProcesses, unix.SYS_UNSHARE, unix.CLONE_NEWPID)
+	s.call("start its first process", 0).do = doFirst
+	s.call("enter it", 0).do = doTwin
+	s.call(whatProc, unix.SYS_MOUNT, s.text("proc"), s.text("/proc"), s.text("proc"),
+		unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY)
+}
+
+// confine gives up what confinement.apply gives up, in the same order.
+func (s *script) confine(rules *confine.Ruleset, filter []unix.SockFilter, fresh []string, processes bool) {
+	// A kernel without keyrings has none to leave.
+	s.call("leave the session keyring", unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0).forgiving(0, unix.ENOSYS)
+	s.call("set no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
+	// What is new in the view could not be in the rules yet.
+	for _, path := range fresh {
+		s.allow(rules, path, rules.Write|rules.Read)
+	}
+	if processes && rules.Read != 0 {
+		s.allow(rules, "/proc", rules.Read)
+	}
+	s.call("restrict files", unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(rules.FD), rules.Flags)
+	for c := range uintptr(unix.CAP_LAST_CAP + 1) {
+		// An old kernel does not know the last ones; without the right to, nobody
+		// can draw on them anyway.
+		s.call("drop a capability", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c).forgiving(0, unix.EINVAL, unix.EPERM)
+	}
+	s.call("drop ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
+	s.call("drop capabilities", unix.SYS_CAPSET,
+		data(s, &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}), data(s, &[2]unix.CapUserData{}))
+	s.keep = append(s.keep, filter)
+	s.call("filter system calls", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
+		data(s, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}))
+}
+
+// allow adds a rule about a place.
+func (s *script) allow(rules *confine.Ruleset, path string, rights uint64) {
+	here := int64(unix.AT_FDCWD)
+	rule := &unix.LandlockPathBeneathAttr{Allowed_access: rights}
+	s.call("find "+path, unix.SYS_OPENAT, uintptr(here), s.text(path), unix.O_PATH|unix.O_CLOEXEC).point = &rule.Parent_fd
+	s.call("allow "+path, unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules.FD), unix.LANDLOCK_RULE_PATH_BENEATH, data(s, rule))
+}
+
+// become executes the program, or a shell for a script that names no interpreter.
+func (s *script) become(path string, argv, env []string, dir string) {
+	s.call("enter the directory "+dir, unix.SYS_CHDIR, s.text(dir))
+	// The descriptors that our caller's shell left open to us go no further.
+	s.call("keep inherited descriptors", unix.SYS_CLOSE_RANGE, 3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	s.call("limit open files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, data(s, openFiles()), 0)
+	// The program dies with the thread that forked it.
+	s.call("die with the parent", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
+	s.call("hear signals", 0).do = doHear
+	s.call(whatProgram, unix.SYS_EXECVE, s.text(path), s.texts(argv), s.texts(env)).forgiving(0, unix.ENOEXEC)
+	s.call(whatProgram, unix.SYS_EXECVE, s.text("/bin/sh"), s.texts(append([]string{"sh", path}, argv[1:]...)), s.texts(env))
+}
+
+// openFiles is the limit that this process was started with. Go has raised its own, so that
+// it has to be asked of who started it.
+func openFiles() *unix.Rlimit {
+	var own, parent unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &own)
+	if unix.Prlimit(os.Getppid(), unix.RLIMIT_NOFILE, nil, &parent) != nil {
+		parent.Cur = 1024
+	}
+	own.Cur = min(own.Cur, parent.Cur)
+	return &own
+}
+
+// notExecuted is about a program that is there but could not be executed.
+func notExecuted(path string, errno unix.Errno) error {
+	if errno == unix.ENOENT {
+		return &wire.Failure{Code: 127, Message: fmt.Sprintf("%q, or its interpreter, is not to be seen in the jail", path)}
+	}
+	return &wire.Failure{Code: 126, Message: fmt.Sprintf("%q cannot be executed: %v", path, errno)}
+}

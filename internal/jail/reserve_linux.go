@@ -1,0 +1,158 @@
+package jail
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"golang.org/x/sys/unix"
+)
+
+// A file that does not exist cannot be made read-only. So that nobody makes it, its name
+// is taken for as long as a jail lasts: by an empty directory, which git does not list and
+// no shell or editor reads, or, where git itself would stumble over that, by a file that
+// says what is the case anyway. In the jail a read-only mount is over it.
+//
+// Several jails may share a name, so each holds a lock, and the last removes it. What a
+// killed coffer left behind is known by its mode or content, and taken over.
+
+const reservedMode = fs.ModeDir | fs.ModeSticky | 0o555
+
+// reserved says whether what is at a path is only there to take the name, or, a directory,
+// was and has something in it.
+func reserved(place rootfs.Place, info fs.FileInfo) bool {
+	if !place.File {
+		return info.Mode() == reservedMode
+	}
+	if info.Mode() != 0o444 || info.Size() != int64(len(place.Content)) {
+		return false
+	}
+	content, err := os.ReadFile(place.Path)
+	return err == nil && bytes.Equal(content, []byte(place.Content))
+}
+
+// names are those that this process holds.
+type names struct {
+	places  []rootfs.Place
+	context *os.File // locked while somebody holds names for it
+}
+
+// take makes the places. One lock, on the context, stands for all of its names. What
+// somebody else made for good meanwhile is just left.
+func take(context string, places []rootfs.Place) (*names, error) {
+	n := &names{}
+	if len(places) == 0 {
+		return n, nil
+	}
+	var err error
+	if n.context, err = os.Open(context); err != nil {
+		return nil, err
+	}
+	if err := lockShared(n.context); err != nil {
+		n.context.Close()
+		return nil, fmt.Errorf("lock %s: %w", context, err)
+	}
+	for _, place := range places {
+		switch err := put(place, 0o1555, 0o444); {
+		case err == nil, errors.Is(err, fs.ErrExist):
+			n.places = append(n.places, place)
+		case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
+			// Where we cannot make it, nor can the program.
+		default:
+			n.release()
+			return nil, fmt.Errorf("reserve %s: %w", place.Path, err)
+		}
+	}
+	return n, nil
+}
+
+// put makes one place, complete in one step for whoever looks.
+func put(place rootfs.Place, dir uint32, file fs.FileMode) error {
+	if !place.File {
+		if err := unix.Mkdir(place.Path, dir); err != nil {
+			return err
+		}
+		return unix.Chmod(place.Path, dir) // in spite of an unusual umask
+	}
+	// A file without a name, which gets it when it is complete.
+	fd, err := unix.Open(filepath.Dir(place.Path), unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, uint32(file))
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) {
+		return putSlowly(place, file)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, []byte(place.Content)); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(fd, uint32(file)); err != nil {
+		return err
+	}
+	return unix.Linkat(unix.AT_FDCWD, magic(fd), unix.AT_FDCWD, place.Path, unix.AT_SYMLINK_FOLLOW)
+}
+
+// putSlowly is for file systems that know no files without a name.
+func putSlowly(place rootfs.Place, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(place.Path), ".coffer-new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(place.Content)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return err
+	}
+	return os.Link(f.Name(), place.Path)
+}
+
+// seed makes places that stay.
+func seed(places []rootfs.Place) error {
+	for _, place := range places {
+		if err := put(place, 0o700, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("make %s: %w", place.Path, err)
+		}
+	}
+	return nil
+}
+
+// lockShared waits a while for a jail that is just giving its names back, but not for
+// somebody who has locked the directory for reasons of their own.
+func lockShared(f *os.File) (err error) {
+	for range 200 {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return err
+}
+
+// any says whether there are any.
+func (n *names) any() bool { return n.context != nil }
+
+// release gives the names back, unless another jail holds them too. The program must be
+// gone.
+func (n *names) release() {
+	if n.context == nil {
+		return
+	}
+	defer n.context.Close()
+	if unix.Flock(int(n.context.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return
+	}
+	for _, place := range n.places {
+		if info, err := os.Lstat(place.Path); err == nil && reserved(place, info) {
+			if place.File {
+				_ = unix.Unlink(place.Path)
+			} else {
+				_ = unix.Rmdir(place.Path) // which fails if it is not empty
+			}
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/confine"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"golang.org/x/sys/unix"
+)
+
+// jail is one run.
+type jail struct {
+	*Policy
+	layout  *layout
+	program string
+	host    Host
+	say     io.Writer
+	sockets func() ([]string, error) // of the host
+	signals <-chan os.Signal
+	said    map[string]bool // lines, so that none is said twice
+}
+
+// Run runs the policy's program and returns its exit code. What the walls do not hold
+// is said before it starts. With InPlace it returns only if it failed. It keeps the calling
+// thread for good, and the program dies with that.
+func Run(p Policy, say io.Writer) (int, error) {
+	runtime.LockOSThread()
+	j := &jail{Policy: &p, say: say, said: map[string]bool{}}
+	if j.abi() == 0 {
+		return 0, hint.New("this kernel has no Landlock, on which a jail is built", "boot a kernel from 5.13 on with 'landlock' in the lsm= list, or use 'coffer run'")
+	}
+	if !p.alone && !p.InPlace {
+		j.sockets = later(func() ([]string, error) { return rootfs.Sockets(p.Context) })
+	}
+	if err := j.find(); err != nil {
+		return 0, err
+	}
+	if p.InPlace {
+		return 0, j.become()
+	}
+	j.signals = listen()
+	why := errRefused
+	if !p.alone {
+		code, err := j.runNamespaces(!p.bare)
+		if errors.Is(err, errNoProc) {
+			code, err = j.runNamespaces(false)
+		}
+		if !errors.Is(err, errRefused) {
+			return code, err
+		}
+		why = err
+	}
+	return j.runLandlock(why)
+}
+
+// later does something meanwhile, and returns where its result is to be had.
+func later[T any](f func() (T, error)) func() (T, error) {
+	var value T
+	var err error
+	done := make(chan struct{})
+	go func() {
+		value, err = f()
+		close(done)
+	}()
+	return func() (T, error) {
+		<-done
+		return value, err
+	}
+}
+
+// abi is the version of Landlock to count with.
+func (j *jail) abi() int {
+	abi := confine.LandlockABI()
+	if j.Policy.abi > 0 {
+		abi = min(abi, j.Policy.abi)
+	}
+	return abi
+}
+
+// find finds everything that the policy names.
+func (j *jail) find() (err error) {
+	if j.Policy.Dir, err = Resolve(j.Policy.Dir); err != nil {
+		return err
+	}
+	if j.program, err = FindProgram(j.Argv[0], j.Policy.Dir, j.Env); err != nil {
+		return err
+	}
+	j.layout, err = j.Policy.layout(j.program)
+	return err
+}
+
+// consider finds the gaps that the walls have on this host. A strict jail has none.
+func (j *jail) consider() (Walls, []Gap, error) {
+	w := j.Walls(j.host)
+	gaps := slices.Clone(w.Gaps)
+	if j.host.Layer == Namespaces {
+		gaps = append(gaps, j.layout.gaps...)
+	}
+	if !j.Strict || len(gaps) == 0 {
+		return w, gaps, nil
+	}
+	text := "this host cannot hold a strict jail:"
+	for _, g := range gaps {
+		text += "\n" + g.String()
+	}
+	return w, gaps, hint.Wrap(errors.New(text), "leave out --strict, or use 'coffer run'")
+}
+
+// announce says what does not work, and what is not closed.
+func (j *jail) announce(w Walls, gaps []Gap) {
+	if j.Quiet {
+		return
+	}
+	var lines []string
+	for _, n := range slices.Concat(j.layout.notes, w.Notes) {
+		lines = append(lines, "note: "+n)
+	}
+	for _, g := range gaps {
+		lines = append(lines, "not closed: "+g.String())
+	}
+	for _, line := range lines {
+		if !j.said[line] {
+			fmt.Fprintln(j.say, "coffer:", terminal.Escape(line))
+		}
+		j.said[line] = true
+	}
+}
+
+// report tells what the program made that other programs would take orders from.
+func (j *jail) report(watch []string) {
+	for _, path := range watch {
+		if _, err := os.Lstat(path); err == nil {
+			fmt.Fprintf(j.say, "coffer: the program made %s, from which other programs take orders; look at it before you use them here\n", terminal.Escape(path))
+		}
+	}
+}
+
+// confineInPlace is the confinement of a program that sees the host's own files.
+func (j *jail) confineInPlace(w Walls, tmp string) (confinement, error) {
+	c := j.confinement(w)
+	return c, j.layout.openWithoutMounts(&c.Landlock, j.Private, tmp)
+}
+
+// become turns this process into the program.
+func (j *jail) become() error {
+	j.host = Host{ABI: j.abi(), Layer: InPlace}
+	w, gaps, err := j.consider()
+	if err != nil {
+		return err
+	}
+	j.announce(w, gaps)
+	tmp, err := sharedTmp()
+	if err != nil {
+		return err
+	}
+	c, err := j.confineInPlace(w, tmp)
+	if err != nil {
+		return err
+	}
+	// The descriptors that our caller's shell left open to us go no further.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("keep inherited descriptors to ourselves: %w", err)
+	}
+	if err := os.Chdir(j.Policy.Dir); err != nil {
+		return fmt.Errorf("enter the directory: %w", err)
+	}
+	if _, err := c.apply(); err != nil {
+		return err
+	}
+	return launch(j.program, j.Argv, func(path string, argv []string) error {
+		return syscall.Exec(path, argv, j.environment(tmp))
+	})
+}
+
+// environment is the program's, with a directory for temporary files that is not /tmp.
+func (j *jail) environment(tmp string) []string {
+	env := slices.Concat(j.Env, []string{"TMPDIR=" + tmp})
+	if j.Agent != nil && j.Agent.Name == "claude" {
+		env = append(env, "CLAUDE_CODE_TMPDIR="+tmp)
+	}
+	return env
+}
+
+// runLandlock runs the program from a confined thread of this process, which stays.
+func (j *jail) runLandlock(why error) (code int, err error) {
+	if !j.alone {
+		j.layout.note("%v", why)
+	}
+	j.host = Host{ABI: j.abi(), Layer: Landlock}
+	w, gaps, err := j.consider()
+	if err != nil {
+		return 0, err
+	}
+	j.announce(w, gaps)
+	tmp, removeTmp, err := ownTmp()
+	if err != nil {
+		return 0, err
+	}
+	defer removeTmp()
+	c, err := j.confineInPlace(w, tmp)
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return 0, fmt.Errorf("keep inherited descriptors to ourselves: %w", err)
+	}
+	// Orphans shall stay our descendants: some systems let us look into no others.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("adopt orphans: %w", err)
+	}
+	pid, err := j.spawn(c, tmp)
+	if errors.Is(err, unix.EBUSY) {
+		return 0, hint.Wrap(err, "somebody else decides on this program's system calls already, as in a jail inside a jail; use --in-place")
+	}
+	if err != nil {
+		return 0, err
+	}
+	code, err = mind(pid, j.signals)
+	for _, place := range j.layout.reserve {
+		j.layout.watch = append(j.layout.watch, place.Path)
+	}
+	j.report(j.layout.watch)
+	return code, err
+}
+
+// spawn starts the program from a confined thread, and whoever answers its questions.
+func (j *jail) spawn(c confinement, tmp string) (pid int, err error) {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		questions, err := c.apply()
+		if err != nil {
+			done <- err
+			return
+		}
+		if c.Ask {
+			clerk, err := newClerk(questions, slices.Concat([]string{tmp}, j.layout.write))
+			if err != nil {
+				done <- err
+				return
+			}
+			go clerk.serve()
+		}
+		done <- launch(j.program, j.Argv, func(path string, argv []string) (err error) {
+			pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
+				Dir: j.Policy.Dir, Env: j.environment(tmp), Files: []uintptr{0, 1, 2},
+				// The signal comes when the thread that forks ends: this one does not.
+				Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
+			})
+			return err
+		})
+		select {}
+	}()
+	err = <-done
+	return pid, err
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package jail
+
+import (
+	"io"
+
+	"github.com/cofferhq/coffer/internal/hint"
+)
+
+// Run says that there is no jail on this system.
+func Run(Policy, io.Writer) (int, error) {
+	return 0, hint.New("there is no jail for this system", "run coffer on Linux, or in a Linux virtual machine")
+}

@@ -1,0 +1,291 @@
+package jail
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"golang.org/x/sys/unix"
+)
+
+// A view is what a program in a mount namespace of its own sees: the host's own root,
+// read-only, with some places writable, some of these closed again, and some covered by
+// empty ones. It is written as calls of a script. The mount calls of Linux 5.12 and later
+// work on descriptors, so nothing is ever visible half-made, and no path is looked up
+// twice; nor is a symbolic link followed, for what is in the places may be hostile.
+type view struct {
+	*script
+	fresh []string // the empty places, which can be written to
+	made  map[string]bool
+}
+
+// A mount is one that is not yet anywhere.
+type mount struct {
+	tree slot
+	path string
+	dir  bool
+}
+
+const (
+	rdonly  = unix.MOUNT_ATTR_RDONLY
+	safe    = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	noLinks = unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+)
+
+// build writes the view down.
+func (l *layout) build(s *script, private bool, sockets []string) *view {
+	v := &view{script: s, made: map[string]bool{}}
+	here := int64(unix.AT_FDCWD)
+	v.call("make mounts private", unix.SYS_MOUNT, 0, v.text("/"), 0, unix.MS_REC|unix.MS_PRIVATE)
+	// What shall be there later is taken hold of first.
+	var writable, reopened, readable, nodes []mount
+	for _, path := range outermost(l.write) {
+		writable = append(writable, v.hold(path))
+	}
+	for _, path := range outermost(l.asked) {
+		if within(path, l.locked()) { // opened by name in a place that is closed
+			reopened = append(reopened, v.hold(path))
+		}
+	}
+	for _, path := range append(existing(devices), ownTerminal()) {
+		if path != "" {
+			nodes = append(nodes, v.hold(path))
+		}
+	}
+	for _, path := range l.shown(private) {
+		readable = append(readable, v.hold(path))
+	}
+	v.call("make everything read-only", unix.SYS_MOUNT_SETATTR, uintptr(here), v.text("/"), unix.AT_RECURSIVE,
+		data(s, &unix.MountAttr{Attr_set: rdonly | unix.MOUNT_ATTR_NOSUID}), unix.MOUNT_ATTR_SIZE_VER0)
+	v.empty("/tmp", "mode=1777,size=50%,nr_inodes=1m")
+	v.empty("/run", "mode=755,size=10%,nr_inodes=64k")
+	if private {
+		v.empty(l.home, "mode=700,size=50%,nr_inodes=1m")
+	}
+	if isDir("/var/tmp") {
+		v.call("cover /var/tmp", unix.SYS_MOUNT, v.text("/tmp"), v.text("/var/tmp"), 0, unix.MS_BIND)
+		v.fresh = append(v.fresh, "/var/tmp")
+	}
+	v.devices(nodes)
+	for _, m := range readable {
+		v.close(m)
+		v.put(m)
+	}
+	for _, m := range writable {
+		v.put(m)
+	}
+	v.lock(l)
+	for _, m := range reopened {
+		v.put(m)
+	}
+	v.mask(sockets, l.context)
+	return v
+}
+
+// hold takes hold of a place as it is now.
+func (v *view) hold(path string) mount {
+	at := v.find(path)
+	tree := v.result(v.call("take hold of "+path, unix.SYS_OPEN_TREE, 0, v.text(""),
+		unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE).with(0, at))
+	return mount{tree, path, isDir(path)}
+}
+
+// find opens a place, without following a link, for nothing but to name it.
+func (v *view) find(path string) slot {
+	here := int64(unix.AT_FDCWD)
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: noLinks}
+	return v.result(v.call("find "+path, unix.SYS_OPENAT2, uintptr(here), v.text(path), data(v.script, how), unix.SizeofOpenHow))
+}
+
+// close makes a mount read-only.
+func (v *view) close(m mount) {
+	v.call("make "+m.path+" read-only", unix.SYS_MOUNT_SETATTR, 0, v.text(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
+		data(v.script, &unix.MountAttr{Attr_set: rdonly | safe}), unix.MOUNT_ATTR_SIZE_VER0).with(0, m.tree)
+}
+
+// put puts a mount where it belongs, making that if it is in an empty place.
+func (v *view) put(m mount) {
+	for _, top := range v.fresh {
+		if rootfs.Within(m.path, top) {
+			v.makeTarget(m, top)
+			break
+		}
+	}
+	v.attach(m.tree, v.find(m.path), m.path)
+}
+
+func (v *view) attach(tree, at slot, path string) {
+	v.call("put "+path+" in place", unix.SYS_MOVE_MOUNT, 0, v.text(""), 0, v.text(""),
+		unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH).with(0, tree).with(2, at)
+}
+
+// makeTarget makes what a mount goes onto, and the directories above it.
+func (v *view) makeTarget(m mount, top string) {
+	here := int64(unix.AT_FDCWD)
+	path := top
+	parts := strings.Split(strings.TrimPrefix(m.path, top+"/"), "/")
+	for i, name := range parts {
+		if path = filepath.Join(path, name); v.made[path] {
+			continue
+		}
+		v.made[path] = true
+		if i == len(parts)-1 && !m.dir {
+			v.call("make "+path, unix.SYS_MKNODAT, uintptr(here), v.text(path), unix.S_IFREG|0o644, 0).forgiving(0, unix.EEXIST)
+		} else {
+			v.call("make "+path, unix.SYS_MKDIRAT, uintptr(here), v.text(path), 0o755).forgiving(0, unix.EEXIST)
+		}
+	}
+}
+
+// empty covers a directory by an empty one in memory.
+func (v *view) empty(path, options string) {
+	if !isDir(path) {
+		return
+	}
+	for _, top := range v.fresh {
+		if rootfs.Within(path, top) { // it is empty already
+			v.makeTarget(mount{path: path, dir: true}, top)
+			return
+		}
+	}
+	v.call("cover "+path, unix.SYS_MOUNT, v.text("coffer"), v.text(path), v.text("tmpfs"), unix.MS_NOSUID|unix.MS_NODEV, v.text(options))
+	v.fresh = append(v.fresh, path)
+}
+
+// devices builds a /dev: nothing in it belongs to another terminal, or is a disk.
+func (v *view) devices(nodes []mount) {
+	here := int64(unix.AT_FDCWD)
+	v.empty("/dev", "mode=755,size=50%,nr_inodes=64k")
+	for _, name := range []string{"pts", "shm"} {
+		v.call("make /dev/"+name, unix.SYS_MKDIRAT, uintptr(here), v.text("/dev/"+name), 0o755)
+		v.made["/dev/"+name] = true
+	}
+	v.call("open /dev/shm", unix.SYS_FCHMODAT, uintptr(here), v.text("/dev/shm"), 0o1777)
+	v.call("mount /dev/pts", unix.SYS_MOUNT, v.text("devpts"), v.text("/dev/pts"), v.text("devpts"),
+		unix.MS_NOSUID|unix.MS_NOEXEC, v.text("newinstance,ptmxmode=0666,mode=620"))
+	for name, to := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+		v.call("make /dev/"+name, unix.SYS_SYMLINKAT, v.text(to), uintptr(here), v.text("/dev/"+name))
+	}
+	for _, m := range nodes {
+		if !slices.Contains(devices, m.path) {
+			// Our own terminal, of another devpts. By this name C libraries find it.
+			m.path = "/dev/console"
+		}
+		v.put(m)
+	}
+}
+
+// lock makes places read-only that lie in writable ones, and mount points of whatever is
+// above them there: a mount point can be neither renamed nor removed.
+func (v *view) lock(l *layout) {
+	write := outermost(l.write)
+	pinned := map[string]bool{}
+	for _, path := range l.locked() {
+		i := slices.IndexFunc(write, func(w string) bool { return rootfs.Within(path, w) })
+		if i < 0 {
+			continue // closed already
+		}
+		above := write[i]
+		parts := strings.Split(strings.TrimPrefix(path, above+"/"), "/")
+		for _, name := range parts[:len(parts)-1] {
+			if above = filepath.Join(above, name); !pinned[above] {
+				pinned[above] = true
+				v.cover(above, false)
+			}
+		}
+		pinned[path] = true
+		v.cover(path, true)
+	}
+}
+
+// locked is all that is closed although it lies in a writable place, outer before inner.
+func (l *layout) locked() []string {
+	all := slices.Clone(l.lock)
+	for _, place := range slices.Concat(l.reserve, l.seed) {
+		all = append(all, place.Path)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// cover lays a place over itself.
+func (v *view) cover(path string, readOnly bool) {
+	m := v.hold(path)
+	if readOnly {
+		v.close(m)
+	}
+	v.attach(m.tree, v.find(path), path)
+}
+
+// mask covers the sockets that are there, because a read-only mount keeps nobody from
+// connecting to one. It does nothing about those to come.
+func (v *view) mask(sockets []string, context string) {
+	here := int64(unix.AT_FDCWD)
+	for _, path := range sockets {
+		if within(path, v.fresh) && !within(path, []string{context}) {
+			continue // covered, or new
+		}
+		at := v.find(path)
+		v.calls[len(v.calls)-1].forgiving(2, unix.ENOENT, unix.ENOTDIR) // gone since, or covered
+		null := v.result(v.call("take hold of /dev/null", unix.SYS_OPEN_TREE, uintptr(here), v.text("/dev/null"),
+			unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
+		v.attach(null, at, path)
+	}
+}
+
+// shown lists what shall be seen, read-only, in places that are covered.
+func (l *layout) shown(private bool) (paths []string) {
+	covered := []string{"/run", "/tmp"}
+	all := slices.Concat(runPlaces(), l.read)
+	if private {
+		covered = append(covered, l.home)
+		all = append(all, rootfs.System(l.home)...)
+	} else {
+		all = append(all, l.home)
+	}
+	slices.Sort(all)
+	for _, path := range all {
+		if within(path, covered) && !within(path, l.write) && !within(path, paths) && !slices.Contains(covered, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// runPlaces are what of /run other parts of the system point to: the file that names the
+// resolvers, and the programs of a system that has them there.
+func runPlaces() (paths []string) {
+	for _, path := range []string{"/etc/resolv.conf", "/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers"} {
+		if real, err := filepath.EvalSymlinks(path); err == nil && rootfs.Within(real, "/run") {
+			paths = append(paths, real)
+		}
+	}
+	return paths
+}
+
+// outermost leaves out places that lie in others, and sorts the rest.
+func outermost(paths []string) (out []string) {
+	for _, p := range slices.Sorted(slices.Values(paths)) {
+		if !within(p, out) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// within says whether a path is one of some directories, or in one.
+func within(path string, dirs []string) bool {
+	for _, d := range dirs {
+		if path == d || rootfs.Within(path, d) {
+			return true
+		}
+	}
+	return false
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,96 @@
+package jail
+
+import "fmt"
+
+// A Host is what there is to build a jail from.
+type Host struct {
+	ABI       int // of Landlock
+	Layer     Layer
+	Processes bool // a process namespace, with a /proc of its own
+}
+
+// Walls is what a jail is built of on a host, and where it has gaps.
+type Walls struct {
+	NoUnix     bool // Unix sockets are switched off
+	NoTruncate bool // the filter stands in for an old Landlock
+	NoInternet bool // the filter stands in for a network namespace
+	Ask        bool // this process decides on changes of files' attributes
+
+	Gaps  []Gap
+	Notes []string // what does not work inside
+}
+
+// A Gap is something that a program in the jail can do and should not.
+type Gap struct {
+	What  string
+	Needs string // what it takes to close it
+}
+
+func (g Gap) String() string { return g.What + " (closing that takes " + g.Needs + ")" }
+
+// What it takes to close a gap.
+const (
+	needsNamespaces = "user and mount namespaces"
+	needsStay       = "a jail without --in-place"
+	needsSixth      = "version 6 of Landlock, Linux 6.12"
+	needsNinth      = "version 9 of Landlock"
+)
+
+// Walls decides how to build the jail on a host. It is where the project's knowledge of
+// what each version of the kernel cannot do is kept.
+func (p *Policy) Walls(h Host) Walls {
+	// Before its third version Landlock lets anybody truncate. A file whose name
+	// is known need not be opened for writing to do so; that the filter can see.
+	w := Walls{NoTruncate: h.ABI < 3}
+	gap := func(needs, format string, args ...any) {
+		w.Gaps = append(w.Gaps, Gap{fmt.Sprintf(format, args...), needs})
+	}
+	spaces := h.Layer == Namespaces
+	if !spaces {
+		w.Ask = h.Layer == Landlock
+		if !w.Ask {
+			gap(needsStay, "the modes, owners, times and attributes of your files everywhere can be changed")
+		}
+		gap(needsNamespaces, "git's hooks and config, and the settings of agents and editors, can be changed where the program may write")
+		gap(needsNamespaces, "the command lines of your other programs can be read, and their System V memory reached")
+	}
+	if h.ABI < 6 && !(spaces && h.Processes) {
+		gap(needsSixth+", or a process namespace", "your other programs can be sent signals")
+	}
+	p.sockets(h, &w, gap)
+	if p.Net == NetNone && !spaces {
+		w.NoInternet = true
+		w.Notes = append(w.Notes, "without a network namespace there is no loopback interface either")
+	}
+	if h.ABI < 2 {
+		w.Notes = append(w.Notes, "files cannot be moved from one directory to another, only copied: this Landlock cannot allow it")
+	}
+	return w
+}
+
+// sockets decides about Unix sockets: behind one may be a program that takes orders, the
+// session bus or docker. Connecting to a path can be refused by the ninth version of
+// Landlock; before it, sockets can be hidden by mounts, as long as they exist already; or
+// there are none at all. Abstract ones are closed by the sixth version, and by a network
+// namespace.
+func (p *Policy) sockets(h Host, w *Walls, gap func(needs, format string, args ...any)) {
+	paths, later := h.ABI < 9, false
+	if h.Layer == Namespaces {
+		paths, later = false, h.ABI < 9
+	}
+	abstract := h.ABI < 6 && (h.Layer != Namespaces || p.Net == NetHost)
+	if !p.Unix && (paths || abstract || later && p.Strict) {
+		w.NoUnix = true
+		w.Notes = append(w.Notes, "Unix sockets are switched off, because those of your other programs could not be closed (--unix-sockets allows them)")
+		return
+	}
+	if paths {
+		gap(needsNinth+", or "+needsNamespaces, "the Unix sockets of your other programs can be connected to: the session bus, docker, ssh and gpg agents")
+	}
+	if abstract {
+		gap(needsSixth+", or --net none", "the abstract Unix sockets of your other programs can be connected to: the X server")
+	}
+	if later {
+		gap(needsNinth+", or --strict", "a Unix socket that another program opens from now on, in a place that can be seen here, can be connected to")
+	}
+}

@@ -1,0 +1,198 @@
+package rootfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
+)
+
+// A Repository is what git takes a directory for.
+type Repository struct {
+	// Own is the git directory of this worktree, with its HEAD and index; empty
+	// when there is none.
+	Own string
+	// Common is the one with the config, hooks and objects: Own, but for a linked
+	// worktree.
+	Common string
+	// Linked says that the directory is a linked worktree of Common's repository.
+	Linked bool
+}
+
+// ErrStranger is about a .git file that names a directory which does not name it in
+// return. Anybody who can write to a worktree can make such a file, about any directory.
+var ErrStranger = errors.New("it does not name this worktree in return")
+
+// FindRepository looks at the .git of a directory, which is a path without symbolic links,
+// and follows it to where git would go. Both ends of the way must name each other.
+func FindRepository(dir string) (Repository, error) {
+	git := filepath.Join(dir, ".git")
+	info, err := os.Lstat(git)
+	switch {
+	case os.IsNotExist(err):
+		return Repository{}, nil
+	case err != nil:
+		return Repository{}, fmt.Errorf("look at %s: %w", git, err)
+	case info.IsDir():
+		return Repository{Own: git, Common: git}, nil
+	case !info.Mode().IsRegular():
+		return Repository{}, hint.New(fmt.Sprintf("%s is neither a directory nor a file", git), "git follows a symbolic link anywhere; replace it")
+	}
+	line, err := firstLine(git)
+	if err != nil {
+		return Repository{}, fmt.Errorf("read %s: %w", git, err)
+	}
+	to, ok := strings.CutPrefix(line, "gitdir: ")
+	if !ok {
+		return Repository{}, fmt.Errorf("%s does not name a git directory", git)
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(dir, to)
+	}
+	own, err := filepath.EvalSymlinks(to)
+	if err != nil {
+		return Repository{}, fmt.Errorf("follow %s: %w", git, err)
+	}
+	if common, ok := worktree(git, own); ok {
+		return Repository{Own: own, Common: common, Linked: true}, nil
+	}
+	if IsGitDir(own) && coreWorktree(own) == dir {
+		return Repository{Own: own, Common: own}, nil // a submodule, or made with --separate-git-dir
+	}
+	return Repository{}, fmt.Errorf("%s names the git directory %s: %w", git, own, ErrStranger)
+}
+
+// coreWorktree is the worktree that a git directory names in its config.
+func coreWorktree(git string) string {
+	worktree := ""
+	configKeys(filepath.Join(git, "config"), func(key, value string) {
+		if key == "core.worktree" {
+			worktree = value
+		}
+	})
+	if worktree == "" {
+		return ""
+	}
+	if !filepath.IsAbs(worktree) {
+		worktree = filepath.Join(git, worktree)
+	}
+	real, err := filepath.EvalSymlinks(worktree)
+	if err != nil {
+		return ""
+	}
+	return real
+}
+
+// configKeys calls f for each key of one file of git's configuration.
+func configKeys(file string, f func(key, value string)) {
+	r, err := openRegular(file)
+	if err != nil {
+		return
+	}
+	defer r.Close()
+	for k, v := range parseGitConfig(io.LimitReader(r, maxConfig)) {
+		f(k, v)
+	}
+}
+
+// A Place is a name that somebody must not be able to write to.
+type Place struct {
+	Path string
+	// File says that git would stumble over a directory in its place, and what a
+	// file there has to say so that all stays as it is without one.
+	File    bool
+	Content string
+}
+
+// Dangerous lists the places in a repository's own directories from which git takes
+// programs to run or the place of its configuration, whether they exist or not; some only
+// if they do, because otherwise nothing leads there.
+func (r Repository) Dangerous() []Place {
+	if r.Own == "" {
+		return nil
+	}
+	in := func(dir, name string) Place { return Place{Path: filepath.Join(dir, name)} }
+	there := func(p Place) bool {
+		_, err := os.Lstat(p.Path)
+		return err == nil
+	}
+	places := []Place{in(r.Common, "hooks"), {Path: filepath.Join(r.Common, "config"), File: true}}
+	commondir := in(r.Own, "commondir")
+	if r.Linked {
+		places = append(places, in(r.Own, "gitdir"))
+	} else {
+		// Any git directory may say that its config is elsewhere. This one says
+		// that it is here.
+		commondir.File, commondir.Content = true, ".\n"
+	}
+	places = append(places, commondir)
+	// The git directories of submodules, and of other worktrees.
+	for _, p := range []Place{in(r.Common, "modules"), in(r.Common, "worktrees")} {
+		if there(p) && !Within(r.Own, p.Path) {
+			places = append(places, p)
+		}
+	}
+	own := Place{Path: filepath.Join(r.Own, "config.worktree"), File: true}
+	extended := false
+	configKeys(filepath.Join(r.Common, "config"), func(key, _ string) {
+		extended = extended || key == "extensions.worktreeconfig"
+	})
+	if there(own) || extended {
+		places = append(places, own)
+	}
+	return places
+}
+
+// References lists the places in a worktree that git takes programs from because its
+// configuration or its index refer to them: directories of hooks, included files, and
+// submodules. They need not exist.
+func (r Repository) References(dir, home string) ([]string, error) {
+	if r.Own == "" {
+		return nil, nil
+	}
+	var places []string
+	add := func(path string) error {
+		if path == dir {
+			return hint.New("git's hooks are to be in "+dir+" itself, which cannot be read-only", "set core.hooksPath to another directory")
+		}
+		if Within(path, dir) {
+			places = append(places, path)
+		}
+		return nil
+	}
+	links, err := Gitlinks(filepath.Join(r.Own, "index"))
+	if err != nil {
+		return nil, fmt.Errorf("find the submodules in %s: %w", filepath.Join(r.Own, "index"), err)
+	}
+	for _, link := range links {
+		at := filepath.Join(dir, link)
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			at = filepath.Join(at, ".git")
+		}
+		if err := add(at); err != nil {
+			return nil, err
+		}
+	}
+	for _, file := range []string{
+		filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config/git/config"), "/etc/gitconfig",
+		filepath.Join(r.Common, "config"), filepath.Join(r.Own, "config.worktree"),
+	} {
+		c := readGitConfig(file)
+		for _, hooks := range c.hooks {
+			if hooks = expandHome(hooks); !filepath.IsAbs(hooks) {
+				hooks = filepath.Join(dir, hooks)
+			}
+			c.files = append(c.files, filepath.Clean(hooks))
+		}
+		for _, f := range c.files {
+			if err := add(f); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return places, nil
+}

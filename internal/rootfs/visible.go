@@ -1,0 +1,25 @@
+package rootfs
+
+import (
+	"path/filepath"
+	"slices"
+)
+
+// System lists the directories of this machine that hold programs and no secrets: the
+// system's, and the user's own tools.
+func System(home string) []string {
+	var all []string
+	add := func(dir string) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			all = append(all, real)
+		}
+	}
+	for _, dir := range system {
+		add(dir)
+	}
+	for _, t := range toolchains {
+		add(filepath.Join(home, t))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
