@@ -58,7 +58,7 @@ func workspaceHere(mode string, force bool) (sandbox.Workspace, error) {
 // agreed to: it would decide what the next one may do. Nobody can insist on that.
 func guardWord(ws sandbox.Workspace, mounts []sandbox.Mount) error {
 	places := wordPlaces()
-	if ws.Mode == sandbox.WorkspaceDirect {
+	if ws.Mode == sandbox.WorkspaceDirect || ws.Mode == sandbox.WorkspaceTree && ws.Path != "" {
 		if file := places.Holds(ws.Path); file != "" {
 			return hint.New(fmt.Sprintf("programs that write to %s could change %s, which says what sandboxes may do", ws.Path, file),
 				"use --workspace cow: changes wait until you have seen them")

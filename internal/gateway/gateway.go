@@ -124,13 +124,24 @@ type limits struct {
 
 func defaults() limits {
 	return limits{
-		flows: 8192, sessions: 1024, queries: 128, about: 64, names: 1 << 14,
+		flows: affordable(8192), sessions: affordable(1024), queries: 128, about: 64, names: 1 << 14,
 		ahead: 64 << 20, waiting: 4 << 20,
 		held: 64, questions: 16, perMinute: 30,
 		dial: 10 * time.Second, sniff: 500 * time.Millisecond, first: 2 * time.Minute,
 		head: 30 * time.Second, patience: 100 * time.Millisecond, linger: 2 * time.Second, half: 15 * time.Minute,
 		udpIdle: 2 * time.Minute, tick: 10 * time.Second, cool: time.Minute,
 	}
+}
+
+// affordable bounds a number of connections by the descriptors that the process may have.
+// A connection takes two, a splice some more, and the user's own commands must find one.
+func affordable(most int) int {
+	const others, each, least = 256, 4, 32
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil || l.Cur > 1<<20 {
+		return most
+	}
+	return min(most, max(least, (int(l.Cur)-others)/each))
 }
 
 // A Gateway serves the link of one sandbox.

@@ -70,7 +70,7 @@ func TestOverhearLittle(t *testing.T) {
 func TestResponseHeads(t *testing.T) {
 	for what, head := range map[string]string{
 		"slow": "HTTP/1.1 200 OK\r\n",
-		"long": "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxResponseHead),
+		"long": "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 64<<10),
 	} {
 		r := newRig(t, rules(t, "allow example.com http"), func(_ *Config, l *limits) {
 			if what == "slow" {
