@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/attach"
@@ -74,8 +73,6 @@ func run(ctx context.Context, heard func(), s settings, args []string) error {
 		return err
 	}
 	defer leave(store, super, lock)
-	// From here on it hands bytes on, like every supervisor: see supervisor.Reach.
-	runtime.GOMAXPROCS(1)
 	announceNew(store, sb.ID, sb.Forwards)
 	// Others may join, but the program need not wait for that.
 	listening := make(chan io.Closer, 1)

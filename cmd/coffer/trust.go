@@ -66,9 +66,13 @@ func giveTrust(places config.Places, yes bool) error {
 	if err != nil {
 		return err
 	}
-	if has, err := store.Has(l.Repository, widens); err != nil || has {
-		fmt.Fprintln(os.Stderr, "coffer: you have agreed to this already:\n"+bullets(widens))
+	has, err := store.Has(l.Repository, widens)
+	if err != nil {
 		return err
+	}
+	if has {
+		fmt.Fprintln(os.Stderr, "coffer: you have agreed to this already:\n"+bullets(widens))
+		return nil
 	}
 	if yes {
 		fmt.Fprintln(os.Stderr, "coffer: trusted:\n"+bullets(widens))

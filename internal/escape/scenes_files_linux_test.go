@@ -64,7 +64,7 @@ func modeOf(info os.FileInfo) string {
 func homeWorkspace(s *stage) {
 	store := filepath.Join(s.bed.Home, ".local/share/coffer/sandboxes")
 	free := s.outside(s.bed.Home, "list", store)
-	kept := s.inside(s.bed.Home, "--force", "--", "list", store)
+	kept := s.inside(s.bed.Home, "--force", "--workspace", "cow", "--", "list", store)
 	s.r.judge("27.home", "list coffer's store when the home is the workspace", free.Wall == "" || free.Wall == "EMPTY" || exists(store), "visible", met(kept, "EMPTY ENOENT EACCES"), kept.String())
 	got := s.coffer(store, "run", "--", "true")
 	s.r.judge("27.store", "take the store for a workspace", exists(store), "exists", got.code == 125, refusal(got))

@@ -2,7 +2,7 @@ package policy
 
 import "slices"
 
-// A Stack is the layers of a sandbox's
+// A Stack is the layers of a sandbox's policy, the lowest first.
 type Stack struct {
 	Mode  string   // the built-in one at the bottom; empty is none
 	Max   string   // the mode that the administrator allows at most, if any

@@ -268,6 +268,11 @@ func (j *journal) add(e audit.Event) {
 
 func (j *journal) close() {
 	j.add(audit.Event{Kind: audit.KindStop})
+	j.end()
+}
+
+// end closes the log.
+func (j *journal) end() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.shut = true

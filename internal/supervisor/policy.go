@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -43,15 +44,16 @@ type Reply struct {
 
 // ChangePolicy does what a user wants with a sandbox's network, whether it runs or not.
 func ChangePolicy(sb *sandbox.Sandbox, c Change) (Reply, error) {
-	for {
+	const tries = 400
+	for range tries {
 		line, err := Connect(sb)
 		if err == nil {
 			defer line.Close()
 			return c.ask(line)
 		}
 		lock, err := sb.Lock()
-		if err == sandbox.ErrRunning {
-			time.Sleep(5 * time.Millisecond) // it is starting or stopping
+		if errors.Is(err, sandbox.ErrRunning) {
+			time.Sleep(20 * time.Millisecond) // it is starting or stopping
 			continue
 		}
 		if err != nil {
@@ -60,6 +62,7 @@ func ChangePolicy(sb *sandbox.Sandbox, c Change) (Reply, error) {
 		defer lock.Release()
 		return changeAtRest(sb, c)
 	}
+	return Reply{}, hint.New("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.ID+"'")
 }
 
 // ask asks the supervisor.
@@ -89,15 +92,31 @@ func changeAtRest(sb *sandbox.Sandbox, c Change) (Reply, error) {
 	case "answer":
 		return Reply{}, hint.New("nothing waits for an answer: the sandbox does not run", "see 'coffer policy show'")
 	}
-	_, live, err := Policy(sb)
-	if err != nil && c.Do != "reset" {
-		return Reply{}, err
+	if sb.Network.None() {
+		return Reply{}, noNetwork(sb)
 	}
-	live, n := c.apply(live)
+	if c.Do != "allow" && c.Do != "deny" && c.Do != "reset" {
+		return Reply{}, fmt.Errorf("there is nothing called %q to do with a policy", c.Do)
+	}
+	old, err := sb.LiveRules()
+	if err != nil && (c.Do != "reset" || len(c.Targets) > 0) {
+		return Reply{}, err // a reset of everything takes away what is damaged, too
+	}
+	live, n := c.apply(current(old.Rules, time.Now()))
 	if _, err := Compile(sb.Network, policy.Source{Grants: true, Rules: live}); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Rules: n}, sb.SaveLiveRules(live)
+	if err := sb.SaveLiveRules(live); err != nil {
+		return Reply{}, err
+	}
+	log := newJournal(sb)
+	log.add(audit.Event{Kind: audit.KindPolicy, Detail: describe(c)})
+	log.end()
+	return Reply{Rules: n}, nil
+}
+
+func noNetwork(sb *sandbox.Sandbox) error {
+	return hint.New("sandbox "+sb.Name+" was made without a network", "make one with --net standard")
 }
 
 // apply makes the new rules of the old ones.
@@ -139,7 +158,7 @@ func (s *Supervisor) answerPolicy(client net.Conn, body json.RawMessage) {
 func (s *Supervisor) changePolicy(c Change) (r Reply, err error) {
 	n := s.network
 	if n == nil {
-		return r, hint.New("sandbox "+s.Sandbox.Name+" was made without a network", "make one with --net standard")
+		return r, noNetwork(s.Sandbox)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -262,6 +262,9 @@ func (i *instance) connect(r guest.Ready) error {
 	case guest.KernelLink:
 		i.link, err = kernel.Open(files)
 	case guest.PacketLink:
+		if len(files) != 1 {
+			return fmt.Errorf("%d sockets for a link of packets", len(files))
+		}
 		i.link, err = packet.NewSocket(files[0], packet.Options{})
 	default:
 		err = fmt.Errorf("there is no link of kind %q", r.Link)

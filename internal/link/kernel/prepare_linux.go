@@ -16,19 +16,24 @@ func Prepare() ([]*os.File, error) {
 	if hasIPv6() {
 		families = append(families, ipv6)
 	}
-	if err := addDevice(); err != nil {
-		return nil, err
-	}
-	if err := route(families); err != nil {
-		return nil, err
-	}
 	s, err := openSockets(families)
 	if err != nil {
 		return nil, err
 	}
-	if err := redirect(s, families); err != nil {
+	// The rules come first: where the kernel has none, nothing is left in the way of
+	// another kind of link.
+	if err = redirect(s, families); err != nil {
+		err = fmt.Errorf("set packet rules: %w", err)
+	}
+	if err == nil {
+		err = addDevice()
+	}
+	if err == nil {
+		err = route(families)
+	}
+	if err != nil {
 		s.close()
-		return nil, fmt.Errorf("set packet rules: %w", err)
+		return nil, err
 	}
 	return s, nil
 }
@@ -101,15 +106,15 @@ func openSocket(family, kind int) (fd int, err error) {
 		return fd, nil
 	}
 	if err := unix.SetsockoptInt(fd, level, transparent, 1); err != nil {
-		return -1, err
+		return fd, err
 	}
 	if kind == unix.SOCK_DGRAM {
 		if err := unix.SetsockoptInt(fd, level, original, 1); err != nil {
-			return -1, err
+			return fd, err
 		}
 	}
 	if err := unix.Bind(fd, at); err != nil {
-		return -1, err
+		return fd, err
 	}
 	if kind == unix.SOCK_STREAM {
 		return fd, unix.Listen(fd, backlog)
