@@ -74,6 +74,7 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 	defer a.execs.Done()
 	defer conn.Close()
 	out := wire.NewFrameWriter(conn)
+	_ = out.Taken()
 	p, err := a.begin(e, out)
 	if err != nil {
 		var f *wire.Failure

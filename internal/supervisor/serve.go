@@ -120,8 +120,8 @@ func (s *Supervisor) pass(client net.Conn, request wire.Packed) {
 		return
 	}
 	defer guest.Close()
-	if request.Pass(guest) != nil {
-		return
+	if request.Pass(guest) != nil || !wire.ReadTaken(guest) {
+		return // and it can be tried again
 	}
 	if r, err := request.Open(); err == nil {
 		s.Ran(r.Exec)

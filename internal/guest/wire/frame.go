@@ -17,7 +17,8 @@ const (
 	Output  byte = 1
 	Errors  byte = 2
 	Message byte = 'm' // about the program, in JSON
-	Started byte = 's' // the program runs; the first frame of the server, if all is well
+	Taken   byte = 't' // the request has been read: from here on the program may run
+	Started byte = 's' // the program runs
 	Exited  byte = 'x' // its exit code and the signal that ended it, a byte each; the last frame
 	Lost    byte = 'l' // the sandbox ended, from a supervisor: the program may have been started
 )
@@ -82,6 +83,17 @@ func (f *FrameWriter) StartedSoon() {
 }
 
 const moment = 2 * time.Millisecond
+
+// Taken says that a request has been read.
+func (f *FrameWriter) Taken() error { return f.send(Taken, nil) }
+
+// ReadTaken reads that the request was taken, for who passes it on. If the other end was
+// gone already, it was not, and can be made again elsewhere.
+func ReadTaken(r io.Reader) bool {
+	var head [frameHead]byte
+	_, err := io.ReadFull(r, head[:])
+	return err == nil && head == [frameHead]byte{Taken}
+}
 
 // Lost says that nothing more will come from a sandbox that was asked for a program.
 func (f *FrameWriter) Lost() error { return f.send(Lost, nil) }

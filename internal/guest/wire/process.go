@@ -47,6 +47,9 @@ func Start(o Opener, e Exec) (*Process, error) {
 // nobody knows.
 func (p *Process) WaitStart() error {
 	kind, body, err := p.frames.Next()
+	if err == nil && kind == Taken {
+		kind, body, err = p.frames.Next()
+	}
 	if err != nil {
 		return gone(err)
 	}
