@@ -45,9 +45,9 @@ branch; see 'coffer cd'. Otherwise it works on the current directory itself.`,
 				return err
 			}
 			if create {
-				ctx, stop := interruptible(c)
-				defer stop()
-				return execNew(ctx, store, s, tree, idle, args)
+				l := listen(c)
+				defer l.stop()
+				return execNew(l, store, s, tree, idle, args)
 			}
 			for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "net", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base"} {
 				if c.Flags().Changed(f) {
@@ -73,11 +73,11 @@ branch; see 'coffer cd'. Otherwise it works on the current directory itself.`,
 }
 
 // execNew makes a sandbox and runs a program in it.
-func execNew(ctx context.Context, store *sandbox.Store, s settings, tree treeFlags, idle time.Duration, args []string) error {
+func execNew(l *listener, store *sandbox.Store, s settings, tree treeFlags, idle time.Duration, args []string) error {
 	if idle <= 0 {
 		return usagef("the idle time must be positive")
 	}
-	planned, err := tree.plan(ctx, &s)
+	planned, err := tree.plan(l.ctx, &s)
 	if err != nil {
 		return err
 	}
@@ -86,6 +86,7 @@ func execNew(ctx context.Context, store *sandbox.Store, s settings, tree treeFla
 		return err
 	}
 	rec.Limits.Idle = idle
+	l.heard()
 	sb, lock, err := store.Create(rec)
 	if errors.Is(err, sandbox.ErrExists) {
 		return hint.Wrap(err, "use it with 'coffer exec -m %s', or choose another name", rec.Name)
@@ -93,11 +94,11 @@ func execNew(ctx context.Context, store *sandbox.Store, s settings, tree treeFla
 	if err != nil {
 		return err
 	}
-	if err := planned.make(ctx, sb); err != nil {
+	if err := planned.make(l.ctx, sb); err != nil {
 		_ = lock.Remove(purge)
 		return err
 	}
-	line, err := supervisor.Reach(ctx, sb, lock)
+	line, err := supervisor.Reach(l.ctx, sb, lock)
 	if err != nil {
 		planned.undo()
 		giveUp(sb)
@@ -107,29 +108,30 @@ func execNew(ctx context.Context, store *sandbox.Store, s settings, tree treeFla
 	announceNew(store, sb.ID, rec.Forwards)
 	s.publish = nil // it has them
 	s.dir = planned.dir()
-	return execOn(ctx, line, sb, s, args)
+	return execOn(l, line, sb, s, args)
 }
 
 // execIn runs a program in a sandbox, which is started if need be.
 func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) error {
 	line, err := supervisor.Connect(sb)
 	if err == nil {
-		err = execOn(c.Context(), line, sb, s, args)
+		err = execOn(nil, line, sb, s, args)
 		line.Close()
 		if !errors.Is(err, attach.ErrNotStarted) {
 			return err
 		}
 	}
-	ctx, stop := interruptible(c)
-	defer stop()
+	l := listen(c)
+	defer l.stop()
+	l.heard()
 	// A supervisor that is on its way out may still answer, but not for long.
 	for range 100 {
-		if line, err = supervisor.Reach(ctx, sb, nil); err != nil {
+		if line, err = supervisor.Reach(l.ctx, sb, nil); err != nil {
 			return err
 		}
-		err = execOn(ctx, line, sb, s, args)
+		err = execOn(l, line, sb, s, args)
 		line.Close()
-		if !errors.Is(err, attach.ErrNotStarted) || ctx.Err() != nil {
+		if !errors.Is(err, attach.ErrNotStarted) || l.ctx.Err() != nil {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -137,8 +139,8 @@ func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) er
 	return err
 }
 
-// execOn runs a program in the running sandbox at the end of the line.
-func execOn(ctx context.Context, line *supervisor.Line, sb *sandbox.Sandbox, s settings, args []string) error {
+// execOn runs a program in the running sandbox at the end of the line. l may be nil.
+func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings, args []string) error {
 	e, err := s.exec(sb, args)
 	if err != nil {
 		return err
@@ -157,7 +159,10 @@ func execOn(ctx context.Context, line *supervisor.Line, sb *sandbox.Sandbox, s s
 		fmt.Println(sb.ID)
 		return nil
 	}
-	options := attach.Options{Clipboard: s.clipboard}
+	ctx, options := context.Background(), attach.Options{Clipboard: s.clipboard}
+	if l != nil {
+		ctx, options.TakeOver = l.ctx, l.takeOver
+	}
 	if terminal.IsTerminal(2) {
 		options.Notices, _ = line.Watch() // without, they are in the log
 	}

@@ -63,29 +63,56 @@ func command(args []string) int {
 // interruptible is for work that has to be undone when the user gives up on it. Other
 // work a signal may end as it is. The cause of the end is the exit code for it.
 func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
-	ctx, heard, stop := listening(c)
-	heard()
-	return ctx, stop
+	l := listen(c)
+	l.heard()
+	return l.ctx, l.stop
 }
 
-// listening is interruptible for who has something else to do first: signals are heard
-// when heard returns. To start listening takes a quarter of a millisecond, and to stop
-// another, so nobody does: we are about to exit.
-func listening(c *cobra.Command) (ctx context.Context, heard, stop func()) {
-	ctx, cancel := context.WithCancelCause(c.Context())
-	ready := make(chan struct{})
+// listener hears the signals by which users give up, until somebody else takes over.
+type listener struct {
+	ctx     context.Context // cancelled by the first signal
+	cancel  context.CancelCauseFunc
+	signals chan os.Signal
+	ready   chan struct{} // closed when signals are heard
+	taken   chan struct{} // closed when somebody takes over
+	done    chan struct{} // closed when nobody listens here any more
+}
+
+// listen is interruptible for who has something else to do first. To start listening
+// takes a quarter of a millisecond, and to stop another, so nobody does: we are about to
+// exit.
+func listen(c *cobra.Command) *listener {
+	l := &listener{
+		signals: make(chan os.Signal, 16),
+		ready:   make(chan struct{}), taken: make(chan struct{}), done: make(chan struct{}),
+	}
+	l.ctx, l.cancel = context.WithCancelCause(c.Context())
 	go func() {
-		signals := make(chan os.Signal, 1)
-		signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-		close(ready)
+		defer close(l.done)
+		signal.Notify(l.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		close(l.ready)
 		select {
-		case s := <-signals:
+		case s := <-l.signals:
 			n, _ := s.(syscall.Signal)
-			cancel(status(128 + int(n)))
-		case <-ctx.Done():
+			l.cancel(status(128 + int(n)))
+		case <-l.taken:
+		case <-l.ctx.Done():
 		}
 	}()
-	return ctx, func() { <-ready }, func() { cancel(nil) }
+	return l
+}
+
+// heard returns when signals are heard.
+func (l *listener) heard() { <-l.ready }
+
+func (l *listener) stop() { l.cancel(nil) }
+
+// takeOver leaves what comes from now on to the caller. None is lost, and none is heard
+// by both.
+func (l *listener) takeOver() chan os.Signal {
+	close(l.taken)
+	<-l.done
+	return l.signals
 }
 
 // status is an error that is nothing but the exit code of the program.

@@ -31,12 +31,12 @@ Without a command, a shell is run.`,
   coffer run --workspace cow -- ./untrusted.sh
   coffer run --memory 2g --timeout 10m -- make`,
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, heard, stop := listening(c)
-			defer stop()
+			l := listen(c)
+			defer l.stop()
 			if s.detach {
-				return runDetached(ctx, heard, s, args)
+				return runDetached(l, s, args)
 			}
-			return run(ctx, heard, s, args)
+			return run(l, s, args)
 		},
 	}
 	s.addTo(c)
@@ -46,7 +46,7 @@ Without a command, a shell is run.`,
 }
 
 // run is its own supervisor: the sandbox lives exactly as long as this process.
-func run(ctx context.Context, heard func(), s settings, args []string) error {
+func run(l *listener, s settings, args []string) error {
 	store, err := openStore()
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func run(ctx context.Context, heard func(), s settings, args []string) error {
 	// Changes that wait to be applied must not go with the sandbox.
 	rec.Once = rec.Workspace.Mode == sandbox.WorkspaceCOW
 	rec.Ephemeral = !rec.Once
-	heard()
+	l.heard()
 	sb, lock, err := store.Create(rec)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func run(ctx context.Context, heard func(), s settings, args []string) error {
 	exec, err := s.exec(sb, args)
 	var super *supervisor.Supervisor
 	if err == nil {
-		super, err = supervisor.Start(ctx, defaultEngine(), sb)
+		super, err = supervisor.Start(l.ctx, defaultEngine(), sb)
 	}
 	if err != nil {
 		_ = lock.Remove(purge)
@@ -84,14 +84,14 @@ func run(ctx context.Context, heard func(), s settings, args []string) error {
 		listening <- socket
 	}()
 	defer func() { (<-listening).Close() }()
-	options := attach.Options{Clipboard: s.clipboard, Stop: func() { super.Stop(0, "you asked three times") }}
+	options := attach.Options{Clipboard: s.clipboard, Stop: func() { super.Stop(0, "you asked three times") }, TakeOver: l.takeOver}
 	if terminal.IsTerminal(2) {
 		var stop func()
 		options.Notices, stop = super.Notices()
 		defer stop()
 	}
 	super.Ran(&exec)
-	exit, err := attach.Run(ctx, super, exec, options)
+	exit, err := attach.Run(l.ctx, super, exec, options)
 	why := super.Why()
 	// The kernel takes its time to end the namespaces, so this comes before all else.
 	super.Kill()
@@ -195,7 +195,7 @@ func onlyIndex(sb *sandbox.Sandbox) bool {
 }
 
 // runDetached leaves the program running under a supervisor of its own.
-func runDetached(ctx context.Context, heard func(), s settings, args []string) error {
+func runDetached(l *listener, s settings, args []string) error {
 	store, err := openStore()
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func runDetached(ctx context.Context, heard func(), s settings, args []string) e
 		return err
 	}
 	rec.Limits.Idle = time.Nanosecond // it is there for this one command
-	heard()
+	l.heard()
 	sb, lock, err := store.Create(rec)
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func runDetached(ctx context.Context, heard func(), s settings, args []string) e
 		_ = lock.Remove(purge)
 		return err
 	}
-	line, err := supervisor.Reach(ctx, sb, lock)
+	line, err := supervisor.Reach(l.ctx, sb, lock)
 	if err == nil {
 		defer line.Close()
 		err = detach(line, exec)

@@ -36,6 +36,9 @@ type Options struct {
 	Notices <-chan string
 	// Meanwhile, if set, is done while the program starts.
 	Meanwhile func()
+	// TakeOver, if set, returns where signals came that would have cancelled Run's
+	// context so far. From then on they are the program's.
+	TakeOver func() chan os.Signal
 }
 
 // Run runs a program and returns how it ended. early is cancelled by a signal that came
@@ -49,7 +52,7 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 	}
 	p, err := wire.Start(o, e)
 	if err != nil {
-		return exit, fmt.Errorf("%w: %w", ErrNotStarted, err)
+		return exit, notStarted(early, err)
 	}
 	defer p.Close()
 	if opts.Meanwhile != nil {
@@ -62,6 +65,11 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 		return p.Wait(nil, nil) // nobody is left to pass signals to
 	}
 	f := &forwarder{p: p, opts: opts, ready: make(chan struct{})}
+	if opts.TakeOver == nil {
+		f.signals = make(chan os.Signal, 16)
+	} else if f.signals = opts.TakeOver(); early.Err() != nil {
+		return exit, context.Cause(early)
+	}
 	go f.run(onTerminal)
 	if onTerminal {
 		<-f.ready // a signal must not end us while the terminal is raw
@@ -96,23 +104,32 @@ func waitStart(early context.Context, p *wire.Process, root bool) error {
 		defer slow.Stop()
 	}
 	if early.Done() == nil {
-		return startError(p.WaitStart())
+		return startError(early, p.WaitStart())
 	}
 	started := make(chan error, 1)
 	go func() { started <- p.WaitStart() }()
 	select {
 	case err := <-started:
-		return startError(err)
+		return startError(early, err)
 	case <-early.Done():
 		return context.Cause(early)
 	}
 }
 
-func startError(err error) error {
+func startError(early context.Context, err error) error {
 	if errors.Is(err, wire.ErrGone) {
-		return fmt.Errorf("%w: %w", ErrNotStarted, err)
+		return notStarted(early, err)
 	}
 	return err
+}
+
+// notStarted is about a program that could not be started. If the user gave up, that is
+// why.
+func notStarted(early context.Context, err error) error {
+	if early.Err() != nil {
+		return context.Cause(early)
+	}
+	return fmt.Errorf("%w: %w", ErrNotStarted, err)
 }
 
 // ends says whether a signal is one by which users end programs.
@@ -219,20 +236,20 @@ func (d descriptor) Write(p []byte) (n int, err error) {
 // it gets a way out with the third. It stays until we exit: to stop listening would take
 // longer than most programs run.
 type forwarder struct {
-	p      *wire.Process
-	opts   Options
-	ready  chan struct{} // closed when signals are passed on
-	urgent int
+	p       *wire.Process
+	opts    Options
+	signals chan os.Signal
+	ready   chan struct{} // closed when all of them are passed on
+	urgent  int
 }
 
 func (f *forwarder) run(onTerminal bool) {
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	signal.Notify(f.signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
 	if onTerminal {
-		signal.Notify(signals, unix.SIGWINCH, unix.SIGCONT)
+		signal.Notify(f.signals, unix.SIGWINCH, unix.SIGCONT)
 	}
 	close(f.ready)
-	for s := range signals {
+	for s := range f.signals {
 		n, _ := s.(syscall.Signal)
 		if n == unix.SIGWINCH || n == unix.SIGCONT {
 			_ = f.p.Resize(*size())

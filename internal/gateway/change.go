@@ -54,12 +54,14 @@ func (f *flow) review(set *policy.Set, now time.Time) string {
 	q := f.query
 	q.Now = now
 	d := set.Decide(q)
-	between := q.Protocol == policy.HTTP && q.Method == "" // two requests; the next is decided by itself
-	if between {
+	if between(q) {
 		d = set.Connect(q).HTTP
 	}
-	if d.Verdict == policy.Deny || d.Verdict == policy.Ask && !between && !f.granted[questionOf(q, d)] {
+	if d.Verdict == policy.Deny || d.Verdict == policy.Ask && !between(q) && !f.granted[questionOf(q, d)] {
 		return "the rules have changed: " + d.Reason
+	}
+	if r := checkForeign(set, f.foreign, now); r != nil {
+		return "the rules have changed: " + r.decision.Reason
 	}
 	if f.addr.IsValid() {
 		if v := f.g.vet(set, q, f.addr, d); v.Verdict != policy.Allow {
@@ -69,6 +71,10 @@ func (f *flow) review(set *policy.Set, now time.Time) string {
 	f.account.Store(f.g.budgets.account(d.Budget, f.destination()))
 	return ""
 }
+
+// between says that a query is about a connection between two HTTP requests, of which
+// the next is decided by itself.
+func between(q policy.Query) bool { return q.Protocol == policy.HTTP && q.Method == "" }
 
 // stale says that nothing has moved for long on a flow of which one side has ended:
 // the program may be gone. The caller holds the lock.
@@ -194,6 +200,7 @@ func (f *flow) note(why string) {
 func (f *flow) idle() {
 	f.mu.Lock()
 	f.query.Method, f.query.Path = "", ""
+	f.foreign.Method, f.foreign.Path = "", "" // the name stays: a body may still be on its way to it
 	f.mu.Unlock()
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxCandidates bounds how many addresses of a name are tried.
+	// maxCandidates bounds how many addresses of a name are tried. All are vetted.
 	maxCandidates = 16
 	// stagger is how long one try is left alone before the next begins (RFC 8305).
 	stagger = 250 * time.Millisecond
@@ -85,7 +85,7 @@ func (g *Gateway) candidates(ctx context.Context, q policy.Query, d policy.Decis
 	}
 	set := g.policy.Load()
 	q.Now = time.Now()
-	for _, a := range addrs[:min(len(addrs), maxCandidates)] {
+	for _, a := range addrs {
 		a = a.Unmap().WithZone("")
 		if v := g.vet(set, q, a, d); v.Verdict != policy.Allow {
 			bad = deniedAddress(v, a)
@@ -93,7 +93,8 @@ func (g *Gateway) candidates(ctx context.Context, q policy.Query, d policy.Decis
 		}
 		good = append(good, a)
 	}
-	return interleave(good), bad, nil
+	good = interleave(good)
+	return good[:min(len(good), maxCandidates)], bad, nil
 }
 
 // vet decides about an address that is to be dialled for a query that was decided as d.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/policy"
 )
 
 func mustPort(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
@@ -84,6 +86,40 @@ func TestMixedAddresses(t *testing.T) {
 	}
 	if e := r.waitEvents("flow", 1)[0]; e.Addr != netip.MustParseAddr("93.184.215.15") {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestManyAddresses: all addresses of a name are vetted, and few are tried.
+func TestManyAddresses(t *testing.T) {
+	var many []netip.Addr
+	for n := range 2 * maxCandidates {
+		many = append(many, netip.AddrFrom4([4]byte{93, 184, 215, byte(n)}))
+	}
+	private := addrs("10.0.0.1")
+	var bad []netip.Addr
+	for range maxCandidates {
+		bad = append(bad, private...)
+	}
+	set := rules(t, "allow example.com")
+	q := policy.Query{Host: "example.com", Port: 80, Protocol: policy.HTTP}
+	for what, test := range map[string]struct {
+		addrs   []netip.Addr
+		good    int
+		refused bool
+	}{
+		"many":                     {many, maxCandidates, false},
+		"the last one is refused":  {append(slices.Clone(many), private...), maxCandidates, true},
+		"only the last one is not": {append(slices.Clone(bad), public), 1, true},
+	} {
+		g := build(newFakeLink(t), Config{
+			Policy: set, Own: func(netip.Addr) bool { return false },
+			Resolve: func(context.Context, string) ([]netip.Addr, error) { return test.addrs, nil },
+		}, quick())
+		good, bad, none := g.candidates(context.Background(), q, set.Decide(q))
+		if len(good) != test.good || (bad != nil) != test.refused || none != nil {
+			t.Errorf("%s: %v, %+v, %+v", what, good, bad, none)
+		}
+		g.Close()
 	}
 }
 
@@ -194,6 +230,24 @@ func TestAcceptSurvives(t *testing.T) {
 		t.Error("a broken link is no error")
 	}
 	g.Close()
+}
+
+// TestDatagramsFail: when the link breaks for datagrams only, Serve says so.
+func TestDatagramsFail(t *testing.T) {
+	g := build(&deafLink{newFakeLink(t)}, Config{Policy: rules(t)}, quick())
+	if err := g.Serve(); !errors.Is(err, syscall.EBADF) {
+		t.Errorf("%v", err)
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// deafLink takes no datagrams.
+type deafLink struct{ *fakeLink }
+
+func (deafLink) ReadDatagram([]byte) (n int, from, to netip.AddrPort, err error) {
+	return 0, from, to, syscall.EBADF
 }
 
 type failingLink struct {

@@ -220,30 +220,29 @@ func (f *flow) speakTLS() *refusal {
 	if err != nil {
 		return malformed(err)
 	}
-	if r := f.checkName(hello); r != nil {
+	foreign, r := f.checkName(hello)
+	if r != nil {
 		return r
 	}
-	if r := f.permit(f.ask(policy.TLS)); r != nil {
+	if r := f.permitNamed(f.ask(policy.TLS), foreign); r != nil {
 		return r
 	}
 	return f.relay(&hello)
 }
 
 // checkName says what is wrong with the server name of a ClientHello, nil for nothing.
-func (f *flow) checkName(hello head.Hello) *refusal {
-	wrong := func(why string) *refusal {
+// A name for a bare address is still to be decided.
+func (f *flow) checkName(hello head.Hello) (foreign policy.Query, r *refusal) {
+	wrong := func(why string) (policy.Query, *refusal) {
 		r := denied(policy.Decision{Rule: "built-in", Reason: why})
 		r.alert = head.AlertUnrecognizedName
-		return r
+		return policy.Query{}, r
 	}
 	if hello.ECH {
 		return wrong("the ClientHello has an encrypted part, which may name another server")
 	}
 	if f.host == "" {
-		if hello.SNI == "" {
-			return nil
-		}
-		return f.checkForeign(policy.Query{Host: hello.SNI, Port: f.port, Protocol: policy.TLS})
+		return policy.Query{Host: hello.SNI, Port: f.port, Protocol: policy.TLS}, nil
 	}
 	switch name, err := policy.Canonical(hello.SNI); {
 	case hello.SNI == "":
@@ -251,13 +250,19 @@ func (f *flow) checkName(hello head.Hello) *refusal {
 	case err != nil || name != f.host:
 		return wrong("the ClientHello names another server than " + f.host)
 	}
-	return nil
+	return policy.Query{}, nil
 }
 
-// checkForeign decides about a name that a program gives for a bare address.
-func (f *flow) checkForeign(q policy.Query) *refusal {
-	q.Now = time.Now()
-	d := f.g.policy.Load().Decide(q)
+// checkForeign decides about a name that a program gives for a bare address, if it gives one.
+func checkForeign(set *policy.Set, q policy.Query, now time.Time) *refusal {
+	if q.Host == "" {
+		return nil
+	}
+	q.Now = now
+	d := set.Decide(q)
+	if between(q) {
+		d = set.Connect(q).HTTP
+	}
 	if d.Verdict == policy.Allow {
 		return nil
 	}

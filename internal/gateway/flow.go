@@ -47,6 +47,7 @@ type flow struct {
 	addr     netip.Addr // of up, when it was dialled directly
 	decided  bool
 	query    policy.Query    // what it was last decided as
+	foreign  policy.Query    // the name that was given for a bare address; without a Host: none
 	decision policy.Decision // Ask if the user has said yes
 	granted  map[question]bool
 	method   string // of the first request
@@ -239,10 +240,16 @@ func (f *flow) ask(p policy.Protocol) policy.Query {
 
 // permit takes a decision to its end: it asks the user if it must, and what it permits
 // becomes what the flow is known as. It returns nil, or why not.
-func (f *flow) permit(q policy.Query) *refusal {
+func (f *flow) permit(q policy.Query) *refusal { return f.permitNamed(q, policy.Query{}) }
+
+// permitNamed is permit for a program that may have given a name for a bare address.
+func (f *flow) permitNamed(q, foreign policy.Query) *refusal {
 	for {
 		set := f.g.policy.Load()
 		q.Now = time.Now()
+		if r := checkForeign(set, foreign, q.Now); r != nil {
+			return r
+		}
 		d := set.Decide(q)
 		if d.Verdict == policy.Ask && !f.hasGrant(q, d) {
 			switch answer, why := f.hold(q, d); answer {
@@ -268,7 +275,7 @@ func (f *flow) permit(q policy.Query) *refusal {
 		if account.spent() {
 			return overBudget(d, account)
 		}
-		if f.settle(set, q, d, account) {
+		if f.settle(set, q, foreign, d, account) {
 			return nil
 		}
 	}
@@ -276,9 +283,9 @@ func (f *flow) permit(q policy.Query) *refusal {
 
 // settle makes a decision the flow's. It says no when the policy has changed meanwhile:
 // either a change finds the flow settled, or the flow finds the policy changed.
-func (f *flow) settle(set *policy.Set, q policy.Query, d policy.Decision, a *account) bool {
+func (f *flow) settle(set *policy.Set, q, foreign policy.Query, d policy.Decision, a *account) bool {
 	f.mu.Lock()
-	f.decided, f.query, f.decision = true, q, d
+	f.decided, f.query, f.foreign, f.decision = true, q, foreign, d
 	f.mu.Unlock()
 	f.account.Store(a)
 	return f.g.policy.Load() == set

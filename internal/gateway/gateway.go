@@ -39,6 +39,9 @@
 //   - A request that says "Expect: 100-continue" and is answered without it is the last
 //     of its connection, and its body is not passed on: not every server and proxy agree on where it ends.
 //   - UDP to port 443 is refused, so that QUIC falls back to TLS, which can be read.
+//   - Where the host has a proxy, a name that the host cannot resolve is left to the proxy, whichever
+//     rule allows the name: a decision does not say whether its rule names that host alone. What
+//     the proxy then reaches is not vetted.
 //   - A connection that has begun like TLS or HTTP is that, or nothing: it never counts as raw TCP.
 //
 // Everything from inside is hostile: each read, table and queue has a bound, and each
@@ -217,7 +220,14 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 // Serve carries flows and datagrams until Close. It returns an error only when the link breaks.
 func (g *Gateway) Serve() error {
 	failed := make(chan error, 1)
-	if !g.start(func() { failed <- g.datagrams() }) {
+	datagrams := func() {
+		err := g.datagrams()
+		failed <- err
+		if err != nil {
+			_ = g.link.Close() // so that accept ends as well: half a network is none
+		}
+	}
+	if !g.start(datagrams) {
 		return nil
 	}
 	g.start(g.tick)
@@ -228,7 +238,7 @@ func (g *Gateway) Serve() error {
 		return nil
 	default:
 	}
-	if err == nil {
+	if err == nil { // the link was closed, perhaps by the other side
 		err = <-failed
 	}
 	return err

@@ -145,29 +145,31 @@ func (f *flow) permitRequest(req head.Request) *refusal {
 	if len(req.Path) > maxPath {
 		return malformed(&head.Error{Status: 414, Msg: "the path is too long"})
 	}
-	if r := f.checkHost(req, q); r != nil {
+	foreign, r := f.checkHost(req, q)
+	if r != nil {
 		return r
 	}
-	return f.permit(q)
+	return f.permitNamed(q, foreign)
 }
 
 // checkHost says what is wrong with the host that a request names, nil for nothing.
-func (f *flow) checkHost(req head.Request, q policy.Query) *refusal {
+// A name for a bare address is still to be decided.
+func (f *flow) checkHost(req head.Request, q policy.Query) (foreign policy.Query, r *refusal) {
 	named, err := policy.NewQuery(req.Host, req.Port)
 	switch {
 	case err != nil:
 	case named.Port != f.port:
 	case f.host != "" && named.Host == f.host:
-		return nil
+		return foreign, nil
 	case f.host == "" && named.Host == "" && named.Addr == f.target:
-		return nil
+		return foreign, nil
 	case f.host == "" && named.Host != "":
 		q.Host = named.Host
-		return f.checkForeign(q)
+		return q, nil
 	}
-	r := denied(policy.Decision{Rule: "built-in", Reason: "the request names another host or port than its connection is for"})
+	r = denied(policy.Decision{Rule: "built-in", Reason: "the request names another host or port than its connection is for"})
 	r.status = 421
-	return r
+	return foreign, r
 }
 
 func (f *flow) newExchange(req head.Request) *exchange {

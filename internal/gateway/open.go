@@ -167,7 +167,7 @@ func (f *flow) runHost(in link.Flow) {
 	}
 	defer f.leave()
 	q := f.ask(policy.TCP)
-	f.settle(f.g.policy.Load(), q, policy.Decision{Verdict: policy.Allow, Rule: "host port"}, nil)
+	f.settle(f.g.policy.Load(), q, policy.Query{}, policy.Decision{Verdict: policy.Allow, Rule: "host port"}, nil)
 	if r := f.relay(nil); r != nil {
 		f.record(r)
 		f.client.Reset()

@@ -26,8 +26,9 @@ type session struct {
 	sent, received atomic.Int64
 
 	mu       sync.Mutex
-	waiting  [][]byte // until there is a socket
+	waiting  [][]byte // until they are flushed
 	claim    claim    // for waiting
+	flushed  bool     // what comes now need not wait
 	over     bool     // nobody serves it any more
 	up       net.Conn
 	addr     netip.Addr
@@ -48,17 +49,28 @@ func (s *session) destination() string {
 	return s.target.String()
 }
 
-// adopt gives a session its socket and sends what has waited for it.
-func (s *session) adopt(up net.Conn, addr netip.Addr, d policy.Decision, a *account, granted bool) error {
+// adopt gives a session its socket. From here on a change of the rules finds it, so
+// nothing may be sent before. It says no when the session has ended meanwhile.
+func (s *session) adopt(up net.Conn, addr netip.Addr, d policy.Decision, a *account, granted bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed != "" { // meanwhile
+	if s.closed != "" {
 		_ = up.Close()
-		return net.ErrClosed
+		return false
 	}
 	s.up, s.addr, s.decision, s.account, s.granted = up, addr, d, a, granted
+	return true
+}
+
+// flush sends what has waited, unless the session has ended meanwhile.
+func (s *session) flush() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed != "" {
+		return net.ErrClosed
+	}
 	waiting := s.waiting
-	s.waiting = nil
+	s.waiting, s.flushed = nil, true
 	defer s.claim.set(0)
 	for _, b := range waiting {
 		if err := s.write(b); err != nil {
@@ -68,14 +80,16 @@ func (s *session) adopt(up net.Conn, addr netip.Addr, d policy.Decision, a *acco
 	return nil
 }
 
-// send passes a datagram on, or keeps it until there is a socket.
+// send passes a datagram on, or keeps it until those before it are flushed.
 func (s *session) send(t *sessions, b []byte) {
 	s.last.Store(time.Now().UnixNano())
 	s.mu.Lock()
 	var err error
-	if s.up != nil {
+	switch {
+	case s.over || s.closed != "": // lost
+	case s.flushed:
 		err = s.write(b)
-	} else if !s.over {
+	default:
 		s.wait(b)
 	}
 	s.mu.Unlock()
@@ -84,7 +98,7 @@ func (s *session) send(t *sessions, b []byte) {
 	}
 }
 
-// wait keeps a datagram until there is a socket. What is too much is lost. The caller
+// wait keeps a datagram until it can be sent. What is too much is lost. The caller
 // holds the lock, or is the only one who knows the session.
 func (s *session) wait(b []byte) {
 	size := s.claim.held + len(b)
@@ -125,6 +139,13 @@ func (s *session) end(why string) {
 	if up != nil {
 		_ = up.Close()
 	}
+}
+
+// why says why a session has ended.
+func (s *session) why() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 // review says why a session must end, "" if it may go on.

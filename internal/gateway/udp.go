@@ -146,25 +146,27 @@ func (t *sessions) serve(s *session) {
 	t.mu.Lock()
 	delete(t.all, s.pair)
 	t.mu.Unlock()
-	if up := s.leave(); up != nil {
+	up := s.leave()
+	if up != nil {
 		_ = up.Close()
 	}
 	if r != nil {
 		t.refuse(s, r)
-		return
 	}
-	t.g.journal.add(s.event())
+	// Only a session that has its socket can have sent something.
+	if up != nil && (r == nil || r.what == "") {
+		t.g.journal.add(s.event())
+	}
 }
 
 // open takes the decision about a session to its end and connects its socket.
 func (t *sessions) open(s *session) *refusal {
 	g := t.g
-	for {
+	for granted := false; ; {
 		set := g.policy.Load()
 		q := s.ask()
 		d := set.Decide(q)
-		granted := false
-		if d.Verdict == policy.Ask {
+		if d.Verdict == policy.Ask && !granted {
 			switch r, why := t.hold(s, q, d); r {
 			case answerNo, answerGone:
 				d.Verdict, d.Reason = policy.Deny, why
@@ -185,17 +187,33 @@ func (t *sessions) open(s *session) *refusal {
 		if r != nil {
 			return r
 		}
-		if err := s.adopt(up, addr, d, account, granted); err != nil {
-			return &refusal{closed: s.closed, hangUp: true}
+		if g.policy.Load() != set {
+			_ = up.Close()
+			continue
 		}
-		if g.policy.Load() == set {
-			return nil
+		if !s.adopt(up, addr, d, account, granted) {
+			return &refusal{closed: s.why(), hangUp: true}
 		}
-		if why := s.review(g, g.policy.Load(), time.Now()); why != "" {
-			return denied(policy.Decision{Rule: d.Rule, Reason: why})
-		}
-		return nil
+		return t.flush(s, set)
 	}
+}
+
+// flush sends what has waited for the socket of a session that was decided with a set.
+// Either a change of the rules finds the socket, or the change is found here.
+func (t *sessions) flush(s *session, set *policy.Set) *refusal {
+	if now := t.g.policy.Load(); now != set {
+		if why := s.review(t.g, now, time.Now()); why != "" {
+			return denied(policy.Decision{Rule: s.decision.Rule, Reason: why})
+		}
+	}
+	err := s.flush()
+	if errors.Is(err, errBudget) {
+		t.exceed(s, "upload")
+	}
+	if err != nil {
+		return &refusal{closed: s.why(), hangUp: true}
+	}
+	return nil
 }
 
 func (t *sessions) dial(s *session, q policy.Query, d policy.Decision) (net.Conn, netip.Addr, *refusal) {

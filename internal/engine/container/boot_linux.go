@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/engine"
@@ -54,6 +55,11 @@ func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, err
 	plan, err := planned(ctx)
 	if err == nil {
 		err = i.build(m, plan, who)
+	} else if err == ctx.Err() {
+		// What it still makes would be left by who undoes it now.
+		late, enough := context.WithTimeout(context.Background(), time.Second)
+		_, _ = planned(late)
+		enough()
 	}
 	if err != nil {
 		i.Kill()
