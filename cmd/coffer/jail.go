@@ -181,6 +181,9 @@ func (s *jailSettings) place() error {
 		return hint.New(fmt.Sprintf("%s cannot be a context: %s", s.Context, why), "choose a project's directory with -C")
 	}
 	for _, path := range append([]string{s.Context}, s.Write...) {
+		if path == s.Home {
+			continue // refused for that
+		}
 		if file := wordPlaces().Holds(path); file != "" {
 			return hint.New(fmt.Sprintf("programs that write to %s could change %s, which says what sandboxes may do", path, file),
 				"choose another directory, or work in a sandbox: coffer run --workspace cow")

@@ -93,6 +93,7 @@ func run(l *listener, s settings, args []string) error {
 	super.Ran(&exec)
 	exit, err := attach.Run(l.ctx, super, exec, options)
 	why := super.Why()
+	super.LetFinish()
 	// The kernel takes its time to end the namespaces, so this comes before all else.
 	super.Kill()
 	return ended(exit, err, why)
@@ -120,7 +121,6 @@ func ended(exit wire.Exit, err error, why string) error {
 // exit code stays what it was.
 func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Lock) {
 	sb := super.Sandbox
-	super.LetFinish()
 	if sb.Once {
 		super.Close()
 		n, err := waiting(sb)

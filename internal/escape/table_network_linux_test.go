@@ -120,7 +120,7 @@ var ownHost = []attempt{
 	{n: "x13.self", name: "talk to the address that all sandboxes have", do: "talk 198.18.0.2:7070 {w}", wall: "ECONNREFUSED"},
 	{n: "x13.free", name: "talk to an address that no name has", do: "talk 198.18.77.77:7070 {w}", wall: "ECONNRESET"},
 	{n: "x13.gate", name: "talk to the gateway's own address", do: "talk 198.18.0.1:7070 {w}", wall: "ECONNRESET"},
-	{n: "x14", name: "talk to who takes the sandbox's connections", do: "listeners {w}", wall: "ECONNRESET ECONNREFUSED", as: "both"},
+	{n: "x14", name: "talk to who takes the sandbox's connections", do: "listeners {w}", wall: "ECONNRESET ECONNREFUSED EOF", as: "both"},
 }
 
 // otherProtocols: what is neither TCP nor UDP as one knows them.
