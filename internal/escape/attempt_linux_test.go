@@ -181,30 +181,39 @@ func (w *world) inside(list []trial, root bool, flags ...string) map[string]outc
 	return all
 }
 
+// held says that an attempt met the wall it had to, and left its victims alone.
+func (a attempt) held(o outcome) bool {
+	walls := strings.Fields(strings.ReplaceAll(a.wall, "ok", ""))
+	if strings.Contains(a.wall, "ok") {
+		walls = append(walls, "")
+	}
+	return slices.Contains(walls, o.Wall) && len(o.changed) == 0
+}
+
+// works says that a control got through.
+func (a attempt) works(o outcome) bool {
+	free := strings.Fields(a.free)
+	if a.free == "" {
+		free = []string{""}
+	}
+	return slices.Contains(free, o.Wall) && len(o.changed) == o.hurt
+}
+
 // settle judges attempts by what happened inside and outside.
 func (r *report) settle(list []trial, outside, inside map[string]outcome) {
 	for _, a := range list {
 		in, out := inside[a.id], outside[a.id]
-		walls := strings.Fields(strings.ReplaceAll(a.wall, "ok", ""))
-		if strings.Contains(a.wall, "ok") {
-			walls = append(walls, "")
-		}
-		held := slices.Contains(walls, in.Wall) && len(in.changed) == 0
 		row := row{n: a.id, name: a.name, control: out.String(), inside: in.String(), verdict: contained}
-		free := strings.Fields(a.free)
-		if a.free == "" {
-			free = []string{""}
-		}
 		_, made := outside[a.id]
 		switch {
-		case !held:
+		case !a.held(in):
 			row.verdict, row.why = escaped, strings.TrimSpace(in.Note+" "+strings.Join(in.changed, " "))
 		case !made:
 			row.verdict, row.control, row.why = uncontrolled, "-", a.why
 			if row.why == "" {
 				row.why = "only root could"
 			}
-		case !slices.Contains(free, out.Wall), len(out.changed) < out.hurt:
+		case !a.works(out):
 			row.verdict, row.why = broken, out.Note
 			if a.why != "" { // a control that depends on the machine
 				row.verdict, row.why = uncontrolled, a.why

@@ -61,9 +61,19 @@ func (r *report) counts() string {
 		r.count(contained), r.count(broken), r.count(escaped), r.count(uncontrolled))
 }
 
-// show prints the table, and fails the test for every attempt that was not contained.
+// show fails the test for every attempt that was not contained, and prints the table if
+// it was asked for: of a failure in a long log, only the failure is of interest.
 func (r *report) show(t *testing.T) {
 	t.Helper()
+	for _, row := range r.rows {
+		if row.verdict == escaped || row.verdict == broken {
+			t.Errorf("%s %s: %s: outside %s, inside %s %s", row.n, row.name, row.verdict, row.control, row.inside, row.why)
+		}
+	}
+	if !testing.Verbose() {
+		t.Log(r.counts())
+		return
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%-6s %-62s %-14s %-16s %s\n", r.who, "no.", "attempt", "outside", "inside", "verdict")
 	for _, row := range r.rows {
@@ -77,11 +87,6 @@ func (r *report) show(t *testing.T) {
 		fmt.Fprintln(&b, "not claimed:", o)
 	}
 	t.Log(b.String() + r.counts())
-	for _, row := range r.rows {
-		if row.verdict == escaped || row.verdict == broken {
-			t.Errorf("%s %s: %s: outside %s, inside %s %s", row.n, row.name, row.verdict, row.control, row.inside, row.why)
-		}
-	}
 }
 
 func cut(s string, n int) string {

@@ -211,7 +211,7 @@ func (h *hub) flush() {
 // poll waits until something is so.
 func poll(t testing.TB, what string, so func() bool) bool {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if so() {
 			return true
 		}

@@ -126,7 +126,7 @@ func (l *Log) Flush() error {
 			}
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if l.Count(word) == n && l.idle() {
 			return nil
 		}

@@ -77,7 +77,7 @@ func (w *World) listen(s service, port int) error {
 			go func() {
 				defer e.end()
 				defer c.Close()
-				c.SetDeadline(time.Now().Add(time.Minute))
+				c.SetDeadline(time.Now().Add(5 * time.Minute))
 				s.serve(w, c, e)
 			}()
 		}
