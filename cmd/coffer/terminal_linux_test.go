@@ -351,17 +351,35 @@ func TestTerminalFilter(t *testing.T) {
 }
 
 // The answer to a question of a program that has ended is not typed into the shell.
+// Coffer waits two seconds for it. A try in which we cannot say that the answer came
+// within that time, because this machine is busy, says nothing and is made again.
 func TestTerminalLateAnswer(t *testing.T) {
 	t.Parallel()
 	onEachScreen(t, func(t *testing.T, sh func(string) *exec.Cmd) {
-		s := onScreen(t, 24, 80, sh(`printf '\033[6n'`))
-		s.see("\x1b[5n") // coffer's own question, when the program is gone
-		s.typeIn("\x1b[12;34R")
-		s.typeIn("\x1b[0n")
-		s.end(0)
-		if n := s.pending(); n > 0 {
-			t.Errorf("%d bytes are left for the shell", n)
+		for range 20 {
+			s := onScreen(t, 24, 80, sh(`printf '\033[6n'`))
+			asked := time.Now()
+			eventually(t, func() error {
+				now := time.Now()
+				if !strings.Contains(s.text(), "\x1b[5n") { // coffer's own question, when the program is gone
+					asked = now
+					return fmt.Errorf("nothing is asked: %q", s.text())
+				}
+				return nil
+			})
+			s.typeIn("\x1b[12;34R")
+			s.typeIn("\x1b[0n")
+			inTime := time.Since(asked) < time.Second
+			s.end(0)
+			n := s.pending()
+			if n == 0 {
+				return
+			}
+			if inTime {
+				t.Fatalf("%d bytes are left for the shell", n)
+			}
 		}
+		t.Skip("this machine is too slow to play a terminal")
 	})
 }
 

@@ -159,10 +159,19 @@ func runTerminal(p *wire.Process, opts Options) (exit wire.Exit, err error) {
 		screen = say
 		hush = say.listen(opts.Notices)
 	}
-	go io.Copy(p, input)
+	typed := make(chan struct{})
+	go func() {
+		defer close(typed)
+		io.Copy(p, input)
+	}()
 	exit, err = p.Wait(screen, nil)
 	hush()
 	input.Close()
+	// What is asked below is answered to us, not to who read for the program.
+	select {
+	case <-typed:
+	case <-time.After(100 * time.Millisecond): // another process took what it was about to read
+	}
 	_ = filter.Close()
 	os.Stdout.Write(filter.Undo())
 	say.release()
