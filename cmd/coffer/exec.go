@@ -151,7 +151,6 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 	if err := s.publishOn(line); err != nil {
 		return err
 	}
-	bringOver(sb, line)
 	if s.detach {
 		if err := detach(line, e); err != nil {
 			return err
@@ -159,7 +158,7 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 		fmt.Println(sb.ID)
 		return nil
 	}
-	ctx, options := context.Background(), attach.Options{Clipboard: s.clipboard}
+	ctx, options := context.Background(), attach.Options{Clipboard: s.clipboard, Last: attach.Notes(sb.HasGit())}
 	if l != nil {
 		ctx, options.TakeOver = l.ctx, l.takeOver
 	}
@@ -167,7 +166,6 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 		options.Notices, _ = line.Watch() // without, they are in the log
 	}
 	exit, err := attach.Run(ctx, line, e, options)
-	bringOver(sb, line)
 	warnGit(sb)
 	return ended(exit, err, "")
 }

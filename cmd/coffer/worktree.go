@@ -11,8 +11,6 @@ import (
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
-	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -125,21 +123,6 @@ func over(sb *sandbox.Sandbox, here string) bool {
 	}
 	b, err := gitbridge.Open(sb.Dir())
 	return err == nil && b.Start == here
-}
-
-// bringOver has commits brought over, both ways. A failure is told and stops nothing:
-// the commits are where they were made, and the next time may succeed.
-func bringOver(sb *sandbox.Sandbox, line *supervisor.Line) {
-	if sb.Workspace.Mode != sandbox.WorkspaceTree {
-		return
-	}
-	notes, err := supervisor.Sync(line)
-	for _, n := range notes {
-		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(n))
-	}
-	if err != nil && sb.Running() {
-		report(fmt.Errorf("commits were not brought over: %w", err))
-	}
 }
 
 // removeTree removes a sandbox and its worktree, refusing what would lose something.

@@ -34,6 +34,9 @@ type Options struct {
 	Stop func()
 	// Notices are lines for the user, shown when the terminal is free for them.
 	Notices <-chan string
+	// Last, if set, is told what the supervisor says when the program has ended. There
+	// may be nothing, but it is waited for.
+	Last func(line string)
 	// Meanwhile, if set, is done while the program starts.
 	Meanwhile func()
 	// TakeOver, if set, returns where signals came that would have cancelled Run's
@@ -61,7 +64,7 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 	if err := waitStart(early, p, e.Root); err != nil {
 		return exit, err
 	}
-	if p.Over() {
+	if p.Over() && opts.Last == nil {
 		return p.Wait(nil, nil) // nobody is left to pass signals to
 	}
 	f := &forwarder{p: p, opts: opts, ready: make(chan struct{})}
@@ -73,9 +76,14 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 	go f.run(onTerminal)
 	if onTerminal {
 		<-f.ready // a signal must not end us while the terminal is raw
-		return runTerminal(p, opts)
+		exit, err = runTerminal(p, opts)
+	} else {
+		exit, err = runPipes(p, e.NoInput, f.ready, opts)
 	}
-	return runPipes(p, e.NoInput, f.ready, opts)
+	if err == nil && opts.Last != nil {
+		p.Last(opts.Last)
+	}
+	return exit, err
 }
 
 // isNull says whether a file is the null device, from which nothing will ever come. It

@@ -3,8 +3,20 @@ package attach
 import (
 	"fmt"
 	"io"
+	"os"
 	"sync"
+
+	"github.com/cofferhq/coffer/internal/terminal"
 )
+
+// Notes prints what a supervisor says when a program has ended, if there is somebody to
+// say something.
+func Notes(expected bool) func(string) {
+	if !expected {
+		return nil
+	}
+	return func(line string) { fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(line)) }
+}
 
 // maxHeld is how many lines are kept while a program has the whole screen.
 const maxHeld = 20

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -35,13 +36,16 @@ type Bridge struct {
 	State
 	dir string // the sandbox's folder
 
+	mu   sync.Mutex
 	seen seen
 }
 
-// seen is what the refs looked like on both sides when they were last brought over.
+// seen is what the refs looked like on both sides when they were last brought over, and
+// what there was to say about it: it stays true for as long as nothing changes.
 type seen struct {
-	Inside  string `json:"inside"`
-	Outside string `json:"outside"`
+	Inside  string   `json:"inside"`
+	Outside string   `json:"outside"`
+	Notes   []string `json:"notes,omitempty"`
 }
 
 const (
@@ -77,9 +81,12 @@ func Open(dir string) (*Bridge, error) {
 func (b *Bridge) save() error { return b.put(stateName, &b.State) }
 
 // remember notes what was brought over.
-func (b *Bridge) remember(inside, outside string) error {
-	b.seen = seen{inside, outside}
-	return b.put(seenName, &b.seen)
+func (b *Bridge) remember(inside, outside string, notes []string) error {
+	now := seen{inside, outside, notes}
+	b.mu.Lock()
+	b.seen = now
+	b.mu.Unlock()
+	return b.put(seenName, &now)
 }
 
 // put writes a file of the sandbox's folder, by rename.

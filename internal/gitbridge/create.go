@@ -88,7 +88,7 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 	if err := b.writePrivate(r, refs); err != nil {
 		return nil, fmt.Errorf("make the sandbox's git directory: %w", err)
 	}
-	return b, errors.Join(b.save(), b.remember(b.look(), b.outside()))
+	return b, errors.Join(b.save(), b.remember(b.look(), b.outside(), nil))
 }
 
 // perWorktree lets worktrees have a config of their own, as git-worktree(1) says it is

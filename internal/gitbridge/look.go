@@ -63,5 +63,11 @@ func (b *Bridge) outside() string {
 	return head + "\n" + tip + "\n"
 }
 
-// Changed says whether there may be something to bring over.
-func (b *Bridge) Changed() bool { return b.seen != seen{b.look(), b.outside()} }
+// Settled says whether there is nothing to bring over, and what was said about it the last
+// time. It may be called while Sync is at work.
+func (b *Bridge) Settled() (notes []string, ok bool) {
+	b.mu.Lock()
+	was := b.seen
+	b.mu.Unlock()
+	return was.Notes, was.Inside == b.look() && was.Outside == b.outside()
+}

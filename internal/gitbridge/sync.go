@@ -20,10 +20,10 @@ type tip struct {
 
 // Sync brings over what was committed on either side since the last time. Nothing is
 // overwritten: where both sides moved a branch apart, it returns a note that says what to
-// do, and leaves it. Calls must not overlap.
+// do, and leaves it; so does every call until it is put right. Calls must not overlap.
 func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err error) {
-	if !b.Changed() {
-		return nil, nil
+	if notes, ok := b.Settled(); ok {
+		return notes, nil
 	}
 	if err := b.check(); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err e
 	}
 	// The user may have committed since we read the branch: then it counts as unseen.
 	if now := b.outside(); !s.again && (!strings.Contains(now, "ref: "+b.branchRef()+"\n") || strings.Contains(now, s.refs[b.branchRef()].id)) {
-		err = b.remember(inside, now)
+		err = b.remember(inside, now, s.notes)
 	}
 	return s.notes, err
 }

@@ -71,7 +71,7 @@ func run(a Args) *Result {
 		return nil
 	}
 	sb := find(store, a.Match)
-	if sb == nil || sb.Workspace.Mode == sandbox.WorkspaceTree { // whose commits are to be brought over
+	if sb == nil {
 		return nil
 	}
 	l, err := line.Connect(sb)
@@ -85,7 +85,7 @@ func run(a Args) *Result {
 	}
 	r := &Result{Sandbox: sb}
 	// Other commands sweep first. This one looks while the program starts.
-	opts := attach.Options{Meanwhile: func() { r.Sweep = store.Littered() }}
+	opts := attach.Options{Last: attach.Notes(sb.HasGit()), Meanwhile: func() { r.Sweep = store.Littered() }}
 	if terminal.IsTerminal(2) {
 		opts.Notices, _ = l.Watch() // without, they are in the log
 	}

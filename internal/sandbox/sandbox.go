@@ -19,6 +19,7 @@ const (
 	layersName = "layers"
 	logsName   = "logs"
 	treeName   = "workspace"
+	gitName    = "git"
 )
 
 // A Sandbox is a record and the folder it was read from. The fields of the
@@ -44,6 +45,13 @@ func (sb *Sandbox) Layers() string { return filepath.Join(sb.dir, layersName) }
 
 // Logs is the folder of everything that is written down about it.
 func (sb *Sandbox) Logs() string { return filepath.Join(sb.dir, logsName) }
+
+// HasGit says whether it has a git directory of its own, whose commits are brought over;
+// see package gitbridge.
+func (sb *Sandbox) HasGit() bool {
+	var st unix.Stat_t
+	return unix.Lstat(filepath.Join(sb.dir, gitName), &st) == nil
+}
 
 // Owe notes that something outside the folder has to be put right when the sandbox
 // stops, before it is done; Settle that it has been. If the process dies in between,

@@ -25,6 +25,7 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	e.Log, e.NoInput, e.Merged, e.TTY = false, true, true, nil
 	s.enter()
 	s.Ran(&e)
+	news, known := s.before()
 	p, log, err := s.startDetached(e)
 	answer := wire.NewFrameWriter(client)
 	if err != nil {
@@ -43,6 +44,9 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 		fmt.Fprintf(log, "coffer: %s\n", why)
 	} else {
 		fmt.Fprintf(log, "coffer: exit status %d\n", exit.Status())
+	}
+	for _, n := range append(news, s.after(known)...) {
+		fmt.Fprintln(log, "coffer:", n)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,19 +18,27 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
-// git is the bridge of a worktree sandbox. Commits are brought over while programs run,
-// and surely when a command that ran one asks for it, before it returns.
+// git brings commits over, both ways: before a program starts, while it runs, and when it
+// has ended, before its command returns. One goroutine does it. Whoever wants it done asks
+// that one, and does not wait for ever: what a program left inside may never answer.
 type git struct {
 	bridge *gitbridge.Bridge // nil without
 	stop   context.CancelFunc
 	ended  chan struct{}
+	asks   chan chan<- brought
 
-	mu   sync.Mutex // one sync at a time
-	last string     // what was last said about it
+	mu   sync.Mutex
+	told []string  // what some command has said to the user already
+	busy time.Time // since when it is at work, or zero
 }
 
-// syncEvery is how often the refs are looked at while programs run. It costs some 30 µs.
-const syncEvery = 300 * time.Millisecond
+const (
+	// syncEvery is how often the refs are looked at while programs run. It costs some
+	// 30 µs.
+	syncEvery = 300 * time.Millisecond
+	// syncPatience is how long a command waits for commits to come over.
+	syncPatience = 5 * time.Second
+)
 
 // openGit opens the sandbox's bridge, if its workspace is a worktree, and says what is
 // seen of it.
@@ -53,58 +63,155 @@ func (s *Supervisor) openGit() (*rootfs.Git, error) {
 	return view, err
 }
 
-// watchGit starts to look at the refs.
+// watchGit starts to bring commits over.
 func (s *Supervisor) watchGit() {
 	if s.git.bridge == nil {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s.git.stop, s.git.ended = stop, make(chan struct{})
+	s.git.stop, s.git.ended, s.git.asks = stop, make(chan struct{}), make(chan chan<- brought)
 	go func() {
 		defer close(s.git.ended)
 		tick := time.NewTicker(syncEvery)
 		defer tick.Stop()
 		for {
+			var asked []chan<- brought
 			select {
 			case <-ctx.Done():
 				return
 			case <-s.session.CloseChan():
 				return
+			case a := <-s.git.asks:
+				asked = append(asked, a)
 			case <-tick.C:
+				s.mu.Lock()
+				idle := s.execs == 0
+				s.mu.Unlock()
+				if idle {
+					continue
+				}
 			}
-			s.mu.Lock()
-			busy := s.execs > 0
-			s.mu.Unlock()
-			if busy {
-				s.report(s.sync(ctx))
+			b := s.sync(ctx)
+			for _, a := range asked {
+				a <- b
 			}
 		}
 	}()
 }
 
-// sync brings commits over.
-func (s *Supervisor) sync(ctx context.Context) ([]string, error) {
-	s.git.mu.Lock()
-	defer s.git.mu.Unlock()
-	return s.git.bridge.Sync(ctx, s)
+// brought is what came of bringing commits over.
+type brought struct {
+	notes []string // what the user should know, for as long as it is so
+	err   error
 }
 
-// report tells the user what a sync in the background had to say, once.
-func (s *Supervisor) report(notes []string, err error) {
-	words := fmt.Sprint(notes, err)
-	s.git.mu.Lock()
-	known := words == s.git.last
-	s.git.last = words
-	s.git.mu.Unlock()
-	if known {
-		return
+// errLate is for who does not wait any longer.
+var errLate = errors.New("they are still on their way, and will be there later")
+
+// words is all of it for the user.
+func (b brought) words() []string {
+	if b.err == nil {
+		return b.notes
 	}
+	word := "commits were not brought over: " + b.err.Error()
+	if h := hint.Of(b.err); h != "" {
+		word += "; " + h
+	}
+	return append(slices.Clone(b.notes), word)
+}
+
+// sync brings commits over.
+func (s *Supervisor) sync(ctx context.Context) (b brought) {
+	s.git.working(true)
+	defer s.git.working(false)
+	b.notes, b.err = s.git.bridge.Sync(ctx, s)
+	if ctx.Err() != nil || errors.Is(b.err, wire.ErrGone) {
+		b.err = nil // nobody is there any more
+	}
+	return b
+}
+
+func (g *git) working(yes bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.busy = (time.Time{}); yes {
+		g.busy = time.Now()
+	}
+}
+
+// late says whether it has been at work for longer than anybody waits.
+func (g *git) late() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.busy.IsZero() && time.Since(g.busy) > syncPatience
+}
+
+// bringOver has commits brought over that were made before it was called.
+func (s *Supervisor) bringOver(patience time.Duration) brought {
+	g := &s.git
+	if g.asks == nil {
+		return brought{}
+	}
+	if notes, ok := g.bridge.Settled(); ok {
+		return brought{notes: notes}
+	}
+	if g.late() {
+		return brought{err: errLate}
+	}
+	done := make(chan brought, 1)
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	select {
+	case g.asks <- done:
+	case <-g.ended:
+		return brought{}
+	case <-over.C:
+		return brought{err: errLate}
+	}
+	select {
+	case b := <-done:
+		return b
+	case <-g.ended:
+		return brought{}
+	case <-over.C:
+		return brought{err: errLate}
+	}
+}
+
+// news is what of these notes nobody has heard, or who heard only the old ones has not.
+func (g *git) news(notes, old []string) (news []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for _, n := range notes {
-		fmt.Fprintln(os.Stderr, n)
+		if old == nil && !slices.Contains(g.told, n) || old != nil && !slices.Contains(old, n) {
+			news = append(news, n)
+		}
 	}
-	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, wire.ErrGone) {
-		fmt.Fprintln(os.Stderr, "bring commits over:", err)
+	g.told = notes
+	return news
+}
+
+// before brings over what was committed outside, for a program that is about to start.
+// It returns what to say when it has ended, and what is known.
+func (s *Supervisor) before() (news, known []string) {
+	known = append([]string{}, s.bringOver(syncPatience).words()...)
+	return s.git.news(known, nil), known
+}
+
+// after brings over what a program committed, and returns what is new since it started.
+func (s *Supervisor) after(known []string) []string {
+	return s.git.news(s.bringOver(syncPatience).words(), known)
+}
+
+// Bridged runs a program between the two. It returns what to tell the user.
+func (s *Supervisor) Bridged(program func()) []string {
+	if s.git.bridge == nil {
+		program()
+		return nil
 	}
+	news, known := s.before()
+	program()
+	return append(news, s.after(known)...)
 }
 
 // syncSoon brings over what there is, before the sandbox is ended, if it still lives. Who
@@ -116,13 +223,13 @@ func (s *Supervisor) syncSoon() {
 	select {
 	case <-s.instance.Done():
 	default:
-		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
-		defer cancel()
-		s.report(s.sync(ctx))
+		if notes := s.bringOver(4 * time.Second).words(); len(notes) > 0 {
+			fmt.Fprintln(os.Stderr, strings.Join(notes, "\n"))
+		}
 	}
 }
 
-// lastSync ends the looking, after one more look.
+// lastSync ends the bringing over, after once more.
 func (s *Supervisor) lastSync() {
 	if s.git.stop == nil {
 		return
@@ -134,13 +241,10 @@ func (s *Supervisor) lastSync() {
 
 // answerSync serves OpSync.
 func (s *Supervisor) answerSync(c net.Conn) {
-	var answer wire.Synced
-	if s.git.bridge != nil {
-		notes, err := s.sync(context.Background())
-		answer.Notes = notes
-		if err != nil {
-			answer.Error, answer.Hint = err.Error(), hint.Of(err)
-		}
+	b := s.bringOver(time.Minute)
+	answer := wire.Synced{Notes: b.notes}
+	if b.err != nil {
+		answer.Error, answer.Hint = b.err.Error(), hint.Of(b.err)
 	}
 	_ = wire.WriteMessage(c, wire.Event{Synced: &answer})
 }

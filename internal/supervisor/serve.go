@@ -71,7 +71,7 @@ func (s *Supervisor) stream(c net.Conn) {
 	if packed.IsExec() {
 		s.enter()
 		defer s.leave()
-		s.pass(c, packed)
+		s.bridgedPass(c, packed)
 		return
 	}
 	r, err := packed.Open()
@@ -111,17 +111,34 @@ func (s *Supervisor) stream(c net.Conn) {
 	}
 }
 
-// pass hands a stream on to the guest agent.
-func (s *Supervisor) pass(client net.Conn, request wire.Packed) {
+// bridgedPass hands a stream on to the guest agent, brings commits over, and tells the
+// client what there is to say about it.
+func (s *Supervisor) bridgedPass(client net.Conn, request wire.Packed) {
 	s.passes(1)
 	defer s.passes(-1)
+	taken := false
+	notes := s.Bridged(func() { taken = s.pass(client, request) })
+	if !taken {
+		return
+	}
+	out := wire.NewFrameWriter(client)
+	for _, n := range notes {
+		_ = out.Note(n)
+	}
+	// A client that knows how the program ended has hung up. Another one must not
+	// think that it was never started, and try again.
+	_ = out.Lost()
+}
+
+// pass hands a stream on to the guest agent. If it was not taken, it can be tried again.
+func (s *Supervisor) pass(client net.Conn, request wire.Packed) (taken bool) {
 	guest, err := s.Open()
 	if err != nil {
-		return
+		return false
 	}
 	defer guest.Close()
 	if request.Pass(guest) != nil || !wire.ReadTaken(guest) {
-		return // and it can be tried again
+		return false
 	}
 	if r, err := request.Open(); err == nil {
 		s.Ran(r.Exec)
@@ -133,9 +150,7 @@ func (s *Supervisor) pass(client net.Conn, request wire.Packed) {
 	// What comes from the guest decides: when it has nothing more to say, what
 	// the client still says is for nobody.
 	wire.Copy(client, guest)
-	// A client that knows how the program ended has hung up. Another one must not
-	// think that it was never started, and try again.
-	_ = wire.NewFrameWriter(client).Lost()
+	return true
 }
 
 // enter and leave count what runs; a sandbox in which nothing does is stopped after

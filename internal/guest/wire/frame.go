@@ -20,6 +20,7 @@ const (
 	Taken   byte = 't' // the request has been read: from here on the program may run
 	Started byte = 's' // the program runs
 	Exited  byte = 'x' // its exit code and the signal that ended it, a byte each; the last frame
+	Note    byte = 'n' // behind the last frame, from a supervisor: a line for the user
 	Lost    byte = 'l' // the sandbox ended, from a supervisor: the program may have been started
 )
 
@@ -28,6 +29,8 @@ const (
 	MaxData = 64 << 10
 	// Window is how much input a client may send before it gets credit.
 	Window = 256 << 10
+	// MaxNote is the longest note.
+	MaxNote = 4 << 10
 )
 
 const frameHead = 5
@@ -97,6 +100,11 @@ func ReadTaken(r io.Reader) bool {
 
 // Lost says that nothing more will come from a sandbox that was asked for a program.
 func (f *FrameWriter) Lost() error { return f.send(Lost, nil) }
+
+// Note says something to the user after the program has ended.
+func (f *FrameWriter) Note(line string) error {
+	return f.send(Note, []byte(line[:min(len(line), MaxNote)]))
+}
 
 // Exited says how the program ended.
 func (f *FrameWriter) Exited(e Exit) error {

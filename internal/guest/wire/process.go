@@ -103,6 +103,23 @@ func (p *Process) Wait(stdout, stderr io.Writer) (exit Exit, err error) {
 	}
 }
 
+// maxNotes bounds how many notes are heard.
+const maxNotes = 20
+
+// Last hears what a supervisor has to say after the program has ended, and returns when
+// that is all.
+func (p *Process) Last(note func(line string)) {
+	for range maxNotes {
+		kind, body, err := p.frames.Next()
+		if err != nil {
+			return
+		}
+		if kind == Note && len(body) <= MaxNote {
+			note(string(body))
+		}
+	}
+}
+
 // event handles a message about the program.
 func (p *Process) event(body []byte) error {
 	var e Event
