@@ -35,8 +35,9 @@ allow = ["api.github.com:443"]
 [[network.rules]]
 ask = ["example.com"]
 `, "", ""},
-		"built-in presets": {"", `presets = ["go", "strict", "opencode"]`, "", ""},
-		"the wall":         {"", "nesting = true", "", "nesting: programs may make containers, behind a weaker wall"},
+		"a name that looks like another": {"", "[[network.rules]]\nallow = [\"\u0430pi.example.com:443\"]", "", "network: allow xn--pi-6kc.example.com:443"},
+		"built-in presets":               {"", `presets = ["go", "strict", "opencode"]`, "", ""},
+		"the wall":                       {"", "nesting = true", "", "nesting: programs may make containers, behind a weaker wall"},
 		"what the user has": {"nesting = true\nenv.pass = [\"K\", \"P_*\"]\nnetwork.mode = \"open\"\nnetwork.host_ports = [80]",
 			"nesting = true\nenv.pass = [\"K\"]\nenv.set = { X = \"${P_1}\" }\nnetwork.mode = \"open\"\nnetwork.host_ports = [80]\n[[network.rules]]\nallow = [\"example.com\"]", "", ""},
 		"what the user took away": {"isolation = \"container\"\nworkspace.mode = \"cow\"\nlimits = { memory = \"1g\", pids = 100, timeout = \"1m\" }\nnetwork.mode = \"none\"",

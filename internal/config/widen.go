@@ -256,6 +256,18 @@ func lower(a, b string) bool {
 	return errX == nil && errY == nil && x <= y
 }
 
+// spelled are targets in their canonical form, in which a name with letters that only look
+// like others is seen to be another.
+func spelled(list []string) []string {
+	out := slices.Clone(list)
+	for i, s := range out {
+		if t, err := policy.ParseTarget(s); err == nil {
+			out[i] = t.String()
+		}
+	}
+	return out
+}
+
 // describe is a rule in words, with everything that matters.
 func describe(r policy.RuleSource) string {
 	var parts []string
@@ -264,7 +276,7 @@ func describe(r policy.RuleSource) string {
 		list []string
 	}{{"deny", r.Deny}, {"ask for", r.Ask}, {"allow", r.Allow}} {
 		if len(p.list) > 0 {
-			parts = append(parts, p.verb+" "+strings.Join(p.list, ", "))
+			parts = append(parts, p.verb+" "+strings.Join(spelled(p.list), ", "))
 		}
 	}
 	if r.Protocol != "" {

@@ -14,7 +14,13 @@ import (
 // controls, which reorder what is around them, and spaces other than the
 // common one. A backslash is doubled, so that the result says exactly what s
 // was.
-func Escape(s string) string {
+func Escape(s string) string { return spell(s, isVisible) }
+
+// Plain is Escape for words of a stranger that the user decides about: everything that
+// is not ASCII is spelled out, as many letters look like others.
+func Plain(s string) string { return spell(s, func(r rune) bool { return r < del }) }
+
+func spell(s string, shown func(rune) bool) string {
 	if isClear(s) {
 		return s
 	}
@@ -26,7 +32,7 @@ func Escape(s string) string {
 			fmt.Fprintf(&b, `\x%02x`, s[0])
 		case r == '\\':
 			b.WriteString(`\\`)
-		case isVisible(r):
+		case shown(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			fmt.Fprintf(&b, `\U%08x`, r)
@@ -48,12 +54,12 @@ func isClear(s string) bool {
 }
 
 // isVisible reports whether r shows as something of its own. The fillers of
-// Hangul and the blank Braille pattern count as letters and symbols, but show
-// nothing.
+// Hangul, the blank Braille pattern and the selectors of variants count as letters,
+// symbols and marks, but show nothing.
 func isVisible(r rune) bool {
 	switch r {
 	case 0x115f, 0x1160, 0x3164, 0xffa0, 0x2800:
 		return false
 	}
-	return unicode.IsPrint(r)
+	return unicode.IsPrint(r) && !unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }

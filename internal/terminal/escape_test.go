@@ -20,10 +20,23 @@ func TestEscape(t *testing.T) {
 		{"\ufffd", "\ufffd"},
 		{"\U000e0041", `\U000e0041`},
 		{"\u3164\u2800", `\u3164\u2800`},
+		{"a\ufe0f\u180b\u034f", `a\ufe0f\u180b\u034f`},
 		{`C:\x1b`, `C:\\x1b`},
 	} {
 		if got := Escape(c.in); got != c.want {
 			t.Errorf("Escape(%q) = %s, want %s", c.in, got, c.want)
+		}
+	}
+}
+
+func TestPlain(t *testing.T) {
+	for in, want := range map[string]string{
+		"/usr/share (read-only)": "/usr/share (read-only)",
+		"\u0430pi":               `\u0430pi`, // Cyrillic
+		"Größe \u202e🎉\x1b\xff":  `Gr\u00f6\u00dfe \u202e\U0001f389\x1b\xff`,
+	} {
+		if got := Plain(in); got != want {
+			t.Errorf("Plain(%q) = %s, want %s", in, got, want)
 		}
 	}
 }
