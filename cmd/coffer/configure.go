@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,7 +40,7 @@ func passesAnyway(name string) bool { return inside.Passes(name) }
 
 // configure reads the config files, sees to it that the user agrees to what they want,
 // and fills in what the flags leave open. It returns nil when there are none.
-func (s *settings) configure() (*config.Loaded, error) {
+func (s *settings) configure(ctx context.Context) (*config.Loaded, error) {
 	places, err := placesHere()
 	if err != nil && s.workspace == sandbox.WorkspaceNone {
 		// There is no directory that anything is said about.
@@ -50,11 +51,7 @@ func (s *settings) configure() (*config.Loaded, error) {
 	}
 	l, err := places.Load()
 	if err == nil && l != nil {
-		if s.workspace == sandbox.WorkspaceNone {
-			// The directory is not shown anyway, so a mount of it needs a yes.
-			l.Config.Workspace.Mode = s.workspace
-		}
-		err = agree(places, l, s.trust)
+		err = s.agree(ctx, places, l)
 	}
 	if err == nil && l != nil {
 		s.fill(l.Config)

@@ -81,7 +81,7 @@ func execNew(l *listener, store *sandbox.Store, s settings, tree treeFlags, idle
 	if err != nil {
 		return err
 	}
-	rec, err := s.record(args)
+	rec, err := s.record(l.ctx, args)
 	if err != nil {
 		return err
 	}

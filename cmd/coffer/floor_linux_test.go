@@ -49,7 +49,7 @@ func TestFloorAndFlags(t *testing.T) {
 		"less":      {settings{net: "none"}, ""},
 		"host port": {settings{hostPorts: []string{"80"}}, "port 80 of this machine could be reached"},
 	} {
-		rec, err := c.s.record(nil)
+		rec, err := c.s.record(t.Context(), nil)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
@@ -74,7 +74,7 @@ func TestFloorAndFlags(t *testing.T) {
 	if err := os.Chmod(floorPath, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&settings{}).record(nil); err == nil || !strings.Contains(err.Error(), "does not count") {
+	if _, err := (&settings{}).record(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "does not count") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -51,7 +51,7 @@ func run(l *listener, s settings, args []string) error {
 	if err != nil {
 		return err
 	}
-	rec, err := s.record(args)
+	rec, err := s.record(l.ctx, args)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func runDetached(l *listener, s settings, args []string) error {
 	if len(args) == 0 {
 		return usagef("there is nothing to run: a detached sandbox needs a command")
 	}
-	rec, err := s.record(args)
+	rec, err := s.record(l.ctx, args)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -69,9 +70,10 @@ func (s *settings) addExecTo(c *cobra.Command) {
 	f.BoolVar(&s.clipboard, "clipboard", false, "let programs write to the terminal's clipboard")
 }
 
-// record is the sandbox that the flags ask for.
-func (s *settings) record(args []string) (rec sandbox.Record, err error) {
-	conf, err := s.configure()
+// record is the sandbox that the flags ask for. The user may be asked about it, until
+// ctx is over.
+func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Record, err error) {
+	conf, err := s.configure(ctx)
 	if err != nil {
 		return rec, err
 	}

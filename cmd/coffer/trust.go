@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -25,7 +29,7 @@ are asked again. What makes a sandbox tighter needs no yes.`,
   coffer trust --list
   coffer trust --revoke`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			if list && revoke || all && !revoke || yes && (list || revoke) {
 				return usagef("choose one of --list, --revoke, --revoke --all and --yes")
 			}
@@ -39,7 +43,9 @@ are asked again. What makes a sandbox tighter needs no yes.`,
 			case revoke:
 				return revokeTrust(places, all)
 			}
-			return giveTrust(places, yes)
+			ctx, stop := interruptible(c)
+			defer stop()
+			return giveTrust(ctx, places, yes)
 		},
 	}
 	c.Flags().BoolVar(&list, "list", false, "list what you have agreed to")
@@ -49,7 +55,7 @@ are asked again. What makes a sandbox tighter needs no yes.`,
 	return c
 }
 
-func giveTrust(places config.Places, yes bool) error {
+func giveTrust(ctx context.Context, places config.Places, yes bool) error {
 	l, err := places.Load()
 	if err != nil {
 		return err
@@ -78,7 +84,7 @@ func giveTrust(places config.Places, yes bool) error {
 		fmt.Fprintln(os.Stderr, "coffer: trusted:\n"+bullets(widens))
 		return store.Add(l.Repository, widens)
 	}
-	return ask(store, l, widens)
+	return ask(ctx, store, l, widens)
 }
 
 // trustStore is where answers are kept. A program inside a sandbox has no say in it.
@@ -90,13 +96,24 @@ func trustStore(places config.Places) (config.Trust, error) {
 }
 
 // agree makes sure that the user wants what the repository's files ask for: before, for
-// this once, or now.
-func agree(places config.Places, l *config.Loaded, once bool) error {
+// this once, or now. What a flag takes away need not be agreed to.
+func (s *settings) agree(ctx context.Context, places config.Places, l *config.Loaded) error {
+	all, err := l.Widens(passesAnyway)
+	if err != nil {
+		return err
+	}
+	if s.workspace == sandbox.WorkspaceNone {
+		// The directory is not shown anyway, so a mount of it needs a yes.
+		l.Config.Workspace.Mode = s.workspace
+	}
+	if s.net == "none" {
+		l.Offline()
+	}
 	widens, err := l.Widens(passesAnyway)
 	if err != nil || len(widens) == 0 {
 		return err
 	}
-	if once && os.Getenv("COFFER_SANDBOX") == "" {
+	if s.trust && os.Getenv("COFFER_SANDBOX") == "" {
 		fmt.Fprintln(os.Stderr, "coffer: for this run, as you say:\n"+bullets(widens))
 		return nil
 	}
@@ -104,14 +121,27 @@ func agree(places config.Places, l *config.Loaded, once bool) error {
 	if err != nil {
 		return fmt.Errorf("%w; %s wants\n%s", err, wishes(l), bullets(widens))
 	}
-	if has, err := store.Has(l.Repository, widens); err != nil || has {
+	if has, err := agreed(store, l.Repository, widens, all); err != nil || has {
 		return err
 	}
-	return ask(store, l, widens)
+	return ask(ctx, store, l, widens)
+}
+
+// agreed says whether the user has agreed to a list, or to a longer one that has all of it.
+func agreed(store config.Trust, repository string, list, longer []string) (bool, error) {
+	if has, err := store.Has(repository, list); err != nil || has {
+		return has, err
+	}
+	for _, w := range list {
+		if !slices.Contains(longer, w) {
+			return false, nil
+		}
+	}
+	return store.Has(repository, longer)
 }
 
 func wishes(l *config.Loaded) string {
-	return "the config of " + terminal.Escape(l.Repository)
+	return "the config of " + terminal.Plain(l.Repository)
 }
 
 func bullets(list []string) string {
@@ -120,25 +150,48 @@ func bullets(list []string) string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString("  - " + terminal.Escape(w))
+		b.WriteString("  - " + terminal.Plain(w))
 	}
 	return b.String()
 }
 
 // ask asks on the terminal and remembers a yes.
-func ask(store config.Trust, l *config.Loaded, widens []string) error {
+func ask(ctx context.Context, store config.Trust, l *config.Loaded, widens []string) error {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil || !terminal.IsTerminal(0) || !terminal.IsTerminal(2) {
 		return hint.New(fmt.Sprintf("%s asks for more than you have agreed to, and there is no terminal to ask you on:\n%s", wishes(l), bullets(widens)),
 			"read it, then run 'coffer trust' there, or agree for one run with --trust")
 	}
 	defer tty.Close()
-	fmt.Fprintf(tty, "%s asks for more than a sandbox has by itself:\n%s\nAgree, until it asks for something else? [y/N] ", wishes(l), bullets(widens))
-	switch strings.ToLower(strings.TrimSpace(readLine(tty))) {
-	case "y", "yes":
+	yes, err := confirm(ctx, tty, fmt.Sprintf("%s asks for more than a sandbox has by itself:\n%s\nAgree, until it asks for something else? [y/N] ", wishes(l), bullets(widens)))
+	switch {
+	case err != nil:
+		return err
+	case yes:
 		return store.Add(l.Repository, widens)
 	}
 	return hint.New("you did not agree to what the config files ask for", "change coffer.toml, or see 'coffer trust --help'")
+}
+
+// confirm asks for a yes. A signal, such as Ctrl-C, ends the question and the command:
+// ctx is over then, and says with what.
+func confirm(ctx context.Context, tty *os.File, question string) (bool, error) {
+	fmt.Fprint(tty, question)
+	answer := make(chan string, 1)
+	go func() { answer <- readLine(tty) }()
+	select {
+	case <-ctx.Done():
+	case line := <-answer:
+		// A signal that came before the answer takes a moment to be heard.
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+			line = strings.ToLower(strings.TrimSpace(line))
+			return line == "y" || line == "yes", nil
+		}
+	}
+	fmt.Fprintln(tty)
+	return false, context.Cause(ctx)
 }
 
 // readLine reads no more than the line: what follows is for somebody else.

@@ -13,7 +13,7 @@ import (
 // what the repository writes is shown but not obeyed.
 func TestTrustOnTerminal(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
-		config := "[env]\npass = [\"A\"]\n[mounts.x]\nsource = \"/usr/share\"\ntarget = \"/x\\u001b]0;evil\\u0007\"\n"
+		config := "[env]\npass = [\"A\"]\n[mounts.x]\nsource = \"/usr/share\"\ntarget = \"/x\\u001b]0;evil\\u0007\\u202e\\u0430\"\n"
 		if err := os.WriteFile(filepath.Join(b.Work, "coffer.toml"), []byte(config), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -23,12 +23,19 @@ func TestTrustOnTerminal(t *testing.T) {
 		s := run()
 		s.see("[y/N] ")
 		s.see("your variable A is passed on")
-		s.see(`/x\x1b]0;evil\x07`)
+		s.see(`/x\x1b]0;evil\x07\u202e\u0430`)
 		s.typeIn("n\n")
 		s.end(125)
 		s.see("you did not agree")
 		if strings.Contains(s.text(), "\x1b]0;evil") {
 			t.Errorf("the terminal was told: %q", s.text())
+		}
+		// Ctrl-C is no answer, and takes back what was typed.
+		for _, keys := range []string{"\x03", "y\x03"} {
+			s = run()
+			s.see("[y/N] ")
+			s.typeIn(keys)
+			s.end(130)
 		}
 		s = run()
 		s.see("[y/N] ")
@@ -42,5 +49,14 @@ func TestTrustOnTerminal(t *testing.T) {
 		if strings.Contains(s.text(), "[y/N]") {
 			t.Errorf("asked again: %q", s.text())
 		}
+		s = onScreen(t, 24, 80, b.Command("trust", "--revoke"))
+		s.end(0)
+		s = onScreen(t, 24, 80, b.Command("trust"))
+		s.see("[y/N] ")
+		s.typeIn("\x03")
+		s.end(130)
+		s = onScreen(t, 24, 80, b.Command("trust", "--list"))
+		s.see("not agreed to anything")
+		s.end(0)
 	})
 }

@@ -53,6 +53,14 @@ func (l *Loaded) Rules(mode string) []policy.Source {
 	return nil
 }
 
+// Offline takes away what the files say about the network, for a sandbox that has none.
+// Ports and sockets that lead inside stay.
+func (l *Loaded) Offline() {
+	n := &l.Config.Network
+	n.Mode, n.Default = "none", "deny"
+	n.Groups, n.Rules, n.HostPorts = nil, nil, nil
+}
+
 // HostPorts are the ports of the host that the files ask for.
 func (l *Loaded) HostPorts() (list []sandbox.HostPort, err error) {
 	for _, p := range l.Config.Network.HostPorts {
