@@ -67,6 +67,10 @@ func (s *settings) configure(ctx context.Context) (*config.Loaded, error) {
 
 // fill takes from the config what no flag says. The config was checked.
 func (s *settings) fill(c *config.Config) {
+	if s.sandbox == "" {
+		s.sandbox = c.Sandbox
+	}
+	s.isolation = c.Isolation
 	if s.workspace == "" {
 		s.workspace = c.Workspace.Mode
 	}

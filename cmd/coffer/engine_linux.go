@@ -11,6 +11,9 @@ func engines() []engine.Engine { return []engine.Engine{container.Engine{}} }
 
 func defaultEngine() engine.Engine { return container.Engine{} }
 
+// missingWalls are the parts of the best wall that this host does not have.
+func missingWalls() []engine.Check { return container.Missing() }
+
 const purgeName = container.PurgeName
 
 // purge removes what is left of a sandbox.

@@ -49,7 +49,7 @@ branch; see 'coffer cd'. Otherwise it works on the current directory itself.`,
 				defer l.stop()
 				return execNew(l, store, s, tree, idle, args)
 			}
-			for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "net", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base"} {
+			for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "sandbox", "yes", "net", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base"} {
 				if c.Flags().Changed(f) {
 					return hint.Wrap(usagef("--%s is decided when a sandbox is made", f), "add --create")
 				}

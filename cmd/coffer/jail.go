@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/jail"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -21,6 +23,7 @@ type jailSettings struct {
 	env             []string
 	ask             bool
 	allow, disallow bool // --allow-parent-git, --no-allow-parent-git
+	mode
 
 	// What a config file will say, below the flags.
 	config struct {
@@ -46,7 +49,7 @@ Agents: ` + agentNames() + `. They are told not to ask before they act.`,
   coffer jail -C ~/src/project codex exec "fix the tests"
   coffer jail --private --net none -- make test`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return runJail(&s, args, c.ArgsLenAtDash() == 0)
+			return runJail(c.Context(), &s, args, c.ArgsLenAtDash() == 0)
 		},
 	}
 	f := c.Flags()
@@ -66,6 +69,8 @@ Agents: ` + agentNames() + `. They are told not to ask before they act.`,
 	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on")
 	_ = c.RegisterFlagCompletionFunc("net", cobra.FixedCompletions([]string{jail.NetHost, jail.NetNone}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("git", cobra.FixedCompletions([]string{jail.GitWrite, jail.GitRead}, cobra.ShellCompDirectiveNoFileComp))
+	s.mode.addTo(c)
+	f.Lookup("sandbox").Usage = "`MODE` is auto (say what this host cannot enforce, the default), require (the same as --strict) or off (no jail, after you have said yes)"
 	f.SetInterspersed(false)
 	return c
 }
@@ -79,14 +84,20 @@ func agentNames() string {
 }
 
 // runJail turns flags and arguments into a policy, and runs it.
-func runJail(s *jailSettings, args []string, command bool) error {
+func runJail(ctx context.Context, s *jailSettings, args []string, command bool) error {
 	if err := s.check(); err != nil {
 		return err
 	}
 	if err := s.program(args, command); err != nil {
 		return err
 	}
+	if s.sandbox == modeOff {
+		return s.runOff(ctx)
+	}
 	if err := s.place(); err != nil {
+		return err
+	}
+	if err := s.holdToFloor(); err != nil {
 		return err
 	}
 	if err := s.parentGit(); err != nil {
@@ -101,6 +112,10 @@ func runJail(s *jailSettings, args []string, command bool) error {
 
 // check refuses flags that make no sense.
 func (s *jailSettings) check() error {
+	if err := s.mode.check(); err != nil {
+		return err
+	}
+	s.Strict = s.Strict || s.sandbox == modeRequire
 	switch {
 	case s.Net != jail.NetHost && s.Net != jail.NetNone:
 		return usagef("there is no network %q: want host or none", s.Net)
@@ -110,6 +125,39 @@ func (s *jailSettings) check() error {
 		return usagef("--allow-parent-git and --no-allow-parent-git contradict each other")
 	}
 	return nil
+}
+
+// runOff runs the program with nothing around it: without the arguments, too, by which an
+// agent is told not to ask.
+func (s *jailSettings) runOff(ctx context.Context) error {
+	floor, err := wordPlaces().ReadFloor()
+	if err == nil {
+		err = floor.EnforceOff()
+	}
+	if err != nil {
+		return err
+	}
+	env := map[string]string{}
+	for _, e := range os.Environ() {
+		name, value, _ := strings.Cut(e, "=")
+		env[name] = value
+	}
+	if err := setVariables(env, s.env); err != nil {
+		return err
+	}
+	return s.mode.becomeOff(ctx, s.Argv, sortedEnvironment(env))
+}
+
+// holdToFloor asks the administrator.
+func (s *jailSettings) holdToFloor() error {
+	floor, err := wordPlaces().ReadFloor()
+	if err != nil || floor == nil {
+		return err
+	}
+	shown := append([]string{s.Context}, s.Write...)
+	return floor.EnforceJail(config.Place{
+		Network: s.Net != jail.NetNone, All: !s.Private, Shown: append(shown, s.Read...),
+	}, s.Home)
 }
 
 // program finds out what to run, and with which environment.
@@ -132,7 +180,7 @@ func (s *jailSettings) program(args []string, command bool) error {
 			return hint.Wrap(usagef("there is no agent %q", args[0]), "agents are %s; run a command with 'coffer jail -- %s'", agentNames(), args[0])
 		}
 		s.Argv = append([]string{args[0]}, s.config.args[args[0]]...)
-		if !s.ask {
+		if !s.ask && s.sandbox != modeOff {
 			s.Argv = append(s.Argv, s.Agent.Args...)
 		}
 		s.Argv = append(s.Argv, args[1:]...)

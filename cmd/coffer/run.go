@@ -29,7 +29,8 @@ it writes there lands (see --workspace for other ways), but .git is read-only.
 Without a command, a shell is run.`,
 		Example: `  coffer run -- npm test
   coffer run --workspace cow -- ./untrusted.sh
-  coffer run --memory 2g --timeout 10m -- make`,
+  coffer run --memory 2g --timeout 10m -- make
+  coffer run --sandbox=require -- make test`,
 		RunE: func(c *cobra.Command, args []string) error {
 			l := listen(c)
 			defer l.stop()
@@ -52,6 +53,9 @@ func run(l *listener, s settings, args []string) error {
 		return err
 	}
 	rec, err := s.record(l.ctx, args)
+	if isOff(err) {
+		return s.runOff(l, s.conf, args)
+	}
 	if err != nil {
 		return err
 	}
@@ -70,7 +74,7 @@ func run(l *listener, s settings, args []string) error {
 	}
 	if err != nil {
 		_ = lock.Remove(purge)
-		return err
+		return s.inJail(l, s.conf, &rec, args, err)
 	}
 	defer leave(store, super, lock)
 	announceNew(store, sb.ID, sb.Forwards)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/limits"
@@ -31,8 +32,12 @@ type settings struct {
 	hostPorts []string
 	offline   bool // by flag: the config's rules do not count
 	trust     bool
+	netAsked  bool // by flag: a network with rules
 
+	mode
 	openings
+
+	conf *config.Loaded // what the files say, once they are read; nil without any
 
 	env       []string
 	root      bool
@@ -58,6 +63,7 @@ func (s *settings) addTo(c *cobra.Command) {
 	f.StringArrayVar(&s.hostPorts, "host-port", nil, "let programs reach `PORT` of this machine's loopback as host.coffer.internal:PORT (or INSIDE:OUTSIDE)")
 	f.BoolVar(&s.trust, "trust", false, "agree, this once, to what coffer.toml asks for; see 'coffer trust'")
 	f.BoolVar(&s.nesting, "nesting", false, "allow containers inside (a weaker wall: programs may make namespaces)")
+	s.mode.addTo(c)
 	s.openings.addTo(c)
 }
 
@@ -73,8 +79,19 @@ func (s *settings) addExecTo(c *cobra.Command) {
 // record is the sandbox that the flags ask for. The user may be asked about it, until
 // ctx is over.
 func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Record, err error) {
+	s.netAsked = s.net != "" && s.net != "none"
+	if err := s.mode.check(); err != nil {
+		return rec, err
+	}
 	conf, err := s.configure(ctx)
 	if err != nil {
+		return rec, err
+	}
+	s.conf = conf
+	if s.sandbox == modeOff {
+		return rec, errOff
+	}
+	if err := s.insist(); err != nil {
 		return rec, err
 	}
 	rec = sandbox.Record{Name: s.name, Nesting: s.nesting, Command: printable(args)}

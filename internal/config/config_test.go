@@ -97,7 +97,7 @@ mode = "copy"
 [network]
 mode = "Open"
 `, `
-coffer.toml:1:13: isolation cannot be "conatiner": want "container"? There are auto, container
+coffer.toml:1:13: isolation cannot be "conatiner": want "container"? There are auto, jail, container
 coffer.toml:3:8: workspace.mode cannot be "copy": want "cow"? There are direct, cow, none
 coffer.toml:5:8: network.mode cannot be "Open": want "open"? There are none, standard, ask, open`},
 		"not yet": {`image = "debian"

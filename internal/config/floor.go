@@ -22,7 +22,7 @@ import (
 // take something away.
 type Floor struct {
 	// Isolation is the wall that a sandbox must have at least.
-	Isolation string `toml:"isolation" enum:"container,gvisor,vm"`
+	Isolation string `toml:"isolation" enum:"jail,container,gvisor,vm"`
 	// ForbidNesting forbids containers inside.
 	ForbidNesting bool         `toml:"forbid_nesting"`
 	Network       FloorNetwork `toml:"network"`

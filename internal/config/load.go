@@ -155,7 +155,19 @@ func (l *Loaded) read(layers []layer) error {
 		l.base = &base
 	}
 	l.Config, bad = decodeConfig(l.tree, true)
-	return append(problems, bad...).tidy()
+	problems = append(problems, bad...)
+	if l.wishes && len(problems) == 0 {
+		problems = append(problems, l.presumptions()...)
+	}
+	return problems.tidy()
+}
+
+// presumptions are what a repository says and is not asked, trusted or not.
+func (l *Loaded) presumptions() (problems Problems) {
+	if at := l.tree.get("sandbox"); l.Config.Sandbox == "off" && l.base.Config.Sandbox != "off" {
+		problems.add(at.at, "sandbox: a repository cannot switch its own sandbox off: say so in your own config.toml, or with --sandbox=off")
+	}
+	return problems
 }
 
 // builtin takes the lines of the defaults away: nobody can look at them.

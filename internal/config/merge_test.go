@@ -16,6 +16,7 @@ func TestMerge(t *testing.T) {
 isolation = "auto"  # built-in
 nesting = false  # built-in
 network.mode = "standard"  # built-in
+sandbox = "auto"  # built-in
 workspace.mode = "direct"  # built-in`},
 		"the last value counts": {"limits.pids = 100\nlimits.cpus = 1", "limits.pids = 200\n", "\nlimits.pids = 300", `
 isolation = "auto"  # built-in
@@ -23,6 +24,7 @@ limits.cpus = 1  # ~/.config/coffer/config.toml:2
 limits.pids = 300  # coffer.local.toml:2
 nesting = false  # built-in
 network.mode = "standard"  # built-in
+sandbox = "auto"  # built-in
 workspace.mode = "direct"  # built-in`},
 		"lists add up": {
 			"[network]\ngroups = [\"npm\", \"go\"]\nhost_ports = [80]", "[network]\ngroups = [\"go\",\n\"pypi\"]", "env.pass = [\"A\"]\nnetwork.host_ports = [81, 80]", `
@@ -34,6 +36,7 @@ network.groups = ["pypi"]  # coffer.toml:3
 network.host_ports = [80]  # ~/.config/coffer/config.toml:3
 network.host_ports = [81]  # coffer.local.toml:2
 network.mode = "standard"  # built-in
+sandbox = "auto"  # built-in
 workspace.mode = "direct"  # built-in`},
 		"a named rule key by key, its lists replaced": {
 			"[[network.rules]]\nname = \"r\"\nallow = [\"a.example\"]\nprotocol = \"tls\"\n[[network.rules]]\ndeny = [\"b.example\"]",
@@ -46,6 +49,7 @@ network.rules[0].name = "r"  # coffer.toml:2
 network.rules[0].protocol = "tls"  # ~/.config/coffer/config.toml:4
 network.rules[1].deny = ["b.example"]  # ~/.config/coffer/config.toml:6
 network.rules[2].deny = ["b.example"]  # coffer.toml:5
+sandbox = "auto"  # built-in
 workspace.mode = "direct"  # built-in`},
 		"a mount switched off from above": {
 			"[mounts.m]\nsource = \"~/m\"\ntarget = \"/m\"\nenabled = true", "[mounts.m]\nenabled = false", "", `
@@ -55,6 +59,7 @@ mounts.m.source = "~/m"  # ~/.config/coffer/config.toml:2
 mounts.m.target = "/m"  # ~/.config/coffer/config.toml:3
 nesting = false  # built-in
 network.mode = "standard"  # built-in
+sandbox = "auto"  # built-in
 workspace.mode = "direct"  # built-in`},
 		"variables by name": {
 			"env.set = { A = \"1\", B = \"2\" }", "[env.set]\nB = \"3\"\nC = \"4\"", "", `
@@ -64,6 +69,7 @@ env.set.C = "4"  # coffer.toml:3
 isolation = "auto"  # built-in
 nesting = false  # built-in
 network.mode = "standard"  # built-in
+sandbox = "auto"  # built-in
 workspace.mode = "direct"  # built-in`},
 		"presets are below the file that names them, and above lower files": {
 			"workspace.mode = \"none\"\nnetwork.mode = \"ask\"", "presets = [\"strict\", \"perl\"]\nnetwork.mode = \"open\"", "", `
@@ -72,6 +78,7 @@ nesting = false  # built-in
 network.groups = ["cpan"]  # preset perl:4
 network.mode = "open"  # coffer.toml:2
 presets = ["strict", "perl"]  # coffer.toml:1
+sandbox = "auto"  # built-in
 workspace.mode = "cow"  # preset strict:4`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,8 +12,13 @@ type Config struct {
 	// Presets are ready-made configs to start from; see 'coffer presets'. What the
 	// file itself says counts more.
 	Presets []string `toml:"presets" example:"[\"node\", \"claude-code\"]"`
-	// Isolation is the wall that is wanted at least: auto is the best this host has.
-	Isolation string `toml:"isolation" enum:"auto,container"`
+	// Sandbox says what happens where the best wall cannot be had: auto takes the
+	// strongest that isolation accepts, and says what is lost; require fails; off runs
+	// programs without any, after a warning and your yes. A repository cannot say off.
+	Sandbox string `toml:"sandbox" enum:"auto,require,off"`
+	// Isolation is the weakest wall that is accepted: a container, or a jail. Auto is a
+	// jail, and with sandbox = "require" a container.
+	Isolation string `toml:"isolation" enum:"auto,jail,container"`
 	// Nesting allows containers inside. The wall is weaker: programs may make
 	// namespaces.
 	Nesting   bool             `toml:"nesting"`
@@ -105,13 +110,14 @@ type Port string
 // reserved are the keys that are planned. A file that has one wants something that it
 // would not get, so it is refused.
 var reserved = map[string]string{
-	"image": "images", "sandbox": "the choice to run without a sandbox", "masks": "masks", "git": "the git bridge", "agents": "settings of agents",
+	"image": "images", "masks": "masks", "git": "the git bridge", "agents": "settings of agents",
 	"home": "settings of the home", "caches": "caches", "daemons": "daemons", "setup": "setup scripts", "profile": "profile scripts",
 	"network.middleware": "middleware",
 }
 
 // defaults are what holds when no file says anything.
 const defaults = `
+sandbox = "auto"
 isolation = "auto"
 nesting = false
 [workspace]

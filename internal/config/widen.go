@@ -57,6 +57,9 @@ var (
 )
 
 func (w *widening) wall() {
+	if w.was.Sandbox == "require" && w.is.Sandbox == "auto" {
+		w.add("sandbox: a weaker wall is taken where the best cannot be had, and you require it")
+	}
 	if rank(w.is.Isolation, isolationOrder...) < rank(w.was.Isolation, isolationOrder...) {
 		w.add("isolation: the wall may be %s, where you have %s", w.is.Isolation, w.was.Isolation)
 	}

@@ -99,6 +99,14 @@ func (e Engine) trial(ctx context.Context, network bool) (link string, err error
 	return i.linkKind, err
 }
 
+// Missing are the parts of the wall that a sandbox would be booted without on this host.
+func Missing() (list []engine.Check) {
+	if c := landlockCheck(); !c.OK {
+		list = append(list, c)
+	}
+	return list
+}
+
 func landlockCheck() engine.Check {
 	c := engine.Check{What: "Landlock, the second wall around files"}
 	if abi := confine.LandlockABI(); abi > 0 {

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/config"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/jail"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// What to do where the best wall cannot be had.
+const (
+	modeAuto    = "auto"    // take the strongest that is accepted, and say what is lost
+	modeRequire = "require" // fail
+	modeOff     = "off"     // no wall at all, after a typed yes
+)
+
+// mode is the flags about it, and what the config says of the same.
+type mode struct {
+	sandbox   string // one of the above; auto if empty
+	isolation string // the weakest wall that is accepted
+	yes       bool
+}
+
+func (m *mode) addTo(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&m.sandbox, "sandbox", "", "`MODE` is auto (the strongest wall this host has, the default), require (fail if that is not the best) or off (none, after you have said yes)")
+	_ = c.RegisterFlagCompletionFunc("sandbox", cobra.FixedCompletions([]string{modeAuto, modeRequire, modeOff}, cobra.ShellCompDirectiveNoFileComp))
+	f.BoolVarP(&m.yes, "yes", "y", false, "with --sandbox=off: do not ask")
+}
+
+// check refuses words that are no mode.
+func (m *mode) check() error {
+	switch m.sandbox {
+	case "", modeAuto, modeRequire, modeOff:
+	default:
+		return usagef("there is no mode %q: --sandbox is auto, require or off", m.sandbox)
+	}
+	if m.yes && m.sandbox != modeOff {
+		return usagef("--yes is an answer to --sandbox=off")
+	}
+	return nil
+}
+
+// errOff is for commands that make a sandbox and are told not to.
+var errOff = hint.New("there is no sandbox to make: it is switched off, by --sandbox or your config", "say --sandbox=auto; without a sandbox there is only 'coffer run'")
+
+// insist fails where the best wall is required and part of it is missing.
+func (m *mode) insist() error {
+	if m.sandbox != modeRequire || m.isolation == "jail" {
+		return nil
+	}
+	for _, c := range missingWalls() {
+		return hint.New(fmt.Sprintf("the sandbox is required to have all its walls, and one is missing: %s: %s", c.What, c.Detail), c.Fix)
+	}
+	return nil
+}
+
+// runOff runs a program as the user would, with nothing around it.
+func (s *settings) runOff(l *listener, conf *config.Loaded, args []string) error {
+	if s.root {
+		return usagef("--root is about a sandbox, and with --sandbox=off there is none")
+	}
+	if conf != nil {
+		if err := conf.Floor.EnforceOff(); err != nil {
+			return err
+		}
+	}
+	env := map[string]string{}
+	for _, e := range os.Environ() {
+		name, value, _ := strings.Cut(e, "=")
+		env[name] = value
+	}
+	if conf != nil {
+		own, err := conf.Environment()
+		if err == nil {
+			err = setVariables(env, own)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := setVariables(env, s.env); err != nil {
+		return err
+	}
+	return s.mode.becomeOff(l.ctx, args, sortedEnvironment(env))
+}
+
+// becomeOff warns, asks, and turns this process into the program.
+func (m *mode) becomeOff(ctx context.Context, args, env []string) error {
+	if len(args) == 0 {
+		args = []string{supervisor.Me().Shell}
+	}
+	warn(fmt.Sprintf("no sandbox: %s runs as you, with all your files, keys and network", args[0]))
+	if !m.yes {
+		if err := typedYes(ctx, "Type yes to run it without a sandbox: "); err != nil {
+			return err
+		}
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+	}
+	return jail.Off(args, here, env)
+}
+
+// typedYes asks for the whole word: a key that was hit by mistake is not one.
+func typedYes(ctx context.Context, question string) error {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil || !terminal.IsTerminal(0) || !terminal.IsTerminal(2) {
+		return hint.New("running without a sandbox needs your yes, and there is no terminal to ask you on", "say --yes, or leave out --sandbox=off")
+	}
+	defer tty.Close()
+	fmt.Fprint(tty, question)
+	answer := make(chan string, 1)
+	go func() { answer <- readLine(tty) }()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case a := <-answer:
+		if strings.TrimSpace(a) == "yes" {
+			return nil
+		}
+	}
+	return hint.New("not run: you did not type yes", "leave out --sandbox=off to run it in a sandbox")
+}
+
+// inJail runs a program in a jail because this host cannot boot a sandbox, if that is
+// why it failed, a jail is accepted, and nothing was asked for that it cannot do. It
+// says what is lost. Otherwise it returns the failure.
+func (s *settings) inJail(l *listener, conf *config.Loaded, rec *sandbox.Record, args []string, failed error) error {
+	if s.sandbox == modeRequire && s.isolation != "jail" || s.isolation == "container" || l.ctx.Err() != nil {
+		return failed
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, 20*time.Second)
+	defer cancel()
+	if defaultEngine().Probe(ctx).Usable {
+		return failed // it was something else
+	}
+	if wants := beyondJail(s, rec); len(wants) > 0 {
+		return hint.Wrap(fmt.Errorf("%w\na jail, which this host could have instead, cannot do what is asked for: %s", failed, strings.Join(wants, ", ")), "%s", hint.Of(failed))
+	}
+	if len(args) == 0 {
+		args = []string{supervisor.Me().Shell}
+	}
+	j := jailSettings{env: s.env}
+	j.Private, j.Net = true, jail.NetHost
+	if rec.Network.None() {
+		j.Net = jail.NetNone
+	}
+	if conf != nil {
+		own, err := conf.Environment()
+		if err != nil {
+			return err
+		}
+		j.env = append(own, j.env...)
+	}
+	fmt.Fprintln(os.Stderr, "coffer: this host cannot boot a sandbox:", terminal.Escape(firstLine(failed)))
+	fmt.Fprintln(os.Stderr, "coffer: taking a jail instead, a weaker wall; lost are:\n"+bullets(lostInJail(j.Net)))
+	l.takeOver()
+	return runJail(l.ctx, &j, args, true)
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// lostInJail is what a sandbox has and a jail has not.
+func lostInJail(net string) []string {
+	lost := []string{
+		"a root file system, home and root of its own: programs see this machine's, and change only the workspace",
+		"limits on memory, processes and time, and the means to list, join and stop it",
+		"the read-only .git: commits are possible, hooks and config stay closed where this host can do that",
+	}
+	if net == jail.NetHost {
+		lost = append(lost, "rules for the network and a log of it: programs have this machine's own, loopback included (--net none closes it)")
+	}
+	return lost
+}
+
+// beyondJail lists what was asked for and a jail does not have: no wish is dropped
+// without a word.
+func beyondJail(s *settings, rec *sandbox.Record) (wants []string) {
+	want := func(is bool, what string) {
+		if is {
+			wants = append(wants, what)
+		}
+	}
+	l, n := rec.Limits, rec.Network
+	want(rec.Workspace.Mode != sandbox.WorkspaceDirect, "a workspace shown as "+rec.Workspace.Mode)
+	want(l.Memory > 0 || l.Pids > 0 || l.CPUs > 0 || l.OpenFiles > 0 || l.Timeout > 0, "limits")
+	want(!n.None() && (n.Mode != standard || len(n.Rules) > 0 || s.netAsked), "rules for the network")
+	want(len(n.HostPorts)+len(rec.Forwards)+len(rec.Sockets) > 0, "ports and sockets through the wall")
+	want(len(rec.Mounts) > 0, "mounts")
+	want(rec.Nesting, "containers inside")
+	want(s.root, "root inside")
+	return wants
+}
+
+// isOff says whether an error is that of a sandbox that is switched off.
+func isOff(err error) bool { return errors.Is(err, errOff) }

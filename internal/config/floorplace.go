@@ -1,0 +1,60 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// A Place is a program that runs on this machine itself, as far as the floor is concerned
+// with it: in a jail.
+type Place struct {
+	Network bool     // it has the machine's own network
+	All     bool     // it can read the whole machine
+	Shown   []string // otherwise, what of the machine besides the system
+}
+
+// EnforceJail holds a jail to the floor. A jail has no rules for the network and hides
+// little, so of a floor that speaks of these it can keep only the simplest forms.
+func (f *Floor) EnforceJail(p Place, home string) error {
+	if f == nil {
+		return nil
+	}
+	if at := f.tree.get("isolation"); at != nil && rank("jail", isolationOrder...) < rank(f.Isolation, isolationOrder...) {
+		return f.refuse(at, "the wall would be a jail, and must be at least a %s", f.Isolation)
+	}
+	if at := f.tree.get("audit"); at != nil {
+		return f.refuse(at, "a jail keeps no audit log")
+	}
+	if p.Network {
+		for _, key := range []string{"max", "deny", "forbid_host_ports"} {
+			if at := f.tree.get("network", key); at != nil && !(key == "max" && f.Network.Max == "open") && !(key == "forbid_host_ports" && !f.Network.ForbidHostPorts) {
+				return f.refuse(at, "a jail would have the whole network of this machine")
+			}
+		}
+	}
+	for i, place := range f.Mounts.Forbid {
+		if place == "~" || strings.HasPrefix(place, "~/") {
+			place = filepath.Join(home, place[1:])
+		}
+		place = realPlace(place)
+		at := f.tree.get("mounts", "forbid", i)
+		if p.All && place != "/" {
+			return f.refuse(at, "a jail without --private can read %s", place)
+		}
+		for _, s := range p.Shown {
+			if place != "/" && (on(s, place) || on(place, s)) {
+				return f.refuse(at, "%s would be shown to the jail", s)
+			}
+		}
+	}
+	return nil
+}
+
+// EnforceOff refuses a program without any wall on a machine whose administrator has said
+// anything at all: it could keep none of it.
+func (f *Floor) EnforceOff() error {
+	if f == nil || len(f.tree.order) == 0 {
+		return nil
+	}
+	return f.refuse(f.tree.fields[f.tree.order[0]], "there would be no sandbox")
+}
