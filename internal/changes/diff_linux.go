@@ -54,13 +54,6 @@ type differ struct {
 	max int64
 }
 
-// side is one side of a file's diff.
-type side struct {
-	mode uint32 // git's: 100644, 100755, 120000; 0 if there is nothing
-	text []byte
-	huge bool // larger than the limit; no text
-}
-
 func (d *differ) entry(e *entry) error {
 	if e.Skipped != "" {
 		detail := ""
@@ -83,12 +76,12 @@ func (d *differ) entry(e *entry) error {
 		fmt.Fprintf(d.out, "Directory %s: deleted\n", Quote("a/"+e.Path))
 	}
 	switch {
-	case old.mode != 0 && now.mode != 0 && old.mode&unix.S_IFMT != now.mode&unix.S_IFMT:
+	case old.Mode != 0 && now.Mode != 0 && old.Mode&unix.S_IFMT != now.Mode&unix.S_IFMT:
 		// A type change is a deletion and an addition, for git too.
-		d.file(e.Path, old, side{}, e)
-		d.file(e.Path, side{}, now, e)
-	case old.mode != 0 || now.mode != 0:
-		d.file(e.Path, old, now, e)
+		WriteFile(d.out, e.Path, old, Side{})
+		WriteFile(d.out, e.Path, Side{}, now)
+	case old.Mode != 0 || now.Mode != 0:
+		WriteFile(d.out, e.Path, old, now)
 	}
 	if e.up.isDir() {
 		if e.low.isDir() {
@@ -100,70 +93,42 @@ func (d *differ) entry(e *entry) error {
 	return nil // a failed write stays in the bufio.Writer until Flush
 }
 
-// file writes the diff of one file; errors of writing surface at Flush.
-func (d *differ) file(p string, old, now side, e *entry) {
-	a, b := Quote("a/"+p), Quote("b/"+p)
-	fmt.Fprintf(d.out, "diff --git %s %s\n", a, b)
-	from, to := headerName("a/", p), headerName("b/", p)
-	switch {
-	case old.mode == 0:
-		fmt.Fprintf(d.out, "new file mode %o\n", now.mode)
-		a, from = "/dev/null", "/dev/null"
-	case now.mode == 0:
-		fmt.Fprintf(d.out, "deleted file mode %o\n", old.mode)
-		b, to = "/dev/null", "/dev/null"
-	case old.mode != now.mode:
-		fmt.Fprintf(d.out, "old mode %o\nnew mode %o\n", old.mode, now.mode)
-	}
-	switch {
-	case e.Kind == ModeChanged:
-	case old.huge || now.huge:
-		fmt.Fprintf(d.out, "Files %s and %s differ (too large to show: %d and %d bytes)\n", a, b, e.OldSize, e.NewSize)
-	case isBinary(old.text) || isBinary(now.text):
-		fmt.Fprintf(d.out, "Binary files %s and %s differ\n", a, b)
-	default:
-		if h := hunks(old.text, now.text); len(h) > 0 {
-			fmt.Fprintf(d.out, "--- %s\n+++ %s\n", from, to)
-			d.out.Write(h)
-		}
-	}
-}
-
 // read reads one side: nothing for a directory or for no entry at all.
-func (d *differ) read(t *tree, rel string, n *node) (side, error) {
+func (d *differ) read(t *tree, rel string, n *node) (Side, error) {
 	if n == nil || n.isDir() {
-		return side{}, nil
+		return Side{}, nil
 	}
 	dir, err := t.open(parent(rel), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	if err != nil {
-		return side{}, gone(err)
+		return Side{}, gone(err)
 	}
 	defer dir.Close()
 	name := path.Base(rel)
 	if n.is(unix.S_IFLNK) {
 		target, err := readLink(dir, name)
-		return side{mode: unix.S_IFLNK, text: []byte(target)}, gone(err)
+		return Side{Mode: unix.S_IFLNK, Text: []byte(target), Size: int64(len(target))}, gone(err)
 	}
 	if !n.is(unix.S_IFREG) {
 		// The user's own device or FIFO, replaced or deleted: there is no text.
-		return side{mode: n.mode & unix.S_IFMT}, nil
+		return Side{Mode: n.mode & unix.S_IFMT}, nil
 	}
-	s := side{mode: unix.S_IFREG | n.mode&0o777}
+	s := Side{Mode: unix.S_IFREG | n.mode&0o777}
 	f, now, err := openRegular(dir, name)
 	if err == unix.EACCES && t == d.w.lower {
-		s.huge = true
+		s.Huge, s.Size = true, n.size
 		return s, nil
 	}
 	if err != nil {
-		return side{}, gone(err)
+		return Side{}, gone(err)
 	}
 	defer f.Close()
-	if s.huge = now.size > d.max; s.huge {
+	s.Size = now.size
+	if s.Huge = now.size > d.max; s.Huge {
 		return s, nil
 	}
-	s.text, err = io.ReadAll(io.LimitReader(f, d.max+1))
-	if int64(len(s.text)) > d.max { // it grew while being read
-		s.huge, s.text = true, nil
+	s.Text, err = io.ReadAll(io.LimitReader(f, d.max+1))
+	if int64(len(s.Text)) > d.max { // it grew while being read
+		s.Huge, s.Text = true, nil
 	}
 	return s, err
 }

@@ -82,11 +82,11 @@ func octal(s string) bool {
 	return s[0] >= '0' && s[0] <= '3' && s[1] >= '0' && s[1] <= '7' && s[2] >= '0' && s[2] <= '7'
 }
 
-// isGit says whether some file system would take name for ".git": case folded
+// IsGit says whether some file system would take name for ".git": case folded
 // (macOS, Windows), with the code points HFS+ ignores, or in one of NTFS's
 // spellings (trailing dots and spaces, a stream after a colon, the short name).
 // The workspace may be copied to such a system later, so all hold everywhere.
-func isGit(name string) bool {
+func IsGit(name string) bool {
 	name = strings.Map(func(r rune) rune {
 		switch {
 		case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e,
@@ -136,7 +136,7 @@ func targetNote(link, target string) string {
 			if named {
 				return "symlink that may leave the workspace through another: " + Quote(target)
 			}
-		case isGit(part):
+		case IsGit(part):
 			return "symlink into a git directory: " + Quote(target)
 		default:
 			named = true

@@ -42,7 +42,7 @@ func FuzzQuote(f *testing.F) {
 		if back, err := Unquote(q); err != nil || back != name {
 			t.Fatalf("%q became %q, %v", name, back, err)
 		}
-		isGit(name)
+		IsGit(name)
 		targetNote(name, name)
 		if back, err := Unquote(name); err == nil && strings.HasPrefix(name, `"`) {
 			if again, err := Unquote(Quote(back)); err != nil || again != back {
@@ -55,12 +55,12 @@ func FuzzQuote(f *testing.F) {
 func TestIsGit(t *testing.T) {
 	for _, name := range []string{".git", ".GIT", ".Git", ".git.", ".git ", ".git . .", "git~1", "GIT~1",
 		".git::$INDEX_ALLOCATION", ".g\u200cit", "\ufeff.git", ".gi\u206ft"} {
-		if !isGit(name) {
+		if !IsGit(name) {
 			t.Errorf("%q passes", name)
 		}
 	}
 	for _, name := range []string{"git", ".gitignore", ".github", ".gitmodules", "a.git", "..git", ".gi", "git~2", "", "."} {
-		if isGit(name) {
+		if IsGit(name) {
 			t.Errorf("%q is held", name)
 		}
 	}
@@ -134,7 +134,7 @@ func FuzzHunks(f *testing.F) {
 	f.Add("a\n\n\nb", "a\n\\ No newline at end of file\n")
 	f.Add("@@ -1,1 +1,1 @@\n", "--- a\n+++ b\n")
 	f.Fuzz(func(t *testing.T, old, new string) {
-		got, err := patch(old, string(hunks([]byte(old), []byte(new))))
+		got, err := patch(old, string(Hunks([]byte(old), []byte(new))))
 		if err != nil || got != new {
 			t.Fatalf("%q to %q gave %q, %v", old, new, got, err)
 		}
@@ -145,7 +145,7 @@ func FuzzHunks(f *testing.F) {
 func TestWorstDiff(t *testing.T) {
 	a := bytes.Repeat([]byte("a\nb\n"), defaultMax/4)
 	b := bytes.Repeat([]byte("b\na\n\n"), defaultMax/5)
-	if got, err := patch(string(a), string(hunks(a, b))); err != nil || got != string(b) {
+	if got, err := patch(string(a), string(Hunks(a, b))); err != nil || got != string(b) {
 		t.Fatal("the diff does not lead from one to the other", err)
 	}
 }

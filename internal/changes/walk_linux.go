@@ -194,7 +194,7 @@ type place struct {
 // reason is why a name is left alone whatever it is.
 func (p place) reason() Reason {
 	switch {
-	case isGit(p.name):
+	case IsGit(p.name):
 		return SkipGit
 	case isTemp(p.name):
 		return SkipReserved

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package tree
+
+import "golang.org/x/sys/unix"
+
+func statOf(st *unix.Stat_t) Stat {
+	return Stat{Inode: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano(), Changed: st.Ctim.Nano(), Mode: uint32(st.Mode)}
+}

@@ -1,0 +1,296 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cofferhq/coffer/internal/changes"
+)
+
+// Bounds on what is read of a tree.
+const (
+	maxEntries  = 1_000_000
+	maxDepth    = 256
+	maxRules    = 1 << 20 // bytes of one .gitignore
+	readFlags   = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	dirFlags    = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	namesAtOnce = 4096
+)
+
+// ErrTooMany says that a tree has more in it than is read.
+var ErrTooMany = errors.New("too many files")
+
+// The modes that git knows.
+const (
+	Regular    = 0o100644
+	Executable = 0o100755
+	Symlink    = 0o120000
+	Gitlink    = 0o160000 // a submodule
+)
+
+// A Stat is what the kernel knows of a file. The time of its last change of any kind
+// cannot be set by a program.
+type Stat struct {
+	Inode          uint64
+	Size           int64
+	Mtime, Changed int64
+	Mode           uint32 // the kernel's
+}
+
+// An Entry is a file or a link that was found.
+type Entry struct {
+	Path string // relative, separated by slashes, in the raw bytes of the file system
+	Mode uint32 // git's
+	Stat Stat
+}
+
+// A Dir is a directory of the tree, open.
+type Dir struct {
+	Path string // "" for the top
+	fd   int
+}
+
+// A Walk says what of a tree to visit.
+type Walk struct {
+	// Ignore has the rules that are not in the tree itself. Nil visits everything.
+	Ignore *Ignore
+	// Known are paths that are not ignored whatever the rules say; see [Manifest.Known].
+	Known map[string]bool
+	// Visit is called for every file and link.
+	Visit func(d *Dir, name string, e Entry) error
+	// Enter is called for every directory that is gone into.
+	Enter func(d *Dir) error
+	// Odd is called for what is neither visited nor gone into: git directories, devices,
+	// pipes, sockets, and what cannot be read.
+	Odd func(path, what string)
+	// Max bounds how many names are looked at. Zero is a million.
+	Max int
+}
+
+// Do walks the tree below a directory, whose own path is ours and is believed.
+func (w Walk) Do(ctx context.Context, root string) error {
+	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", root, err)
+	}
+	defer unix.Close(fd)
+	if w.Max == 0 {
+		w.Max = maxEntries
+	}
+	s := &walker{Walk: w, ctx: ctx}
+	return s.directory(&Dir{fd: fd}, w.Ignore, 0)
+}
+
+type walker struct {
+	Walk
+	ctx  context.Context
+	seen int
+}
+
+func (w *walker) odd(path, what string) {
+	if w.Odd != nil {
+		w.Odd(path, what)
+	}
+}
+
+// directory visits all that is in an open directory and below it.
+func (w *walker) directory(d *Dir, rules *Ignore, depth int) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	if w.Enter != nil {
+		if err := w.Enter(d); err != nil {
+			return err
+		}
+	}
+	names, err := w.names(d)
+	if err != nil {
+		return err
+	}
+	if rules != nil && slices.Contains(names, ".gitignore") {
+		rules = rules.Below(d.Path, d.text(".gitignore", maxRules))
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := w.entry(d, name, rules, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names lists a directory.
+func (w *walker) names(d *Dir) ([]string, error) {
+	// Another descriptor: to list moves it.
+	fd, err := unix.Openat(d.fd, ".", dirFlags, 0)
+	if err != nil {
+		w.odd(d.Path, "unreadable")
+		return nil, nil
+	}
+	f := os.NewFile(uintptr(fd), "directory")
+	defer f.Close()
+	var all []string
+	for {
+		names, err := f.Readdirnames(namesAtOnce)
+		all = append(all, names...)
+		if w.seen += len(names); w.seen > w.Max {
+			return nil, ErrTooMany
+		}
+		if err == io.EOF || len(names) == 0 {
+			return all, nil
+		}
+		if err != nil {
+			w.odd(d.Path, "unreadable")
+			return all, nil
+		}
+	}
+}
+
+// entry visits one name.
+func (w *walker) entry(d *Dir, name string, rules *Ignore, depth int) error {
+	rel := path.Join(d.Path, name)
+	if changes.IsGit(name) {
+		if rel != ".git" { // the top's is coffer's
+			w.odd(rel, "git")
+		}
+		return nil
+	}
+	st, err := d.stat(name)
+	if err != nil {
+		return nil // gone
+	}
+	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if rules != nil && rules.Match(rel, isDir) {
+		if !w.Known[rel] {
+			return nil
+		}
+		if isDir {
+			rules = everything
+		}
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		mode := uint32(Regular)
+		if st.Mode&0o100 != 0 {
+			mode = Executable
+		}
+		return w.Visit(d, name, Entry{Path: rel, Mode: mode, Stat: st})
+	case unix.S_IFLNK:
+		return w.Visit(d, name, Entry{Path: rel, Mode: Symlink, Stat: st})
+	case unix.S_IFDIR:
+		if depth >= maxDepth || len(rel) > unix.PathMax {
+			w.odd(rel, "too deep")
+			return nil
+		}
+		fd, err := unix.Openat(d.fd, name, dirFlags, 0)
+		if err != nil {
+			w.odd(rel, "unreadable")
+			return nil
+		}
+		defer unix.Close(fd)
+		return w.directory(&Dir{Path: rel, fd: fd}, rules, depth+1)
+	case unix.S_IFIFO:
+		w.odd(rel, "fifo")
+	case unix.S_IFSOCK:
+		w.odd(rel, "socket")
+	default:
+		w.odd(rel, "device")
+	}
+	return nil
+}
+
+// FD is the directory's descriptor, good until the visit is over.
+func (d *Dir) FD() int { return d.fd }
+
+func (d *Dir) stat(name string) (Stat, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return statOf(&st), err
+}
+
+// Open opens a regular file for reading, and says what it is once it is open.
+func (d *Dir) Open(name string) (*os.File, Stat, error) {
+	fd, err := unix.Openat(d.fd, name, readFlags, 0)
+	if err != nil {
+		return nil, Stat{}, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = unix.EINVAL
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, Stat{}, err
+	}
+	return os.NewFile(uintptr(fd), name), statOf(&st), nil
+}
+
+// Link reads a symbolic link.
+func (d *Dir) Link(name string) (string, error) {
+	b := make([]byte, unix.PathMax+1)
+	n, err := unix.Readlinkat(d.fd, name, b)
+	if err != nil {
+		return "", err
+	}
+	return string(b[:n]), nil
+}
+
+// text reads a small file; what is not one is empty.
+func (d *Dir) text(name string, limit int64) string {
+	f, st, err := d.Open(name)
+	if err != nil || st.Size > limit {
+		if err == nil {
+			f.Close()
+		}
+		return ""
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// Find opens the directory of a path and returns it with the last name, going through no
+// link. The caller closes it.
+func Find(root, rel string) (*Dir, string, error) {
+	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, "", err
+	}
+	parts := strings.Split(rel, "/")
+	for _, part := range parts[:len(parts)-1] {
+		next, err := -1, error(unix.EINVAL)
+		if plain(part) {
+			next, err = unix.Openat(fd, part, dirFlags, 0)
+		}
+		unix.Close(fd)
+		if err != nil {
+			return nil, "", err
+		}
+		fd = next
+	}
+	name := parts[len(parts)-1]
+	if !plain(name) {
+		unix.Close(fd)
+		return nil, "", unix.EINVAL
+	}
+	return &Dir{Path: strings.Join(parts[:len(parts)-1], "/"), fd: fd}, name, nil
+}
+
+// Close closes a directory that [Find] opened.
+func (d *Dir) Close() { unix.Close(d.fd) }
+
+// plain says whether a word is the name of an entry.
+func plain(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00")
+}
