@@ -85,9 +85,28 @@ func TestQuickLeavesOtherNames(t *testing.T) {
 	}
 }
 
-// TestQuickIsLight sees to it that nothing heavy is set up before an exec.
+// TestQuickIsLight sees to it that nothing heavy is set up before an exec, nor before
+// the guest agent.
 func TestQuickIsLight(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "../../internal/quick").Output()
+	for pkg, heavy := range map[string][]string{
+		"internal/quick": {"net", "crypto", "regexp", "text/template", "github.com/spf13", "github.com/hashicorp", "gvisor.dev",
+			"github.com/cofferhq/coffer/internal/engine", "github.com/cofferhq/coffer/internal/guest/wire/mux"},
+		"internal/guest": {"net/http", "regexp", "text/template", "github.com/spf13", "gvisor.dev",
+			"github.com/cofferhq/coffer/internal/engine", "github.com/cofferhq/coffer/internal/policy"},
+	} {
+		for _, d := range dependencies(t, pkg) {
+			for _, h := range heavy {
+				if d == h || strings.HasPrefix(d, h+"/") {
+					t.Errorf("%s needs %s", pkg, d)
+				}
+			}
+		}
+	}
+}
+
+// dependencies are the packages that are initialised before one of ours.
+func dependencies(t *testing.T, pkg string) []string {
+	out, err := exec.Command("go", "list", "-deps", "../../"+pkg).Output()
 	if err != nil {
 		if _, missing := exec.LookPath("go"); missing != nil {
 			t.Skip("there is no go to ask")
@@ -98,12 +117,5 @@ func TestQuickIsLight(t *testing.T) {
 	if !slices.Contains(deps, "os") {
 		t.Fatalf("these are no dependencies: %q", deps)
 	}
-	for _, d := range deps {
-		for _, heavy := range []string{"net", "crypto", "regexp", "text/template", "github.com/spf13", "github.com/hashicorp", "gvisor.dev",
-			"github.com/cofferhq/coffer/internal/engine", "github.com/cofferhq/coffer/internal/guest/wire/mux"} {
-			if d == heavy || strings.HasPrefix(d, heavy+"/") {
-				t.Errorf("internal/quick needs %s", d)
-			}
-		}
-	}
+	return deps
 }

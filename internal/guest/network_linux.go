@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/cofferhq/coffer/internal/link/kernel"
-	"github.com/cofferhq/coffer/internal/link/packet"
+	"github.com/cofferhq/coffer/internal/link/veth"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,7 +45,7 @@ func prepareNetwork() (network, error) {
 	}
 	// A kernel without packet rules. A stack of our own on the machine's packets
 	// is slower, and the same to programs.
-	socket, second := packet.Prepare()
+	socket, second := veth.Prepare()
 	if second != nil {
 		return network{}, fmt.Errorf("give the sandbox a network: %w; and without packet rules: %w", err, second)
 	}

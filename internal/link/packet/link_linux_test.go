@@ -14,6 +14,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/link/linktest"
+	"github.com/cofferhq/coffer/internal/link/veth"
 	"golang.org/x/sys/unix"
 )
 
@@ -140,7 +141,7 @@ func TestInterfaceDown(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	for _, up := range []bool{false, true, false, true} {
-		r, err := unix.NewIfreq(farName)
+		r, err := unix.NewIfreq(veth.FarName)
 		if err != nil {
 			t.Fatal(err)
 		}

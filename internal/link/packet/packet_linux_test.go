@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/link/linktest"
+	"github.com/cofferhq/coffer/internal/link/veth"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	linktest.Main(m, map[string]linktest.Prepare{
 		"veth": func() ([]*os.File, error) {
-			f, err := Prepare()
+			f, err := veth.Prepare()
 			return []*os.File{f}, err
 		},
 		"tap":            func() ([]*os.File, error) { return prepareTAP(smallMTU, 0) },
@@ -144,7 +145,7 @@ func prepareTAP(mtu int, flags uint16) ([]*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := unix.NewIfreq(nearName)
+	r, err := unix.NewIfreq(veth.NearName)
 	if err != nil {
 		return nil, err
 	}
@@ -157,14 +158,14 @@ func prepareTAP(mtu int, flags uint16) ([]*os.File, error) {
 		return nil, err
 	}
 	defer h.Close()
-	near, err := h.LinkByName(nearName)
+	near, err := h.LinkByName(veth.NearName)
 	if err != nil {
 		return nil, err
 	}
 	if err := h.LinkSetMTU(near, mtu); err != nil {
 		return nil, err
 	}
-	return []*os.File{os.NewFile(uintptr(fd), "tap")}, configure(h, near)
+	return []*os.File{os.NewFile(uintptr(fd), "tap")}, veth.Configure(h, near)
 }
 
 // smallMTU is what the TAPs of these tests have, so that large datagrams are cut into

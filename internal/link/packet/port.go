@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/cofferhq/coffer/internal/link/veth"
 	"gvisor.dev/gvisor/pkg/buffer"
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
@@ -39,8 +40,8 @@ type offload struct {
 
 // The Ethernet addresses of this side and, until its first frame, of the machine.
 var (
-	ownMAC     = mac{0x02, 0x63, 0x6f, 0x66, 0x65, 0x01}
-	machineMAC = mac{0x02, 0x63, 0x6f, 0x66, 0x65, 0x02}
+	ownMAC     = mac(veth.GatewayMAC)
+	machineMAC = mac(veth.MachineMAC)
 )
 
 type mac [6]byte
