@@ -75,6 +75,7 @@ type clause struct {
 	text     string   // the rule as if it had this target only
 	group    string   // that the target comes from, "" if none
 	decision Decision // ready made
+	others   string   // why it does not allow other requests, if it allows some
 }
 
 // conditional: more than host, port and protocol counts.
@@ -207,7 +208,7 @@ func (c *compiler) compileConditions(src RuleSource) *rule {
 		if len(r.methods) == 0 {
 			field = "paths"
 		}
-		c.problem(field, -1, errors.New(`only plain HTTP shows them; add protocol = "http"`))
+		c.problem(field, -1, errors.New(`only plain HTTP shows them; with protocol = "http" the rule is about http:// alone, and https:// goes by host and port`))
 	}
 	up := c.size("max_upload", src.MaxUpload)
 	down := c.size("max_download", src.MaxDownload)
@@ -267,6 +268,9 @@ func (c *compiler) add(r *rule, src RuleSource, rk rank, t Target, group string)
 	}
 	one := clause{rule: r, rank: rk, target: t, protos: r.protocol.matches(rk), text: text, group: group, decision: d}
 	one.decision.Request = one.aboutRequests()
+	if one.decision.Request && !one.cautious() {
+		one.others = fmt.Sprintf("no rule allows this request: rule %q%s is only for %s", d.Rule, where, requestText(src))
+	}
 	c.clauses = append(c.clauses, one)
 }
 
@@ -295,6 +299,18 @@ func ruleText(v Verdict, target string, src RuleSource) string {
 		words = append(words, strings.Join(src.Paths, ","))
 	}
 	return strings.Join(words, " ")
+}
+
+// requestText says which requests a rule is about.
+func requestText(src RuleSource) string {
+	methods, paths := strings.ToUpper(strings.Join(src.Methods, ", ")), strings.Join(src.Paths, ", ")
+	switch {
+	case paths == "":
+		return methods
+	case methods == "":
+		return paths
+	}
+	return methods + " of " + paths
 }
 
 // budgetName must be the same for all targets of a rule: they share its counters.

@@ -72,8 +72,14 @@ func (p *Protocol) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
+	if meant, ok := otherNames[string(text)]; ok {
+		return fmt.Errorf("%q is written %s here: rules go by what the first bytes show", text, meant)
+	}
 	return fmt.Errorf("%q is not one of tcp, udp, tls, http", text)
 }
+
+// otherNames are what people write for a protocol that goes by another name here.
+var otherNames = map[string]string{"https": "tls", "ssl": "tls", "wss": "tls", "ws": "http", "ssh": "tcp", "git": "tcp", "quic": "udp", "dns": "udp"}
 
 // Query is a destination somebody wants to reach.
 type Query struct {
@@ -98,6 +104,8 @@ type Decision struct {
 	// or paths, so that it says nothing about another request.
 	Protocol Protocol `json:"protocol,omitempty"`
 	Request  bool     `json:"request,omitempty"`
+	// Exact: a rule that does not deny names this very host, and not a pattern or a range.
+	Exact bool `json:"exact,omitempty"`
 }
 
 // Budget bounds how many bytes may pass, per destination host. Zero is no bound.

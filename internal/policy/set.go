@@ -111,7 +111,7 @@ func (q *Query) prepare() (refused string) {
 // decide wants a prepared query. If open, the HTTP request is still to come, and the
 // answer is the best that any request could get.
 func (s *Set) decide(q Query, open bool) Decision {
-	m := matcher{set: s, q: q, open: open, best: rankNone, late: -1}
+	m := matcher{set: s, q: q, open: open, best: rankNone, late: -1, near: -1}
 	for b := range (place{s, q.Host, q.Addr}).buckets {
 		m.take(b, rankAllow)
 	}
@@ -169,6 +169,8 @@ type matcher struct {
 	best   rank
 	clause int32 // that has it
 	late   int32 // an ask clause for some requests only, while open; -1 if none
+	near   int32 // an allow clause for other requests; -1 if none
+	exact  bool  // a clause that does not deny names the host; those come first
 
 	budget, grant *Budget // of ask and allow clauses, of grants
 
@@ -201,6 +203,7 @@ func (m *matcher) take(b *bucket, most rank) {
 		}
 		if e.rank < m.best {
 			m.best, m.clause = e.rank, e.clause
+			m.exact = m.exact || e.rank != rankDeny && m.set.clauses[e.clause].target.kind == exactly
 		}
 		if m.set.budgets {
 			m.spend(m.set.clauses[e.clause].decision.Budget, e.rank)
@@ -231,7 +234,13 @@ func (m *matcher) holds(e *entry) bool {
 		}
 		return e.rank == rankGrant || e.rank == rankAllow
 	}
-	return c.wantsMethod(m.q.Method) && m.wantsPath(c)
+	if c.wantsMethod(m.q.Method) && m.wantsPath(c) {
+		return true
+	}
+	if c.others != "" && m.near < 0 {
+		m.near = e.clause
+	}
+	return false
 }
 
 func (c *clause) expired(now time.Time) bool {
@@ -316,6 +325,7 @@ func (m *matcher) decision() Decision {
 	switch {
 	case m.best != rankNone:
 		d := m.set.clauses[m.clause].decision
+		d.Exact = m.exact
 		if m.set.budgets && m.best != rankDeny {
 			if d.Budget = m.grant; d.Budget == nil {
 				d.Budget = m.budget
@@ -324,6 +334,10 @@ func (m *matcher) decision() Decision {
 		return d
 	case m.late >= 0 && m.set.def.Verdict == Deny:
 		return m.set.clauses[m.late].decision
+	case m.near >= 0 && m.set.def.Verdict == Deny && m.q.Protocol == HTTP:
+		d := m.set.def
+		d.Reason = m.set.clauses[m.near].others
+		return d
 	}
 	return m.set.def
 }
