@@ -14,7 +14,7 @@ const (
 	KindStart  = "start"  // the sandbox started
 	KindStop   = "stop"   // the sandbox stopped
 	KindFlow   = "flow"   // a connection was refused, or was allowed and has ended
-	KindDNS    = "dns"    // a name was asked for and refused
+	KindDNS    = "dns"    // a name was refused, or records of it were looked up outside
 	KindExec   = "exec"   // a program was run
 	KindPolicy = "policy" // the rules changed, or a question was answered
 	KindLimit  = "limit"  // a budget or another limit was hit

@@ -196,7 +196,7 @@ type asked struct {
 	Allow  string `json:"allow,omitempty"`
 }
 
-// request asks the user for access, if the rules let it be asked for.
+// request asks the user for access, unless a rule denies it already.
 func (a *about) request(w http.ResponseWriter, r *http.Request) {
 	port, err := strconv.ParseUint(r.FormValue("port"), 10, 16)
 	if r.FormValue("port") == "" {
@@ -216,36 +216,52 @@ func (a *about) request(w http.ResponseWriter, r *http.Request) {
 	if r.FormValue("protocol") == "udp" {
 		q.Protocol, protocol = policy.UDP, "udp"
 	}
-	d := a.decide(&q)
+	set := a.g.policy.Load()
+	d, own := Internal(q, a.g.cfg.HostPorts)
+	if !own {
+		d = decideBest(set, &q)
+	}
 	out := asked{Host: q.Host, Port: q.Port, Rule: d.Rule, Reason: d.Reason}
 	if out.Host == "" {
 		out.Host = q.Addr.String()
 	}
-	switch d.Verdict {
-	case policy.Allow:
+	if d.Verdict == policy.Allow {
 		out.Status = "allowed"
 		writeOK(w, out)
-	case policy.Ask:
-		p, _, why := a.g.asks.put(q, d, false)
-		if p == nil {
-			out.Status, out.Reason = "denied", why
-			writeJSON(w, http.StatusForbidden, out)
-			return
-		}
-		out.Status, out.ID, out.Reason = "asked", p.ID, "the user is asked; connect again, the connection waits for the answer"
-		writeJSON(w, http.StatusAccepted, out)
-	default:
-		out.Status = "denied"
-		if d.Rule == defaultRule {
-			out.Allow = allowCommand(out.Host, q.Port, protocol)
-		}
-		writeJSON(w, http.StatusForbidden, out)
+		return
+	}
+	out.Status = "denied"
+	if d.Rule == defaultRule {
+		out.Allow = allowCommand(out.Host, q.Port, protocol)
+	}
+	if r := a.g.special(set, q, d); r != nil {
+		out.Rule, out.Reason = r.decision.Rule, r.decision.Reason
+	} else if d.Verdict == policy.Ask || mayFile(d) {
+		a.file(&out, q, d)
+	}
+	status := http.StatusForbidden
+	if out.Status == "asked" {
+		status = http.StatusAccepted
+	}
+	writeJSON(w, status, out)
+}
+
+// file puts a question to the user, for which no connection waits yet.
+func (a *about) file(out *asked, q policy.Query, d policy.Decision) {
+	p, _, why := a.g.asks.put(q, d, false)
+	if p == nil {
+		out.Reason = why
+		return
+	}
+	out.Status, out.ID, out.Allow = "asked", p.ID, ""
+	out.Reason = "the user is asked; connect again, the connection waits for the answer"
+	if p.Filed {
+		out.Reason = "the user is asked; make this request again to learn the answer, and connect when it says allowed"
 	}
 }
 
-// decide answers for the protocol that gets furthest, and puts it into the query.
-func (a *about) decide(q *policy.Query) policy.Decision {
-	set := a.g.policy.Load()
+// decideBest answers for the protocol that gets furthest, and puts it into the query.
+func decideBest(set *policy.Set, q *policy.Query) policy.Decision {
 	if q.Protocol == policy.UDP {
 		return set.Decide(*q)
 	}

@@ -28,6 +28,9 @@ type Request struct {
 	Since    time.Time       `json:"since"`
 	Until    time.Time       `json:"until"` // then it counts as no
 	Flows    int             `json:"flows"` // how many connections wait
+	// Filed: a program asked by http://coffer.internal/ for what the default denies. No
+	// connection can wait for the answer, so only one that lasts helps.
+	Filed bool `json:"filed,omitempty"`
 }
 
 // question is what one answer holds for: a destination, and where the rule looks at
@@ -142,6 +145,10 @@ func (a *questions) join(q policy.Query, d policy.Decision, wait bool) (p *pendi
 	}
 	p = a.open[key]
 	if p == nil {
+		filed := d.Verdict == policy.Deny
+		if filed && a.filed() >= a.limits.filed {
+			return nil, answerNo, "too many requests for access wait for the user already"
+		}
 		a.recent = slices.DeleteFunc(a.recent, func(t time.Time) bool { return now.Sub(t) >= time.Minute })
 		if len(a.open) >= a.limits.questions || len(a.recent) >= a.limits.perMinute {
 			return nil, answerNo, "too many questions were asked already"
@@ -156,6 +163,16 @@ func (a *questions) join(q policy.Query, d policy.Decision, wait bool) (p *pendi
 	return p, answerGone, ""
 }
 
+// filed counts the open questions that no connection waits for.
+func (a *questions) filed() (n int) {
+	for _, p := range a.open {
+		if p.Filed {
+			n++
+		}
+	}
+	return n
+}
+
 // ask opens a question; the caller holds the lock.
 func (a *questions) ask(key question, q policy.Query, d policy.Decision, now time.Time) *pending {
 	a.lastID++
@@ -163,12 +180,17 @@ func (a *questions) ask(key question, q policy.Query, d policy.Decision, now tim
 	p.Request = Request{
 		ID: a.lastID, Host: q.Host, Addr: key.addr, Port: q.Port, Protocol: q.Protocol,
 		Method: clip(key.method), Path: clip(key.path), Rule: d.Rule, Reason: d.Reason,
-		Since: now, Until: now.Add(a.timeout),
+		Since: now, Filed: d.Verdict == policy.Deny,
 	}
+	timeout := a.timeout
+	if p.Filed {
+		timeout = max(timeout, a.limits.filing)
+	}
+	p.Until = now.Add(timeout)
 	if p.Host == "" {
 		p.Host = q.Addr.String()
 	}
-	p.timer = time.AfterFunc(a.timeout, func() {
+	p.timer = time.AfterFunc(timeout, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.settle(key, p, answerNo, "the user was asked and did not answer in time")
@@ -189,7 +211,7 @@ func (a *questions) settle(key question, p *pending, r reply, why string) {
 	switch {
 	case r == answerNo && len(a.no) < maxLater:
 		a.no[key] = later{time.Now().Add(a.limits.cool), why}
-	case r == answerYes && p.Flows == 0 && len(a.yes) < maxLater:
+	case r == answerYes && p.Flows == 0 && !p.Filed && len(a.yes) < maxLater:
 		a.yes[key] = p.Until
 	}
 }
@@ -210,11 +232,16 @@ func (a *questions) reconsider(set *policy.Set) {
 	for key, p := range a.open {
 		q := p.query
 		q.Now = time.Now()
-		if set.Decide(q).Verdict != policy.Ask {
+		d := set.Decide(q)
+		if filed := p.Filed && mayFile(d); d.Verdict != policy.Ask && !filed {
 			a.settle(key, p, answerChanged, "")
 		}
 	}
 }
+
+// mayFile says whether a program may ask the user for what a decision denies: not if a
+// rule denies it, for that is the user's word already.
+func mayFile(d policy.Decision) bool { return d.Verdict == policy.Deny && d.Rule == defaultRule }
 
 // close answers every question with no.
 func (a *questions) close() {

@@ -177,6 +177,24 @@ func TestAskAddress(t *testing.T) {
 	}
 }
 
+// TestAskSpecial: nobody is asked about an address that a yes would not open.
+func TestAskSpecial(t *testing.T) {
+	r := newRig(t, rules(t, "default=ask", "ask 10.0.0.0/8"))
+	for _, host := range []string{"169.254.169.254", "192.168.1.1", "127.0.0.53"} {
+		c := r.connectTo(mustPort(host + ":80"))
+		io.WriteString(c, strings.ReplaceAll(getRequest, "example.com", host))
+		if said, end := outcome(c); host != "127.0.0.53" && !strings.HasPrefix(said, "HTTP/1.1 403 ") {
+			t.Errorf("%s: %s after %q", host, end, said)
+		}
+	}
+	if p := r.datagram([]byte("x"), mustPort("169.254.169.254:123")); !p.refused {
+		t.Errorf("%+v", p)
+	}
+	if len(r.asked) != 0 {
+		t.Errorf("asked: %+v", <-r.asked)
+	}
+}
+
 // TestAskFlood: a flood gets denials, not prompts.
 func TestAskFlood(t *testing.T) {
 	r := newRig(t, rules(t, "default=ask"), func(_ *Config, l *limits) { l.questions = 4; l.held = 6 })

@@ -47,9 +47,12 @@ func (g *Gateway) connect(ctx context.Context, q policy.Query, d policy.Decision
 	proxy := g.cfg.Proxy(host, q.Port)
 	good, bad, r := g.candidates(ctx, q, d)
 	if proxy != nil {
-		// The proxy chooses the address, so one that may not be dialled is enough.
-		if bad != nil {
+		switch {
+		case bad != nil: // the proxy chooses the address, so one that may not be dialled is enough
 			return nil, netip.Addr{}, bad
+		case r != nil && !d.Exact && d.Verdict != policy.Ask: // Ask: the user has named it
+			return nil, netip.Addr{}, denied(policy.Decision{Rule: unresolvedRule, Reason: "this computer cannot resolve the name, " +
+				"so where its proxy would lead cannot be checked; only a rule that names the host itself allows that"})
 		}
 		c, err := g.dialProxy(ctx, proxy, host, q.Port)
 		if err != nil {
@@ -105,6 +108,18 @@ func (g *Gateway) vet(set *policy.Set, q policy.Query, a netip.Addr, d policy.De
 		v.Verdict = policy.Allow
 	}
 	return v
+}
+
+// special refuses to ask the user about a bare address that a yes could not open: only
+// rules do that.
+func (g *Gateway) special(set *policy.Set, q policy.Query, d policy.Decision) *refusal {
+	if q.Host != "" {
+		return nil
+	}
+	if v := g.vet(set, q, q.Addr, d); v.Verdict != policy.Allow {
+		return deniedAddress(v, q.Addr)
+	}
+	return nil
 }
 
 // plainLookup says why a look-up failed without naming the host's name servers.

@@ -76,6 +76,9 @@ func (g *Gateway) serve(in link.Flow) {
 	f.ctx, f.cancel = context.WithCancel(g.ctx)
 	defer f.cancel()
 	switch a := to.Addr(); {
+	case !own(in.Source()):
+		f.target = a
+		f.turnAway(in, "it does not come from the sandbox's own address")
 	case to.Port() == dnsPort:
 		g.serveDNS(in)
 	case a == link.About4 || a == link.About6:
@@ -111,6 +114,12 @@ func (g *Gateway) meant(a netip.Addr) (host string, target netip.Addr) {
 		return "", netip.Addr{}
 	}
 	return q.Host, q.Addr
+}
+
+// own says whether something comes from the machine itself.
+func own(from netip.AddrPort) bool {
+	a := from.Addr().Unmap()
+	return a == link.Own4 || a == link.Own6
 }
 
 // nowhere says that an address cannot be anybody else's than the sandbox's own or the
@@ -252,6 +261,9 @@ func (f *flow) permitNamed(q, foreign policy.Query) *refusal {
 		}
 		d := set.Decide(q)
 		if d.Verdict == policy.Ask && !f.hasGrant(q, d) {
+			if r := f.g.special(set, q, d); r != nil {
+				return r
+			}
 			switch answer, why := f.hold(q, d); answer {
 			case answerNo:
 				d.Verdict, d.Reason = policy.Deny, why

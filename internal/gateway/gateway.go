@@ -36,12 +36,16 @@
 //     protocol = "tcp" in so many words; an upgrade to it is not passed on, so the request goes
 //     on as HTTP/1.1.
 //   - HTTP requests that are pipelined are passed on one at a time.
-//   - A request that says "Expect: 100-continue" and is answered without it is the last
-//     of its connection, and its body is not passed on: not every server and proxy agree on where it ends.
+//   - The body of a request that says "Expect: 100-continue" waits a moment for that. If it is
+//     answered without, the body is not passed on and the request is the last of its connection: not
+//     every server and proxy agree on where it ends.
+//   - A response that nobody asked for ends the connection, and is not passed on unless it says that the
+//     server is tired of waiting: what it answers may have been hidden in the body of a request.
 //   - UDP to port 443 is refused, so that QUIC falls back to TLS, which can be read.
-//   - Where the host has a proxy, a name that the host cannot resolve is left to the proxy, whichever
-//     rule allows the name: a decision does not say whether its rule names that host alone. What
-//     the proxy then reaches is not vetted.
+//   - Where the host has a proxy, a name that the host cannot resolve is left to the proxy only if a
+//     rule or the user has named that very host: what the proxy then reaches cannot be vetted.
+//   - What does not come from the machine's own address goes nowhere. Inside, programs may
+//     bind to any address; an answer to such a one would come back here as a question.
 //   - A connection that has begun like TLS or HTTP is that, or nothing: it never counts as raw TCP.
 //
 // Everything from inside is hostile: each read, table and queue has a bound, and each
@@ -113,10 +117,13 @@ type limits struct {
 	held      int           // flows that wait for an answer
 	questions int           // questions open at once
 	perMinute int           // new questions in a minute
+	filed     int           // of the questions, those that no connection waits for
+	filing    time.Duration // how long these stay open
 	dial      time.Duration // resolving and connecting
 	sniff     time.Duration // for a flow that will be refused to say what it speaks
 	first     time.Duration // until a first byte, where the server cannot speak first
 	head      time.Duration // from the first byte to the end of a head, of a response too
+	expect    time.Duration // for a server to say that it wants a body
 	patience  time.Duration // in the middle of a line, where raw TCP is allowed
 	linger    time.Duration // for a program to read an answer before the connection ends
 	half      time.Duration // without a byte once one side has ended
@@ -129,9 +136,9 @@ func defaults() limits {
 	return limits{
 		flows: affordable(8192), sessions: affordable(1024), queries: 128, about: 64, names: 1 << 14,
 		ahead: 64 << 20, waiting: 4 << 20,
-		held: 64, questions: 16, perMinute: 30,
+		held: 64, questions: 16, perMinute: 30, filed: 8, filing: time.Hour,
 		dial: 10 * time.Second, sniff: 500 * time.Millisecond, first: 2 * time.Minute,
-		head: 30 * time.Second, patience: 100 * time.Millisecond, linger: 2 * time.Second, half: 15 * time.Minute,
+		head: 30 * time.Second, expect: time.Second, patience: 100 * time.Millisecond, linger: 2 * time.Second, half: 15 * time.Minute,
 		udpIdle: 2 * time.Minute, tick: 10 * time.Second, cool: time.Minute,
 	}
 }
@@ -164,6 +171,7 @@ type Gateway struct {
 	splices  chan struct{}  // one for each splice that may run
 	large    loans          // large buffers
 	queries  chan struct{}  // one for each DNS query in work
+	records  *pace          // for look-ups of other records than addresses
 	ahead    *reserve       // for what is read ahead of a decision
 	waiting  *reserve       // for datagrams that wait
 	roots    *x509.CertPool // for a proxy that speaks TLS; nil: the host's
@@ -207,7 +215,8 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 	g.cfg = c
 	g.policy.Store(c.Policy)
 	g.table = names.NewTable(lim.names)
-	g.resolver = &names.Resolver{Table: g.table, Allow: g.allowName, Lookup: c.Lookup}
+	g.resolver = &names.Resolver{Table: g.table, Allow: g.allowName, Lookup: g.lookup}
+	g.records = newPace()
 	g.journal = newJournal(c.Audit)
 	g.denials = newDenials(c.Denied)
 	g.budgets = newBudgets(c.Budgets)

@@ -26,6 +26,7 @@ type exchange struct {
 	begun     atomic.Bool // something of the response was passed on
 	cut       atomic.Bool // the response came instead of 100 Continue: no body
 	continued bool
+	heard     chan struct{} // closed when the server has said anything
 
 	done     chan struct{} // closed when the response was passed on
 	switched bool          // to another protocol; valid after done
@@ -176,7 +177,7 @@ func (f *flow) newExchange(req head.Request) *exchange {
 	raw := f.client.ahead[:req.Len]
 	x := &exchange{
 		method: req.Method, upgrade: req.Upgrade != "" && mayUpgrade(req.Upgrade),
-		expects: hasField(raw, "expect"), done: make(chan struct{}),
+		expects: hasField(raw, "expect"), done: make(chan struct{}), heard: make(chan struct{}),
 	}
 	x.last = req.Close
 	f.turn <- x
@@ -265,6 +266,9 @@ func (f *flow) sendBody(req head.Request, x *exchange) error {
 		}
 		return f.upward().run(req.ContentLength - n)
 	}
+	if x.expects && !f.wanted(x) {
+		return errors.New("cut")
+	}
 	body, up := head.NewBody(req), f.upward()
 	b := f.g.large.borrow()
 	defer f.g.large.giveBack(b)
@@ -296,6 +300,19 @@ func (f *flow) sendBody(req head.Request, x *exchange) error {
 		}
 		piece = (*b)[:n]
 	}
+}
+
+// wanted waits for the server to say that it wants the body of a request. Some never do,
+// and take it all the same.
+func (f *flow) wanted(x *exchange) bool {
+	t := time.NewTimer(f.g.limits.expect)
+	defer t.Stop()
+	select {
+	case <-x.heard:
+	case <-t.C:
+	case <-f.down:
+	}
+	return !x.cut.Load()
 }
 
 // hasField says whether a head, which was parsed, has a field.

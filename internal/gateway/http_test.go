@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/policy"
 )
@@ -310,6 +311,60 @@ func TestHTTPExpectRefused(t *testing.T) {
 	r.waitEvents("flow", 1)
 	if got.bytes() != head {
 		t.Errorf("the server got %q", got.bytes())
+	}
+}
+
+// TestHTTPExpectAtOnce: the same if the body comes with the head. A server that wants it
+// gets it, whether it says so or keeps silent.
+func TestHTTPExpectAtOnce(t *testing.T) {
+	for _, test := range []struct{ first, want string }{
+		{ok, ""}, {"HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n", ""},
+		{"HTTP/1.1 100 Continue\r\n\r\n", "12345"}, {"", "12345"},
+	} {
+		r := newRig(t, rules(t, "allow example.com http"), func(_ *Config, l *limits) {
+			if l.expect = time.Hour; test.first == "" {
+				l.expect = time.Millisecond
+			}
+		})
+		var got recorder
+		r.serve("example.com", 80, func(c *net.TCPConn) {
+			in := bufio.NewReader(c)
+			http.ReadRequest(in)
+			io.WriteString(c, test.first)
+			body := make([]byte, 5)
+			if n, _ := io.ReadFull(in, body); n > 0 {
+				got.Write(body[:n])
+				io.WriteString(c, ok)
+			}
+		})
+		c := r.connect("example.com", 80)
+		io.WriteString(c, "POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n12345")
+		c.CloseWrite()
+		outcome(c)
+		r.waitEvents("flow", 1)
+		if got.bytes() != test.want {
+			t.Errorf("%q: the server got %q", test.first, got.bytes())
+		}
+	}
+}
+
+// TestHTTPUnasked: the answer to a request that was hidden in a body does not come in.
+func TestHTTPUnasked(t *testing.T) {
+	for _, more := range []string{ok, strings.Replace(ok, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1), "what is this"} {
+		r := newRig(t, rules(t, "allow example.com http"))
+		r.serve("example.com", 80, func(c *net.TCPConn) {
+			http.ReadRequest(bufio.NewReader(c))
+			io.WriteString(c, ok)
+			io.WriteString(c, more)
+		})
+		c := r.connect("example.com", 80)
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+		if said, _ := outcome(c); said != ok && said != "" { // a reset may overtake it
+			t.Errorf("%q", said)
+		}
+		if e := r.waitEvents("flow", 1)[0]; !strings.Contains(e.Close, "nobody had asked") {
+			t.Errorf("%+v", e)
+		}
 	}
 }
 

@@ -150,9 +150,9 @@ func (f *flow) downloaded(err error) {
 // runHost serves a flow to a port of the host's loopback interface, which the config
 // has named. Nothing is read of it: what listens there may speak anything.
 func (f *flow) runHost(in link.Flow) {
-	outside := f.g.hostPort(f.port)
-	if outside == 0 {
-		f.turnAway(in, "this port of the host is not open to the sandbox")
+	d, _ := Internal(f.ask(policy.TCP), f.g.cfg.HostPorts)
+	if d.Verdict != policy.Allow {
+		f.turnAway(in, d.Reason)
 		return
 	}
 	conn, err := in.Accept()
@@ -160,26 +160,16 @@ func (f *flow) runHost(in link.Flow) {
 		return
 	}
 	f.client = &inside{Conn: conn, claim: claim{reserve: f.g.ahead}}
-	f.local = netip.AddrPortFrom(netip.IPv6Unspecified(), outside)
+	f.local = netip.AddrPortFrom(netip.IPv6Unspecified(), hostPort(f.g.cfg.HostPorts, f.port))
 	if !f.register() {
 		conn.Reset()
 		return
 	}
 	defer f.leave()
 	q := f.ask(policy.TCP)
-	f.settle(f.g.policy.Load(), q, policy.Query{}, policy.Decision{Verdict: policy.Allow, Rule: "host port"}, nil)
+	f.settle(f.g.policy.Load(), q, policy.Query{}, d, nil)
 	if r := f.relay(nil); r != nil {
 		f.record(r)
 		f.client.Reset()
 	}
-}
-
-// hostPort returns the port of the host that a port inside stands for, or 0.
-func (g *Gateway) hostPort(inside uint16) uint16 {
-	for _, p := range g.cfg.HostPorts {
-		if p.Inside == inside {
-			return p.Outside
-		}
-	}
-	return 0
 }

@@ -223,7 +223,7 @@ func (f *flow) denial(r *refusal) Denial {
 	switch to := f.host; {
 	case r.addr.IsValid():
 		d.Allow = allowCommand(r.addr.String(), f.port, "")
-	case r.decision.Rule != defaultRule:
+	case r.decision.Rule != defaultRule && r.decision.Rule != unresolvedRule:
 	case r.host != "":
 		d.Allow = allowCommand(r.host, f.port, "")
 	case to != "":
@@ -234,8 +234,12 @@ func (f *flow) denial(r *refusal) Denial {
 	return d
 }
 
-// defaultRule is how a decision says that no rule matched.
-const defaultRule = "default"
+const (
+	// defaultRule is how a decision says that no rule matched.
+	defaultRule = "default"
+	// unresolvedRule is how connect says that a wildcard is not enough.
+	unresolvedRule = "unresolved"
+)
 
 // allowCommand is what a user types to allow a destination.
 func allowCommand(host string, port uint16, protocol string) string {

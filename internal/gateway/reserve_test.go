@@ -144,27 +144,6 @@ func TestUDPWaitsInLittle(t *testing.T) {
 	}
 }
 
-// TestUDPRepliesDoNotGoOut: what comes back from a server to another one ends here.
-func TestUDPRepliesDoNotGoOut(t *testing.T) {
-	r := newRig(t, rules(t, "allow 93.184.215.14 udp", "allow 93.184.215.15 udp", "allow 93.184.215.16 udp"))
-	for _, a := range []string{"93.184.215.14", "93.184.215.15", "93.184.215.16"} {
-		r.world.names[a] = addrs(a)
-		r.serveUDP(a, 7, shout)
-	}
-	one, two, three := mustPort("93.184.215.14:7"), mustPort("93.184.215.15:7"), mustPort("93.184.215.16:7")
-	r.link.datagrams <- packet{b: []byte("x"), from: one, to: two}
-	p := r.answer()
-	if p.from != two || p.to != one {
-		t.Fatalf("%+v", p)
-	}
-	r.link.datagrams <- p                                            // as the link does it
-	r.link.datagrams <- packet{b: []byte("x"), from: one, to: three} // this one is nobody's answer
-	r.answer()
-	if d := r.world.dialled(); len(d) != 2 || d[0] != two || d[1] != three {
-		t.Errorf("dialled %v", d)
-	}
-}
-
 func TestAboutIsBounded(t *testing.T) {
 	r := newRig(t, rules(t), func(_ *Config, l *limits) { l.about = 1 })
 	at := netip.AddrPortFrom(link.About4, 80)

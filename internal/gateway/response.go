@@ -15,7 +15,10 @@ import (
 // maxResponseHead bounds the head of a response that is read as such.
 const maxResponseHead = 64 << 10
 
-var errUnasked = errors.New("the server switched to a protocol that nobody had offered")
+var (
+	errUnasked  = errors.New("it answers what nobody had asked")
+	errSwitched = errors.New("it switched to a protocol that nobody had offered")
+)
 
 // outside is what was read from a server and not passed on yet.
 type outside struct {
@@ -61,13 +64,19 @@ func (f *flow) responses(ahead []byte) error {
 		if x == nil {
 			select {
 			case x = <-f.turn:
-			default: // nobody has asked: the server says that it is tired of waiting
-				return f.rest(in)
+			default: // nobody has asked
+				if parseResponse(in.ahead[:size], "GET").status != 408 {
+					return errUnasked
+				}
+				return f.rest(in) // the server is tired of waiting
 			}
 		}
 		r := parseResponse(in.ahead[:size], x.method)
 		if r.informs() {
-			x.continued = x.continued || r.status == 100
+			if r.status == 100 && !x.continued {
+				x.continued = true
+				close(x.heard)
+			}
 			if err := f.deliver(in, size); err != nil {
 				return err
 			}
@@ -86,6 +95,9 @@ func (f *flow) respond(in *outside, x *exchange, r response, size int) (over boo
 	unasked := x.expects && !x.continued
 	if unasked && !x.sent.Load() {
 		x.cut.Store(true)
+	}
+	if !x.continued {
+		close(x.heard)
 	}
 	if r.status == 101 {
 		return true, f.respondSwitch(in, x, size)
@@ -117,7 +129,7 @@ func (f *flow) respond(in *outside, x *exchange, r response, size int) (over boo
 // respondSwitch passes on the answer that switches to another protocol, and that protocol.
 func (f *flow) respondSwitch(in *outside, x *exchange, size int) error {
 	if !x.upgrade {
-		return errUnasked
+		return errSwitched
 	}
 	x.begun.Store(true)
 	if err := f.deliver(in, size); err != nil {

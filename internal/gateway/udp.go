@@ -45,7 +45,7 @@ func (g *Gateway) datagrams() error {
 			continue
 		}
 		pause = 0
-		if to.Port() != dnsPort {
+		if to.Port() != dnsPort || !own(from) {
 			g.sessions.datagram(b[:n], from, to)
 			continue
 		}
@@ -84,13 +84,6 @@ func (t *sessions) datagram(b []byte, from, to netip.AddrPort) {
 		s.send(t, b)
 		return
 	}
-	if t.all[pair{to, from}] != nil {
-		// Every address is the sandbox's own inside, so a program can send in the name of a
-		// server. What is answered to that comes back to us, and must not go out again:
-		// two servers would talk to each other by way of us for ever.
-		t.mu.Unlock()
-		return
-	}
 	s, r := t.begin(key, b)
 	t.mu.Unlock()
 	if r != nil {
@@ -104,6 +97,9 @@ func (t *sessions) begin(key pair, b []byte) (*session, *refusal) {
 	s := &session{pair: key, start: time.Now()}
 	builtin := func(why string) *refusal { return denied(policy.Decision{Rule: "built-in", Reason: why}) }
 	switch {
+	case !own(key.from):
+		s.target = a
+		return s, builtin("it does not come from the sandbox's own address")
 	case nowhere(a):
 		s.target = a
 		return s, builtin("no program can be reached at this address")
@@ -167,6 +163,9 @@ func (t *sessions) open(s *session) *refusal {
 		q := s.ask()
 		d := set.Decide(q)
 		if d.Verdict == policy.Ask && !granted {
+			if r := g.special(set, q, d); r != nil {
+				return r
+			}
 			switch r, why := t.hold(s, q, d); r {
 			case answerNo, answerGone:
 				d.Verdict, d.Reason = policy.Deny, why

@@ -103,8 +103,14 @@ func TestDNS(t *testing.T) {
 	if len(r.world.looked) > 0 {
 		t.Errorf("names were looked up outside: %v", r.world.looked)
 	}
-	if e := r.waitEvents("dns", 3); e[0].Host != "secret.evil.com" || e[0].Verdict != "deny" {
-		t.Errorf("%+v", e)
+	refused := 0
+	for _, e := range r.waitEvents("dns", 3) {
+		if e.Host == "secret.evil.com" && e.Verdict == "deny" {
+			refused++
+		}
+	}
+	if refused != 3 && refused != 4 {
+		t.Errorf("%d refusals are in the log", refused)
 	}
 }
 

@@ -104,9 +104,7 @@ func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, err
 	config := gateway.Config{
 		Policy: set, Audit: s.audit.add, Denied: s.denied, Asked: s.asked,
 		Budgets: s.readBudgets(), About: gateway.About{Name: sb.Name, ID: sb.ID},
-	}
-	for _, p := range sb.Network.HostPorts {
-		config.HostPorts = append(config.HostPorts, gateway.HostPort(p))
+		HostPorts: hostPorts(sb),
 	}
 	n := &network{gateway: gateway.New(wire, config), served: make(chan struct{}), live: live}
 	go s.keepBudgets(n)
@@ -197,8 +195,11 @@ func (s *Supervisor) denied(d gateway.Denial) {
 
 // asked tells the user of a question.
 func (s *Supervisor) asked(r gateway.Request) {
-	s.notices.tell(fmt.Sprintf("%s waits for an answer: coffer policy answer %d allow --sandbox %s (or deny)",
-		Describe(r), r.ID, s.Sandbox.ID))
+	what := Describe(r) + " waits for an answer"
+	if r.Filed {
+		what = "a program asks for " + Describe(r)
+	}
+	s.notices.tell(fmt.Sprintf("%s: coffer policy answer %d allow --sandbox %s (or deny)", what, r.ID, s.Sandbox.ID))
 }
 
 // Describe says what a question is about, all that a lasting answer would be about.

@@ -65,6 +65,29 @@ func ChangePolicy(sb *sandbox.Sandbox, c Change) (Reply, error) {
 	return Reply{}, hint.New("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.ID+"'")
 }
 
+// Decide is what the gateway of a sandbox says about a destination: coffer's own names are
+// none of the rules' business, and a bare address must also be one that may be dialled.
+func Decide(sb *sandbox.Sandbox, set *policy.Set, q policy.Query) policy.Decision {
+	if d, own := gateway.Internal(q, hostPorts(sb)); own {
+		return d
+	}
+	d := set.Decide(q)
+	if q.Host == "" && d.Verdict != policy.Deny {
+		// Which addresses are the host's own is for the gateway to find out.
+		if v := set.Address(q, q.Addr, nil); v.Verdict == policy.Deny {
+			return v
+		}
+	}
+	return d
+}
+
+func hostPorts(sb *sandbox.Sandbox) (ports []gateway.HostPort) {
+	for _, p := range sb.Network.HostPorts {
+		ports = append(ports, gateway.HostPort(p))
+	}
+	return ports
+}
+
 // ask asks the supervisor.
 func (c Change) ask(l *Line) (r Reply, err error) {
 	body, err := json.Marshal(c)
@@ -209,6 +232,9 @@ func (s *Supervisor) answer(c Change) (r Reply, err error) {
 	verdict := "deny"
 	if c.Allow {
 		verdict = "allow"
+	}
+	if q.Filed && c.Once && c.Allow {
+		return r, hint.New("no connection waits for this answer, so 'once' would be for nothing", "answer with --for 10m, or without --once")
 	}
 	if !c.Once {
 		if !literal(q.Path) || len(q.Path) > maxRulePath {
