@@ -1,0 +1,263 @@
+package mask
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// gitignored asks git itself which of the paths are ignored. Those that end in a slash
+// are directories.
+func gitignored(t testing.TB, files map[string]string, paths []string) map[string]bool {
+	t.Helper()
+	dir := t.TempDir()
+	for _, p := range paths {
+		at := filepath.Join(dir, p)
+		if strings.HasSuffix(p, "/") {
+			must(t, os.MkdirAll(at, 0o755))
+			continue
+		}
+		must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		must(t, os.WriteFile(at, nil, 0o644))
+	}
+	for name, text := range files {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	env := append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	init := exec.Command("git", "init", "-q", dir)
+	init.Env = env
+	if out, err := init.CombinedOutput(); err != nil {
+		t.Skipf("there is no git to compare with: %s", out)
+	}
+	c := exec.Command("git", "-C", dir, "check-ignore", "-z", "--stdin", "--no-index")
+	c.Env = env
+	var in bytes.Buffer
+	for _, p := range paths {
+		in.WriteString(strings.TrimSuffix(p, "/") + "\x00") // git looks what it is
+	}
+	c.Stdin = &in
+	out, err := c.Output()
+	if err != nil && c.ProcessState.ExitCode() != 1 {
+		t.Fatalf("git check-ignore: %v", err)
+	}
+	ignored := map[string]bool{}
+	for p := range strings.SplitSeq(string(out), "\x00") {
+		ignored[p] = p != ""
+	}
+	return ignored
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ours asks a set of these files, parents first, and of nothing else.
+func ours(t testing.TB, files map[string]string, path string) bool {
+	s := &Set{own: newList(nil), wish: newList(nil)}
+	s.found.Store(&additions{known: map[string]string{}, named: map[string]bool{}})
+	names := slices.Sorted(func(yield func(string) bool) {
+		for n := range files {
+			if !yield(n) {
+				return
+			}
+		}
+	})
+	slices.SortStableFunc(names, func(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") })
+	for _, n := range names {
+		dir := filepath.Dir(n)
+		if dir == "." {
+			dir = ""
+		}
+		if _, err := s.Add(dir, files[n]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clean, dir := strings.CutSuffix(path, "/")
+	return s.Hides(clean, dir, nil) != nil
+}
+
+var paths = []string{
+	"a", "b", "foo", "foobar", "barfoo", "foo.txt", "a.b", "d/foo", "d/e/foo", "d/e/f/foo", "d/e/f/", "d/", "d/e/", "d/g/foo/", "x/d/foo", "x/d/e",
+	"x/d/", "foo bar", "foo ", "foo\t", " foo", "#foo", "!foo", `a\b`, "a*b", "axb", "a[b", "a]b", "a-b", "a^b", "a!b", "A", "Foo", "FOO.TXT", ".env", ".env.local",
+	".env.example", "d/.env", "d/e/.env.example", "build/", "build/out/x", "src/build/x", "doc/frotz/", "doc/frotz/x", "k/doc/frotz/", "k/doc/frotz/y",
+	"1", "7", "ab", "abc", "aé", "é", "dir/sub/deep/file.c", "dir/file.c", "dir/sub/", "dir/sub/deep/", "z/node/x", "**", "*", "[", "]", "-", `\`, "logs/debug.log",
+	"logs/sub/debug.log", "debug.log", "x/logs/debug.log", "k/foo/bar/baz", "foo2/bar", "foo2/barx/baz", "\u00a0", "end\\",
+}
+
+var ignoreFiles = []map[string]string{
+	{".gitignore": "foo"}, {".gitignore": "/foo"}, {".gitignore": "foo/"}, {".gitignore": "/foo/\n"}, {".gitignore": "d/foo"}, {".gitignore": "/d/foo"},
+	{".gitignore": "**/foo"}, {".gitignore": "d/**"}, {".gitignore": "d/**/foo"}, {".gitignore": "d/**/"}, {".gitignore": "**/d/**/foo"}, {".gitignore": "**"},
+	{".gitignore": "*"}, {".gitignore": "*\n!foo"}, {".gitignore": "*\n!d/\n!d/foo"}, {".gitignore": "d/*\n!d/foo"}, {".gitignore": "d/\n!d/foo"}, {".gitignore": "!foo\nfoo"},
+	{".gitignore": "foo\n!foo\nfoo"}, {".gitignore": "foo*"}, {".gitignore": "*foo"}, {".gitignore": "f*o"}, {".gitignore": "f**o"}, {".gitignore": "d/f**o"},
+	{".gitignore": "d**/foo"}, {".gitignore": "d/e**"}, {".gitignore": "/d**"}, {".gitignore": "d/***/foo"}, {".gitignore": "***/foo"}, {".gitignore": "a?b"}, {".gitignore": "d?foo"},
+	{".gitignore": "a[x*]b"}, {".gitignore": "a[!x]b"}, {".gitignore": "a[^x]b"}, {".gitignore": "a[]x]b"}, {".gitignore": "a[]-^]b"}, {".gitignore": "a[*-z]b"},
+	{".gitignore": "a[[]b"}, {".gitignore": "a[b"}, {".gitignore": `a\[b`}, {".gitignore": `a\*b`}, {".gitignore": `a\\b`}, {".gitignore": `a\xb`}, {".gitignore": `a[\]x]b`},
+	{".gitignore": `a[\\]b`}, {".gitignore": `a[x-\z]b`}, {".gitignore": "a[-x]b"}, {".gitignore": "a[x-]b"}, {".gitignore": "[[:alpha:]]"}, {".gitignore": "[[:upper:]]"},
+	{".gitignore": "[[:digit:]]"}, {".gitignore": "[[:digit:][:alpha:]]"}, {".gitignore": "[[:nope:]]"}, {".gitignore": "[[:alpha]"}, {".gitignore": "[[:]"}, {".gitignore": "[[:alpha:]"},
+	{".gitignore": "a[[:punct:]]b"}, {".gitignore": "foo[[:space:]]"}, {".gitignore": "foo[[:blank:]]bar"}, {".gitignore": "[[:xdigit:]]"}, {".gitignore": "[[:graph:]]"}, {".gitignore": "[[:cntrl:]]"},
+	{".gitignore": "foo "}, {".gitignore": `foo\ `}, {".gitignore": `foo\  `}, {".gitignore": "foo\t"}, {".gitignore": " foo"}, {".gitignore": "foo bar  "}, {".gitignore": "foo\r\nd/\r\n"},
+	{".gitignore": "#foo"}, {".gitignore": `\#foo`}, {".gitignore": `\!foo`}, {".gitignore": "!foo"}, {".gitignore": "\n\n\nfoo\n\n"}, {".gitignore": "\ufefffoo\n"}, {".gitignore": `end\`}, {".gitignore": `end\\`},
+	{".gitignore": "FOO"}, {".gitignore": ".env\n.env.*\n!.env.example\n"}, {".gitignore": "/*\n!/d\n/d/*\n!/d/foo"}, {".gitignore": "build"}, {".gitignore": "/build"}, {".gitignore": "doc/frotz/"}, {".gitignore": "frotz/"},
+	{".gitignore": "logs/*.log"}, {".gitignore": "logs/**/*.log"}, {".gitignore": "**/logs/**"}, {".gitignore": "dir/*/deep"}, {".gitignore": "dir/*/*/file.c"}, {".gitignore": "*/file.c"}, {".gitignore": "**/*.c"}, {".gitignore": "/"}, {".gitignore": "//"}, {".gitignore": "!"}, {".gitignore": "foo//"},
+	{".gitignore": "é"}, {".gitignore": "a?"}, {".gitignore": "a??"}, {".gitignore": "foo2/bar**"}, {".gitignore": "foo/bar**"}, {".gitignore": "foo2/b*"}, {".gitignore": `d\/foo`}, {".gitignore": `**\/foo`}, {".gitignore": `d/[e]/foo`}, {".gitignore": "d[/]foo"}, {".gitignore": "d[!a]foo"},
+	{".gitignore": "foo", "d/.gitignore": "!foo"}, {".gitignore": "foo\n", "d/.gitignore": "!/foo\n", "d/e/.gitignore": "foo"}, {"d/.gitignore": "/foo"}, {"d/.gitignore": "e/foo"}, {"d/.gitignore": "**/foo"}, {"d/.gitignore": "*\n!e\n!e/**"}, {"d/e/.gitignore": "/f/"}, {".gitignore": "d/", "d/.gitignore": "!*"},
+	{".gitignore": "d/e/foo\n", "d/.gitignore": "!e/foo"}, {"d/.gitignore": "foo/"}, {"d/.gitignore": "d/foo"},
+}
+
+// TestLikeGit compares with what git says of the same files.
+func TestLikeGit(t *testing.T) {
+	agreed := 0
+	for _, files := range ignoreFiles {
+		want := gitignored(t, files, paths)
+		for _, p := range paths {
+			if got, want := ours(t, files, p), want[strings.TrimSuffix(p, "/")]; got != want {
+				t.Errorf("%q: %q is ignored: %t, git says %t", files, p, got, want)
+			} else if got {
+				agreed++
+			}
+		}
+	}
+	if agreed < 500 {
+		t.Errorf("only %d paths were ignored by both: that proves little", agreed)
+	}
+}
+
+// FuzzLikeGit wants no panic and no long wait, and, when it is asked to fuzz, agreement
+// with git.
+func FuzzLikeGit(f *testing.F) {
+	for _, files := range ignoreFiles {
+		f.Add(files[".gitignore"], "d/foo")
+	}
+	f.Add(strings.Repeat("*a", 32), strings.Repeat("a", 1000))
+	f.Add(strings.Repeat("**/", 15)+"x", strings.Repeat("a/", 100))
+	f.Fuzz(func(t *testing.T, text, path string) {
+		rules, err := Parse(text, "", "f")
+		s := NewSet(nil, rules, "")
+		s.Hides(path, false, func(*Rule) bool { return true })
+		Shows(nil, rules)
+		clean := filepath.Clean(path)
+		if err != nil || !testing.Short() && os.Getenv("COFFER_FUZZ_GIT") == "" || clean != path || !filepath.IsLocal(path) || path == "." ||
+			strings.Contains(path, ".git") || strings.ContainsAny(path+text, "\x00") || len(path) > 200 {
+			return
+		}
+		files := map[string]string{".gitignore": text}
+		if want, got := gitignored(t, files, []string{path})[path], ours(t, files, path); got != want {
+			t.Errorf("%q: %q is ignored: %t, git says %t", text, path, got, want)
+		}
+	})
+}
+
+func TestBuiltin(t *testing.T) {
+	s := NewSet(nil, nil, "")
+	for path, want := range map[string]string{
+		".env": ".env", "a/b/.env": ".env", ".ENV": ".env", ".env.local": ".env.*", ".env.example": "", ".env.production.example": "", ".env.sample": "", ".env.template": "",
+		"server.key": "*.key", "Server.KEY": "*.key", "x.pem": "*.pem, with a private key in it", ".npmrc": ".npmrc, with a token in it", ".aws/credentials": ".aws/", "x/.aws/a/b": ".aws/",
+		"service-account-prod.json": "service-account*.json", "credentials.json": "credentials.json", "docker-compose.override.yml": "docker-compose.override.yml",
+		"docker-compose.yml": "", "node_modules/x/.env": "", ".git/config": "", "terraform.tfstate": "*.tfstate", "terraform.tfstate.backup": "*.tfstate.*", "id_ed25519": "id_ed25519", "id_ed25519.pub": "",
+		".config/gcloud/x": ".config/gcloud/", "main.go": "", "environment": "", "monkey": "", "a.env": "", ".docker/config.json": ".docker/config.json", ".docker/x": "",
+	} {
+		got := ""
+		if r := s.Hides(path, false, func(*Rule) bool { return true }); r != nil {
+			got = r.String()
+		}
+		if got != want {
+			t.Errorf("%s is hidden by %q, want %q", path, got, want)
+		}
+	}
+}
+
+func rules(t *testing.T, lines ...string) []Rule {
+	list, err := Parse(strings.Join(lines, "\n"), "", "x")
+	must(t, err)
+	return list
+}
+
+// TestWhoCounts: what the repository's files in the tree say cannot show what others hide.
+func TestWhoCounts(t *testing.T) {
+	for _, c := range []struct {
+		own, wish, found string
+		path             string
+		hidden           bool
+	}{
+		{path: ".env", hidden: true},
+		{own: "!.env", path: ".env"},
+		{own: "!.env", wish: ".env", path: ".env", hidden: true},
+		{wish: "!.env", path: ".env"}, // agreed to, or it would not be here
+		{found: "!.env", path: ".env", hidden: true},
+		{found: "!*", path: ".env", hidden: true},
+		{wish: "*.secret", found: "!a.secret", path: "a.secret", hidden: true},
+		{found: "*.secret\n!a.secret", path: "a.secret"},
+		{found: "*.secret\n!a.secret", path: "b.secret", hidden: true},
+		{own: "*.mine", wish: "!x.mine", path: "x.mine"},
+	} {
+		s := NewSet(rules(t, c.own), rules(t, c.wish), "")
+		if _, err := s.Add("", c.found); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Hides(c.path, false, nil) != nil; got != c.hidden {
+			t.Errorf("%+v: hidden %t", c, got)
+		}
+	}
+}
+
+// TestLater: what a file says while a sandbox runs adds, even if it says less than before.
+func TestLater(t *testing.T) {
+	s := NewSet(nil, nil, "")
+	add := func(dir, text string) {
+		t.Helper()
+		if _, err := s.Add(dir, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("", "*.a\n")
+	add("sub", "!x.a\n*.b\n")
+	s.Seal()
+	add("", "!*.a\n!*.b\n*.c\n")
+	add("sub", "")
+	for path, want := range map[string]bool{"x.a": true, "sub/x.a": false, "sub/y.a": true, "sub/x.b": true, "x.b": false, "x.c": true, "sub/x.c": true} {
+		if got := s.Hides(path, false, nil) != nil; got != want {
+			t.Errorf("%s: hidden %t", path, got)
+		}
+	}
+	for i := range maxLater + 1 {
+		if _, err := s.Add("", fmt.Sprintf("x%d", i)); err != nil {
+			return
+		}
+	}
+	t.Error("there is no end to it")
+}
+
+func TestShows(t *testing.T) {
+	for line, want := range map[string]bool{
+		"!.env": true, "!.env.example": false, "!.env.local": true, "!public.secret": false, "!*": true, "!*.key": true, "!fixtures/test.key": true, "!src/": false,
+		"!.aws/": true, "!.AWS": true, "!README*": true, "!docs/**": true, "*.key": false, "![.]env": true, "!x.txt": false, "!.env.test.example": true, "!a/b/c.go": false,
+	} {
+		if got := len(Shows(nil, rules(t, line))) > 0; got != want {
+			t.Errorf("%s needs a yes: %t", line, got)
+		}
+	}
+	if len(Shows(rules(t, "*.mine"), rules(t, "!x.mine"))) != 1 {
+		t.Error("what the user hides can be shown without a yes")
+	}
+	if got := Shows(nil, rules(t, Starter())); len(got) > 0 {
+		t.Errorf("the file that coffer writes needs a yes: %v", got)
+	}
+}
+
+func TestPrefix(t *testing.T) {
+	s := NewSet(nil, rules(t, "/sub/x", "/y", "sub/z/"), "sub")
+	for path, want := range map[string]bool{"x": true, "a/x": false, "y": false, "z/a": true, "sub/x": false} {
+		if got := s.Hides(path, false, nil) != nil; got != want {
+			t.Errorf("%s: hidden %t", path, got)
+		}
+	}
+}

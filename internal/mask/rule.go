@@ -1,0 +1,156 @@
+package mask
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// FileName is the name of the files in which a repository says what to hide.
+const FileName = ".sandboxignore"
+
+// Limits on what a set is made of. Files of this kind are written by hand; those that a
+// program wrote must not keep us busy.
+const (
+	MaxFile    = 64 << 10
+	maxPattern = 1024
+	maxStars   = 32
+	MaxRules   = 4000
+)
+
+// A Rule is one line.
+type Rule struct {
+	Text string // as it was written
+	From string // where: "FILE:LINE", or Builtin
+
+	Negated bool
+	dirOnly bool
+	anyDir  bool // there is no slash in it: it is about names, in any directory
+	base    string
+	glob    glob
+	literal int // so many bytes of the pattern have no special meaning
+	look    *evidence
+}
+
+// Builtin is where built-in rules come from.
+const Builtin = "built-in"
+
+// ErrPattern is for lines that are too long or have too many stars.
+var ErrPattern = errors.New("is not a pattern that coffer takes")
+
+// ParseLine reads one line of a file in the directory base, "" for the root of the tree.
+// It is false for a line that says nothing: an empty one, or a comment.
+func ParseLine(line, base, from string) (r Rule, says bool, err error) {
+	line = strings.TrimSuffix(line, "\n")
+	line = strings.TrimSuffix(line, "\r")
+	if line == "" || line[0] == '#' {
+		return r, false, nil
+	}
+	line = trimSpaces(line)
+	r = Rule{Text: line, From: from, base: base}
+	p, negated := strings.CutPrefix(line, "!")
+	r.Negated = negated
+	if p == "" {
+		return r, false, nil
+	}
+	switch {
+	case len(p) > maxPattern:
+		return r, false, fmt.Errorf("%w: it has more than %d bytes", ErrPattern, maxPattern)
+	case strings.Count(p, "*") > maxStars:
+		return r, false, fmt.Errorf("%w: it has more than %d stars", ErrPattern, maxStars)
+	case strings.ContainsRune(p, 0):
+		return r, false, fmt.Errorf("%w: there is a NUL in it", ErrPattern)
+	}
+	p, r.dirOnly = strings.CutSuffix(p, "/")
+	r.anyDir = !strings.Contains(p, "/")
+	if !r.anyDir {
+		p = strings.TrimPrefix(p, "/")
+	}
+	r.literal = len(p)
+	if i := strings.IndexAny(p, `*?[\`); i >= 0 {
+		r.literal = i
+	}
+	r.glob = glob{pattern: p, slashes: !r.anyDir}
+	return r, true, nil
+}
+
+// trimSpaces removes spaces at the end that no backslash holds.
+func trimSpaces(s string) string {
+	end := 0
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' {
+			i++
+			end = min(i+1, len(s))
+		} else if s[i] != ' ' {
+			end = i + 1
+		}
+	}
+	return s[:end]
+}
+
+// Parse reads a whole file of the directory base, which is called name in what is said
+// about it. Lines that are no patterns are left out, and told.
+func Parse(text, base, name string) (rules []Rule, err error) {
+	text = strings.TrimPrefix(text, "\uFEFF")
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		r, says, bad := ParseLine(line, base, fmt.Sprintf("%s:%d", name, n))
+		if bad != nil && err == nil {
+			err = fmt.Errorf("%s:%d: %w", name, n, bad)
+		}
+		if says {
+			rules = append(rules, r)
+		}
+	}
+	return rules, err
+}
+
+// matches says whether the rule is about an entry of a directory, which is "" or a path
+// from the root of the tree.
+func (r *Rule) matches(in, name string, dir bool) bool {
+	if r.dirOnly && !dir {
+		return false
+	}
+	if r.base != "" {
+		rest, ok := strings.CutPrefix(in, r.base)
+		if !ok || rest != "" && rest[0] != '/' {
+			return false
+		}
+		in = strings.TrimPrefix(rest, "/")
+	}
+	text := name
+	if !r.anyDir {
+		text = join(in, name)
+	}
+	g := &r.glob
+	switch {
+	case r.literal == len(g.pattern):
+		return g.equal(text, g.pattern)
+	case len(text) < r.literal || !g.equal(text[:r.literal], g.pattern[:r.literal]):
+		return false
+	case r.anyDir && r.literal == 0 && g.pattern[0] == '*' && !strings.ContainsAny(g.pattern[1:], `*?[\`):
+		n := len(g.pattern) - 1
+		return len(text) >= n && g.equal(text[len(text)-n:], g.pattern[1:])
+	}
+	// As git does, the rest is matched as if it stood alone.
+	rest := glob{pattern: g.pattern[r.literal:], slashes: g.slashes, fold: g.fold}
+	return rest.match(text[r.literal:])
+}
+
+// equal compares a text with a part of the pattern.
+func (g *glob) equal(text, pattern string) bool {
+	if !g.fold || len(text) != len(pattern) {
+		return text == pattern
+	}
+	for i := range len(text) {
+		c := text[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != pattern[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,131 @@
+package mask
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Tree is a directory of the host below which entries are looked at. A sandbox may
+// write to it while we look, so everything is reached from its root in one resolution
+// that follows no link.
+type Tree struct {
+	Set  *Set
+	Root string
+	fd   int
+}
+
+// Open opens a tree to ask a set about.
+func Open(root string, s *Set) (*Tree, error) {
+	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, fmt.Errorf("look for files to hide: open %s: %w", root, err)
+	}
+	return &Tree{Set: s, Root: root, fd: fd}, nil
+}
+
+// Close lets go of the tree.
+func (t *Tree) Close() { unix.Close(t.fd) }
+
+// open opens an entry, "" for the root.
+func (t *Tree) open(path string, flags uint64, resolve uint64) (int, error) {
+	if path == "" {
+		path = "."
+	}
+	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY, Resolve: resolve | unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	for range 100 {
+		fd, err := unix.Openat2(t.fd, path, &how)
+		if err != unix.EAGAIN && err != unix.EINTR { // something was renamed meanwhile
+			return fd, err
+		}
+	}
+	return -1, unix.EAGAIN
+}
+
+// read reads a regular file, up to a limit and one byte more.
+func (t *Tree) read(path string, limit int64) ([]byte, error) {
+	fd, err := t.open(path, unix.O_RDONLY, unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	return io.ReadAll(io.LimitReader(f, limit+1))
+}
+
+// stat looks at an entry itself.
+func (t *Tree) stat(path string) (st unix.Stat_t, err error) {
+	fd, err := t.open(path, unix.O_PATH, unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return st, err
+	}
+	defer unix.Close(fd)
+	return st, unix.Fstat(fd, &st)
+}
+
+// confirms says whether a file is what a rule is about. One that cannot be read is.
+func (t *Tree) confirms(r *Rule, path string) bool {
+	if !r.Looks() {
+		return true
+	}
+	content, err := t.read(path, maxLook)
+	return err != nil && !errors.Is(err, unix.ENOENT) || r.Confirms(content)
+}
+
+// Hides returns the rule by which something in the tree, or something that was, is hidden.
+func (t *Tree) Hides(path string, dir bool) *Rule {
+	return t.Set.Hides(path, dir, func(r *Rule) bool { return t.confirms(r, path) })
+}
+
+// behind is where a hidden link leads to in the tree, "" if it leads elsewhere: what is
+// behind it is what was to be hidden.
+func (t *Tree) behind(path string) (target string, dir bool) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(t.fd, path, &how)
+	if err != nil {
+		return "", false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	root, err2 := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", t.fd))
+	if err != nil || err2 != nil || unix.Fstat(fd, &st) != nil {
+		return "", false
+	}
+	target, ok := strings.CutPrefix(real, strings.TrimSuffix(root, "/")+"/")
+	if !ok || target == path || target == ".git" || strings.HasPrefix(target, ".git/") {
+		return "", false
+	}
+	return target, st.Mode&unix.S_IFMT == unix.S_IFDIR
+}
+
+// readRules adds the file of a directory that says what to hide.
+func (t *Tree) readRules(dir string) (fresh bool, err error) {
+	path := join(dir, FileName)
+	text, err := t.read(path, MaxFile)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ELOOP):
+		return false, nil // gone, or a link, which could lead anywhere
+	case err != nil:
+		return false, fmt.Errorf("read %s: %w", path, err)
+	case len(text) > MaxFile:
+		return false, fmt.Errorf("%s has more than %d bytes", path, MaxFile)
+	}
+	if fresh, err = t.Set.Add(dir, string(text)); errors.Is(err, ErrTooMany) {
+		err = fmt.Errorf("%s: %w rules", path, err)
+	} else if errors.Is(err, ErrPattern) {
+		err = nil // it hides nothing, for git either
+	}
+	return fresh, err
+}
