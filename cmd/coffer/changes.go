@@ -47,31 +47,6 @@ func chooseCOW(args []string) (*sandbox.Sandbox, error) {
 	return sb, nil
 }
 
-func diffCommand() *cobra.Command {
-	var asJSON, names bool
-	c := &cobra.Command{
-		Use:               "diff [MATCH] [PATH…]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Show what a copy-on-write sandbox has changed",
-		Example:           "  coffer diff parser\n  coffer diff parser src",
-		RunE: func(c *cobra.Command, args []string) error {
-			sb, err := chooseCOW(args)
-			if err != nil {
-				return err
-			}
-			if asJSON || names {
-				return listChanges(c.Context(), sb, asJSON)
-			}
-			out, finish := terminal.Guard(os.Stdout, terminal.Options{})
-			defer finish()
-			return none(changes.Diff(c.Context(), out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: rest(args)}))
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print the list of changes as JSON")
-	c.Flags().BoolVar(&names, "names", false, "print the list of changes, without their content")
-	return c
-}
-
 func listChanges(ctx context.Context, sb *sandbox.Sandbox, asJSON bool) error {
 	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb))
 	if err := none(err); err != nil {

@@ -101,7 +101,7 @@ func (a *applier) plan(sel *selection) error {
 // check collects conflicts and notes.
 func (a *applier) check(e *entry) {
 	if e.Target != "" {
-		if text := targetNote(e.Path, e.Target); text != "" {
+		if text := LinkNote(e.Path, e.Target); text != "" {
 			a.res.Notes = append(a.res.Notes, Note{e.Path, text})
 		}
 	}

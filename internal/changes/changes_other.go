@@ -13,6 +13,11 @@ func List(context.Context, string, string) ([]Change, error) { return nil, ErrUn
 // Diff returns ErrUnsupported: there is no overlayfs on this system.
 func Diff(context.Context, io.Writer, string, string, DiffOptions) error { return ErrUnsupported }
 
+// Each returns ErrUnsupported: there is no overlayfs on this system.
+func Each(context.Context, string, string, int64, func(Change, File) error) error {
+	return ErrUnsupported
+}
+
 // Apply returns ErrUnsupported: there is no overlayfs on this system.
 func Apply(context.Context, string, string, ApplyOptions) (Result, error) {
 	return Result{}, ErrUnsupported

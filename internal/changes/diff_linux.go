@@ -48,6 +48,35 @@ func Diff(ctx context.Context, out io.Writer, lower, upper string, opts DiffOpti
 	return d.out.Flush()
 }
 
+// Each reads both sides of every change that there are two sides of: files and links. It
+// is told of the others without. A side larger than the limit has no text.
+func Each(ctx context.Context, lower, upper string, limit int64, visit func(Change, File) error) error {
+	w, err := walk(ctx, lower, upper)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	d := &differ{w: w, max: limit}
+	for _, e := range w.entries {
+		f := File{Path: e.Path}
+		if e.Skipped == "" {
+			if f.Old, err = d.read(w.lower, e.Path, e.low); err == nil {
+				f.New, err = d.read(w.upper, e.Path, e.up)
+			}
+			if errors.Is(err, ErrChanged) {
+				err = nil // it is gone, or not what it was; the next look sees it
+			}
+		}
+		if err == nil {
+			err = visit(e.Change, f)
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", Quote(e.Path), err)
+		}
+	}
+	return ctx.Err()
+}
+
 type differ struct {
 	w   *walker
 	out *bufio.Writer

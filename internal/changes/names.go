@@ -116,11 +116,11 @@ func asciiFold(s, lower string) bool {
 	return true
 }
 
-// targetNote says what is remarkable about a symlink at link (relative to the
+// LinkNote says what is remarkable about a symlink at link (relative to the
 // workspace) pointing to target; empty if nothing is. It judges the text, as
 // what the target means depends on other links: a ".." that comes after a name
 // is remarkable, since that name may be a link that ends anywhere.
-func targetNote(link, target string) string {
+func LinkNote(link, target string) string {
 	if strings.HasPrefix(target, "/") {
 		return "symlink to the absolute path " + Quote(target)
 	}

@@ -43,7 +43,7 @@ func FuzzQuote(f *testing.F) {
 			t.Fatalf("%q became %q, %v", name, back, err)
 		}
 		IsGit(name)
-		targetNote(name, name)
+		LinkNote(name, name)
 		if back, err := Unquote(name); err == nil && strings.HasPrefix(name, `"`) {
 			if again, err := Unquote(Quote(back)); err != nil || again != back {
 				t.Fatalf("%q: %q, %v", name, again, err)
@@ -75,7 +75,7 @@ func TestTargetNote(t *testing.T) {
 		{"l", "..", true}, {"l", "/etc", true}, {"d/l", "../..", true}, {"d/l", "../../x", true},
 		{"l", "a/..", true}, {"l", ".git/hooks", true}, {"d/l", "../.GIT", true},
 	} {
-		if got := targetNote(c.link, c.target); (got != "") != c.noted {
+		if got := LinkNote(c.link, c.target); (got != "") != c.noted {
 			t.Errorf("%s -> %s: %q", c.link, c.target, got)
 		}
 	}

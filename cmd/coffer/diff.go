@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/changes"
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/spf13/cobra"
+)
+
+// maxShown is the size from which a file's content is not shown or looked at.
+const maxShown = 1 << 20
+
+// how a diff is shown.
+type diffStyle struct {
+	stat, names, json bool
+	paths             []string
+}
+
+// forDiff prefers sandboxes with changes of their own.
+var forDiff = choice{keep: func(sb *sandbox.Sandbox) bool {
+	return sb.Workspace.Mode == sandbox.WorkspaceCOW || sb.Workspace.Mode == sandbox.WorkspaceTree
+}}
+
+func diffCommand() *cobra.Command {
+	var style diffStyle
+	c := &cobra.Command{
+		Use:               "diff [MATCH] [PATH…]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Show what a sandbox has changed",
+		Long: `Show what a sandbox has changed: in a worktree, all that is different from the commit
+it started from (or the last one that you have too), committed or not, untracked files
+as well; with copy-on-write, what waits for 'coffer apply'; otherwise, what is different
+from the last commit of the repository. Two names of sandboxes show what is different
+between their worktrees.`,
+		Example: "  coffer diff parser\n  coffer diff parser --stat\n  coffer diff parser src\n  coffer diff first-try second-try",
+		RunE: func(c *cobra.Command, args []string) error {
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			sb, err := forDiff.choose(store, first(args))
+			if err != nil {
+				sb, err = forName.choose(store, first(args))
+			}
+			if err != nil {
+				return err
+			}
+			style.paths = rest(args)
+			if other := otherSandbox(store, args); other != nil {
+				style.paths = nil
+				return diffBetween(c.Context(), sb, other, style)
+			}
+			return diff(c.Context(), sb, style)
+		},
+	}
+	c.Flags().BoolVar(&style.stat, "stat", false, "print how many lines of each file were changed")
+	c.Flags().BoolVar(&style.json, "json", false, "print the list of changes as JSON")
+	c.Flags().BoolVar(&style.names, "names", false, "print the list of changes, without their content")
+	return c
+}
+
+// otherSandbox is the second one that is named, by all of its name: a part of it is more
+// likely to be a path.
+func otherSandbox(store *sandbox.Store, args []string) *sandbox.Sandbox {
+	if len(args) != 2 {
+		return nil
+	}
+	sb, err := store.Find(args[1])
+	if err != nil || sb.Name != args[1] && sb.ID != args[1] {
+		return nil
+	}
+	return sb
+}
+
+// diff shows what was done in one sandbox.
+func diff(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
+	if sb.Workspace.Mode == sandbox.WorkspaceCOW {
+		return diffCOW(ctx, sb, style)
+	}
+	w, err := workOf(ctx, sb)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	return style.show(w.Files, func(d tree.Delta) changes.File { return w.File(d, maxShown) })
+}
+
+// workOf finds what was done in a worktree, or in the repository that a sandbox works on.
+func workOf(ctx context.Context, sb *sandbox.Sandbox) (*gitbridge.Work, error) {
+	if sb.Workspace.Mode == sandbox.WorkspaceTree {
+		b, err := gitbridge.Open(sb.Dir())
+		if err != nil {
+			return nil, err
+		}
+		return b.Work(ctx)
+	}
+	if sb.Workspace.Path == "" {
+		return nil, hint.New(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.ID+"'")
+	}
+	r, err := gitbridge.Find(ctx, sb.Workspace.Path)
+	if err == nil {
+		var w *gitbridge.Work
+		if w, err = r.Work(ctx); err == nil {
+			return w, nil
+		}
+	}
+	if errors.Is(err, gitbridge.ErrNoRepository) {
+		err = errors.New("it is in no git repository")
+	}
+	return nil, hint.Wrap(fmt.Errorf("sandbox %s writes to %s directly, and there is nothing to compare that with: %w", sb.Name, sb.Workspace.Path, err),
+		"use --workspace worktree or --workspace cow when you make a sandbox")
+}
+
+// diffCOW shows what waits to be applied.
+func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
+	switch {
+	case style.json || style.names:
+		return listChanges(ctx, sb, style.json)
+	case style.stat:
+		var all []changes.File
+		err := none(changes.Each(ctx, sb.Workspace.Path, upper(sb), maxShown, func(_ changes.Change, f changes.File) error {
+			if (f.Old.Mode != 0 || f.New.Mode != 0) && style.wants(f.Path) {
+				all = append(all, slim(f))
+			}
+			return nil
+		}))
+		if err != nil {
+			return err
+		}
+		return printStat(os.Stdout, all)
+	}
+	out, finish := terminal.Guard(os.Stdout, terminal.Options{})
+	defer finish()
+	return none(changes.Diff(ctx, out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: style.paths}))
+}
+
+// diffBetween shows what is different between two worktrees.
+func diffBetween(ctx context.Context, a, b *sandbox.Sandbox, style diffStyle) error {
+	var both [2]*gitbridge.Bridge
+	for i, sb := range []*sandbox.Sandbox{a, b} {
+		if sb.Workspace.Mode != sandbox.WorkspaceTree {
+			return hint.New(fmt.Sprintf("sandbox %s has no worktree, and two can be compared only if both have", sb.Name),
+				fmt.Sprintf("for a path of this name, write ./%s", terminal.Escape(sb.Name)))
+		}
+		var err error
+		if both[i], err = gitbridge.Open(sb.Dir()); err != nil {
+			return err
+		}
+	}
+	all, err := gitbridge.Between(ctx, both[0], both[1])
+	if err != nil {
+		return err
+	}
+	return style.show(all, func(d tree.Delta) changes.File { return gitbridge.FileBetween(both[0], both[1], d, maxShown) })
+}
+
+// wants says whether a path is one that was asked for, or below it.
+func (s diffStyle) wants(p string) bool {
+	if len(s.paths) == 0 {
+		return true
+	}
+	for _, want := range s.paths {
+		want = path.Clean(want)
+		if want == "." || p == want || strings.HasPrefix(p, want+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// show prints what is different.
+func (s diffStyle) show(all []tree.Delta, read func(tree.Delta) changes.File) error {
+	wanted := all[:0:0]
+	for _, d := range all {
+		if s.wants(d.Path) {
+			wanted = append(wanted, d)
+		}
+	}
+	if len(wanted) == 0 && len(s.paths) > 0 {
+		return hint.New("nothing is different at "+strings.Join(s.paths, ", "), "paths are relative to the top of the workspace; see 'coffer diff --names'")
+	}
+	switch {
+	case s.json:
+		return printKinds(wanted)
+	case s.names:
+		for _, d := range wanted {
+			fmt.Printf("%-12s %s\n", kindOf(d), changes.Quote(d.Path))
+		}
+		return nil
+	case s.stat:
+		files := make([]changes.File, 0, len(wanted))
+		for _, d := range wanted {
+			files = append(files, slim(read(d)))
+		}
+		return printStat(os.Stdout, files)
+	}
+	guarded, finish := terminal.Guard(os.Stdout, terminal.Options{})
+	defer finish()
+	out := bufio.NewWriter(guarded)
+	for _, d := range wanted {
+		f := read(d)
+		if f.Old.Mode != 0 && f.New.Mode != 0 && f.Old.Mode>>12 != f.New.Mode>>12 {
+			// A type change is a deletion and an addition, for git too.
+			changes.WriteFile(out, f.Path, f.Old, changes.Side{})
+			f.Old = changes.Side{}
+		}
+		changes.WriteFile(out, f.Path, f.Old, f.New)
+	}
+	return out.Flush()
+}
+
+func kindOf(d tree.Delta) changes.Kind {
+	switch {
+	case d.Old.Mode == 0:
+		return changes.Added
+	case d.New.Mode == 0:
+		return changes.Deleted
+	case d.Old.Mode>>12 != d.New.Mode>>12:
+		return changes.TypeChanged
+	case d.Old.ID == d.New.ID:
+		return changes.ModeChanged
+	}
+	return changes.Modified
+}
+
+func printKinds(all []tree.Delta) error {
+	type row struct {
+		Path string `json:"path"`
+		Kind string `json:"kind"`
+	}
+	rows := make([]row, 0, len(all))
+	for _, d := range all {
+		rows = append(rows, row{changes.Quote(d.Path), kindOf(d).String()})
+	}
+	return printJSON(rows)
+}
+
+// slim keeps of a file's diff only the lines that count, as its new text.
+func slim(f changes.File) changes.File {
+	if f.Old.Huge || f.New.Huge || changes.IsBinary(f.Old.Text) || changes.IsBinary(f.New.Text) {
+		f.Old.Text, f.New.Text = nil, nil
+		f.Old.Huge = true
+		return f
+	}
+	plus, minus := 0, 0
+	for line := range bytes.Lines(changes.Hunks(f.Old.Text, f.New.Text)) {
+		switch line[0] {
+		case '+':
+			plus++
+		case '-':
+			minus++
+		}
+	}
+	f.Old.Text, f.New.Text, f.New.Size, f.Old.Size = nil, nil, int64(plus), int64(minus)
+	return f
+}
+
+// printStat prints how much was changed, as slim counted it.
+func printStat(to io.Writer, files []changes.File) error {
+	out := bufio.NewWriter(to)
+	width, most := 0, int64(1)
+	var plus, minus int64
+	for _, f := range files {
+		width = max(width, len(changes.Quote(f.Path)))
+		if !f.Old.Huge {
+			most = max(most, f.New.Size+f.Old.Size)
+			plus, minus = plus+f.New.Size, minus+f.Old.Size
+		}
+	}
+	const columns = 40
+	for _, f := range files {
+		fmt.Fprintf(out, " %-*s | ", width, changes.Quote(f.Path))
+		switch {
+		case f.Old.Huge:
+			fmt.Fprintf(out, "binary or large, %d -> %d bytes\n", f.Old.Size, f.New.Size)
+		default:
+			scale := func(n int64) int {
+				if most <= columns {
+					return int(n)
+				}
+				return int((n*columns + most - 1) / most)
+			}
+			fmt.Fprintf(out, "%d %s%s\n", f.New.Size+f.Old.Size, strings.Repeat("+", scale(f.New.Size)), strings.Repeat("-", scale(f.Old.Size)))
+		}
+	}
+	fmt.Fprintf(out, " %s changed, %s added, %s removed\n", count(len(files), "file"), count(int(plus), "line"), count(int(minus), "line"))
+	return out.Flush()
+}

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/cofferhq/coffer/internal/changes"
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/review"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/spf13/cobra"
+)
+
+// maxReviewed bounds how many files are looked into, and maxFindings what is said.
+const (
+	maxReviewed = 20000
+	maxFindings = 2000
+)
+
+// A report is what review has to say.
+type reviewed struct {
+	Sandbox  string           `json:"sandbox"`
+	Since    string           `json:"since"` // what the workspace was compared with
+	Commits  []string         `json:"commits,omitempty"`
+	Files    []reviewedFile   `json:"files"`
+	Findings []review.Finding `json:"findings"`
+	Notes    []string         `json:"notes,omitempty"`
+}
+
+type reviewedFile struct {
+	Path string `json:"path"`
+	Kind string `json:"kind"`
+}
+
+func reviewCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:               "review [MATCH]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Say what deserves a look before you open or merge a sandbox's work",
+		Long: `Look at what a sandbox has changed, and point at what deserves a second look before
+you open the directory in an editor or merge it: what runs by itself outside of the
+sandbox (hooks, editor tasks, .envrc, install scripts, settings for agents, CI), what
+hides (characters that do not show, links that lead out, nested git directories), new
+hosts in lock files, programs, and what looks like a secret. Nothing of it is run.`,
+		Example: "  coffer review parser\n  coffer review parser --json | jq '.findings[] | select(.level==\"high\")'",
+		Args:    atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			sb, err := forName.choose(store, first(args))
+			if err != nil {
+				return err
+			}
+			r, err := reviewOf(c.Context(), sb)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(r)
+			}
+			return r.print()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return c
+}
+
+// reviewOf looks at what was done in a sandbox.
+func reviewOf(ctx context.Context, sb *sandbox.Sandbox) (*reviewed, error) {
+	r := &reviewed{Sandbox: sb.Name, Files: []reviewedFile{}, Findings: []review.Finding{}}
+	var err error
+	switch sb.Workspace.Mode {
+	case sandbox.WorkspaceCOW:
+		err = r.lookCOW(ctx, sb)
+	default:
+		bringRunning(sb)
+		var w *gitbridge.Work
+		if w, err = workOf(ctx, sb); err == nil {
+			err = r.lookWork(ctx, w)
+			w.Close()
+		} else if sb.Workspace.Mode == sandbox.WorkspaceDirect {
+			err = r.lookNewer(ctx, sb)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if b, err := gitbridge.Open(sb.Dir()); err == nil && b.Behind() {
+		r.Notes = append(r.Notes, "commits were made inside that were not brought over: 'coffer exec -m "+sb.ID+" -- true' does")
+	}
+	r.sort()
+	return r, nil
+}
+
+// bringRunning brings commits over, if the sandbox runs.
+func bringRunning(sb *sandbox.Sandbox) {
+	if line, err := supervisor.Connect(sb); err == nil {
+		bringOver(sb, line)
+		line.Close()
+	}
+}
+
+func (r *reviewed) file(path string, kind changes.Kind) bool {
+	r.Files = append(r.Files, reviewedFile{changes.Quote(path), kind.String()})
+	if len(r.Files) == maxReviewed {
+		r.Notes = append(r.Notes, fmt.Sprintf("only the first %d files were looked into", maxReviewed))
+	}
+	return len(r.Files) <= maxReviewed
+}
+
+func (r *reviewed) add(found []review.Finding) {
+	for _, f := range found {
+		f.Path = changes.Quote(f.Path)
+		if len(r.Findings) < maxFindings && !slices.Contains(r.Findings, f) {
+			r.Findings = append(r.Findings, f)
+		}
+	}
+}
+
+// lookWork looks at the files of a directory and at the commits of its branch.
+func (r *reviewed) lookWork(ctx context.Context, w *gitbridge.Work) (err error) {
+	r.Since = w.Since
+	if r.Commits, err = w.Commits(ctx, 200); err != nil {
+		return err
+	}
+	here := map[tree.Delta]bool{}
+	for _, d := range w.Files {
+		here[d] = true
+		if r.file(d.Path, kindOf(d)) {
+			r.add(review.File(w.File(d, maxShown)))
+		}
+	}
+	last := map[string]bool{}
+	for i, d := range w.Committed {
+		last[d.New.ID] = true
+		if here[d] || i > maxReviewed {
+			continue
+		}
+		found := review.File(w.CommittedFile(d, maxShown))
+		for i := range found {
+			found[i].What += " (in the branch, not in the files)"
+		}
+		r.add(found)
+	}
+	passing, err := w.Passing(ctx)
+	if err != nil {
+		return err
+	}
+	for id, path := range passing {
+		if !last[id] && len(last) < maxReviewed {
+			last[id] = true
+			r.add(review.Passing(path, w.Text(id, maxShown)))
+		}
+	}
+	for _, o := range w.Odd {
+		r.add(review.Odd(o.Path, o.What))
+	}
+	err = w.Aside(ctx, func(path string, mode uint32) { r.add(review.Aside(path, mode)) }, func(path, what string) {
+		if what == "git" {
+			r.add(review.Odd(path, what))
+		}
+	})
+	if errors.Is(err, tree.ErrTooMany) {
+		r.Notes = append(r.Notes, "there are too many ignored files to look at all of their names")
+		err = nil
+	}
+	return err
+}
+
+// lookCOW looks at what waits to be applied.
+func (r *reviewed) lookCOW(ctx context.Context, sb *sandbox.Sandbox) error {
+	r.Since = sb.Workspace.Path
+	return none(changes.Each(ctx, sb.Workspace.Path, upper(sb), maxShown, func(c changes.Change, f changes.File) error {
+		if !r.file(c.Path, c.Kind) {
+			return nil
+		}
+		switch {
+		case c.Skipped != "":
+			if c.Kind != changes.Deleted {
+				r.add(review.Odd(c.Path, string(c.Skipped)))
+			}
+		case f.New.Mode != 0:
+			// The kernel's modes to git's.
+			f.New.Mode, f.Old.Mode = gitMode(f.New.Mode), gitMode(f.Old.Mode)
+			r.add(review.File(f))
+		}
+		return nil
+	}))
+}
+
+func gitMode(mode uint32) uint32 {
+	switch {
+	case mode == 0 || mode>>12 == 0o12:
+		return mode
+	case mode&0o111 != 0:
+		return tree.Executable
+	}
+	return tree.Regular
+}
+
+// lookNewer looks at a directory of which is known only since when the sandbox is there.
+// The time of a file's last change cannot be set by a program.
+func (r *reviewed) lookNewer(ctx context.Context, sb *sandbox.Sandbox) error {
+	r.Since = sb.Created.Local().Format("2006-01-02 15:04:05")
+	r.Notes = append(r.Notes, "the workspace is in no git repository: files were looked at that changed since the sandbox was made, by whomever")
+	since := sb.Created.UnixNano()
+	return tree.Walk{
+		Ignore: tree.NewIgnore(),
+		Odd:    func(path, what string) { r.add(review.Odd(path, what)) },
+		Visit: func(_ *tree.Dir, _ string, e tree.Entry) error {
+			if e.Stat.Changed < since || !r.file(e.Path, changes.Modified) {
+				return nil
+			}
+			d := tree.Delta{Path: e.Path, New: tree.Item{Mode: e.Mode}}
+			r.add(review.File(changes.File{Path: e.Path, New: tree.Side(sb.Workspace.Path, d, maxShown)}))
+			return nil
+		},
+	}.Do(ctx, sb.Workspace.Path)
+}
+
+var levels = []review.Level{review.High, review.Medium, review.Low}
+
+func (r *reviewed) sort() {
+	slices.SortStableFunc(r.Findings, func(a, b review.Finding) int {
+		return cmp.Or(cmp.Compare(slices.Index(levels, a.Level), slices.Index(levels, b.Level)), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
+	})
+}
+
+// print shows it to a person. Everything of it may come from inside.
+func (r *reviewed) print() error {
+	fmt.Printf("sandbox %s: %s changed since %s", r.Sandbox, count(len(r.Files), "file"), terminal.Escape(short12(r.Since)))
+	if n := len(r.Commits); n > 0 {
+		fmt.Printf(", %s", count(n, "commit"))
+	}
+	fmt.Println()
+	if len(r.Findings) > 0 {
+		fmt.Println()
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	counts := map[review.Level]int{}
+	for _, f := range r.Findings {
+		counts[f.Level]++
+		where := f.Path
+		if f.Line > 0 {
+			where += fmt.Sprintf(":%d", f.Line)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Level, f.Rule, terminal.Escape(where), terminal.Escape(f.What))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Println()
+	if len(r.Findings) == 0 {
+		fmt.Println("nothing was found that runs by itself, or hides; that is no promise about the rest")
+	} else {
+		fmt.Printf("%d high, %d medium, %d low; read them with 'coffer diff %s PATH'\n", counts[review.High], counts[review.Medium], counts[review.Low], r.Sandbox)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(n))
+	}
+	return nil
+}
+
+// short12 shortens the name of a commit, and nothing else.
+func short12(s string) string {
+	if len(s) >= 40 {
+		return s[:12]
+	}
+	return s
+}
