@@ -99,15 +99,27 @@ func (s *settings) fill(c *config.Config) {
 // complete adds to a record what no flag can say, and holds it to the administrator's
 // floor.
 func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
+	if rec.Workspace.Mode != sandbox.WorkspaceNone {
+		rec.Profile = l.Profile(".")
+	}
 	if l == nil {
 		return nil
 	}
+	if rec.Daemons, err = l.Daemons(); err != nil {
+		return err
+	}
+	rec.Caches = l.Caches()
 	if rec.Env, err = l.Environment(); err != nil {
 		return err
 	}
 	if rec.Mounts, err = l.Mounts(warn); err != nil {
 		return err
 	}
+	given, err := l.HomeFiles()
+	if err != nil {
+		return err
+	}
+	rec.Mounts = append(rec.Mounts, given...)
 	if err := checkMounts(rec); err != nil {
 		return err
 	}
@@ -184,6 +196,9 @@ func describeMount(m sandbox.Mount) string {
 	mode := "writable"
 	if m.ReadOnly {
 		mode = "read-only"
+	}
+	if m.Copy {
+		mode += ", a copy"
 	}
 	return fmt.Sprintf("%s is %s of the host (%s)", m.Target, m.Source, mode)
 }

@@ -105,6 +105,11 @@ func execNew(l *listener, store *sandbox.Store, s settings, tree treeFlags, idle
 		return err
 	}
 	defer line.Close()
+	if err := s.setUp(l.ctx, line, sb); err != nil {
+		planned.undo()
+		giveUp(sb)
+		return err
+	}
 	announceNew(store, sb.ID, rec.Forwards)
 	s.publish = nil // it has them
 	s.dir = planned.dir()

@@ -26,6 +26,8 @@ type described struct {
 	Execs int        `json:"execs,omitempty"`
 	// Listening are the ports that programs inside listen on.
 	Listening []wire.Port `json:"listening,omitempty"`
+	// Running says how its daemons are.
+	Running []wire.Daemon `json:"daemons_running,omitempty"`
 }
 
 // describe asks a sandbox's supervisor, if it has one, how it is, and with ports what
@@ -47,7 +49,7 @@ func describe(sb *sandbox.Sandbox, ports bool) described {
 		d.State = "starting"
 		return d
 	}
-	d.PID, d.Since, d.Execs = st.PID, &st.Since, st.Execs
+	d.PID, d.Since, d.Execs, d.Running = st.PID, &st.Since, st.Execs, st.Daemons
 	if st.Ports != nil {
 		d.Listening, d.Forwards = st.Ports.Listening, nil
 		for _, f := range st.Ports.Forwards {
@@ -195,6 +197,10 @@ func printShow(d described) {
 	for _, m := range d.Mounts {
 		row("mount", describeMount(m))
 	}
+	for _, c := range d.Caches {
+		row("cache", c.Target+" is filled from "+c.Source+"; changes stay inside")
+	}
+	showDaemons(d, row)
 	row("command", strings.Join(d.Command, " "))
 	row("folder", d.Dir)
 	showOpenings(d, row)

@@ -17,11 +17,12 @@ import (
 
 func logsCommand() *cobra.Command {
 	var follow, network bool
+	var daemon string
 	c := &cobra.Command{
 		Use:               "logs [-f] [MATCH]",
 		ValidArgsFunction: completeSandbox,
-		Short:             "Show what detached programs printed",
-		Example:           "  id=$(coffer run --detach -- make test)\n  coffer logs -f $id",
+		Short:             "Show what detached programs, or daemons, printed",
+		Example:           "  id=$(coffer run --detach -- make test)\n  coffer logs -f $id\n  coffer logs parser --daemon db",
 		Args:              atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
@@ -35,19 +36,26 @@ func logsCommand() *cobra.Command {
 			if network {
 				return printNetwork(c.Context(), os.Stdout, sb, follow)
 			}
+			path, none := supervisor.LogFile(sb), "no program has been run with --detach"
+			if daemon != "" {
+				if path, err = daemonLog(sb, daemon); err != nil {
+					return err
+				}
+				none = "the daemon has printed nothing yet"
+			}
 			out, finish := terminal.Guard(os.Stdout, terminal.Options{})
 			defer finish()
-			return printLog(c.Context(), out, sb, follow)
+			return printLog(c.Context(), out, sb, path, none, follow)
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the sandbox stops")
+	c.Flags().StringVar(&daemon, "daemon", "", "show what the daemon of this `NAME` printed instead")
 	c.Flags().BoolVar(&network, "network", false, "show what programs reached and what was refused instead")
 	return c
 }
 
 // printLog copies the log, and what is added to it while the sandbox runs.
-func printLog(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, follow bool) error {
-	path := supervisor.LogFile(sb)
+func printLog(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, path, none string, follow bool) error {
 	if old, err := os.Open(path + ".1"); err == nil {
 		io.Copy(out, old)
 		old.Close()
@@ -78,7 +86,7 @@ func printLog(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, follow bo
 		}
 	}
 	if f == nil {
-		fmt.Fprintln(os.Stderr, "nothing was printed: no program has been run with --detach")
+		fmt.Fprintln(os.Stderr, "nothing was printed:", none)
 	}
 	return nil
 }

@@ -202,6 +202,8 @@ func beyondJail(s *settings, rec *sandbox.Record) (wants []string) {
 	want(!n.None() && (n.Mode != standard || len(n.Rules) > 0 || s.netAsked), "rules for the network")
 	want(len(n.HostPorts)+len(rec.Forwards)+len(rec.Sockets) > 0, "ports and sockets through the wall")
 	want(len(rec.Mounts) > 0, "mounts")
+	want(len(rec.Daemons) > 0, "daemons")
+	want(s.conf.Setup().Run, "a setup")
 	want(rec.Nesting, "containers inside")
 	want(s.root, "root inside")
 	return wants

@@ -76,6 +76,9 @@ func run(l *listener, s settings, args []string) error {
 		_ = lock.Remove(purge)
 		return s.inJail(l, s.conf, &rec, args, err)
 	}
+	if err := s.setUpOrStop(l, super, lock); err != nil {
+		return err
+	}
 	defer leave(store, super, lock)
 	announceNew(store, sb.ID, sb.Forwards)
 	// Others may join, but the program need not wait for that.
@@ -98,6 +101,7 @@ func run(l *listener, s settings, args []string) error {
 	exit, err := attach.Run(l.ctx, super, exec, options)
 	why := super.Why()
 	super.LetFinish()
+	super.StopDaemons()
 	// The kernel takes its time to end the namespaces, so this comes before all else.
 	super.Kill()
 	return ended(exit, err, why)
@@ -225,7 +229,9 @@ func runDetached(l *listener, s settings, args []string) error {
 	line, err := supervisor.Reach(l.ctx, sb, lock)
 	if err == nil {
 		defer line.Close()
-		err = detach(line, exec)
+		if err = s.setUp(l.ctx, line, sb); err == nil {
+			err = detach(line, exec)
+		}
 	}
 	if err != nil {
 		giveUp(sb)

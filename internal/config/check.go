@@ -38,6 +38,8 @@ func decodeConfig(tree *node, complete bool) (*Config, Problems) {
 	k.env()
 	k.mounts()
 	k.network()
+	k.hooks()
+	k.home()
 	if len(p) == 0 {
 		return &c, k.problems
 	}

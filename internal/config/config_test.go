@@ -101,13 +101,10 @@ coffer.toml:1:13: isolation cannot be "conatiner": want "container"? There are a
 coffer.toml:3:8: workspace.mode cannot be "copy": want "cow"? There are direct, cow, none
 coffer.toml:5:8: network.mode cannot be "Open": want "open"? There are none, standard, ask, open`},
 		"not yet": {`image = "debian"
-[daemons.db]
-command = ["postgres"]
 [network.middleware.x]
 `, `
 coffer.toml:1:1: image: not available yet: this coffer has no images
-coffer.toml:2:2: daemons: not available yet: this coffer has no daemons
-coffer.toml:4:10: network.middleware: not available yet: this coffer has no middleware`},
+coffer.toml:2:10: network.middleware: not available yet: this coffer has no middleware`},
 		"duplicates": {`nesting = true
 nesting = false
 [limits]

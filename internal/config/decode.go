@@ -46,7 +46,7 @@ func (p *Problems) decode(n *node, v reflect.Value, path, enum string) {
 func (p *Problems) decodeScalar(n *node, v reflect.Value, path, enum string) {
 	switch v.Kind() {
 	case reflect.String:
-		if v.Type() == reflect.TypeFor[Port]() && n.kind == whole {
+		if (v.Type() == reflect.TypeFor[Port]() || v.Type() == reflect.TypeFor[Ready]()) && n.kind == whole {
 			v.SetString(strconv.FormatInt(n.whole, 10))
 			return
 		}

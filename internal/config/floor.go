@@ -153,6 +153,11 @@ func (f *Floor) enforceMounts(rec *sandbox.Record, home string) error {
 				return f.refuse(f.tree.get("mounts", "forbid", i), "%s would be mounted", m.Source)
 			}
 		}
+		for _, c := range rec.Caches {
+			if on(c.Source, place) || on(place, c.Source) {
+				return f.refuse(f.tree.get("mounts", "forbid", i), "the cache %s would be shown", c.Source)
+			}
+		}
 		for _, k := range rec.Sockets {
 			if on(k.Host, place) || on(realPlace(k.Host), place) {
 				return f.refuse(f.tree.get("mounts", "forbid", i), "the socket %s would lead through the wall", k.Host)

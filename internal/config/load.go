@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 
@@ -61,6 +62,7 @@ type Loaded struct {
 	// The mounts, resolved once: what the user agrees to is what is mounted, although
 	// links in the workspace may have changed since.
 	resolved *resolution
+	files    *resolution // likewise, of the home
 }
 
 // Load reads all files and merges them. It is nil when there are none, which is to be
@@ -166,6 +168,9 @@ func (l *Loaded) read(layers []layer) error {
 func (l *Loaded) presumptions() (problems Problems) {
 	if at := l.tree.get("sandbox"); l.Config.Sandbox == "off" && l.base.Config.Sandbox != "off" {
 		problems.add(at.at, "sandbox: a repository cannot switch its own sandbox off: say so in your own config.toml, or with --sandbox=off")
+	}
+	if at := l.tree.get("jail"); at != nil && !reflect.DeepEqual(l.Config.Jail, l.base.Config.Jail) {
+		problems.add(at.at, "jail: only your own config.toml can say how jails are made")
 	}
 	return problems
 }

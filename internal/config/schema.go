@@ -27,6 +27,14 @@ type Config struct {
 	Env       Env              `toml:"env"`
 	Mounts    map[string]Mount `toml:"mounts"`
 	Network   Network          `toml:"network"`
+	Home      Home             `toml:"home"`
+	// Caches are package caches of yours that programs find filled: what they add or
+	// change stays in the sandbox. Those that you do not have are left out.
+	Caches  []string          `toml:"caches" enum:"npm,pnpm,yarn,bun,pip,uv,cargo,go,maven,gradle" example:"[\"npm\", \"go\"]"`
+	Setup   Setup             `toml:"setup"`
+	Profile Profile           `toml:"profile"`
+	Daemons map[string]Daemon `toml:"daemons"`
+	Jail    Jail              `toml:"jail"`
 }
 
 // How the current directory is shown inside.
@@ -104,6 +112,80 @@ type Network struct {
 	Rules []policy.RuleSource `toml:"rules"`
 }
 
+// The home of a sandbox, which is not yours and starts empty.
+type Home struct {
+	// Files are files of your home: each is there, read-only, at the same place, as it
+	// was when the sandbox was started. Those that you do not have are left out.
+	Files []string `toml:"files" example:"[\"~/.claude/CLAUDE.md\", \"~/.config/git/ignore\"]"`
+}
+
+// How a new sandbox is set up, once, before anything else runs in it. If that fails, there
+// is no sandbox. It is for sandboxes that stay.
+type Setup struct {
+	// Scripts are files of the workspace, run one after the other. Without any,
+	// .coffer/setup.sh is, if it is there.
+	Scripts []string `toml:"scripts" example:"[\".coffer/setup.sh\"]"`
+	// Commands are run by a shell, after the scripts.
+	Commands []string `toml:"commands" example:"[\"npm ci\"]"`
+	// Timeout is a time for all of it together; 30m without.
+	Timeout string `toml:"timeout" example:"\"10m\""`
+	// Run sets up the throw-away sandboxes of 'coffer run' as well, each time.
+	Run bool `toml:"run"`
+	// Enabled can be set to false: not even .coffer/setup.sh is run.
+	Enabled *bool `toml:"enabled"`
+}
+
+// What interactive shells inside (bash, zsh, sh) read when they start.
+type Profile struct {
+	// Scripts are files of the workspace. Without any, .coffer/profile.sh is read, if
+	// it is there when the sandbox is made.
+	Scripts []string `toml:"scripts" example:"[\".coffer/profile.sh\"]"`
+	// Enabled can be set to false: none is read.
+	Enabled *bool `toml:"enabled"`
+}
+
+// A program that is started inside before any other and runs for as long as the sandbox
+// does. It does not keep an idle sandbox from being stopped. See 'coffer logs --daemon'.
+type Daemon struct {
+	// Command is the program and its arguments.
+	Command []string `toml:"command" example:"[\"redis-server\", \"--port\", \"6379\"]"`
+	// Cwd is where it runs: in the workspace, or an absolute path inside.
+	Cwd string `toml:"cwd" example:"\"services\""`
+	// Env gives variables a value, written as in env.set.
+	Env map[string]string `toml:"env" example:"{ PORT = \"6379\" }"`
+	// Restart says when it is started again after its end: never, on-failure (the
+	// default) or always. The pauses between get longer, up to half a minute.
+	Restart string `toml:"restart" enum:"never,on-failure,always"`
+	// StopSignal asks it to end; TERM without.
+	StopSignal string `toml:"stop_signal" example:"\"INT\""`
+	// Grace is how long it may take to end; 5s without.
+	Grace string `toml:"grace" example:"\"10s\""`
+	// Ready is what to wait for before other programs start: a port of the sandbox
+	// that is listened on, or a shell command that succeeds.
+	Ready Ready `toml:"ready" example:"6379"`
+	// ReadyTimeout is how long to wait for that; 30s without. Then the start fails.
+	ReadyTimeout string `toml:"ready_timeout" example:"\"1m\""`
+	// Enabled can be set to false to switch off a daemon that another file has.
+	Enabled *bool `toml:"enabled"`
+}
+
+// What 'coffer jail' does by itself. Only your own config.toml can say it.
+type Jail struct {
+	// ContextRoots are directories: below one of them, it is the context, the
+	// innermost if there are several.
+	ContextRoots []string `toml:"context_roots" example:"[\"~/src/monorepo\"]"`
+	// Write are further places that can be written to.
+	Write []string `toml:"write" example:"[\"~/.cache/ccache\"]"`
+	// AllowParentGit answers, for linked worktrees, whether commits to the repository
+	// they belong to are possible. Without it you are asked.
+	AllowParentGit *bool `toml:"allow_parent_git"`
+	// Args are arguments for an agent, by its name, before those of the command line.
+	Args map[string][]string `toml:"args" example:"{ claude = [\"--model\", \"opus\"] }"`
+}
+
+// A Ready is a port, or a command.
+type Ready string
+
 // A Port is a port of the host, "5432" or "8080:80". In TOML it may be a number.
 type Port string
 
@@ -111,7 +193,6 @@ type Port string
 // would not get, so it is refused.
 var reserved = map[string]string{
 	"image": "images", "masks": "masks", "git": "the git bridge", "agents": "settings of agents",
-	"home": "settings of the home", "caches": "caches", "daemons": "daemons", "setup": "setup scripts", "profile": "profile scripts",
 	"network.middleware": "middleware",
 }
 

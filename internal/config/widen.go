@@ -24,7 +24,11 @@ func (l *Loaded) Widens(passed func(name string) bool) ([]string, error) {
 	w.wall()
 	w.limits()
 	w.env()
+	w.daemons()
 	if err := w.mounts(); err != nil {
+		return nil, err
+	}
+	if err := w.home(); err != nil {
 		return nil, err
 	}
 	err := w.network()
@@ -109,12 +113,17 @@ func (w *widening) env() {
 		if w.was.Env.Set[name] == w.is.Env.Set[name] {
 			continue
 		}
-		read, _ := mentions(w.is.Env.Set[name])
-		slices.Sort(read)
-		for _, v := range slices.Compact(read) {
-			if !w.passed(v) && !covered(v, w.was.Env.Pass) {
-				w.add("environment: your variable %s is passed on, in %s", v, name)
-			}
+		w.reads(w.is.Env.Set[name], name)
+	}
+}
+
+// reads is about the variables that a template takes from the host.
+func (w *widening) reads(template, in string) {
+	read, _ := mentions(template)
+	slices.Sort(read)
+	for _, v := range slices.Compact(read) {
+		if !w.passed(v) && !covered(v, w.was.Env.Pass) {
+			w.add("environment: your variable %s is passed on, in %s", v, in)
 		}
 	}
 }

@@ -78,6 +78,9 @@ func environment(me person.Person, sb *sandbox.Sandbox, extra []string, root boo
 	env.set("SHELL", me.Shell)
 	env.set("TMPDIR", "/tmp")
 	env.set("COFFER_SANDBOX", sb.ID)
+	if len(sb.Profile) > 0 {
+		env.set("ENV", rootfs.ProfileFile) // which sh reads; for other shells see the home
+	}
 	for _, e := range append(append([]string(nil), sb.Env...), extra...) {
 		name, value, ok := strings.Cut(e, "=")
 		if name == "" || strings.ContainsRune(e, 0) {

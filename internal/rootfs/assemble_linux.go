@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -138,6 +139,8 @@ func (a *assembly) step(p *Plan, s *Step) error {
 		return a.symlink(s)
 	case Replace:
 		return a.replace(s)
+	case Seed:
+		return a.seed(s)
 	case Mask:
 		return a.mask(s)
 	case Lock:
@@ -283,6 +286,26 @@ func (a *assembly) replace(s *Step) error {
 	}
 	defer unix.Close(fd)
 	return cover(fd, at, unix.MOUNT_ATTR_RDONLY|safe)
+}
+
+// seed makes a file that programs inside may change. What is there already is theirs, and
+// so may be what is on the way.
+func (a *assembly) seed(s *Step) error {
+	dir, err := a.root.open(filepath.Dir(s.Target))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	fd, err := unix.Openat(dir, filepath.Base(s.Target), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if err == unix.EEXIST {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte(s.Data))
+	return err
 }
 
 // cover shows a copy of one place of the sandbox at another.

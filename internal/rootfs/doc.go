@@ -39,6 +39,7 @@ const (
 	Dir      = "dir"      // a directory
 	Symlink  = "symlink"  // a symbolic link to Data
 	Replace  = "replace"  // a read-only file with content Data over Target
+	Seed     = "seed"     // a file with content Data at Target, unless there is something
 	Mask     = "mask"     // nothing to see at Target, which may be absent
 	Lock     = "lock"     // Target, as it is, read-only and not to be moved
 	Pin      = "pin"      // Target, as it is, not to be moved

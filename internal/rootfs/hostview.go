@@ -36,6 +36,10 @@ type View struct {
 	// Mounts are other places of the host to show, outer before inner. Their targets
 	// are neither the system's nor in the workspace.
 	Mounts []Mount
+	// Caches are directories of the host under layers of the sandbox's own.
+	Caches []Cache
+	// Profile is the text of ProfileFile, if there is to be one.
+	Profile string
 	// Git is the sandbox's own git directory for a worktree, see package gitbridge.
 	Git *Git
 }
@@ -95,6 +99,8 @@ func HostView(v View) (*Plan, error) {
 			p.Writable = append(p.Writable, m.Target)
 		}
 	}
+	p.caches(v)
+	p.profile(v)
 	if err := p.maskSockets(v); err != nil {
 		return nil, err
 	}

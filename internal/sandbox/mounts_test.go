@@ -9,8 +9,8 @@ import (
 // A record with a mount that no config could have made is damaged.
 func TestMountValidate(t *testing.T) {
 	for _, m := range []Mount{
-		{"relative", "/x", true}, {"/x", "relative", true}, {"/", "/x", true}, {"/x", "/", true}, {"/x/../y", "/x", true},
-		{"/x", "/x/", true}, {"/x\x00", "/x", true}, {"", "/x", true}, {"/x", "", true}, {"/x\xff", "/x", true},
+		{"relative", "/x", true, false}, {"/x", "relative", true, false}, {"/", "/x", true, false}, {"/x", "/", true, false}, {"/x/../y", "/x", true, false},
+		{"/x", "/x/", true, false}, {"/x\x00", "/x", true, false}, {"", "/x", true, false}, {"/x", "", true, false}, {"/x\xff", "/x", true, false},
 	} {
 		rec := fullRecord()
 		rec.Mounts = []Mount{m}
@@ -31,8 +31,8 @@ func TestWritesHost(t *testing.T) {
 	}{
 		{Record{Workspace: Workspace{Mode: WorkspaceDirect}}, true},
 		{Record{Workspace: Workspace{Mode: WorkspaceCOW}}, false},
-		{Record{Workspace: Workspace{Mode: WorkspaceNone}, Mounts: []Mount{{"/a", "/a", true}}}, false},
-		{Record{Workspace: Workspace{Mode: WorkspaceCOW}, Mounts: []Mount{{"/a", "/a", true}, {"/b", "/b", false}}}, true},
+		{Record{Workspace: Workspace{Mode: WorkspaceNone}, Mounts: []Mount{{"/a", "/a", true, false}}}, false},
+		{Record{Workspace: Workspace{Mode: WorkspaceCOW}, Mounts: []Mount{{"/a", "/a", true, false}, {"/b", "/b", false, false}}}, true},
 	} {
 		if got := c.rec.WritesHost(); got != c.want {
 			t.Errorf("%+v: %v", c.rec, got)

@@ -16,7 +16,7 @@ import (
 // field needs a new version: an older coffer must refuse a limit it would not
 // enforce, and not overlook it. Records of older versions have fewer fields, and are
 // read all the same.
-const recordVersion = 2
+const recordVersion = 3
 
 // maxRecord bounds sandbox.json, for reading and for writing.
 const maxRecord = 1 << 20
@@ -53,6 +53,14 @@ type Record struct {
 	// Forwards and Sockets are the ways through the wall that the user made.
 	Forwards []Forward `json:"forwards,omitempty"`
 	Sockets  []Socket  `json:"sockets,omitempty"`
+
+	// Profile are files of the workspace that interactive shells inside read.
+	Profile []string `json:"profile,omitempty"` // since version 3, as what follows
+	Daemons []Daemon `json:"daemons,omitempty"`
+	// Caches are directories of the host that are filled package caches inside.
+	Caches []Cache `json:"caches,omitempty"`
+	// Audit says that the sandbox must not run without its log.
+	Audit bool `json:"audit,omitempty"`
 }
 
 // How a sandbox sees its workspace.
@@ -121,7 +129,20 @@ func (r *Record) validate() error {
 	if err := checkForwards(r.Forwards); err != nil {
 		return err
 	}
-	return checkSockets(r.Sockets)
+	if err := checkSockets(r.Sockets); err != nil {
+		return err
+	}
+	for _, p := range r.Profile {
+		if !filepath.IsLocal(p) || !storable(p) {
+			return fmt.Errorf("the profile %q is not a path in the workspace", p)
+		}
+	}
+	for _, c := range r.Caches {
+		if err := c.validate(); err != nil {
+			return err
+		}
+	}
+	return checkDaemons(r.Daemons)
 }
 
 func (w Workspace) validate() error {

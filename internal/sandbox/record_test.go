@@ -27,6 +27,10 @@ func fullRecord() Record {
 		Command:   []string{"sh", "-c", "a && b > c"},
 		Forwards:  []Forward{{Host: 8080, Inside: 80}, {Inside: 3000, Any: true}},
 		Sockets:   []Socket{{Way: SocketIn, Host: "/run/agent", Inside: "/run/agent"}, {Way: SocketOut, Host: "/run/db", Inside: "/run/db"}},
+		Profile:   []string{".coffer/profile.sh"},
+		Daemons:   []Daemon{{Name: "db", Command: []string{"redis-server"}, Dir: "x", Env: []string{"A=b"}, Restart: RestartAlways, Signal: "INT", Grace: 1, ReadyPort: 80, ReadyCommand: "true", ReadyTimeout: 1}},
+		Caches:    []Cache{{Name: "npm", Source: "/home/me/.npm/_cacache", Target: "/home/me/.npm/_cacache"}},
+		Audit:     true,
 	}
 }
 
@@ -68,8 +72,8 @@ func TestDecodeRecord(t *testing.T) {
 		"zeros":            {strings.Repeat("\x00", 512), "is damaged"},
 		"null":             {"null", "no valid version"},
 		"no version":       {"{}", "no valid version"},
-		"old version":      {with(`"version": 2`, `"version": 0`), "no valid version"},
-		"newer":            {with(`"version": 2`, `"version": 3, "wall": "moat"`), "made by a newer coffer"},
+		"old version":      {with(`"version": 3`, `"version": 0`), "no valid version"},
+		"newer":            {with(`"version": 3`, `"version": 4, "wall": "moat"`), "made by a newer coffer"},
 		"unknown field":    {with(`"nesting"`, `"nestling"`), "unknown field"},
 		"wrong type":       {with(`"pids": 100`, `"pids": "100"`), "is damaged"},
 		"more follows":     {good + "{}", "after top-level value"},
@@ -108,7 +112,7 @@ func TestDecodeRecord(t *testing.T) {
 			t.Fatalf("the first %d of %d bytes were taken for a record", cut, len(data))
 		}
 	}
-	if _, err := decodeRecord([]byte(with(`"version": 2`, `"version": 3`))); !errors.Is(err, ErrNewer) {
+	if _, err := decodeRecord([]byte(with(`"version": 3`, `"version": 4`))); !errors.Is(err, ErrNewer) {
 		t.Errorf("got %v, want ErrNewer", err)
 	}
 }

@@ -46,6 +46,8 @@ func scan(data []byte) (rec Record, ok bool) {
 			rec.Env = s.list("    ")
 		case "command":
 			rec.Command = s.list("    ")
+		case "profile":
+			rec.Profile = s.list("    ")
 		default:
 			s.bad = true
 		}

@@ -85,7 +85,7 @@ func (s *Supervisor) stream(c net.Conn) {
 		}
 	case wire.OpStatus:
 		s.mu.Lock()
-		st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs}
+		st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Daemons: s.daemonStates()}
 		s.mu.Unlock()
 		if r.Ports != nil {
 			st.Ports = s.ports()
@@ -203,6 +203,7 @@ func (s *Supervisor) Run() {
 	s.mu.Unlock()
 	select {
 	case <-s.rested:
+		s.StopDaemons()
 	case <-s.instance.Done():
 	}
 }

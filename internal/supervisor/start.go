@@ -38,6 +38,7 @@ type Supervisor struct {
 	audit    *journal
 	git      git
 	notices  notices
+	daemons  daemons
 
 	mu       sync.Mutex
 	execs    int
@@ -85,6 +86,10 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 			s.because(fmt.Sprintf("the time limit of %s was reached", sb.Limits.Timeout))
 			s.instance.Kill()
 		})
+	}
+	if err := s.startDaemons(ctx); err != nil {
+		s.Close()
+		return nil, err
 	}
 	return s, nil
 }
@@ -152,12 +157,12 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 		resolver = "nameserver " + link.Resolver4.String() + "\n"
 	}
 	passwd, group := me.Accounts()
-	var mounts []rootfs.Mount
-	for _, m := range sb.Mounts {
-		mounts = append(mounts, rootfs.Mount(m))
+	mounts, err := showMounts(sb, dir)
+	if err != nil {
+		return nil, err
 	}
 	return rootfs.HostView(rootfs.View{
-		Mounts:  mounts,
+		Mounts: mounts, Caches: caches(sb), Profile: rootfs.ProfileText(sb.Workspace.Path, sb.Profile),
 		Sandbox: dir, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
 		Hostname: sb.Name, Passwd: passwd, Group: group, Resolver: resolver, Program: program,
 		Hide: hide, Git: bridged, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
@@ -191,6 +196,7 @@ func (s *Supervisor) Why() string {
 func (s *Supervisor) Stop(grace time.Duration, why string) {
 	s.because(why)
 	if grace > 0 {
+		s.StopDaemons()
 		if c, err := s.Open(); err == nil {
 			_ = wire.WriteRequest(c, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}})
 			select {
@@ -216,6 +222,7 @@ func (s *Supervisor) Close() {
 		s.Stop(0, "")
 		s.hearOut()
 		s.session.Close()
+		s.StopDaemons()
 		s.drain()
 		s.cleanUp()
 	})

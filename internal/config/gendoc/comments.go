@@ -84,7 +84,7 @@ func words(t reflect.Type) string {
 	case reflect.Float64:
 		return "number"
 	case reflect.String:
-		if t.Name() == "Port" {
+		if t.Name() == "Port" || t.Name() == "Ready" {
 			return "number or text"
 		}
 		return "text"
@@ -97,6 +97,9 @@ func words(t reflect.Type) string {
 		}
 		return "list of texts"
 	case reflect.Map:
+		if t.Elem().Kind() == reflect.Slice {
+			return "table of lists of texts"
+		}
 		return "table of texts"
 	}
 	panic(fmt.Sprint("no words for ", t))

@@ -61,6 +61,9 @@ func (c comments) table(b *bytes.Buffer, t reflect.Type, path, where string) {
 		kind := words(k.kind)
 		if k.enum != "" {
 			kind = "`\"" + strings.ReplaceAll(k.enum, ",", "\"`, `\"") + "\"`"
+			if k.kind.Kind() == reflect.Slice {
+				kind = "list of " + kind
+			}
 		}
 		fmt.Fprintf(b, "- `%s` (%s): %s", k.name, kind, k.doc)
 		if k.example != "" {

@@ -46,7 +46,7 @@ func (c comments) schema(t reflect.Type, enum string) map[string]any {
 		return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 	}
 	s := map[string]any{"type": "string"}
-	if t.Name() == "Port" {
+	if t.Name() == "Port" || t.Name() == "Ready" {
 		s["type"] = []string{"string", "integer"}
 	}
 	if enum != "" {

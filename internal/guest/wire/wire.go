@@ -160,6 +160,16 @@ type Status struct {
 	Since time.Time `json:"since"`
 	Execs int       `json:"execs"`
 	Ports *Ports    `json:"ports,omitempty"` // if they were asked for
+	// Daemons are how the sandbox's daemons are.
+	Daemons []Daemon `json:"daemons,omitempty"`
+}
+
+// A Daemon says how one is.
+type Daemon struct {
+	Name     string `json:"name"`
+	State    string `json:"state"` // in a few words
+	Restarts int    `json:"restarts,omitempty"`
+	Last     string `json:"last,omitempty"` // how it ended last
 }
 
 // A Failure says why a program could not be started. Code is what a shell would

@@ -1,0 +1,158 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// maxHomeFiles bounds how many files of a home are shown.
+const maxHomeFiles = 64
+
+func (k *checker) home() {
+	for i, f := range k.Home.Files {
+		k.at(path("home", "files", i), checkHomeFile(f))
+	}
+	if len(k.Home.Files) > maxHomeFiles {
+		k.at(path("home", "files"), fmt.Errorf("there are %d, and can be %d", len(k.Home.Files), maxHomeFiles))
+	}
+}
+
+func checkHomeFile(s string) error {
+	rest, ok := strings.CutPrefix(s, "~/")
+	if !ok || !filepath.IsLocal(rest) || filepath.Clean(rest) != rest || rest == "." || strings.ContainsRune(s, 0) || len(s) > 4096 {
+		return fmt.Errorf("%s is not the path of a file in your home, such as ~/.config/git/ignore", quote(s))
+	}
+	return nil
+}
+
+// homeFiles finds the files of the user's home that are to be shown. One that is not there
+// is left out: people share configs, and do not all have the same files.
+func (l *Loaded) homeFiles() (list []mount, problems Problems) {
+	for i, f := range l.Config.Home.Files {
+		at := l.tree.get("home", "files", i).at
+		one := mount{name: f, at: at}
+		one.Target = filepath.Join(l.places.Home, strings.TrimPrefix(f, "~/"))
+		one.ReadOnly, one.Copy = true, true
+		real, err := filepath.EvalSymlinks(one.Target)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			var info os.FileInfo
+			if info, err = os.Stat(real); err == nil && !info.Mode().IsRegular() {
+				err = fmt.Errorf("%s is not a file; show directories with mounts", real)
+			}
+		}
+		if one.Source = real; err == nil {
+			err = l.allowed(one)
+		}
+		if err != nil {
+			problems.add(at, "home.files: %s", err)
+			continue
+		}
+		list = append(list, one)
+	}
+	return list, problems
+}
+
+// home: every file of the user's is more than a sandbox has by itself.
+func (w *widening) home() error {
+	was, problems := w.l.base.given()
+	is, more := w.l.given()
+	if err := append(problems, more...).tidy(); err != nil {
+		return err
+	}
+	for _, m := range is {
+		if slices.ContainsFunc(was, func(o mount) bool { return o.Mount == m.Mount }) {
+			continue
+		}
+		really, secret := "", ""
+		if m.Source != m.Target {
+			really = ", which is " + m.Source
+		}
+		if looksSecret(m.Target) || looksSecret(m.Source) {
+			secret = "; it looks like a secret"
+		}
+		w.add("home: programs can read your file %s%s%s", m.name, really, secret)
+	}
+	for _, c := range w.is.Caches {
+		if !slices.Contains(w.was.Caches, c) {
+			w.add("caches: programs can read your %s cache", c)
+		}
+	}
+	return nil
+}
+
+// given is homeFiles, asked once: what the user agrees to is what is shown.
+func (l *Loaded) given() ([]mount, Problems) {
+	if l.files == nil {
+		list, problems := l.homeFiles()
+		l.files = &resolution{list, problems}
+	}
+	return l.files.list, slices.Clone(l.files.problems)
+}
+
+// HomeFiles are the files of the user's home that the sandbox is given copies of.
+func (l *Loaded) HomeFiles() (list []sandbox.Mount, err error) {
+	all, problems := l.given()
+	for _, m := range all {
+		list = append(list, m.Mount)
+	}
+	return list, problems.tidy()
+}
+
+// secretDirs and secretNames are where credentials usually are.
+var (
+	secretDirs  = []string{".ssh", ".aws", ".azure", ".gcp", ".gnupg", ".kube", ".docker", ".password-store", "gcloud", "gh", "keyrings"}
+	secretNames = []string{".env", ".env.*", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".vault-token", "id_*", "*.pem", "*.key", "*.p12", "*.pfx", "*.keystore",
+		"*credential*", "*secret*", "*token*", "*password*", "auth.json", "service-account*.json"}
+)
+
+// looksSecret says whether a path is like those of credentials.
+func looksSecret(path string) bool {
+	parts := strings.Split(strings.ToLower(path), "/")
+	base := parts[len(parts)-1]
+	return slices.ContainsFunc(secretDirs, func(d string) bool { return slices.Contains(parts[:len(parts)-1], d) }) ||
+		slices.ContainsFunc(secretNames, func(p string) bool { ok, _ := filepath.Match(p, base); return ok })
+}
+
+// caches are where package managers keep what they have downloaded, below a home. Only
+// what is content: beside it are settings and credentials.
+var caches = map[string][]string{
+	"npm":    {".npm/_cacache"},
+	"pnpm":   {".local/share/pnpm/store", ".cache/pnpm"},
+	"yarn":   {".cache/yarn", ".yarn/berry/cache"},
+	"bun":    {".bun/install/cache"},
+	"pip":    {".cache/pip"},
+	"uv":     {".cache/uv"},
+	"cargo":  {".cargo/registry/cache", ".cargo/registry/index", ".cargo/registry/src", ".cargo/git/db"},
+	"go":     {"go/pkg/mod", ".cache/go-build"},
+	"maven":  {".m2/repository"},
+	"gradle": {".gradle/caches/modules-2", ".gradle/wrapper/dists"},
+}
+
+// Caches are the caches of the user's that a sandbox starts with, those that there are.
+func (l *Loaded) Caches() (list []sandbox.Cache) {
+	for _, name := range l.Config.Caches {
+		for i, dir := range caches[name] {
+			target := filepath.Join(l.places.Home, dir)
+			real, err := filepath.EvalSymlinks(target)
+			if err != nil {
+				continue
+			}
+			info, err := os.Stat(real)
+			if err != nil || !info.IsDir() || on(target, l.places.Dir) || on(l.places.Dir, target) || l.allowed(mount{Mount: sandbox.Mount{Source: real, Target: target, ReadOnly: true}}) != nil {
+				continue // it is nowhere, in the workspace already, or no cache
+			}
+			list = append(list, sandbox.Cache{Name: fmt.Sprintf("%s-%d", name, i), Source: real, Target: target})
+		}
+	}
+	return list
+}

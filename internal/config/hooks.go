@@ -1,0 +1,225 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// The scripts that count without being named.
+const (
+	SetupScript   = ".coffer/setup.sh"
+	ProfileScript = ".coffer/profile.sh"
+)
+
+// Scripts and daemons run inside, with what the sandbox has and nothing more, so a
+// repository's are no widening. (What a daemon's environment takes from the host is, like
+// any variable.)
+
+const (
+	setupTime = 30 * time.Minute // for all of a setup
+	readyTime = 30 * time.Second // for one daemon
+	graceTime = 5 * time.Second
+)
+
+func (k *checker) hooks() {
+	for i, s := range k.Setup.Scripts {
+		k.at(path("setup", "scripts", i), checkScript(s))
+	}
+	for i, s := range k.Profile.Scripts {
+		k.at(path("profile", "scripts", i), checkScript(s))
+	}
+	for i, s := range k.Setup.Commands {
+		if strings.TrimSpace(s) == "" || strings.ContainsRune(s, 0) {
+			k.at(path("setup", "commands", i), errors.New("is no command"))
+		}
+	}
+	if k.tree.get("setup", "timeout") != nil {
+		_, err := parseTime(k.Setup.Timeout)
+		k.at(path("setup", "timeout"), err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.Daemons)) {
+		k.daemon(name, k.Daemons[name])
+	}
+	if len(k.Daemons) > sandbox.MaxDaemons {
+		k.at(path("daemons"), fmt.Errorf("there are %d, and can be %d", len(k.Daemons), sandbox.MaxDaemons))
+	}
+}
+
+// checkScript wants a file of the workspace.
+func checkScript(s string) error {
+	if !filepath.IsLocal(s) || s == "." || strings.ContainsRune(s, 0) {
+		return fmt.Errorf("%s is not a path in the workspace", quote(s))
+	}
+	return nil
+}
+
+func (k *checker) daemon(name string, d Daemon) {
+	at := func(key string, err error) { k.at(path("daemons", name, key), err) }
+	if !isEntryName(name) {
+		k.at(path("daemons", name), errors.New("a name has letters, digits, - and _ only, 60 at most"))
+	}
+	has := func(key string) bool { return k.tree.get("daemons", name, key) != nil }
+	if len(d.Command) == 0 && (k.complete || has("command")) || len(d.Command) > 0 && d.Command[0] == "" {
+		at("command", errors.New("is missing"))
+	}
+	for _, a := range d.Command {
+		if strings.ContainsRune(a, 0) {
+			at("command", errors.New("has a NUL in it"))
+		}
+	}
+	if d.Cwd != "" && !filepath.IsAbs(d.Cwd) && !filepath.IsLocal(d.Cwd) {
+		at("cwd", fmt.Errorf("%s is neither a path in the workspace nor an absolute one inside", quote(d.Cwd)))
+	}
+	for _, v := range slices.Sorted(maps.Keys(d.Env)) {
+		err := checkVariable(v)
+		if err == nil {
+			_, err = mentions(d.Env[v])
+		}
+		k.at(path("daemons", name, "env", v), err)
+	}
+	if has("stop_signal") {
+		if _, ok := sandbox.ParseSignal(d.StopSignal); !ok {
+			at("stop_signal", fmt.Errorf("there is no signal %s", quote(d.StopSignal)))
+		}
+	}
+	if has("grace") {
+		_, err := parseTime(d.Grace)
+		at("grace", err)
+	}
+	if has("ready_timeout") {
+		_, err := parseTime(d.ReadyTimeout)
+		at("ready_timeout", err)
+	}
+	if has("ready") {
+		_, _, err := d.Ready.parse()
+		at("ready", err)
+	}
+}
+
+// parse tells a port from a command.
+func (r Ready) parse() (port uint16, command string, err error) {
+	if r == "" || strings.ContainsRune(string(r), 0) {
+		return 0, "", errors.New("is neither a port nor a command")
+	}
+	if strings.Trim(string(r), "0123456789") != "" {
+		return 0, string(r), nil
+	}
+	n, err := strconv.ParseUint(string(r), 10, 16)
+	if err != nil || n == 0 {
+		return 0, "", fmt.Errorf("%s is not a port", quote(string(r)))
+	}
+	return uint16(n), "", nil
+}
+
+// A Preparation is what a new sandbox is set up with.
+type Preparation struct {
+	Scripts  []string // in the workspace
+	Commands []string // for a shell
+	Timeout  time.Duration
+	Run      bool // for a throw-away as well
+	named    bool
+}
+
+// Setup is how a new sandbox is set up. l may be nil.
+func (l *Loaded) Setup() Preparation {
+	p := Preparation{Timeout: setupTime}
+	if l == nil {
+		return p
+	}
+	c := l.Config.Setup
+	if c.Enabled != nil && !*c.Enabled {
+		p.named = true
+		return p
+	}
+	p.Scripts, p.Commands, p.Run, p.named = c.Scripts, c.Commands, c.Run, len(c.Scripts) > 0
+	if d, err := parseTime(c.Timeout); err == nil {
+		p.Timeout = d
+	}
+	return p
+}
+
+// In adds the script that counts without being named, if the workspace has it.
+func (p Preparation) In(workspace string) Preparation {
+	if !p.named && workspace != "" {
+		if _, err := os.Lstat(filepath.Join(workspace, SetupScript)); err == nil {
+			p.Scripts = []string{SetupScript}
+		}
+	}
+	return p
+}
+
+// Profile are the scripts that interactive shells read. l may be nil.
+func (l *Loaded) Profile(workspace string) []string {
+	if l != nil {
+		c := l.Config.Profile
+		if c.Enabled != nil && !*c.Enabled {
+			return nil
+		}
+		if len(c.Scripts) > 0 {
+			return c.Scripts
+		}
+	}
+	if workspace == "" {
+		return nil
+	}
+	if _, err := os.Lstat(filepath.Join(workspace, ProfileScript)); err == nil {
+		return []string{ProfileScript}
+	}
+	return nil
+}
+
+// Daemons are those that are in force, in the order of their names.
+func (l *Loaded) Daemons() (list []sandbox.Daemon, err error) {
+	for _, name := range slices.Sorted(maps.Keys(l.Config.Daemons)) {
+		c := l.Config.Daemons[name]
+		if c.Enabled != nil && !*c.Enabled {
+			continue
+		}
+		d := sandbox.Daemon{Name: name, Command: c.Command, Dir: c.Cwd, Restart: c.Restart, Grace: graceTime, Signal: c.StopSignal}
+		if d.Restart == "" {
+			d.Restart = sandbox.RestartOnFailure
+		}
+		if c.Grace != "" {
+			d.Grace, _ = parseTime(c.Grace)
+		}
+		if c.Ready != "" {
+			d.ReadyPort, d.ReadyCommand, _ = c.Ready.parse()
+			d.ReadyTimeout = readyTime
+			if c.ReadyTimeout != "" {
+				d.ReadyTimeout, _ = parseTime(c.ReadyTimeout)
+			}
+		}
+		for _, v := range slices.Sorted(maps.Keys(c.Env)) {
+			value, err := expand(c.Env[v], os.LookupEnv)
+			if err != nil {
+				at := l.tree.get("daemons", name, "env", v).at
+				return nil, hint.New(fmt.Sprintf("%s: daemons.%s.env.%s %s", at, name, v, err), "export the variable, or change the file")
+			}
+			d.Env = append(d.Env, v+"="+value)
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// daemons: what they take from the host's environment.
+func (w *widening) daemons() {
+	for _, name := range slices.Sorted(maps.Keys(w.is.Daemons)) {
+		d, was := w.is.Daemons[name], w.was.Daemons[name]
+		for _, v := range slices.Sorted(maps.Keys(d.Env)) {
+			if was.Env[v] != d.Env[v] {
+				w.reads(d.Env[v], fmt.Sprintf("%s of the daemon %s", v, name))
+			}
+		}
+	}
+}

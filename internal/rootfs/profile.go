@@ -1,0 +1,39 @@
+package rootfs
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// ProfileFile is what interactive shells inside read: a list of the workspace's own
+// scripts.
+const ProfileFile = Own + "/profile"
+
+// ProfileText is the content of ProfileFile.
+func ProfileText(workspace string, scripts []string) string {
+	var b strings.Builder
+	for _, s := range scripts {
+		path := "'" + strings.ReplaceAll(filepath.Join(workspace, s), "'", `'\''`) + "'"
+		b.WriteString("if [ -r " + path + " ]; then . " + path + "; fi\n")
+	}
+	return b.String()
+}
+
+// shellStart is in the start-up files of shells, in the sandbox's own home: programs
+// inside, and whoever works there, can change them as in any home.
+const shellStart = "# Made by coffer: what the workspace has for shells.\n[ ! -r " + ProfileFile + " ] || . " + ProfileFile + "\n"
+
+// profile has interactive shells read the scripts: sh by its variable ENV, see package
+// inside, and others by the files in the home, if that is not the user's own.
+func (p *Plan) profile(v View) {
+	if v.Profile == "" {
+		return
+	}
+	p.add(Step{Do: Replace, Target: ProfileFile, Data: v.Profile, Create: true})
+	if v.Workspace == v.Home {
+		return
+	}
+	for _, name := range []string{".bashrc", ".zshrc"} {
+		p.add(Step{Do: Seed, Target: filepath.Join(v.Home, name), Data: shellStart})
+	}
+}
