@@ -103,11 +103,23 @@ func reviewOf(ctx context.Context, sb *sandbox.Sandbox) (*reviewed, error) {
 	return r, nil
 }
 
-// bringRunning brings commits over, if the sandbox runs.
+// bringRunning brings commits over, if the sandbox runs. A failure is told and stops
+// nothing: the commits are where they were made.
 func bringRunning(sb *sandbox.Sandbox) {
-	if line, err := supervisor.Connect(sb); err == nil {
-		bringOver(sb, line)
-		line.Close()
+	if !sb.HasGit() {
+		return
+	}
+	line, err := supervisor.Connect(sb)
+	if err != nil {
+		return
+	}
+	defer line.Close()
+	notes, err := supervisor.Sync(line)
+	for _, n := range notes {
+		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(n))
+	}
+	if err != nil && sb.Running() {
+		report(fmt.Errorf("commits were not brought over: %w", err))
 	}
 }
 
