@@ -153,10 +153,7 @@ func (s *settings) inJail(l *listener, conf *config.Loaded, rec *sandbox.Record,
 		args = []string{supervisor.Me().Shell}
 	}
 	j := jailSettings{env: s.env}
-	j.Private, j.Net = true, jail.NetHost
-	if rec.Network.None() {
-		j.Net = jail.NetNone
-	}
+	j.Private, j.Net = true, jail.NetNone // rules cannot be had here, and no rules is not what was agreed to
 	if conf != nil {
 		own, err := conf.Environment()
 		if err != nil {
@@ -165,7 +162,7 @@ func (s *settings) inJail(l *listener, conf *config.Loaded, rec *sandbox.Record,
 		j.env = append(own, j.env...)
 	}
 	fmt.Fprintln(os.Stderr, "coffer: this host cannot boot a sandbox:", terminal.Escape(firstLine(failed)))
-	fmt.Fprintln(os.Stderr, "coffer: taking a jail instead, a weaker wall; lost are:\n"+bullets(lostInJail(j.Net)))
+	fmt.Fprintln(os.Stderr, "coffer: taking a jail instead, a weaker wall; lost are:\n"+bullets(lostInJail(!rec.Network.None())))
 	l.takeOver()
 	return runJail(l.ctx, &j, args, true)
 }
@@ -176,14 +173,14 @@ func firstLine(err error) string {
 }
 
 // lostInJail is what a sandbox has and a jail has not.
-func lostInJail(net string) []string {
+func lostInJail(network bool) []string {
 	lost := []string{
 		"a root file system, home and root of its own: programs see this machine's, and change only the workspace",
 		"limits on memory, processes and time, and the means to list, join and stop it",
 		"the read-only .git: commits are possible, hooks and config stay closed where this host can do that",
 	}
-	if net == jail.NetHost {
-		lost = append(lost, "rules for the network and a log of it: programs have this machine's own, loopback included (--net none closes it)")
+	if network {
+		lost = append(lost, "the network: no rules can be had for it, so there is none ('coffer jail' gives programs this machine's own)")
 	}
 	return lost
 }
