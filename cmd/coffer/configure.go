@@ -131,10 +131,10 @@ func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
 	return l.Floor.Enforce(rec, defaultEngine().Name(), supervisor.Me().Home)
 }
 
-// addNetwork adds the files' rules and ports. A flag's port with the same number inside
-// counts more.
+// addNetwork adds the files' rules, below those of flags, and ports. A flag's port with
+// the same number inside counts more.
 func addNetwork(l *config.Loaded, n *sandbox.Network) error {
-	n.Rules = l.Rules(n.Mode)
+	n.Rules = append(l.Rules(n.Mode), n.Rules...)
 	ports, err := l.HostPorts()
 	for _, p := range ports {
 		if !slices.ContainsFunc(n.HostPorts, func(o sandbox.HostPort) bool { return o.Inside == p.Inside }) {

@@ -11,7 +11,6 @@ import (
 	"github.com/cofferhq/coffer/internal/quick"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
-	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -38,7 +37,7 @@ branch; see 'coffer cd'. Otherwise it works on the current directory itself.`,
   coffer x -m par`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if create && match != "" {
-				return usagef("--create makes a new sandbox and -m takes an existing one: want one of them")
+				return hint.Wrap(usagef("--create makes a new sandbox and -m takes an existing one"), "leave out one of them; a new sandbox gets its name with --name")
 			}
 			store, err := openStore()
 			if err != nil {
@@ -49,10 +48,8 @@ branch; see 'coffer cd'. Otherwise it works on the current directory itself.`,
 				defer l.stop()
 				return execNew(l, store, s, tree, idle, args)
 			}
-			for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "sandbox", "yes", "net", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base"} {
-				if c.Flags().Changed(f) {
-					return hint.Wrap(usagef("--%s is decided when a sandbox is made", f), "add --create")
-				}
+			if err := atCreation(c, match); err != nil {
+				return err
 			}
 			sb, err := forExec.choose(store, match)
 			if err != nil {
@@ -70,6 +67,24 @@ branch; see 'coffer cd'. Otherwise it works on the current directory itself.`,
 	c.Flags().DurationVar(&idle, "idle", 10*time.Minute, "stop the sandbox when nothing has run in it for this `time`")
 	c.Flags().SetInterspersed(false)
 	return c
+}
+
+// atCreation refuses flags that are too late for a sandbox that exists.
+func atCreation(c *cobra.Command, match string) error {
+	for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "sandbox", "yes", "net", "allow", "deny", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base"} {
+		if !c.Flags().Changed(f) {
+			continue
+		}
+		err := usagef("--%s is decided when a sandbox is made", f)
+		switch {
+		case f == "allow" || f == "deny":
+			return hint.Wrap(err, "change one that exists with 'coffer policy %s'", f)
+		case match != "":
+			return hint.Wrap(err, "make another sandbox: leave out -m and add --create")
+		}
+		return hint.Wrap(err, "make a new one: add --create")
+	}
+	return nil
 }
 
 // execNew makes a sandbox and runs a program in it.
@@ -163,12 +178,9 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 		fmt.Println(sb.ID)
 		return nil
 	}
-	ctx, options := context.Background(), attach.Options{Clipboard: s.clipboard, Last: attach.Notes(sb.HasGit())}
+	ctx, options := context.Background(), attach.Options{Clipboard: s.clipboard, Last: attach.Notes(sb.HasGit()), Notices: line.Notices()}
 	if l != nil {
 		ctx, options.TakeOver = l.ctx, l.takeOver
-	}
-	if terminal.IsTerminal(2) {
-		options.Notices, _ = line.Watch() // without, they are in the log
 	}
 	exit, err := attach.Run(ctx, line, e, options)
 	warnGit(sb)

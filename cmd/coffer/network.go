@@ -5,8 +5,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/rules"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
 )
 
 // standard is the policy of a sandbox about whose network nothing is said.
@@ -32,6 +35,40 @@ func networkFor(mode string, hostPorts []string) (n sandbox.Network, err error) 
 		n.HostPorts = append(n.HostPorts, port)
 	}
 	return n, nil
+}
+
+// rules are what --allow and --deny say: a layer like that of 'coffer policy'.
+func (s *settings) rules() ([]rules.Source, error) {
+	layer := rules.Source{Grants: true}
+	add := func(flag, target string) error {
+		host, protocol := target, ""
+		for _, p := range []string{"tcp", "udp", "tls", "http"} {
+			if h, ok := strings.CutSuffix(target, "/"+p); ok {
+				host, protocol = h, p
+			}
+		}
+		if _, err := policy.ParseTarget(host); err != nil {
+			return hint.Wrap(usagef("%s: %w", flag, err), "a target is a host, *.example.com, an address range or @GROUP, and may end in :PORT; see 'coffer policy --help'")
+		}
+		r := supervisor.RuleFor(host, flag == "--allow")
+		r.Protocol, r.Origin = protocol, flag
+		layer.Rules = append(layer.Rules, r)
+		return nil
+	}
+	for _, t := range s.deny {
+		if err := add("--deny", t); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range s.allow {
+		if err := add("--allow", t); err != nil {
+			return nil, err
+		}
+	}
+	if len(layer.Rules) == 0 {
+		return nil, nil
+	}
+	return []rules.Source{layer}, nil
 }
 
 // parseHostPort reads P, or INSIDE:OUTSIDE.

@@ -84,19 +84,19 @@ func TestNetworkNotices(t *testing.T) {
 		}
 		s := onScreen(t, 24, 250, b.Command("run", "--name", "refused", "--", "./visit", "http://20.0.0.1/"))
 		s.see("refused 20.0.0.1:80: ")
-		s.see("coffer policy allow 20.0.0.1:80 --sandbox ")
+		s.see("to allow it: coffer run --allow 20.0.0.1:80 …")
 		s.end(0)
 		// Many of them do not bury what the user reads.
 		many := "for i in $(seq 40); do ./visit http://20.0.1.$i/; done >/dev/null; echo all tried"
 		s = onScreen(t, 24, 250, b.Command("run", "--name", "many", "--", "sh", "-c", many))
 		s.see("all tried")
-		s.see("more is refused than is shown here: see 'coffer policy log --sandbox ")
+		s.see("more is refused than is shown here")
 		s.end(0)
 		if n := strings.Count(s.text(), "refused 20.0.1."); n > 10 {
 			t.Errorf("%d lines about refusals", n)
 		}
 		s = onScreen(t, 24, 250, b.Command("run", "--name", "asks", "--net", "ask", "--", "./visit", "http://anybody.example/"))
-		s.see("anybody.example:80 waits for an answer: coffer policy answer 1 allow --sandbox ")
+		s.see("anybody.example:80 waits for your answer, until ")
 		if out, err := b.Command("policy", "answer", "1", "allow", "--sandbox", "asks").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

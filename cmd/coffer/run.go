@@ -91,12 +91,7 @@ func run(l *listener, s settings, args []string) error {
 		listening <- socket
 	}()
 	defer func() { (<-listening).Close() }()
-	options := attach.Options{Clipboard: s.clipboard, Stop: func() { super.Stop(0, "you asked three times") }, TakeOver: l.takeOver}
-	if terminal.IsTerminal(2) {
-		var stop func()
-		options.Notices, stop = super.Notices()
-		defer stop()
-	}
+	options := attach.Options{Clipboard: s.clipboard, Stop: func() { super.Stop(0, "you asked three times") }, TakeOver: l.takeOver, Notices: super}
 	super.Ran(&exec)
 	exit, err := attach.Run(l.ctx, super, exec, options)
 	why := super.Why()

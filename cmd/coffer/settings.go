@@ -29,6 +29,8 @@ type settings struct {
 	timeout   time.Duration
 	nesting   bool
 	net       string
+	allow     []string
+	deny      []string
 	hostPorts []string
 	offline   bool // by flag: the config's rules do not count
 	trust     bool
@@ -60,6 +62,8 @@ func (s *settings) addTo(c *cobra.Command) {
 	f.DurationVar(&s.timeout, "timeout", 0, "end the sandbox after this `time`, such as 10m")
 	f.StringVar(&s.net, "net", "", "what the network allows: `POLICY` is none, standard (what development needs, the default), ask (you, for the rest) or open (anything public)")
 	_ = c.RegisterFlagCompletionFunc("net", cobra.FixedCompletions(policy.Modes, cobra.ShellCompDirectiveNoFileComp))
+	f.StringArrayVar(&s.allow, "allow", nil, "let programs reach `TARGET` as well: api.example.com:443, *.example.com, 10.0.0.0/8:5432, @npm; /udp at its end is for UDP")
+	f.StringArrayVar(&s.deny, "deny", nil, "keep programs from reaching `TARGET`, whatever else allows it")
 	f.StringArrayVar(&s.hostPorts, "host-port", nil, "let programs reach `PORT` of this machine's loopback as host.coffer.internal:PORT (or INSIDE:OUTSIDE)")
 	f.BoolVar(&s.trust, "trust", false, "agree, this once, to what coffer.toml asks for; see 'coffer trust'")
 	f.BoolVar(&s.nesting, "nesting", false, "allow containers inside (a weaker wall: programs may make namespaces)")
@@ -116,6 +120,9 @@ func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Recor
 	}
 	rec.Limits.Pids, rec.Limits.CPUs, rec.Limits.OpenFiles, rec.Limits.Timeout = s.pids, s.cpus, s.openFiles, s.timeout
 	if rec.Network, err = networkFor(s.net, s.hostPorts); err != nil {
+		return rec, err
+	}
+	if rec.Network.Rules, err = s.rules(); err != nil {
 		return rec, err
 	}
 	if s.workspace == sandbox.WorkspaceTree {

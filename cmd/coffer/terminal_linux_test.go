@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -411,6 +412,32 @@ func TestTerminalHalf(t *testing.T) {
 		if strings.Contains(s.text(), "\x1b[21t") {
 			t.Errorf("the query reached the terminal: %q", s.text())
 		}
+	})
+}
+
+// Errors that the user has sent to a file arrive there, and the program still has a
+// terminal; so does what coffer says.
+func TestTerminalErrorsElsewhere(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		for _, how := range []string{"run", "exec --create --name apart", "exec -m apart", "run --root", "run -- sudo"} {
+			c := b.Program("sh", "-c", `coffer `+how+` -- sh -c 'test -t 0 && test -t 1 && ! test -t 2 && echo a terminal; echo to the file >&2; stty size; exit 3' 2>errors`)
+			s := onScreen(t, 24, 80, c)
+			s.see("a terminal\r\n24 80\r\n")
+			s.end(3)
+			if got, err := os.ReadFile(filepath.Join(b.Work, "errors")); err != nil || !strings.HasSuffix(string(got), "to the file\n") || strings.Contains(s.text(), "to the file") {
+				t.Errorf("%s: the file has %q, %v, and the screen %q", how, got, err, s.text())
+			}
+		}
+		s := onScreen(t, 24, 80, b.Program("sh", "-c", "coffer run --timeout 1ms -- sleep 1000 2>errors"))
+		s.end(137)
+		if got, err := os.ReadFile(filepath.Join(b.Work, "errors")); err != nil || !strings.Contains(string(got), "time limit") {
+			t.Errorf("the file has %q, %v, and the screen %q", got, err, s.text())
+		}
+		// A program learns that nobody reads its errors.
+		s = onScreen(t, 24, 80, b.Program("sh", "-c", `{ coffer run -- sh -c 'while echo x >&2; do :; done' 3>&1 1>&4 2>&3 | head -c 1 >/dev/null; } 4>&1`))
+		s.end(0)
 	})
 }
 

@@ -33,7 +33,7 @@ type Options struct {
 	// Without it, the program is hung up on.
 	Stop func()
 	// Notices are lines for the user, shown when the terminal is free for them.
-	Notices <-chan string
+	Notices Notices
 	// Last, if set, is told what the supervisor says when the program has ended. There
 	// may be nothing, but it is waited for.
 	Last func(line string)
@@ -49,7 +49,7 @@ type Options struct {
 func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit wire.Exit, err error) {
 	onTerminal := terminal.IsTerminal(0) && terminal.IsTerminal(1)
 	if onTerminal {
-		e.TTY = size()
+		e.TTY, e.Apart = size(), !terminal.IsTerminal(2)
 	} else {
 		e.NoInput = isNull(os.Stdin)
 	}
@@ -65,7 +65,12 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 		return exit, err
 	}
 	if p.Over() && opts.Last == nil {
-		return p.Wait(nil, nil) // nobody is left to pass signals to
+		exit, err = p.Wait(nil, nil) // nobody is left to pass signals to
+		if opts.Notices != nil && exit.Status() != 0 {
+			say := &announcer{plain: os.Stderr}
+			opts.Notices.Watch(say.announce)(true)
+		}
+		return exit, err
 	}
 	f := &forwarder{p: p, opts: opts, ready: make(chan struct{})}
 	if opts.TakeOver == nil {
@@ -76,7 +81,7 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 	go f.run(onTerminal)
 	if onTerminal {
 		<-f.ready // a signal must not end us while the terminal is raw
-		exit, err = runTerminal(p, opts)
+		exit, err = runTerminal(p, e.Apart, opts)
 	} else {
 		exit, err = runPipes(p, e.NoInput, f.ready, opts)
 	}
@@ -146,7 +151,7 @@ func ends(n syscall.Signal) bool {
 }
 
 // runTerminal joins the program's terminal to ours.
-func runTerminal(p *wire.Process, opts Options) (exit wire.Exit, err error) {
+func runTerminal(p *wire.Process, apart bool, opts Options) (exit wire.Exit, err error) {
 	state, err := terminal.Raw(0)
 	if err != nil {
 		return exit, err
@@ -161,19 +166,28 @@ func runTerminal(p *wire.Process, opts Options) (exit wire.Exit, err error) {
 	if opts.Unfiltered {
 		screen = os.Stdout
 	}
-	say := &announcer{to: screen, plain: os.Stdout, full: filter.FullScreen, end: "\r\n"}
-	hush := func() {}
+	say := &announcer{to: screen, plain: os.Stdout, full: filter.FullScreen, raw: true}
+	var errs io.Writer
+	if apart {
+		errs = descriptor(2)
+		say = &announcer{to: errs, plain: os.Stderr}
+	}
+	hush := func(bool) {}
 	if opts.Notices != nil {
-		screen = say
-		hush = say.listen(opts.Notices)
+		if apart {
+			errs = say
+		} else {
+			screen = say
+		}
+		hush = opts.Notices.Watch(say.announce)
 	}
 	typed := make(chan struct{})
 	go func() {
 		defer close(typed)
 		io.Copy(p, input)
 	}()
-	exit, err = p.Wait(screen, nil)
-	hush()
+	exit, err = p.Wait(screen, errs)
+	hush(err != nil || exit.Status() != 0)
 	input.Close()
 	// What is asked below is answered to us, not to who read for the program.
 	select {
@@ -182,7 +196,7 @@ func runTerminal(p *wire.Process, opts Options) (exit wire.Exit, err error) {
 	}
 	_ = filter.Close()
 	os.Stdout.Write(filter.Undo())
-	say.release()
+	say.finish()
 	terminal.Drain(os.Stdin, os.Stdout, filter.Asked())
 	return exit, err
 }
@@ -202,9 +216,10 @@ func runPipes(p *wire.Process, noInput bool, ready <-chan struct{}, opts Options
 	stderr, finish := sink(os.Stderr, ready, opts)
 	defer finish()
 	if opts.Notices != nil {
-		say := &announcer{to: stderr, plain: os.Stderr, full: func() bool { return false }, end: "\n"}
+		say := &announcer{to: stderr, plain: os.Stderr}
 		stderr = say
-		defer say.listen(opts.Notices)()
+		hush := opts.Notices.Watch(say.announce)
+		defer func() { hush(err != nil || exit.Status() != 0) }()
 	}
 	return p.Wait(stdout, stderr)
 }

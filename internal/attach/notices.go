@@ -9,6 +9,14 @@ import (
 	"github.com/cofferhq/coffer/internal/terminal"
 )
 
+// Notices are lines for the user about what a program does.
+type Notices interface {
+	// Watch has every line shown, one at a time, until stop is called, which returns
+	// when all that came so far are. A program that failed may have done so because
+	// of what one of them says.
+	Watch(show func(line string)) (stop func(failed bool))
+}
+
 // Notes prints what a supervisor says when a program has ended, if there is somebody to
 // say something.
 func Notes(expected bool) func(string) {
@@ -18,49 +26,40 @@ func Notes(expected bool) func(string) {
 	return func(line string) { fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(line)) }
 }
 
-// maxHeld is how many lines are kept while a program has the whole screen.
-const maxHeld = 20
+const (
+	// maxHeld is how many lines are kept while a program has the whole screen.
+	maxHeld = 20
+	// maxInFile is how many lines go to a file or a pipe, each once: there they cannot
+	// be told from the program's.
+	maxInFile = 20
+)
 
 // announcer writes what a program prints to the screen, and between that lines of our
 // own. A program that has the whole screen to itself is not disturbed: they wait until
 // it gives it back.
 type announcer struct {
-	mu    sync.Mutex
 	to    io.Writer   // where the program's output goes
 	plain io.Writer   // where our lines go
-	full  func() bool // whether the program has the whole screen
-	end   string      // what ends a line
+	full  func() bool // whether the program has the whole screen; nil if there is no screen
+	raw   bool        // the terminal is in raw mode
+
+	mu    sync.Mutex
 	held  []string
+	shown map[string]bool // on what is not a terminal
+	open  bool            // the program has begun a line and not ended it
 }
 
 func (a *announcer) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n, err := a.to.Write(p)
-	if len(a.held) > 0 && !a.full() {
+	if n > 0 {
+		a.open = p[n-1] != '\n'
+	}
+	if len(a.held) > 0 {
 		a.release()
 	}
 	return n, err
-}
-
-// listen announces lines until stop is called.
-func (a *announcer) listen(lines <-chan string) (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case line := <-lines:
-				a.announce(line)
-			case <-done:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(done)
-		<-ended
-	}
 }
 
 func (a *announcer) announce(line string) {
@@ -69,23 +68,58 @@ func (a *announcer) announce(line string) {
 	if len(a.held) < maxHeld {
 		a.held = append(a.held, line)
 	}
-	if !a.full() {
-		a.release()
-	}
+	a.release()
 }
 
-// release writes the lines that waited. The lock is held.
+// finish writes what is left, now that nobody has the screen.
+func (a *announcer) finish() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.full = nil
+	a.release()
+}
+
+// release writes the lines that waited, if nobody has the screen. The lock is held.
 func (a *announcer) release() {
+	if a.full != nil && a.full() {
+		return
+	}
 	for _, line := range a.held {
-		fmt.Fprintf(a.plain, "%scoffer: %s%s", a.start(), line, a.end)
+		if a.news(line) {
+			fmt.Fprintf(a.plain, "%scoffer: %s%s", a.start(), line, a.end())
+			a.open = false
+		}
 	}
 	a.held = nil
 }
 
-// start gets away from what the program has begun to write, on a terminal in raw mode.
-func (a *announcer) start() string {
-	if a.end == "\n" {
-		return ""
+// news says whether a line is to be shown.
+func (a *announcer) news(line string) bool {
+	if a.raw {
+		return true
 	}
-	return a.end
+	if a.shown[line] || len(a.shown) == maxInFile {
+		return false
+	}
+	if a.shown == nil {
+		a.shown = map[string]bool{}
+	}
+	a.shown[line] = true
+	return true
+}
+
+// start gets away from what the program has begun to write. On a terminal it may be
+// anywhere.
+func (a *announcer) start() string {
+	if a.raw || a.open {
+		return a.end()
+	}
+	return ""
+}
+
+func (a *announcer) end() string {
+	if a.raw {
+		return "\r\n"
+	}
+	return "\n"
 }

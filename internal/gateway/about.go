@@ -232,7 +232,7 @@ func (a *about) request(w http.ResponseWriter, r *http.Request) {
 	}
 	out.Status = "denied"
 	if d.Rule == defaultRule {
-		out.Allow = allowCommand(out.Host, q.Port, protocol)
+		out.Allow = a.g.allow(out.Host, q.Port, protocol)
 	}
 	if r := a.g.special(set, q, d); r != nil {
 		out.Rule, out.Reason = r.decision.Rule, r.decision.Reason

@@ -95,6 +95,14 @@ func (l *denials) keep(d Denial) {
 	l.last = append(l.last, d)
 }
 
+// Retell has the user told again of destinations that he was told of a moment ago: there
+// is somebody new to tell.
+func (g *Gateway) Retell() {
+	g.denials.mu.Lock()
+	defer g.denials.mu.Unlock()
+	clear(g.denials.told)
+}
+
 // news says whether the user has not been told of a place for a while.
 func (l *denials) news(p place, now time.Time) bool {
 	if last, ok := l.told[p]; ok && now.Sub(last) < tellAgain {

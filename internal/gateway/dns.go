@@ -47,7 +47,7 @@ func (g *Gateway) denyName(name string, d policy.Decision) {
 	}
 	n := Denial{Time: time.Now(), Host: host, Protocol: "dns", Rule: d.Rule, Reason: d.Reason, Count: 1}
 	if d.Rule == defaultRule {
-		n.Allow = "coffer policy allow " + host
+		n.Allow = g.allow(host, 0, "")
 	}
 	g.denials.addName(n)
 }

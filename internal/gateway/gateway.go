@@ -90,6 +90,9 @@ type Config struct {
 	HostPorts []HostPort
 	// Denied tells the user of a refusal, at most once a minute for a destination.
 	Denied func(Denial)
+	// Allow is the command by which the user would allow a target, by a protocol if one
+	// is given. Nil: coffer policy allow.
+	Allow func(target, protocol string) string
 	// Asked tells the user of a new question.
 	Asked func(Request)
 	// AskTimeout bounds how long a flow waits for an answer. Zero: two minutes.

@@ -222,14 +222,14 @@ func (f *flow) denial(r *refusal) Denial {
 	// A deny rule is not overruled by an allow, so there is no command to show.
 	switch to := f.host; {
 	case r.addr.IsValid():
-		d.Allow = allowCommand(r.addr.String(), f.port, "")
+		d.Allow = f.g.allow(r.addr.String(), f.port, "")
 	case r.decision.Rule != defaultRule && r.decision.Rule != unresolvedRule:
 	case r.host != "":
-		d.Allow = allowCommand(r.host, f.port, "")
+		d.Allow = f.g.allow(r.host, f.port, "")
 	case to != "":
-		d.Allow = allowCommand(to, f.port, "")
+		d.Allow = f.g.allow(to, f.port, "")
 	default:
-		d.Allow = allowCommand(f.target.String(), f.port, "")
+		d.Allow = f.g.allow(f.target.String(), f.port, "")
 	}
 	return d
 }
@@ -241,9 +241,15 @@ const (
 	unresolvedRule = "unresolved"
 )
 
-// allowCommand is what a user types to allow a destination.
-func allowCommand(host string, port uint16, protocol string) string {
-	c := "coffer policy allow " + net.JoinHostPort(host, strconv.Itoa(int(port)))
+// allow is what a user types to allow a destination. Without a port it is all of them.
+func (g *Gateway) allow(host string, port uint16, protocol string) string {
+	if port != 0 {
+		host = net.JoinHostPort(host, strconv.Itoa(int(port)))
+	}
+	if g.cfg.Allow != nil {
+		return g.cfg.Allow(host, protocol)
+	}
+	c := "coffer policy allow " + host
 	if protocol != "" {
 		c += " --protocol " + protocol
 	}

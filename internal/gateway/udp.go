@@ -359,9 +359,9 @@ func (t *sessions) refuse(s *session, r *refusal) {
 	switch {
 	case r.what != "denied" || d.Rule == "built-in":
 	case r.addr.IsValid():
-		n.Allow = allowCommand(r.addr.String(), e.Port, "udp")
+		n.Allow = t.g.allow(r.addr.String(), e.Port, "udp")
 	case d.Rule == defaultRule:
-		n.Allow = allowCommand(n.Host, e.Port, "udp")
+		n.Allow = t.g.allow(n.Host, e.Port, "udp")
 	}
 	t.g.denials.add(n)
 }

@@ -107,7 +107,7 @@ func (a *agent) begin(e *wire.Exec, out *wire.FrameWriter) (*running, error) {
 	var theirs []int
 	var err error
 	if e.TTY != nil {
-		p.io, theirs, err = newTerminal(out, *e.TTY)
+		p.io, theirs, err = newTerminal(out, *e.TTY, e.Apart)
 	} else {
 		p.io, theirs, err = newPipes(out, e.NoInput, e.Merged)
 	}

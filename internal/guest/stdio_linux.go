@@ -171,14 +171,17 @@ func readNow(f *os.File, buf []byte) (n int, err error) {
 	return max(n, 0), err
 }
 
-// terminal is a pseudo-terminal.
+// terminal is a pseudo-terminal, perhaps with a pipe for errors beside it.
 type terminal struct {
 	master *os.File
 	frames *wire.FrameWriter
 	done   chan struct{}
+
+	beside   *os.File // where errors come from, nil if they go to the terminal
+	carrying sync.WaitGroup
 }
 
-func newTerminal(frames *wire.FrameWriter, size wire.Size) (stdio, []int, error) {
+func newTerminal(frames *wire.FrameWriter, size wire.Size, apart bool) (stdio, []int, error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
@@ -200,10 +203,26 @@ func newTerminal(frames *wire.FrameWriter, size wire.Size) (stdio, []int, error)
 		t.master.Close()
 		return nil, nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	return t, []int{slave, slave, slave}, nil
+	theirs := []int{slave, slave, slave}
+	if apart {
+		r, w, err := pipe()
+		if err == nil {
+			theirs[2] = w
+			t.beside, err = ours(r)
+		}
+		if err != nil {
+			closeAll(theirs)
+			t.master.Close()
+			return nil, nil, err
+		}
+	}
+	return t, theirs, nil
 }
 
 func (t *terminal) run(in *inbox) {
+	if t.beside != nil {
+		t.carrying.Go(func() { carry(t.frames, wire.Errors, t.beside) })
+	}
 	go func() {
 		io.Copy(t.master, in)
 		in.discard()
@@ -224,11 +243,23 @@ func (t *terminal) finish() {
 		t.master.SetReadDeadline(time.Now())
 		<-t.done
 	}
+	if t.beside != nil {
+		t.beside.SetReadDeadline(time.Now())
+		t.carrying.Wait()
+	}
 	t.close()
 }
 
-func (t *terminal) close()     { t.master.Close() }
-func (t *terminal) deafen(int) {}
+func (t *terminal) close() {
+	t.master.Close()
+	t.beside.Close()
+}
+
+func (t *terminal) deafen(fd int) {
+	if fd == int(wire.Errors) {
+		t.beside.Close()
+	}
+}
 
 func (t *terminal) resize(s wire.Size) {
 	raw, err := t.master.SyscallConn()

@@ -25,7 +25,6 @@ import (
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor/line"
-	"github.com/cofferhq/coffer/internal/terminal"
 )
 
 // A Result is a program that was run, and something that is left to do about it.
@@ -85,10 +84,7 @@ func run(a Args) *Result {
 	}
 	r := &Result{Sandbox: sb}
 	// Other commands sweep first. This one looks while the program starts.
-	opts := attach.Options{Last: attach.Notes(sb.HasGit()), Meanwhile: func() { r.Sweep = store.Littered() }}
-	if terminal.IsTerminal(2) {
-		opts.Notices, _ = l.Watch() // without, they are in the log
-	}
+	opts := attach.Options{Last: attach.Notes(sb.HasGit()), Notices: l.Notices(), Meanwhile: func() { r.Sweep = store.Littered() }}
 	r.Exit, r.Err = attach.Run(context.Background(), l, e, opts)
 	if errors.Is(r.Err, attach.ErrNotStarted) {
 		return nil

@@ -18,7 +18,6 @@ import (
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/terminal"
 )
 
 // network is the gateway of a running sandbox and the user's own rules for it.
@@ -102,7 +101,7 @@ func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, err
 	}
 	sb := s.Sandbox
 	config := gateway.Config{
-		Policy: set, Audit: s.audit.add, Denied: s.denied, Asked: s.asked,
+		Policy: set, Audit: s.audit.add, Denied: s.denied, Asked: s.asked, Allow: s.allowCommand,
 		Budgets: s.readBudgets(), About: gateway.About{Name: sb.Name, ID: sb.ID},
 		HostPorts: hostPorts(sb),
 	}
@@ -186,22 +185,6 @@ func (s *Supervisor) saveBudgets(used map[string]gateway.Used) {
 	}
 }
 
-// denied tells the user of a refusal, and how to lift it.
-func (s *Supervisor) denied(d gateway.Denial) {
-	s.notices.refused(
-		fmt.Sprintf("refused %s: %s; to allow it: %s", destination(d.Host, d.Addr, d.Port), d.Reason, s.withSandbox(d.Allow)),
-		"more is refused than is shown here: see 'coffer policy log --sandbox "+s.Sandbox.ID+"'")
-}
-
-// asked tells the user of a question.
-func (s *Supervisor) asked(r gateway.Request) {
-	what := Describe(r) + " waits for an answer"
-	if r.Filed {
-		what = "a program asks for " + Describe(r)
-	}
-	s.notices.tell(fmt.Sprintf("%s: coffer policy answer %d allow --sandbox %s (or deny)", what, r.ID, s.Sandbox.ID))
-}
-
 // Describe says what a question is about, all that a lasting answer would be about.
 func Describe(r gateway.Request) string {
 	text := destination(r.Host, r.Addr, r.Port)
@@ -212,13 +195,6 @@ func Describe(r gateway.Request) string {
 		text = r.Method + " " + r.Path + " of " + text
 	}
 	return text
-}
-
-func (s *Supervisor) withSandbox(command string) string {
-	if command == "" {
-		return "see 'coffer policy show --sandbox " + s.Sandbox.ID + "'"
-	}
-	return command + " --sandbox " + s.Sandbox.ID
 }
 
 // destination is a host and port as a target is written.
@@ -300,66 +276,4 @@ func (s *Supervisor) Ran(e *wire.Exec) {
 		event.Command = append(event.Command, string(a[:min(len(a), 4096)]))
 	}
 	s.audit.add(event)
-}
-
-// notices are lines for the user's terminal. Who does not listen misses them: they are
-// in the audit log as well.
-type notices struct {
-	mu        sync.Mutex
-	listeners map[chan string]bool
-	since     time.Time // when refusals were last counted anew
-	refusals  int
-}
-
-// mostRefusals is how many refusals are told in refusalsIn: a program that tries a
-// thousand hosts is not to bury what the user reads.
-const (
-	mostRefusals = 8
-	refusalsIn   = 30 * time.Second
-)
-
-// refused tells of a refusal or, if there are too many, once that there are more.
-func (n *notices) refused(line, more string) {
-	n.mu.Lock()
-	if now := time.Now(); now.Sub(n.since) >= refusalsIn {
-		n.since, n.refusals = now, 0
-	}
-	n.refusals++
-	count := n.refusals
-	n.mu.Unlock()
-	switch {
-	case count <= mostRefusals:
-		n.tell(line)
-	case count == mostRefusals+1:
-		n.tell(more)
-	}
-}
-
-// Notices gives the lines from now on, until stop is called.
-func (s *Supervisor) Notices() (lines <-chan string, stop func()) {
-	n := &s.notices
-	c := make(chan string, 16)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.listeners == nil {
-		n.listeners = map[chan string]bool{}
-	}
-	n.listeners[c] = true
-	return c, func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		delete(n.listeners, c)
-	}
-}
-
-func (n *notices) tell(line string) {
-	line = terminal.Escape(line)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for c := range n.listeners {
-		select {
-		case c <- line:
-		default: // the terminal is slow, and more lines would not help
-		}
-	}
 }

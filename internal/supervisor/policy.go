@@ -307,26 +307,3 @@ func describe(c Change) string {
 	}
 	return text
 }
-
-// watch serves OpWatch until the client hangs up.
-func (s *Supervisor) watch(client net.Conn) {
-	lines, stop := s.Notices()
-	defer stop()
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		_, _ = client.Read(make([]byte, 1))
-	}()
-	for {
-		select {
-		case line := <-lines:
-			if wire.WriteMessage(client, wire.Event{Notice: line}) != nil {
-				return
-			}
-		case <-gone:
-			return
-		case <-s.instance.Done():
-			return
-		}
-	}
-}

@@ -96,7 +96,9 @@ func (s *Supervisor) stream(c net.Conn) {
 	case wire.OpSync:
 		s.answerSync(c)
 	case wire.OpWatch:
-		s.watch(c)
+		if r.Watch != nil {
+			s.watch(c, r.Watch.Since)
+		}
 	case wire.OpStop:
 		if r.Stop != nil {
 			if r.Stop.Grace > 0 {
@@ -141,6 +143,7 @@ func (s *Supervisor) pass(client net.Conn, request wire.Packed) (taken bool) {
 		return false
 	}
 	if r, err := request.Open(); err == nil {
+		s.anew()
 		s.Ran(r.Exec)
 	}
 	go func() {

@@ -45,6 +45,13 @@ func (s *Socket) Close() error {
 	return s.File.Close()
 }
 
+// CloseWrite says that nothing more is sent.
+func (s *Socket) CloseWrite() {
+	if raw, err := s.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
+	}
+}
+
 // Timeout bounds how long each read and write may take.
 func (s *Socket) Timeout(d time.Duration) error {
 	raw, err := s.SyscallConn()

@@ -67,7 +67,7 @@ func (e *Exec) pack(b []byte) []byte {
 		size = *e.TTY
 	}
 	b = append(b, packedExec)
-	b = pack.Flags(b, e.Log, e.Root, e.TTY != nil, e.NoInput, e.Merged)
+	b = pack.Flags(b, e.Log, e.Root, e.TTY != nil, e.NoInput, e.Merged, e.Apart)
 	b = pack.Number(b, uint64(size.Rows))
 	b = pack.Number(b, uint64(size.Cols))
 	b = pack.Text(b, e.Dir)
@@ -79,7 +79,7 @@ func unpack(b []byte) (*Exec, error) {
 	r := pack.NewReader(b)
 	e := &Exec{}
 	tty := false
-	r.Flags(&e.Log, &e.Root, &tty, &e.NoInput, &e.Merged)
+	r.Flags(&e.Log, &e.Root, &tty, &e.NoInput, &e.Merged, &e.Apart)
 	size := Size{Rows: uint16(r.Number(math.MaxUint16)), Cols: uint16(r.Number(math.MaxUint16))}
 	if tty {
 		e.TTY = &size

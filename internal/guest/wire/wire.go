@@ -79,6 +79,7 @@ type Request struct {
 	Dial    *Target     `json:"dial,omitempty"`
 	Listen  *Target     `json:"listen,omitempty"`
 	Ports   *Survey     `json:"ports,omitempty"`
+	Watch   *Watch      `json:"watch,omitempty"`
 	Forward *Forwarding `json:"forward,omitempty"`
 }
 
@@ -90,6 +91,9 @@ type Exec struct {
 	Dir  string   `json:"dir"`
 	Root bool     `json:"root,omitempty"` // as root of the sandbox
 	TTY  *Size    `json:"tty,omitempty"`  // on a terminal of this size
+	// Apart asks for errors on a pipe beside the terminal: the user has sent them
+	// somewhere else.
+	Apart bool `json:"apart,omitempty"`
 	// NoInput says that there is none, now or later.
 	NoInput bool `json:"no_input,omitempty"`
 	// Merged asks for one pipe for output and errors, so that they stay in order.
@@ -97,6 +101,11 @@ type Exec struct {
 	// Log asks the supervisor to keep the output in the sandbox's log instead of
 	// sending it, and the exec to outlive the client.
 	Log bool `json:"log,omitempty"`
+}
+
+// Watch asks for the lines that a supervisor has for the user since a time.
+type Watch struct {
+	Since time.Time `json:"since"`
 }
 
 // Stop asks for the end of the sandbox, at the latest after Grace.

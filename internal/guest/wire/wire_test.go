@@ -15,7 +15,7 @@ func TestRequests(t *testing.T) {
 	for _, in := range []Request{
 		{Op: OpExec, Exec: &Exec{Argv: [][]byte{odd}}},
 		{Op: OpExec, Exec: &Exec{Argv: [][]byte{odd, {}, odd}, Env: [][]byte{odd, {}}, Dir: string(odd), Root: true, TTY: &Size{0, 0}}},
-		{Op: OpExec, Exec: &Exec{TTY: &Size{65535, 1}, NoInput: true, Merged: true, Log: true}},
+		{Op: OpExec, Exec: &Exec{TTY: &Size{65535, 1}, NoInput: true, Merged: true, Apart: true, Log: true}},
 		{Op: OpExec, Exec: &Exec{Argv: [][]byte{bytes.Repeat([]byte("a"), 1<<20)}, NoInput: true}},
 		{Op: OpExec, Exec: &Exec{Merged: true}},
 		{Op: OpStatus},
@@ -57,7 +57,7 @@ func show(e *Exec) string {
 	if e == nil {
 		return "none"
 	}
-	return fmt.Sprintf("%q %q %q %v %+v %v %v %v", e.Argv, e.Env, e.Dir, e.Root, e.TTY, e.NoInput, e.Merged, e.Log)
+	return fmt.Sprintf("%q %q %q %v %+v %v %v %v %v", e.Argv, e.Env, e.Dir, e.Root, e.TTY, e.NoInput, e.Merged, e.Apart, e.Log)
 }
 
 func TestPackedExecRefuses(t *testing.T) {
@@ -72,7 +72,7 @@ func TestPackedExecRefuses(t *testing.T) {
 	}
 	for name, body := range map[string]string{
 		"something after": string(good) + "x",
-		"unknown flags":   "x\x20\x00\x00\x00\x00\x00",
+		"unknown flags":   "x\x40\x00\x00\x00\x00\x00",
 		"rows too large":  "x\x04\xff\xff\xff\x01\x01\x00\x00\x00",
 		"dir too long":    "x\x00\x00\x00\x7f/",
 		"many arguments":  "x\x00\x00\x00\x00\xff\xff\xff\xff\x0f" + strings.Repeat("\x00", 100),

@@ -58,31 +58,3 @@ func (l *Line) Status(ports bool) (*wire.Status, error) {
 	}
 	return e.Status, err
 }
-
-// Watch gives the lines that the supervisor has for the user's terminal, for as long as
-// both live.
-func (l *Line) Watch() (<-chan string, error) {
-	s, err := l.path.Connect()
-	if err != nil {
-		return nil, err
-	}
-	if err := wire.WriteRequest(s, wire.Request{Op: wire.OpWatch}); err != nil {
-		s.Close()
-		return nil, err
-	}
-	lines := make(chan string, 16)
-	go func() {
-		defer s.Close()
-		for {
-			var e wire.Event
-			if wire.ReadMessage(s, wire.MaxReply, &e) != nil {
-				return
-			}
-			select {
-			case lines <- e.Notice:
-			default: // the terminal is slow, and more lines would not help
-			}
-		}
-	}()
-	return lines, nil
-}

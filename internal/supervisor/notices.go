@@ -1,0 +1,209 @@
+package supervisor
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/gateway"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/terminal"
+)
+
+// denied tells the user of a refusal, and how to lift it.
+func (s *Supervisor) denied(d gateway.Denial) {
+	line := fmt.Sprintf("refused %s: %s", destination(d.Host, d.Addr, d.Port), d.Reason)
+	if d.Allow != "" {
+		line += "; to allow it: " + d.Allow
+	} else if !s.fleeting() {
+		line += "; see 'coffer policy show --sandbox " + s.Sandbox.ID + "'"
+	}
+	more := "more is refused than is shown here"
+	if !s.fleeting() {
+		more += ": see 'coffer policy log --sandbox " + s.Sandbox.ID + "'"
+	}
+	s.notices.refused(line, more)
+}
+
+// fleeting says that the sandbox is gone when the user has read what it refused: advice
+// must be for the next one.
+func (s *Supervisor) fleeting() bool { return s.Sandbox.Ephemeral || s.Sandbox.Once }
+
+// allowCommand is how the user allows a target.
+func (s *Supervisor) allowCommand(target, protocol string) string {
+	if s.fleeting() {
+		if protocol != "" {
+			target += "/" + protocol
+		}
+		return "coffer run --allow " + target + " …"
+	}
+	if protocol != "" {
+		target += " --protocol " + protocol
+	}
+	return "coffer policy allow " + target + " --sandbox " + s.Sandbox.ID
+}
+
+// asked tells the user of a question.
+func (s *Supervisor) asked(r gateway.Request) {
+	what := Describe(r) + " waits for your answer"
+	if r.Filed {
+		what = "a program asks for " + Describe(r)
+	}
+	s.notices.tell(fmt.Sprintf("%s, until %s: coffer policy answer %d allow --sandbox %s (or deny)",
+		what, r.Until.Local().Format(time.TimeOnly), r.ID, s.Sandbox.ID))
+}
+
+// notices are lines for the user. Who does not listen misses all but the latest: they are
+// in the audit log as well.
+type notices struct {
+	mu        sync.Mutex
+	listeners map[chan string]bool
+	latest    []notice
+	since     time.Time // when refusals were last counted anew
+	refusals  int
+}
+
+type notice struct {
+	at   time.Time
+	line string
+}
+
+const (
+	// mostRefusals is how many refusals are told in refusalsIn: a program that tries a
+	// thousand hosts is not to bury what the user reads.
+	mostRefusals = 8
+	refusalsIn   = 30 * time.Second
+	// keptNotices are for who begins to listen a moment later.
+	keptNotices = 16
+)
+
+// refused tells of a refusal or, if there are too many, once that there are more.
+func (n *notices) refused(line, more string) {
+	n.mu.Lock()
+	if now := time.Now(); now.Sub(n.since) >= refusalsIn {
+		n.since, n.refusals = now, 0
+	}
+	n.refusals++
+	count := n.refusals
+	n.mu.Unlock()
+	switch {
+	case count <= mostRefusals:
+		n.tell(line)
+	case count == mostRefusals+1:
+		n.tell(more)
+	}
+}
+
+// anew is for a program that was just started: what was told about another one is news
+// to who waits for it.
+func (s *Supervisor) anew() {
+	if s.network == nil {
+		return
+	}
+	s.network.gateway.Retell()
+	s.notices.mu.Lock()
+	defer s.notices.mu.Unlock()
+	s.notices.refusals = 0
+}
+
+func (n *notices) tell(line string) {
+	line = terminal.Escape(line)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.latest) == keptNotices {
+		n.latest = slices.Delete(n.latest, 0, 1)
+	}
+	n.latest = append(n.latest, notice{time.Now(), line})
+	for c := range n.listeners {
+		select {
+		case c <- line:
+		default: // the terminal is slow, and more lines would not help
+		}
+	}
+}
+
+// listen gives the lines since a time, and from now on, until stop is called.
+func (n *notices) listen(since time.Time) (lines <-chan string, stop func()) {
+	c := make(chan string, 2*keptNotices)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.latest {
+		if !l.at.Before(since) {
+			c <- l.line
+		}
+	}
+	if n.listeners == nil {
+		n.listeners = map[chan string]bool{}
+	}
+	n.listeners[c] = true
+	return c, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.listeners, c)
+	}
+}
+
+// Watch shows the lines there are and all that come, until stop, which returns when
+// everything that was told is shown.
+func (s *Supervisor) Watch(show func(line string)) (stop func(failed bool)) {
+	lines, leave := s.notices.listen(time.Time{})
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		pour(lines, done, func(line string) bool { show(line); return true })
+	}()
+	return func(bool) {
+		leave()
+		close(done)
+		<-ended
+	}
+}
+
+// pour hands lines on until it is done, and then those that are left, or until somebody
+// takes no more.
+func pour(lines <-chan string, done <-chan struct{}, to func(string) bool) {
+	for {
+		select {
+		case line := <-lines:
+			if !to(line) {
+				return
+			}
+			continue
+		default:
+		}
+		select {
+		case line := <-lines:
+			if !to(line) {
+				return
+			}
+		case <-done:
+			for {
+				select {
+				case line := <-lines:
+					if !to(line) {
+						return
+					}
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// watch serves OpWatch. A client that says that it has nothing more to say gets what
+// there is, and the end.
+func (s *Supervisor) watch(client net.Conn, since time.Time) {
+	lines, stop := s.notices.listen(since)
+	defer stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = client.Read(make([]byte, 1))
+	}()
+	pour(lines, done, func(line string) bool {
+		return wire.WriteMessage(client, wire.Event{Notice: line}) == nil
+	})
+}
