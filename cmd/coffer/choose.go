@@ -27,6 +27,11 @@ var (
 	forName = choice{none: "name one: see 'coffer list'", many: "name one of them"}
 )
 
+// noneHere says that there is no sandbox over the current directory.
+type noneHere string
+
+func (n noneHere) Error() string { return string(n) }
+
 // choose finds a sandbox by a word, or by where the user is.
 func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, error) {
 	if match != "" {
@@ -51,7 +56,7 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	}
 	switch len(hits) {
 	case 0:
-		return nil, hint.New("there is no "+c.kind+"sandbox over "+here, c.none)
+		return nil, hint.Wrap(noneHere("there is no "+c.kind+"sandbox over "+here), "%s", c.none)
 	case 1:
 		return hits[0], nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -28,6 +30,10 @@ type described struct {
 	Listening []wire.Port `json:"listening,omitempty"`
 	// Running says how its daemons are.
 	Running []wire.Daemon `json:"daemons_running,omitempty"`
+	// Live are the rules that 'coffer policy' made, and Budgets the bytes that were used
+	// of those that have bounds. Only show has them.
+	Live    []policy.RuleSource `json:"live_rules,omitempty"`
+	Budgets []supervisor.Spent  `json:"budgets,omitempty"`
 }
 
 // describe asks a sandbox's supervisor, if it has one, how it is, and with ports what
@@ -167,11 +173,12 @@ func showCommand() *cobra.Command {
 				return err
 			}
 			d := describe(sb, true)
+			err = d.addNetwork(sb)
 			if asJSON {
-				return printJSON(d)
+				return errors.Join(printJSON(d), err)
 			}
 			printShow(d)
-			return nil
+			return err
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -203,6 +210,7 @@ func printShow(d described) {
 	showDaemons(d, row)
 	row("command", strings.Join(d.Command, " "))
 	row("folder", d.Dir)
+	showNetwork(d, row)
 	showOpenings(d, row)
 	if l := d.Limits; l.Memory > 0 {
 		row("memory limit", fmt.Sprintf("%d bytes", l.Memory))
@@ -212,6 +220,9 @@ func printShow(d described) {
 	}
 	if l := d.Limits; l.CPUs > 0 {
 		row("cpu limit", fmt.Sprint(l.CPUs))
+	}
+	if l := d.Limits; l.OpenFiles > 0 {
+		row("file limit", fmt.Sprint(l.OpenFiles))
 	}
 	if l := d.Limits; l.Timeout > 0 {
 		row("time limit", l.Timeout.String())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,34 @@ func (s *settings) rules() ([]rules.Source, error) {
 		return nil, nil
 	}
 	return []rules.Source{layer}, nil
+}
+
+// addNetwork adds what is known about a sandbox's network beyond its record.
+func (d *described) addNetwork(sb *sandbox.Sandbox) error {
+	live, err := sb.LiveRules()
+	d.Live = live.Rules
+	if err == nil && d.State != "starting" {
+		d.Budgets, err = supervisor.Budgets(sb)
+	}
+	return err
+}
+
+// showNetwork prints what a sandbox may reach, in short.
+func showNetwork(d described, row func(name, value string)) {
+	n, text := 0, d.Network.Describe()
+	for _, s := range d.Network.Rules {
+		n += len(s.Rules) + len(s.Groups)
+	}
+	if n += len(d.Live); n > 0 {
+		text += fmt.Sprintf(", and %s: see 'coffer policy show -m %s'", count(n, "rule"), d.ID)
+	}
+	row("network", text)
+	for _, h := range d.Network.HostPorts {
+		row("host port", describeHostPort(h))
+	}
+	for _, b := range d.Budgets {
+		row("budget", fmt.Sprintf("%s: used %s up, %s down", b.Budget, amount(b.Sent), amount(b.Received)))
+	}
 }
 
 // parseHostPort reads P, or INSIDE:OUTSIDE.

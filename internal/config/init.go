@@ -192,25 +192,39 @@ mode = "standard"
 `
 
 // Create writes a file at the root of a repository. One that is there is left alone,
-// unless replace says otherwise; a link is never followed.
+// unless replace says otherwise; a link is never followed. Whoever looks sees the old file
+// or the new one.
 func Create(root, name, text string, replace bool) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if replace {
-		if err := r.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	f, err := r.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	draft := fmt.Sprintf(".%s.%d", name, os.Getpid())
+	f, err := r.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(text)
+	if err == nil {
+		err = f.Sync()
+	}
 	if e := f.Close(); err == nil {
 		err = e
+	}
+	switch {
+	case err != nil:
+	case replace:
+		err = r.Rename(draft, name)
+	default: // a second name takes no place that is taken; not every file system has them
+		if err = r.Link(draft, name); err != nil && !errors.Is(err, fs.ErrExist) {
+			if _, e := r.Lstat(name); errors.Is(e, fs.ErrNotExist) {
+				return r.Rename(draft, name)
+			}
+		}
+	}
+	if err != nil || !replace {
+		_ = r.Remove(draft)
 	}
 	return err
 }

@@ -1,14 +1,9 @@
 package supervisor
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -102,7 +97,7 @@ func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, err
 	sb := s.Sandbox
 	config := gateway.Config{
 		Policy: set, Audit: s.audit.add, Denied: s.denied, Asked: s.asked, Allow: s.allowCommand,
-		Budgets: s.readBudgets(), About: gateway.About{Name: sb.Name, ID: sb.ID},
+		Budgets: readBudgets(sb), About: gateway.About{Name: sb.Name, ID: sb.ID},
 		HostPorts: hostPorts(sb),
 	}
 	n := &network{gateway: gateway.New(wire, config), served: make(chan struct{}), live: live}
@@ -125,64 +120,6 @@ func (s *Supervisor) disconnect() {
 	_ = s.network.gateway.Close()
 	<-s.network.served
 	s.saveBudgets(s.network.gateway.Budgets())
-}
-
-// budgetsName is the file of the bytes that were sent and received against budgets: a
-// sandbox that stops and starts again does not get a new allowance.
-const budgetsName = "budgets.json"
-
-func (s *Supervisor) readBudgets() map[string]gateway.Used {
-	path := filepath.Join(s.Sandbox.Dir(), budgetsName)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	var used map[string]gateway.Used
-	if err == nil {
-		err = json.Unmarshal(data, &used)
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "byte budgets start anew: %s: %v\n", path, err)
-	}
-	return used
-}
-
-// keepBudgets saves what was used from time to time, for a supervisor that is killed.
-func (s *Supervisor) keepBudgets(n *network) {
-	if s.Sandbox.Ephemeral {
-		return
-	}
-	tick := time.NewTicker(time.Minute)
-	defer tick.Stop()
-	var saved map[string]gateway.Used
-	for {
-		select {
-		case <-tick.C:
-			if used := n.gateway.Budgets(); !maps.Equal(used, saved) {
-				s.saveBudgets(used)
-				saved = used
-			}
-		case <-n.served:
-			return
-		}
-	}
-}
-
-func (s *Supervisor) saveBudgets(used map[string]gateway.Used) {
-	if len(used) == 0 || s.Sandbox.Ephemeral {
-		return
-	}
-	path := filepath.Join(s.Sandbox.Dir(), budgetsName)
-	data, err := json.Marshal(used)
-	if err == nil {
-		err = os.WriteFile(path+".new", data, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "save byte budgets:", err)
-	}
 }
 
 // Describe says what a question is about, all that a lasting answer would be about.

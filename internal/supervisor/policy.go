@@ -19,7 +19,7 @@ import (
 
 // A Change is what a user wants to be different about a sandbox's network, or to know.
 type Change struct {
-	// Do is allow, deny or reset (change the rules), pending, denials, or answer.
+	// Do is allow, deny or reset (change the rules), pending, denials, budgets, or answer.
 	Do string `json:"do"`
 	// Rules are added by allow and deny.
 	Rules []policy.RuleSource `json:"rules,omitempty"`
@@ -40,6 +40,8 @@ type Reply struct {
 	Rules   int               `json:"rules,omitempty"` // how many were added or taken away
 	Pending []gateway.Request `json:"pending,omitempty"`
 	Denials []gateway.Denial  `json:"denials,omitempty"`
+	// Budgets are the bytes used, by rule and host.
+	Budgets map[string]gateway.Used `json:"budgets,omitempty"`
 }
 
 // ChangePolicy does what a user wants with a sandbox's network, whether it runs or not.
@@ -112,6 +114,8 @@ func changeAtRest(sb *sandbox.Sandbox, c Change) (Reply, error) {
 	switch c.Do {
 	case "pending", "denials":
 		return Reply{}, nil
+	case "budgets":
+		return Reply{Budgets: readBudgets(sb)}, nil
 	case "answer":
 		return Reply{}, hint.New("nothing waits for an answer: the sandbox does not run", "see 'coffer policy show'")
 	}
@@ -190,6 +194,8 @@ func (s *Supervisor) changePolicy(c Change) (r Reply, err error) {
 		r.Pending = n.gateway.Pending()
 	case "denials":
 		r.Denials = n.gateway.Denials()
+	case "budgets":
+		r.Budgets = n.gateway.Budgets()
 	case "answer":
 		return s.answer(c)
 	case "allow", "deny", "reset":

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func policyAllow(allow bool) *cobra.Command {
+	var a about
+	var lasts time.Duration
+	var protocol string
+	verb, short := "deny", "Refuse hosts or address ranges"
+	if allow {
+		verb, short = "allow", "Let programs reach hosts or address ranges"
+	}
+	c := &cobra.Command{
+		Use:     verb + " TARGET…",
+		Short:   short,
+		Example: "  coffer policy " + verb + " '*.example.com:443' --for 1h",
+		Args:    some("a target, such as api.example.com:443"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			change := supervisor.Change{Do: verb}
+			for _, t := range args {
+				if _, err := policy.ParseTarget(t); err != nil {
+					return usage{err}
+				}
+				r := supervisor.RuleFor(t, allow)
+				r.Protocol = protocol
+				if lasts > 0 {
+					r.Expires = time.Now().Add(lasts).UTC()
+				}
+				change.Rules = append(change.Rules, r)
+			}
+			if lasts < 0 {
+				return usagef("a rule cannot last less than no time")
+			}
+			if err := new(policy.Protocol).UnmarshalText([]byte(protocol)); err != nil {
+				return usagef("--protocol: %v", err)
+			}
+			sb, err := a.sandbox()
+			if err != nil {
+				return err
+			}
+			if _, err := supervisor.ChangePolicy(sb, change); err != nil {
+				return err
+			}
+			return stillDecides(sb, args, allow)
+		},
+	}
+	a.addTo(c)
+	c.Flags().DurationVar(&lasts, "for", 0, "how long the rule lasts, such as 1h (default: until it is reset)")
+	c.Flags().StringVar(&protocol, "protocol", "", "limit the rule to tcp, udp, tls or http")
+	return c
+}
+
+// stillDecides warns when another rule has the last word about what was just allowed.
+func stillDecides(sb *sandbox.Sandbox, targets []string, allow bool) error {
+	if !allow {
+		return nil
+	}
+	set, _, err := supervisor.Policy(sb)
+	if err != nil {
+		return err
+	}
+	for _, t := range targets {
+		q, err := policy.ParseURL(t)
+		if err != nil {
+			continue // a pattern: not one destination
+		}
+		if d := (view{sb: sb, network: sb.Network, set: set}).decide(q); d.Verdict == policy.Deny {
+			fmt.Fprintf(os.Stderr, "coffer: warning: %s stays refused: %s\n", terminal.Escape(t), terminal.Escape(d.Reason))
+		}
+	}
+	return nil
+}
+
+func policyReset() *cobra.Command {
+	var a about
+	c := &cobra.Command{
+		Use:     "reset [TARGET…]",
+		Short:   "Take back what 'coffer policy' changed, all of it or for some targets",
+		Example: "  coffer policy reset api.example.com:443",
+		RunE: func(_ *cobra.Command, args []string) error {
+			sb, err := a.sandbox()
+			if err != nil {
+				return err
+			}
+			r, err := supervisor.ChangePolicy(sb, supervisor.Change{Do: "reset", Targets: args})
+			if err != nil {
+				return err
+			}
+			if r.Rules == 0 && len(args) > 0 {
+				return hint.New("no rule of 'coffer policy' has such a target", "see 'coffer policy show'")
+			}
+			fmt.Fprintf(os.Stderr, "coffer: took back %s\n", count(r.Rules, "rule"))
+			return nil
+		},
+	}
+	a.addTo(c)
+	return c
+}

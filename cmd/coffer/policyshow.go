@@ -1,0 +1,260 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// view is a policy and whose it is.
+type view struct {
+	whose   string
+	sb      *sandbox.Sandbox // nil: there is none yet
+	network sandbox.Network
+	set     *policy.Set
+}
+
+// question reads what somebody wants to know about.
+func question(text string) (policy.Query, error) {
+	q, err := policy.ParseURL(text)
+	if err != nil {
+		return q, usage{err}
+	}
+	q.Now = time.Now()
+	return q, nil
+}
+
+// decide answers as the gateway will, which knows a few names by itself, and dials an
+// address only if it may.
+func (v view) decide(q policy.Query) policy.Decision {
+	builtIn := policy.Decision{Rule: "built-in", Verdict: policy.Deny}
+	switch {
+	case v.network.None():
+		builtIn.Reason = "there is no network"
+		return builtIn
+	case q.Host == link.AboutName:
+		if builtIn.Reason = "here programs inside learn about their network, on port 80"; q.Port == 80 && q.Protocol != policy.UDP {
+			builtIn.Verdict = policy.Allow
+		}
+		return builtIn
+	case q.Host == link.HostName:
+		for _, p := range v.network.HostPorts {
+			if p.Inside == q.Port && q.Protocol != policy.UDP {
+				builtIn.Verdict, builtIn.Reason = policy.Allow, fmt.Sprintf("it leads to port %d of this machine", p.Outside)
+				return builtIn
+			}
+		}
+		builtIn.Reason = fmt.Sprintf("port %d of this machine was not opened, with --host-port or network.host_ports", q.Port)
+		return builtIn
+	}
+	d := v.set.Decide(q)
+	if q.Host == "" && d.Verdict != policy.Deny {
+		if a := v.set.Address(q, q.Addr, nil); a.Verdict == policy.Deny {
+			return a
+		}
+	}
+	return d
+}
+
+func policyShow() *cobra.Command {
+	var a about
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Show the rules, in the order in which they are heard",
+		Long: `Show what a sandbox's network allows: its mode, the rules in the order in which they
+are heard, ports of this machine that can be reached, and how much of a byte budget is
+used up. Without a sandbox over this directory it is what a new one would have.`,
+		Example: "  coffer policy show --sandbox calm-otter",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v, err := a.policy()
+			if err != nil {
+				return err
+			}
+			p, err := v.shown()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(p)
+			}
+			return p.print()
+		},
+	}
+	a.addTo(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// shownPolicy is what policy show --json prints.
+type shownPolicy struct {
+	Of        string             `json:"of"`
+	ID        string             `json:"id,omitempty"`
+	Mode      string             `json:"mode"`
+	Max       string             `json:"max,omitempty"` // the administrator's
+	Default   policy.Verdict     `json:"default"`
+	Rules     []policy.Shown     `json:"rules"`
+	HostPorts []sandbox.HostPort `json:"host_ports"`
+	Forwards  []sandbox.Forward  `json:"forwards"`
+	Budgets   []supervisor.Spent `json:"budgets"`
+}
+
+func (v view) shown() (shownPolicy, error) {
+	p := shownPolicy{
+		Of: v.whose, Mode: v.network.Describe(), Max: v.network.Max, Default: v.set.Default(), Rules: v.set.Rules(),
+		HostPorts: append([]sandbox.HostPort{}, v.network.HostPorts...), Forwards: []sandbox.Forward{}, Budgets: []supervisor.Spent{},
+	}
+	if v.sb != nil {
+		p.ID = v.sb.ID
+		p.Forwards = append(p.Forwards, describe(v.sb, true).Forwards...)
+		spent, err := supervisor.Budgets(v.sb)
+		if err != nil {
+			return p, err
+		}
+		p.Budgets = append(p.Budgets, spent...)
+	}
+	return p, nil
+}
+
+func (p shownPolicy) print() error {
+	fmt.Printf("the network of %s\n", p.Of)
+	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(w, "mode %s", p.Mode)
+	if p.Max != "" {
+		fmt.Fprintf(w, ", %s at most, says the administrator", p.Max)
+	}
+	fmt.Fprintln(w)
+	if p.Mode == "none" {
+		return w.Flush()
+	}
+	for _, h := range p.HostPorts {
+		fmt.Fprintf(w, "%s\n", describeHostPort(h))
+	}
+	for _, f := range p.Forwards {
+		fmt.Fprintf(w, "%s\n", lead(wire.Forward(f)))
+	}
+	for _, r := range p.Rules {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", terminal.Escape(r.Text), terminal.Escape(r.Origin), bounds(r))
+	}
+	fmt.Fprintf(w, "%s everything else\t\t\n", p.Default)
+	for _, b := range p.Budgets {
+		fmt.Fprintf(w, "used of the budget of %s: %s up, %s down\n", terminal.Escape(b.Budget), amount(b.Sent), amount(b.Received))
+	}
+	return w.Flush()
+}
+
+// bounds says how long a rule lasts, and how much may pass by it.
+func bounds(r policy.Shown) string {
+	var all []string
+	if !r.Expires.IsZero() {
+		all = append(all, "until "+r.Expires.Local().Format(time.DateTime))
+	}
+	if b := r.Budget; b != nil && b.MaxUpload > 0 {
+		all = append(all, "at most "+amount(b.MaxUpload)+" up")
+	}
+	if b := r.Budget; b != nil && b.MaxDownload > 0 {
+		all = append(all, "at most "+amount(b.MaxDownload)+" down")
+	}
+	return strings.Join(all, ", ")
+}
+
+// amount is a number of bytes in the largest unit in which it is at least one.
+func amount(n int64) string {
+	units := []string{"KB", "MB", "GB", "TB"}
+	if n < 1<<10 {
+		return strconv.FormatInt(n, 10) + " bytes"
+	}
+	f, i := float64(n)/(1<<10), 0
+	for f >= 1<<10 && i < len(units)-1 {
+		f, i = f/(1<<10), i+1
+	}
+	return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64) + units[i]
+}
+
+// describeHostPort says where a port of the host is to be found.
+func describeHostPort(h sandbox.HostPort) string {
+	return fmt.Sprintf("%s:%d leads to port %d of this machine", link.HostName, h.Inside, h.Outside)
+}
+
+func policyCheck() *cobra.Command {
+	var a about
+	c := &cobra.Command{
+		Use:   "check URL",
+		Short: "Say whether a URL, or host:port, can be reached",
+		Long: `Say whether a URL, or host:port, can be reached, from which sandbox, and which rule
+decides. Nothing is sent anywhere. The exit code is 0 if it is allowed and 1 if it is
+refused or you would be asked.`,
+		Example: "  coffer policy check https://api.example.com/v1",
+		Args:    exactly(1, "a URL, or host:port"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			q, err := question(args[0])
+			if err != nil {
+				return err
+			}
+			v, err := a.policy()
+			if err != nil {
+				return err
+			}
+			d := v.decide(q)
+			fmt.Printf("%s: %s in %s: %s\n", d.Verdict, terminal.Escape(args[0]), v.whose, terminal.Escape(d.Reason))
+			if d.Verdict != policy.Allow {
+				return status(1)
+			}
+			return nil
+		},
+	}
+	a.addTo(c)
+	return c
+}
+
+func policyExplain() *cobra.Command {
+	var a about
+	c := &cobra.Command{
+		Use:     "explain URL",
+		Short:   "Go through every rule about a URL, or host:port",
+		Example: "  coffer policy explain http://example.com/admin",
+		Args:    exactly(1, "a URL, or host:port"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			q, err := question(args[0])
+			if err != nil {
+				return err
+			}
+			v, err := a.policy()
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%s in %s\n", terminal.Escape(args[0]), v.whose)
+			w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+			steps := v.set.Explain(q)
+			if d := v.decide(q); d.Rule != v.set.Decide(q).Rule {
+				for i := range steps {
+					steps[i].Decides = false
+				}
+				steps = append(steps, policy.Step{Verdict: d.Verdict, Rule: d.Rule, Origin: d.Origin, Decides: true, Why: d.Reason})
+			}
+			for _, s := range steps {
+				mark := "  "
+				if s.Decides {
+					mark = "→ "
+				}
+				fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\n", mark, s.Verdict, terminal.Escape(s.Rule), terminal.Escape(s.Origin), terminal.Escape(s.Why))
+			}
+			return w.Flush()
+		},
+	}
+	a.addTo(c)
+	return c
+}

@@ -1,0 +1,95 @@
+package supervisor
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/gateway"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// Spent is what was used of a byte budget.
+type Spent struct {
+	Budget string `json:"budget"` // the rule that has it, and the host
+	gateway.Used
+}
+
+// Budgets lists what was used of a sandbox's budgets.
+func Budgets(sb *sandbox.Sandbox) ([]Spent, error) {
+	if sb.Network.None() {
+		return nil, nil
+	}
+	r, err := ChangePolicy(sb, Change{Do: "budgets"})
+	var list []Spent
+	for budget, used := range r.Budgets {
+		list = append(list, Spent{budget, used})
+	}
+	slices.SortFunc(list, func(a, b Spent) int { return cmp.Compare(a.Budget, b.Budget) })
+	return list, err
+}
+
+// budgetsName is the file of the bytes that were sent and received against budgets: a
+// sandbox that stops and starts again does not get a new allowance.
+const budgetsName = "budgets.json"
+
+func readBudgets(sb *sandbox.Sandbox) map[string]gateway.Used {
+	path := filepath.Join(sb.Dir(), budgetsName)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var used map[string]gateway.Used
+	if err == nil {
+		err = json.Unmarshal(data, &used)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "byte budgets start anew: %s: %v\n", path, err)
+	}
+	return used
+}
+
+// keepBudgets saves what was used from time to time, for a supervisor that is killed.
+func (s *Supervisor) keepBudgets(n *network) {
+	if s.Sandbox.Ephemeral {
+		return
+	}
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	var saved map[string]gateway.Used
+	for {
+		select {
+		case <-tick.C:
+			if used := n.gateway.Budgets(); !maps.Equal(used, saved) {
+				s.saveBudgets(used)
+				saved = used
+			}
+		case <-n.served:
+			return
+		}
+	}
+}
+
+func (s *Supervisor) saveBudgets(used map[string]gateway.Used) {
+	if len(used) == 0 || s.Sandbox.Ephemeral {
+		return
+	}
+	path := filepath.Join(s.Sandbox.Dir(), budgetsName)
+	data, err := json.Marshal(used)
+	if err == nil {
+		err = os.WriteFile(path+".new", data, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "save byte budgets:", err)
+	}
+}
