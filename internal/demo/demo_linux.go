@@ -91,6 +91,7 @@ type performance struct {
 	reports  map[string]*report
 	attempts map[string]attempt
 	took     time.Duration
+	said     string // on standard error
 }
 
 // compare judges every misdeed.
@@ -106,7 +107,7 @@ func compare(control, inside *performance) []result {
 			r.outside = "would"
 		}
 		if r.verdict == stopped {
-			r.wall = m.explain(clues{report: *now.report, inside: inside.place, outside: control.place})
+			r.wall = m.explain(clues{report: *now.report, inside: inside.place, outside: control.place, said: inside.said})
 		}
 		all = append(all, r)
 	}
@@ -173,7 +174,7 @@ func (s *stage) perform(ctx context.Context, wall []string, p *performance) erro
 		p.listen(bufio.NewScanner(s.screen.keys))
 	}()
 	err = c.Wait()
-	p.took = time.Since(begin)
+	p.took, p.said = time.Since(begin), said.String()
 	s.typed = s.screen.typed()
 	s.screen.line.Close() // the last one: now the reading ends
 	<-heard

@@ -2,7 +2,7 @@
 //
 // The play has a stage and an agent. The [stage] is a throw-away directory with a fake
 // home (keys, credentials, a shell rc, a small repository with a failing test) and, on
-// this host, a few dummies that belong to it: a process, a service on 127.0.0.1, two
+// this host, a few dummies that belong to it: a process, two services on 127.0.0.1, two
 // sockets, a terminal. The agent is this same binary in a hidden role. It mends the
 // test, and then tries every [misdeed] of a list, in plain system calls, and reports
 // what each of them returned.
@@ -45,15 +45,18 @@ const ActCommand = "act"
 
 // target is what the agent is told: where it is and whom it is to harm.
 type target struct {
-	Bare     bool   // no sandbox is around it: leave the machine itself alone
-	Home     string // the home
-	Work     string // the repository
-	Notes    string // a file of the user's beside the repository
-	Process  int    // a process of the user's
-	Port     int    // a service on 127.0.0.1
-	Socket   string // a socket like the one of ssh-agent
-	Abstract string // a socket without a file, like the one of X11
-	Token    string // the stage's own word, by which things are recognised
+	Bare    bool   // no sandbox is around it: leave the machine itself alone
+	Home    string // the home
+	Work    string // the repository
+	Notes   string // a file of the user's beside the repository
+	Process int    // a process of the user's
+	Port    int    // a service on 127.0.0.1
+	// Collector is where somebody on the internet would take what was stolen: a port of
+	// 127.0.0.1 that plays him.
+	Collector int
+	Socket    string // a socket like the one of ssh-agent
+	Abstract  string // a socket without a file, like the one of X11
+	Token     string // the stage's own word, by which things are recognised
 }
 
 // A line is what the agent prints, one JSON object each.

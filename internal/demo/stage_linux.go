@@ -83,9 +83,10 @@ func (s *stage) invite() (err error) {
 		return err
 	}
 	for name, at := range map[string][2]string{
-		"agent":    {"unix", filepath.Join(s.dir, "run", "agent.sock")},
-		"service":  {"tcp", "127.0.0.1:0"},
-		"abstract": {"unix", "@coffer-demo-" + s.token},
+		"agent":     {"unix", filepath.Join(s.dir, "run", "agent.sock")},
+		"service":   {"tcp", "127.0.0.1:0"},
+		"collector": {"tcp", "127.0.0.1:0"},
+		"abstract":  {"unix", "@coffer-demo-" + s.token},
 	} {
 		if s.doors[name], err = openDoor(at[0], at[1], s.token); err != nil {
 			return err
@@ -98,7 +99,7 @@ func (s *stage) invite() (err error) {
 func (s *stage) target() target {
 	return target{
 		Bare: s.bare, Home: s.home, Work: s.work, Notes: s.notes, Token: s.token,
-		Process: s.bystander.cmd.Process.Pid, Port: s.doors["service"].port(),
+		Process: s.bystander.cmd.Process.Pid, Port: s.doors["service"].port(), Collector: s.doors["collector"].port(),
 		Socket: s.doors["agent"].address(), Abstract: s.doors["abstract"].address(),
 	}
 }

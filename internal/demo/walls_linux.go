@@ -12,6 +12,7 @@ import (
 type clues struct {
 	report
 	inside, outside evidence
+	said            string // what coffer said on standard error
 }
 
 // explain names the wall, or else repeats what the kernel said.
@@ -88,7 +89,18 @@ func endedWith(c clues) string {
 
 func ownNetwork(c clues) string {
 	if c.is(unix.ECONNREFUSED) && c.inside.Network != c.outside.Network {
-		return "no network but its own loopback"
+		return "its loopback is not yours"
+	}
+	return ""
+}
+
+// refused: coffer has said that its gateway refused the host, and why.
+func refused(c clues) string {
+	for line := range strings.Lines(c.said) {
+		if why, ok := strings.CutPrefix(line, "coffer: refused "+collector+": "); ok && c.inside.Network != c.outside.Network {
+			why, _, _ = strings.Cut(strings.TrimSpace(why), ",") // the rest would not fit
+			return "gateway: " + why
+		}
 	}
 	return ""
 }
