@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -48,7 +49,9 @@ func chooseCOW(args []string) (*sandbox.Sandbox, error) {
 }
 
 func listChanges(ctx context.Context, sb *sandbox.Sandbox, asJSON bool) error {
+	looked := busy.Start("looking for changes")
 	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb))
+	looked()
 	if err := none(err); err != nil {
 		return err
 	}
@@ -130,7 +133,9 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 	}
 	stamps := filepath.Join(sb.Dir(), "applied.json")
 	o.Known, o.Since, o.Clear = readStamps(stamps), sb.Created, !o.DryRun
+	done := busy.Start("applying changes")
 	result, err := changes.Apply(ctx, sb.Workspace.Path, upper(sb), o)
+	done()
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -214,6 +219,7 @@ func discardCommand() *cobra.Command {
 			if sb.Once {
 				return lock.Remove(purge)
 			}
+			defer busy.Start("dropping changes")()
 			return none(changes.Discard(upper(sb), work(sb)))
 		},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/engine/container"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -25,6 +26,9 @@ func purge(tree string) error {
 }
 
 // purgeFiles is purge for whoever supervised the sandbox and puts the rest right.
-func purgeFiles(tree string) error { return container.Purge(tree) }
+func purgeFiles(tree string) error {
+	defer busy.Start("removing the files of a sandbox")()
+	return container.Purge(tree)
+}
 
 func purgeMain() int { return container.PurgeMain() }

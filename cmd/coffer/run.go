@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/attach"
+	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -70,7 +71,9 @@ func run(l *listener, s settings, args []string) error {
 	exec, err := s.exec(sb, args)
 	var super *supervisor.Supervisor
 	if err == nil {
+		started := busy.Start("starting the sandbox")
 		super, err = supervisor.Start(l.ctx, defaultEngine(), sb)
+		started()
 	}
 	if err != nil {
 		_ = lock.Remove(purge)
@@ -170,6 +173,7 @@ func warnGit(sb *sandbox.Sandbox) {
 
 // waiting counts the changes that were not applied.
 func waiting(sb *sandbox.Sandbox) (int, error) {
+	defer busy.Start("looking for changes")()
 	list, err := changes.List(context.Background(), sb.Workspace.Path, upper(sb))
 	n := len(list)
 	for _, c := range list {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
@@ -79,6 +80,7 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 	if !sb.Running() {
 		return nil
 	}
+	defer busy.Start("stopping sandbox " + sb.Name)()
 	grace := 5 * time.Second
 	if force {
 		grace = 0

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -86,6 +87,7 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 	if err != nil {
 		return err
 	}
+	defer busy.Start("making the worktree")()
 	p.bridge, err = p.repository.Create(ctx, gitbridge.Options{
 		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path,
 		Branch: p.flags.branch, Base: p.base, Start: here,

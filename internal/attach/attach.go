@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
@@ -111,10 +112,7 @@ var ErrNotStarted = errors.New("the program was not started")
 // said nothing else, and the program is hung up on.
 func waitStart(early context.Context, p *wire.Process, root bool) error {
 	if root {
-		slow := time.AfterFunc(500*time.Millisecond, func() {
-			fmt.Fprintln(os.Stderr, "coffer: making the system writable for root, once for this sandbox …")
-		})
-		defer slow.Stop()
+		defer busy.Start("making the system writable for root, once for this sandbox")()
 	}
 	if early.Done() == nil {
 		return startError(early, p.WaitStart())

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -34,6 +35,7 @@ func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*Line,
 			return s, nil
 		}
 	}
+	defer busy.Start("starting sandbox " + sb.Name)()
 	const tries = 400
 	for try := range tries {
 		if lock == nil {

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/testbed"
+)
+
+// What takes long is said: on a terminal in a line that goes away, elsewhere once.
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Parallel()
+		stubborn := func(name string) *exec.Cmd {
+			// The shell ignores what should end it, and so does what it starts.
+			start := b.Command("exec", "--create", "--name", name, "--detach", "--", "sh", "-c", `trap "" TERM; echo ready; while :; do sleep 1000; done`)
+			if out, err := start.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			eventually(t, func() error {
+				return b.Program("sh", "-c", "coffer logs "+name+" | grep -q ready").Run()
+			})
+			return b.Command("stop", name)
+		}
+		s := onScreen(t, 24, 80, stubborn("one"))
+		s.see("\r\x1b[Kcoffer: stopping sandbox one … 1s")
+		s.end(0)
+		s.see("s\r\x1b[K")
+		if !strings.HasSuffix(s.text(), "\r\x1b[K") {
+			t.Errorf("the line stays: %q", s.text())
+		}
+		out, err := stubborn("two").CombinedOutput()
+		if got := string(out); err != nil || got != "coffer: stopping sandbox two …\n" {
+			t.Errorf("said %q, %v", got, err)
+		}
+	})
+}

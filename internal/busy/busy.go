@@ -1,0 +1,87 @@
+// Package busy tells the user what takes long.
+//
+// Work that is done within a second is not worth a word. After that, a terminal shows a
+// line that says what is being done and for how long, and is gone when it is done; a
+// file or a pipe gets a plain line, once. Work that is fast pays for a timer.
+package busy
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/terminal"
+)
+
+// patience is how long work may take without a word.
+const patience = time.Second
+
+// Start says that work begins, in words that follow "coffer:". done ends it; until then
+// nobody else should write to standard error.
+func Start(what string) (done func()) {
+	l := &line{what: terminal.Escape(what), to: os.Stderr, begun: time.Now()}
+	l.timer = time.AfterFunc(patience, l.tick)
+	return l.done
+}
+
+// line is what the user sees.
+type line struct {
+	what  string
+	to    io.Writer
+	begun time.Time
+
+	mu    sync.Mutex
+	timer *time.Timer
+	shown bool
+	tty   bool
+	over  bool
+}
+
+// erase goes to the beginning of the line and clears it.
+const erase = "\r\x1b[K"
+
+func (l *line) tick() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return
+	}
+	if !l.shown {
+		f, ok := l.to.(*os.File)
+		l.shown, l.tty = true, ok && terminal.IsTerminal(int(f.Fd()))
+	}
+	if !l.tty {
+		fmt.Fprintf(l.to, "coffer: %s …\n", l.what)
+		return
+	}
+	fmt.Fprintf(l.to, "%scoffer: %s … %ds", erase, l.fitting(), int(time.Since(l.begun).Seconds()))
+	l.timer.Reset(patience)
+}
+
+// fitting shortens the words to what has room: a line that is wrapped cannot be erased.
+func (l *line) fitting() string {
+	columns, _, err := terminal.Size(int(l.to.(*os.File).Fd()))
+	if err != nil || columns == 0 {
+		columns = 80
+	}
+	room := max(columns-len("coffer:  … 99999s"), 1)
+	if words := []rune(l.what); len(words) > room {
+		return string(words[:room])
+	}
+	return l.what
+}
+
+func (l *line) done() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return
+	}
+	l.over = true
+	l.timer.Stop()
+	if l.shown && l.tty {
+		io.WriteString(l.to, erase)
+	}
+}
