@@ -202,7 +202,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		return root
 	}
 	root.AddCommand(runCommand(), execCommand(), jailCommand(), listCommand(), showCommand(), portForwardCommand(), logsCommand(),
-		stopCommand(), removeCommand(), cdCommand(), diffCommand(), reviewCommand(), applyCommand(), discardCommand(), policyCommand(), auditCommand(),
+		stopCommand(), removeCommand(), cdCommand(), diffCommand(), reviewCommand(), mergeCommand(), rebaseCommand(), applyCommand(), discardCommand(), policyCommand(), auditCommand(),
 		configCommand(), trustCommand(), presetsCommand(), initCommand(),
 		doctorCommand(), demoCommand(), versionCommand(), completionCommand(), superviseCommand())
 	return root
