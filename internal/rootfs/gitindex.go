@@ -38,46 +38,82 @@ const gitlinkMode = 0o160000
 // parseGitlinks reads an index of version 2, 3 or 4. An entry is 40 bytes of times and
 // numbers, the mode among them, an object's name of 20 bytes (or 32, which is told from
 // 20 by trying), flags, and the path.
-func parseGitlinks(b []byte) ([]string, error) {
-	links, err := parseIndex(b, 20)
-	if err != nil {
-		links, err = parseIndex(b, 32)
+func parseGitlinks(b []byte) (links []string, err error) {
+	for _, hash := range []int{20, 32} {
+		links = nil
+		err = parseIndex(b, hash, func(_ []byte, mode uint32, name string) {
+			if mode == gitlinkMode {
+				links = append(links, name)
+			}
+		})
+		if err == nil {
+			return links, nil
+		}
 	}
-	return links, err
+	return nil, err
 }
 
-func parseIndex(b []byte, hash int) (links []string, err error) {
+// An IndexEntry is a file as git's index has it: what the kernel said of it when git last
+// looked, and the name of its content.
+type IndexEntry struct {
+	Path           string
+	Mode           uint32
+	Inode, Size    uint32
+	Mtime, Changed int64 // nanoseconds since 1970
+	ID             []byte
+}
+
+// Index reads a repository's index whose names of contents have so many bytes.
+func Index(path string, hash int) (all []IndexEntry, err error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxIndex))
+	if err != nil {
+		return nil, err
+	}
+	err = parseIndex(b, hash, func(e []byte, mode uint32, name string) {
+		n := func(at int) uint32 { return binary.BigEndian.Uint32(e[at:]) }
+		all = append(all, IndexEntry{
+			Path: name, Mode: mode, Inode: n(20), Size: n(36), ID: e[40 : 40+hash],
+			Changed: int64(n(0))*1e9 + int64(n(4)), Mtime: int64(n(8))*1e9 + int64(n(12)),
+		})
+	})
+	return all, err
+}
+
+func parseIndex(b []byte, hash int, each func(entry []byte, mode uint32, name string)) error {
 	if len(b) < 12 || string(b[:4]) != "DIRC" {
-		return nil, errIndex
+		return errIndex
 	}
 	version, count := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
 	if version < 2 || version > 4 {
-		return nil, errIndex
+		return errIndex
 	}
 	rest := b[12:]
 	last := ""
 	for range count {
 		head := 40 + hash + 2
 		if len(rest) < head {
-			return nil, errIndex
+			return errIndex
 		}
 		mode, flags := binary.BigEndian.Uint32(rest[24:]), binary.BigEndian.Uint16(rest[40+hash:])
 		if flags&0x4000 != 0 {
 			if version == 2 {
-				return nil, errIndex
+				return errIndex
 			}
 			head += 2 // extended flags
 		}
 		name, size, ok := entryName(rest, head, version, last)
 		if !ok || !plausible(mode) {
-			return nil, errIndex
+			return errIndex
 		}
-		if mode == gitlinkMode {
-			links = append(links, name)
-		}
+		each(rest, mode, name)
 		last, rest = name, rest[size:]
 	}
-	return links, nil
+	return nil
 }
 
 // plausible says whether a mode is one that git writes: a file, a link, a submodule, or

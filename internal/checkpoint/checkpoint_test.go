@@ -1,0 +1,269 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cofferhq/coffer/internal/tree"
+)
+
+// lab is a workspace with checkpoints.
+type lab struct {
+	t    *testing.T
+	root string
+	dir  string
+	*Store
+	texts map[string]string // contents of the commit
+}
+
+func newLab(t *testing.T, base map[string]string) *lab {
+	l := &lab{t: t, root: t.TempDir(), dir: t.TempDir(), texts: map[string]string{}}
+	m := tree.Manifest{}
+	for p, text := range base {
+		l.write(p, text)
+		id, err := tree.Name("sha1", strings.NewReader(text), int64(len(text)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m[p] = tree.Item{Mode: tree.Regular, ID: id}
+		l.texts[id] = text
+	}
+	var err error
+	if l.Store, err = Open(l.dir, "sha1", m); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *lab) write(p, text string) {
+	l.t.Helper()
+	p = filepath.Join(l.root, p)
+	os.MkdirAll(filepath.Dir(p), 0o755)
+	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) take(command string) *Checkpoint {
+	l.t.Helper()
+	c, err := l.Take(context.Background(), l.root, tree.NewIgnore(), Checkpoint{Command: command})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return c
+}
+
+func (l *lab) blob(id string, _ int64) ([]byte, int64, error) {
+	text, ok := l.texts[id]
+	if !ok {
+		return nil, 0, errors.New("none")
+	}
+	return []byte(text), int64(len(text)), nil
+}
+
+func (l *lab) restore(n int) map[string]error {
+	l.t.Helper()
+	is, _, err := l.Look(context.Background(), l.root, tree.NewIgnore())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	want, err := l.Manifest(n)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	failed, err := l.Restore(context.Background(), l.root, is, want, l.blob)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return failed
+}
+
+// state is all that is in the workspace.
+func (l *lab) state() (all []string) {
+	filepath.WalkDir(l.root, func(p string, d os.DirEntry, err error) error {
+		rel, _ := filepath.Rel(l.root, p)
+		info, err := os.Lstat(p)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		switch {
+		case info.Mode()&os.ModeSymlink != 0:
+			target, _ := os.Readlink(p)
+			all = append(all, rel+" -> "+target)
+		case info.Mode().IsRegular():
+			b, _ := os.ReadFile(p)
+			all = append(all, fmt.Sprintf("%s %o %s", rel, info.Mode().Perm()&0o100, b))
+		case rel != ".":
+			all = append(all, rel+"/")
+		}
+		return nil
+	})
+	slices.Sort(all)
+	return all
+}
+
+func TestThereAndBack(t *testing.T) {
+	l := newLab(t, map[string]string{"a": "1", "dir/b": "2", "dir/c": "3", "gone": "4", ".gitignore": "*.o\n"})
+	if err := l.Start("", ""); err != nil {
+		t.Fatal(err)
+	}
+	var states [][]string
+	keep := func() { states = append(states, l.state()) }
+	keep()
+	if c := l.take("nothing"); c != nil {
+		t.Fatalf("nothing changed, and a checkpoint was taken: %+v", c)
+	}
+	l.write("a", "changed")
+	l.write("new/deep/file", "x")
+	os.Remove(filepath.Join(l.root, "gone"))
+	os.Chmod(filepath.Join(l.root, "dir/b"), 0o755)
+	if c := l.take("first"); c == nil || c.N != 2 || c.Files != 4 {
+		t.Fatalf("%+v", c)
+	}
+	keep()
+	// A file becomes a directory, a directory a file, a file a link.
+	os.Remove(filepath.Join(l.root, "a"))
+	l.write("a/b", "deep")
+	os.RemoveAll(filepath.Join(l.root, "new"))
+	l.write("new", "flat")
+	os.Remove(filepath.Join(l.root, "dir/c"))
+	os.Symlink("b", filepath.Join(l.root, "dir/c"))
+	l.write("odd\nname \xff", "y")
+	if c := l.take("second"); c == nil || c.N != 3 {
+		t.Fatalf("%+v", c)
+	}
+	keep()
+	for _, n := range []int{1, 3, 2, 1, 2, 3} {
+		if failed := l.restore(n); len(failed) > 0 {
+			t.Fatalf("restore %d: %v", n, failed)
+		}
+		if got := l.state(); !slices.Equal(got, states[n-1]) {
+			t.Errorf("restored %d:\ngot  %q\nwant %q", n, got, states[n-1])
+		}
+	}
+	// Another process sees the same, and reads no file again that it has read.
+	again, err := Open(l.dir, "sha1", l.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := again.Take(t.Context(), l.root, tree.NewIgnore(), Checkpoint{}); c != nil || err != nil {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// What git ignores is never touched, nor is what was not kept.
+func TestLeftAlone(t *testing.T) {
+	l := newLab(t, map[string]string{"a": "1", ".gitignore": "*.o\n"})
+	l.Start("", "")
+	l.write("x.o", "built")
+	l.write("d/y.o", "built")
+	l.write("d/z", "kept")
+	if err := os.Truncate(filepath.Join(l.root, "d/z"), maxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	c := l.take("large")
+	if c == nil || c.Left != 1 || c.Files != 1 {
+		t.Fatalf("%+v", c)
+	}
+	l.write("a", "2")
+	l.take("more")
+	if failed := l.restore(2); len(failed) > 0 {
+		t.Fatal(failed)
+	}
+	if info, err := os.Stat(filepath.Join(l.root, "d/z")); err != nil || info.Size() != maxFile+1 {
+		t.Errorf("%v", err)
+	}
+	for _, p := range []string{"x.o", "d/y.o"} {
+		if b, _ := os.ReadFile(filepath.Join(l.root, p)); string(b) != "built" {
+			t.Errorf("%s: %q", p, b)
+		}
+	}
+}
+
+// A program inside puts links where files are to be restored: nothing leaves the
+// workspace. The control shows that a write which follows links would.
+func TestLinksAreNotFollowed(t *testing.T) {
+	l := newLab(t, map[string]string{"dir/file": "good", "top": "good"})
+	l.Start("", "")
+	victim := t.TempDir()
+	for _, name := range []string{"file", "top"} {
+		if err := os.WriteFile(filepath.Join(victim, name), []byte("mine"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := tree.Manifest{} // as if both had been removed, and then the links were made
+	os.RemoveAll(filepath.Join(l.root, "dir"))
+	os.Symlink(victim, filepath.Join(l.root, "dir"))
+	os.Remove(filepath.Join(l.root, "top"))
+	os.Symlink(filepath.Join(victim, "top"), filepath.Join(l.root, "top"))
+	want, _ := l.Manifest(1)
+	failed, err := l.Restore(t.Context(), l.root, is, want, l.blob)
+	if err != nil || failed["dir/file"] == nil {
+		t.Errorf("%v, %v", failed, err)
+	}
+	if _, err := l.Restore(t.Context(), l.root, want, is, l.blob); err != nil { // removal
+		t.Error(err)
+	}
+	for _, name := range []string{"file", "top"} {
+		if b, _ := os.ReadFile(filepath.Join(victim, name)); string(b) != "mine" {
+			t.Errorf("%s of the victim: %q", name, b)
+		}
+	}
+	os.WriteFile(filepath.Join(l.root, "dir/file"), []byte("control"), 0o644)
+	if b, _ := os.ReadFile(filepath.Join(victim, "file")); string(b) != "control" {
+		t.Error("the control did not work")
+	}
+}
+
+// A pipe in the place of a file holds nobody up.
+func TestPipe(t *testing.T) {
+	l := newLab(t, map[string]string{"a": "1"})
+	l.Start("", "")
+	os.Remove(filepath.Join(l.root, "a"))
+	unix.Mkfifo(filepath.Join(l.root, "a"), 0o644)
+	if c := l.take("pipe"); c == nil || c.Files != 1 {
+		t.Fatalf("%+v", c)
+	}
+	if failed := l.restore(1); len(failed) > 0 {
+		t.Fatal(failed)
+	}
+	if b, _ := os.ReadFile(filepath.Join(l.root, "a")); string(b) != "1" {
+		t.Errorf("%q", b)
+	}
+}
+
+// The first and the newest stay, the contents of others go.
+func TestPrune(t *testing.T) {
+	l := newLab(t, map[string]string{"a": "0"})
+	l.Start("", "")
+	for i := range maxKept + slack + 5 {
+		l.write("a", fmt.Sprint("content ", i))
+		l.take(fmt.Sprint(i))
+	}
+	all := l.All()
+	if len(all) > maxKept+slack || all[0].N != 1 || all[len(all)-1].N != maxKept+slack+6 {
+		t.Errorf("%d checkpoints, from %d to %d", len(all), all[0].N, all[len(all)-1].N)
+	}
+	objects, _ := filepath.Glob(filepath.Join(l.Store.dir, "objects/*/*"))
+	if len(objects) > len(all) {
+		t.Errorf("%d objects for %d checkpoints", len(objects), len(all))
+	}
+	for _, c := range all {
+		if failed := l.restore(c.N); len(failed) > 0 {
+			t.Fatalf("%d: %v", c.N, failed)
+		}
+	}
+}
+
+func FuzzPatch(f *testing.F) {
+	f.Add("100644 abc path\x000 - gone\x00")
+	f.Fuzz(func(t *testing.T, text string) { _ = patch(tree.Manifest{"gone": {}}, text) })
+}

@@ -1,0 +1,131 @@
+package checkpoint
+
+import (
+	"bufio"
+	"compress/zlib"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/tree"
+)
+
+// object is where a content is kept.
+func (s *Store) object(id string) string {
+	return filepath.Join(s.dir, "objects", id[:2], id[2:])
+}
+
+// validID says whether a word can be the name of a content.
+func validID(id string) bool {
+	return (len(id) == 40 || len(id) == 64) && strings.Trim(id, "0123456789abcdef") == ""
+}
+
+// has says whether a content is kept, here or in the user's repository.
+func (s *Store) has(id string) bool {
+	if s.inBase[id] {
+		return true
+	}
+	_, err := os.Lstat(s.object(id))
+	return err == nil
+}
+
+// keep keeps a content of this size, and returns its name. It is a draft until it is
+// whole: what is read may change meanwhile.
+func (s *Store) keep(r io.Reader, size int64) (id string, err error) {
+	draft, err := os.CreateTemp(s.dir, "draft")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(draft.Name())
+	defer draft.Close()
+	z, err := zlib.NewWriterLevel(draft, zlib.BestSpeed)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(z, "blob %d\x00", size)
+	if id, err = tree.Name(s.format, r, size, z); err != nil {
+		return "", err
+	}
+	if err = z.Close(); err != nil {
+		return "", err
+	}
+	if s.has(id) {
+		return id, nil
+	}
+	path := s.object(id)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	if info, err := draft.Stat(); err == nil {
+		s.list.Bytes += info.Size()
+	}
+	return id, os.Rename(draft.Name(), path)
+}
+
+// ErrNotKept says that a content is not among those of the checkpoints.
+var ErrNotKept = errors.New("its content was not kept")
+
+// A Source reads contents that are not the checkpoints' own: those of the commit.
+type Source func(id string, limit int64) (text []byte, size int64, err error)
+
+// open reads a content.
+func (s *Store) open(id string, from Source) (io.ReadCloser, error) {
+	if !validID(id) {
+		return nil, ErrNotKept
+	}
+	f, err := os.Open(s.object(id))
+	if err != nil {
+		if from == nil {
+			return nil, ErrNotKept
+		}
+		text, size, err := from(id, maxBytes)
+		if err != nil || int64(len(text)) != size {
+			return nil, errors.Join(ErrNotKept, err)
+		}
+		return io.NopCloser(strings.NewReader(string(text))), nil
+	}
+	z, err := zlib.NewReader(f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	r := bufio.NewReader(z)
+	if _, err := r.ReadString(0); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{r, f}, nil
+}
+
+// Lend gives another store the contents of some files, without copying them if that can
+// be.
+func (s *Store) Lend(to *Store, m tree.Manifest) error {
+	for _, item := range m {
+		if !validID(item.ID) || item.Mode == tree.Gitlink || to.has(item.ID) {
+			continue
+		}
+		from, path := s.object(item.ID), to.object(item.ID)
+		if _, err := os.Lstat(from); err != nil {
+			continue // it is in the user's repository
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := os.Link(from, path); err != nil && !errors.Is(err, os.ErrExist) {
+			b, err := os.ReadFile(from)
+			if err == nil {
+				err = os.WriteFile(path, b, 0o600)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cofferhq/coffer/internal/tree"
+)
+
+// Restore makes the files of a workspace what a manifest says, from what they are. Every
+// file is the old one or the new one at any time. What is in neither manifest is not
+// touched. It goes on after a failure; the failures are returned by path.
+func (s *Store) Restore(ctx context.Context, root string, is, want tree.Manifest, from Source) (failed map[string]error, err error) {
+	failed = map[string]error{}
+	all := tree.Compare(is, want)
+	// First what goes: a file may be where a directory has to be.
+	for _, d := range all {
+		if d.New.Mode != 0 || d.Old.Mode == tree.Gitlink {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return failed, err
+		}
+		if err := remove(root, d.Path); err != nil {
+			failed[d.Path] = err
+		}
+	}
+	for _, d := range all {
+		if d.New.Mode == 0 || d.New.Mode == tree.Gitlink || d.New.ID == notKept {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return failed, err
+		}
+		if err := s.put(root, d.Path, d.New, from); err != nil {
+			failed[d.Path] = err
+		}
+	}
+	return failed, nil
+}
+
+// remove removes a file, and the directories above it that are empty then.
+func remove(root, rel string) error {
+	d, name, err := tree.Find(root, rel)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = unix.Unlinkat(d.FD(), name, 0)
+	d.Close()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for dir := path.Dir(rel); dir != "."; dir = path.Dir(dir) {
+		d, name, err := tree.Find(root, dir)
+		if err != nil {
+			break
+		}
+		err = unix.Unlinkat(d.FD(), name, unix.AT_REMOVEDIR)
+		d.Close()
+		if err != nil {
+			break
+		}
+	}
+	return nil
+}
+
+// put writes a file: beside its place, and then there. Nothing is followed on the way, so
+// it ends up in the workspace whatever a program inside does meanwhile.
+func (s *Store) put(root, rel string, item tree.Item, from Source) error {
+	content, err := s.open(item.ID, from)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	if err := parents(root, rel); err != nil {
+		return err
+	}
+	d, name, err := tree.Find(root, rel)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	draft := ".coffer-" + rand.Text()[:16]
+	if item.Mode == tree.Symlink {
+		var target []byte
+		if target, err = io.ReadAll(io.LimitReader(content, unix.PathMax)); err == nil {
+			err = unix.Symlinkat(string(target), d.FD(), draft)
+		}
+	} else {
+		err = write(d.FD(), draft, item.Mode, content)
+	}
+	if err == nil {
+		err = unix.Renameat(d.FD(), draft, d.FD(), name)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(d.FD(), draft, 0)
+	}
+	if err == unix.EISDIR || err == unix.ENOTEMPTY || err == unix.EEXIST {
+		err = fmt.Errorf("a directory is in its place, with files that git ignores: %w", err)
+	}
+	return err
+}
+
+func write(dir int, name string, mode uint32, content io.Reader) error {
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o666|mode&0o111)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	_, err = io.Copy(f, content)
+	return errors.Join(err, f.Close())
+}
+
+// parents makes the directories above a path.
+func parents(root, rel string) error {
+	parts := strings.Split(path.Dir(rel), "/")
+	for i := range parts {
+		dir := strings.Join(parts[:i+1], "/")
+		if dir == "." {
+			return nil
+		}
+		d, name, err := tree.Find(root, dir)
+		if err != nil {
+			return err
+		}
+		err = unix.Mkdirat(d.FD(), name, 0o777)
+		d.Close()
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}

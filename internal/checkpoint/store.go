@@ -1,0 +1,289 @@
+package checkpoint
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/tree"
+)
+
+// Bounds. See the package's comment.
+const (
+	maxKept  = 100
+	slack    = 20 // so many more until the old ones are thrown away, all at once
+	maxFile  = 64 << 20
+	maxNew   = 1 << 30 // of contents in one checkpoint
+	maxBytes = 4 << 30
+	maxList  = 16 << 20
+	maxDelta = 1 << 30
+)
+
+// A Checkpoint is a moment.
+type Checkpoint struct {
+	N       int       `json:"n"`
+	Time    time.Time `json:"time"`
+	Command string    `json:"command"`          // after which it was taken; a stranger's words
+	Head    string    `json:"head,omitempty"`   // the commit that was checked out
+	Branch  string    `json:"branch,omitempty"` // and its branch, without refs/heads/; none if detached
+	Files   int       `json:"files"`            // how many are different from the one before
+	Left    int       `json:"left,omitempty"`   // how many are not kept: too large, or unreadable
+}
+
+// list is list.json.
+type list struct {
+	Next      int          `json:"next"`
+	Restoring int          `json:"restoring,omitempty"` // the one that is being restored
+	Bytes     int64        `json:"bytes"`               // of objects
+	All       []Checkpoint `json:"checkpoints"`
+}
+
+// A Store has the checkpoints of one sandbox. One process at a time has it open to write;
+// the sandbox's lock sees to that.
+type Store struct {
+	dir    string
+	format string
+	base   tree.Manifest
+	inBase map[string]bool // contents
+	list   list
+	cache  map[string]cached
+	last   tree.Manifest // of the last one; nil if not known yet
+}
+
+// Folder is where the checkpoints of the sandbox in a folder are.
+func Folder(dir string) string { return filepath.Join(dir, "checkpoints") }
+
+// Exist says whether there are any.
+func Exist(dir string) bool {
+	_, err := os.Lstat(filepath.Join(Folder(dir), "list.json"))
+	return err == nil
+}
+
+// Read lists the checkpoints of the sandbox in a folder, and which one was being restored
+// when somebody was killed.
+func Read(dir string) (all []Checkpoint, restoring int, err error) {
+	l, err := readList(Folder(dir))
+	return l.All, l.Restoring, err
+}
+
+func readList(dir string) (l list, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, "list.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return list{Next: 1}, nil
+	}
+	if err != nil {
+		return l, err
+	}
+	if len(b) > maxList {
+		return l, fmt.Errorf("%s is too large", dir)
+	}
+	if err := json.Unmarshal(b, &l); err != nil {
+		return l, fmt.Errorf("the list of checkpoints in %s is damaged: %w", dir, err)
+	}
+	return l, nil
+}
+
+// Open opens the checkpoints of the sandbox in a folder, to write. base are the files of
+// the commit that it started from.
+func Open(dir, format string, base tree.Manifest) (*Store, error) {
+	s := &Store{dir: Folder(dir), format: format, base: base, inBase: make(map[string]bool, len(base))}
+	for _, item := range base {
+		s.inBase[item.ID] = true
+	}
+	var err error
+	if s.list, err = readList(s.dir); err != nil {
+		return nil, err
+	}
+	return s, os.MkdirAll(filepath.Join(s.dir, "objects"), 0o700)
+}
+
+// All are the checkpoints, the oldest first.
+func (s *Store) All() []Checkpoint { return slices.Clone(s.list.All) }
+
+// Restoring is the checkpoint that is being restored, or 0.
+func (s *Store) Restoring() int { return s.list.Restoring }
+
+// Note notes that one is being restored, or with 0 that it has been.
+func (s *Store) Note(n int) error {
+	s.list.Restoring = n
+	return s.save()
+}
+
+// Get finds a checkpoint by its number.
+func (s *Store) Get(n int) (Checkpoint, bool) {
+	i := slices.IndexFunc(s.list.All, func(c Checkpoint) bool { return c.N == n })
+	if i < 0 {
+		return Checkpoint{}, false
+	}
+	return s.list.All[i], true
+}
+
+func (s *Store) save() error {
+	b, err := json.MarshalIndent(s.list, "", " ")
+	if err != nil {
+		return err
+	}
+	return s.write("list.json", b)
+}
+
+// write writes a file, by rename.
+func (s *Store) write(name string, b []byte) error {
+	path := filepath.Join(s.dir, name)
+	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// Manifest has all the files of a checkpoint.
+func (s *Store) Manifest(n int) (tree.Manifest, error) {
+	f, err := os.Open(filepath.Join(s.dir, strconv.Itoa(n)))
+	if err != nil {
+		return nil, fmt.Errorf("read checkpoint %d: %w", n, err)
+	}
+	defer f.Close()
+	m := make(tree.Manifest, len(s.base))
+	for p, item := range s.base {
+		m[p] = item
+	}
+	z, err := zlib.NewReader(f)
+	var b []byte
+	if err == nil {
+		b, err = io.ReadAll(io.LimitReader(z, maxDelta))
+	}
+	if err == nil {
+		err = patch(m, string(b))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %d is damaged: %w", n, err)
+	}
+	return m, nil
+}
+
+// patch applies the list of files of a checkpoint: mode, content and path of each.
+func patch(m tree.Manifest, text string) error {
+	for line := range strings.SplitSeq(text, "\x00") {
+		if line == "" {
+			continue
+		}
+		f := strings.SplitN(line, " ", 3)
+		if len(f) != 3 {
+			return fmt.Errorf("%q", line)
+		}
+		mode, err := strconv.ParseUint(f[0], 8, 32)
+		if err != nil {
+			return err
+		}
+		if mode == 0 {
+			delete(m, f[2])
+		} else {
+			m[f[2]] = tree.Item{Mode: uint32(mode), ID: f[1]}
+		}
+	}
+	return nil
+}
+
+// writeDelta writes the list of files of a checkpoint.
+func (s *Store) writeDelta(n int, m tree.Manifest) error {
+	var b bytes.Buffer
+	z, err := zlib.NewWriterLevel(&b, zlib.BestSpeed)
+	if err != nil {
+		return err
+	}
+	for _, d := range tree.Compare(s.base, m) {
+		id := d.New.ID
+		if d.New.Mode == 0 {
+			id = "-"
+		}
+		fmt.Fprintf(z, "%o %s %s\x00", d.New.Mode, id, d.Path)
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	return s.write(strconv.Itoa(n), b.Bytes())
+}
+
+// Add appends a checkpoint of files whose contents are kept already.
+func (s *Store) Add(c Checkpoint, m tree.Manifest) (Checkpoint, error) {
+	c.N, c.Time = s.list.Next, time.Now().UTC().Round(time.Millisecond)
+	if len(c.Command) > 500 {
+		c.Command = strings.ToValidUTF8(c.Command[:500], "")
+	}
+	if err := s.writeDelta(c.N, m); err != nil {
+		return c, fmt.Errorf("write checkpoint: %w", err)
+	}
+	s.list.Next++
+	s.list.All = append(s.list.All, c)
+	gone := s.prune()
+	if err := s.save(); err != nil {
+		return c, fmt.Errorf("write checkpoint: %w", err)
+	}
+	s.last = m
+	if gone {
+		s.sweep()
+	}
+	return c, nil
+}
+
+// prune takes old checkpoints off the list, by the stated rule.
+func (s *Store) prune() bool {
+	n := len(s.list.All)
+	drop := 0
+	if n > maxKept+slack {
+		drop = n - maxKept
+	}
+	if s.list.Bytes > maxBytes {
+		drop = max(drop, n/2)
+	}
+	if drop = min(drop, n-2); drop <= 0 {
+		return false
+	}
+	s.list.All = slices.Delete(s.list.All, 1, 1+drop)
+	return true
+}
+
+// sweep removes what no checkpoint needs. What it fails to remove, the next one does.
+func (s *Store) sweep() {
+	needed, names := map[string]bool{}, map[string]bool{}
+	for _, c := range s.list.All {
+		names[strconv.Itoa(c.N)] = true
+		m, err := s.Manifest(c.N)
+		if err != nil {
+			return
+		}
+		for _, item := range m {
+			needed[item.ID] = true
+		}
+	}
+	entries, _ := os.ReadDir(s.dir)
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err == nil && !names[e.Name()] {
+			os.Remove(filepath.Join(s.dir, e.Name()))
+		}
+	}
+	var left int64
+	dirs, _ := os.ReadDir(filepath.Join(s.dir, "objects"))
+	for _, d := range dirs {
+		files, _ := os.ReadDir(filepath.Join(s.dir, "objects", d.Name()))
+		for _, f := range files {
+			path := filepath.Join(s.dir, "objects", d.Name(), f.Name())
+			if !needed[d.Name()+f.Name()] {
+				os.Remove(path)
+			} else if info, err := f.Info(); err == nil {
+				left += info.Size()
+			}
+		}
+	}
+	s.list.Bytes = left
+	_ = s.save()
+}
