@@ -40,6 +40,7 @@ func decodeConfig(tree *node, complete bool) (*Config, Problems) {
 	k.network()
 	k.hooks()
 	k.home()
+	k.agents()
 	if len(p) == 0 {
 		return &c, k.problems
 	}

@@ -7,7 +7,7 @@ import "github.com/cofferhq/coffer/internal/policy"
 //	a value               the upper file's counts
 //	a table               key by key
 //	a list                the upper file's items come after the lower's, each once
-//	a named entry         (a mount, a daemon; a rule with a name) key by key, and a list in it
+//	a named entry         (a mount, a daemon, an agent; a rule with a name) key by key, and a list in it
 //	                      is replaced: who writes the targets of a rule means these
 //	a rule without name   is added
 //
@@ -30,7 +30,7 @@ func mergeTables(lower, upper *node, path string, named bool) *node {
 		below := join(path, name)
 		switch {
 		case up.kind == table:
-			out.set(name, mergeTables(low, up, below, named || path == "mounts" || path == "daemons"))
+			out.set(name, mergeTables(low, up, below, named || path == "mounts" || path == "daemons" || path == "agents"))
 		case up.kind == list && below == "network.rules":
 			out.set(name, mergeRules(low, up))
 		case up.kind == list && !named:

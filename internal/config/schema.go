@@ -35,6 +35,8 @@ type Config struct {
 	Profile Profile           `toml:"profile"`
 	Daemons map[string]Daemon `toml:"daemons"`
 	Jail    Jail              `toml:"jail"`
+	AI      AI                `toml:"ai"`
+	Agents  map[string]Agent  `toml:"agents"`
 }
 
 // How the current directory is shown inside.
@@ -189,10 +191,52 @@ type Ready string
 // A Port is a port of the host, "5432" or "8080:80". In TOML it may be a number.
 type Port string
 
+// What 'coffer ai' does when nothing else is said.
+type AI struct {
+	// Agent is the agent to start.
+	Agent string `toml:"agent" example:"\"claude\""`
+}
+
+// A coding agent that coffer does not know, or a change to one that it does. The name of
+// the table is the agent's name.
+type Agent struct {
+	// Command is its program, without a path. Without it, the program has the agent's
+	// name.
+	Command string `toml:"command" example:"\"mine\""`
+	// Package is the npm package that it is installed from if it is not on this machine.
+	Package string `toml:"package" example:"\"@me/mine\""`
+	// Args are given at every start: whatever makes it act without asking.
+	Args []string `toml:"args" example:"[\"--yolo\"]"`
+	// Headless comes before the prompt when nobody watches.
+	Headless []string `toml:"headless" example:"[\"-p\"]"`
+	// Prompt comes before the prompt otherwise.
+	Prompt []string `toml:"prompt" example:"[\"-i\"]"`
+	// Resume is given when a conversation is to go on.
+	Resume []string `toml:"resume" example:"[\"--continue\"]"`
+	// Conversation is a directory, or file, of its home that is there once there is a
+	// conversation to go on with.
+	Conversation string `toml:"conversation" example:"\".mine/sessions\""`
+	// Instructions is the file of its home that it reads by itself, for the text that
+	// says where it is.
+	Instructions string `toml:"instructions" example:"\".mine/AGENTS.md\""`
+	// Credentials are JSON files of its home by which it is logged in.
+	Credentials []string `toml:"credentials" example:"[\".mine/auth.json\"]"`
+	// Login is what it is started with to log in.
+	Login []string `toml:"login" example:"[\"login\"]"`
+	// Env are variables that it is given.
+	Env map[string]string `toml:"env" example:"{ MINE_TELEMETRY = \"0\" }"`
+	// Pass names variables of yours that it is passed if they are set.
+	Pass []string `toml:"pass" example:"[\"MINE_API_KEY\"]"`
+	// CA names the variables by which it is told a file of further certificates.
+	CA []string `toml:"ca" example:"[\"NODE_EXTRA_CA_CERTS\"]"`
+	// Hosts are targets that a sandbox made for it may reach, besides the group agents.
+	Hosts []string `toml:"hosts" example:"[\"api.mine.example:443\"]"`
+}
+
 // reserved are the keys that are planned. A file that has one wants something that it
 // would not get, so it is refused.
 var reserved = map[string]string{
-	"image": "images", "masks": "masks", "git": "the git bridge", "agents": "settings of agents",
+	"image": "images", "masks": "masks", "git": "the git bridge",
 	"network.middleware": "middleware",
 }
 

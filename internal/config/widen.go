@@ -31,8 +31,11 @@ func (l *Loaded) Widens(passed func(name string) bool) ([]string, error) {
 	if err := w.home(); err != nil {
 		return nil, err
 	}
-	err := w.network()
-	return w.list, err
+	if err := w.network(); err != nil {
+		return nil, err
+	}
+	w.agents()
+	return w.list, nil
 }
 
 type widening struct {

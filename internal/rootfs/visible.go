@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 )
@@ -22,4 +23,21 @@ func System(home string) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// Shown lists the directories of this machine that every sandbox sees at their own path,
+// by that path.
+func Shown(home string) (all []string) {
+	for _, dir := range system {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			all = append(all, dir)
+		}
+	}
+	for _, t := range toolchains {
+		dir := filepath.Join(home, t)
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			all = append(all, dir)
+		}
+	}
+	return all
 }

@@ -1,0 +1,150 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+)
+
+// An Agent is what is known about a coding agent.
+type Agent struct {
+	Name    string // as users call it
+	Title   string // as its makers do
+	Command string // the program
+	Package string // of npm, to install it from; "" if it is not there
+	Least   string // the oldest version that these facts hold for
+
+	// Env are variables that it runs with: above all no telemetry and no update of
+	// itself, whose files are not its own here.
+	Env map[string]string
+	// Pass are variables of the user's that it is passed, if they are set: which model,
+	// and with which key.
+	Pass []string
+	// CA are the variables that name a file of certificates to trust besides its own.
+	CA []string
+
+	// Talks is where, in the home, conversations are: a directory with files in it, or a
+	// file. TalkIn is a directory below it, where there are other things too.
+	Talks, TalkIn string
+	// Credentials are files in the home.
+	Credentials []Credential
+	// Groups are the network's groups that it needs, Hosts what is in no group.
+	Groups, Hosts []string
+
+	// Bypass switches its questions off.
+	Bypass []string
+	// Argv is how it is started.
+	Argv func(a *Agent, t Turn) []string
+	// Files are written to the home before that.
+	Files func(a *Agent, s Scene) []File
+
+	// Login is how it is started to log in; the host's ports of LoginPorts lead to it,
+	// for a browser that comes back with the answer.
+	Login      []string
+	LoginPorts []int
+	// LoginHelp is a line for the user.
+	LoginHelp string
+}
+
+// A Turn is what an agent is started for.
+type Turn struct {
+	Prompt   string   // "" for none
+	Headless bool     // it answers and ends; nobody is there to talk to
+	Resume   bool     // go on with the last conversation
+	Extra    []string // arguments of the user's own
+	Dir      string   // where it works
+	Guide    string   // the path inside of the file that tells where it is
+	Text     string   // what is in that file
+}
+
+// A Scene is what the files depend on.
+type Scene struct {
+	Home  string // the path of the home inside
+	Dir   string // where the agent works
+	Guide string // the path inside of the text for it
+	Text  string // what is in it
+	// Has says whether the agent has a credential file in this home.
+	Has func(name string) bool
+	// Variable finds one that the agent will be given.
+	Variable func(name string) string
+}
+
+// A File of the home is replaced, or if it is JSON and Merge is set, changed there and
+// otherwise left as the agent left it.
+type File struct {
+	Name    string // relative to the home
+	Content []byte
+	Merge   map[string]any
+}
+
+// A Credential is a file of JSON by which an agent is who the user is.
+type Credential struct {
+	Name string // relative to the home
+	// Same are the dotted names of what must not change when a token is renewed: whose
+	// it is.
+	Same []string
+	// Optional is for one without which the agent is logged in all the same.
+	Optional bool
+}
+
+// Managed is where files of ours are, relative to the home inside.
+const Managed = ".local/share/coffer"
+
+// Guide is the file, in Managed, that tells the agent where it is.
+const Guide = Managed + "/AGENTS.md"
+
+// known makes the agents that are known by name. They are functions, so that who starts
+// coffer for something else does not wait for them.
+var known = []func() *Agent{claude, codex, gemini, opencode, pi}
+
+// Known are the agents that are known by name, sorted.
+func Known() (all []*Agent) {
+	for _, make := range known {
+		all = append(all, make())
+	}
+	return all
+}
+
+// Find finds one of a list by name, nil if it is not there.
+func Find(all []*Agent, name string) *Agent {
+	if i := slices.IndexFunc(all, func(a *Agent) bool { return a.Name == name }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// Names are those of a list.
+func Names(all []*Agent) (names []string) {
+	for _, a := range all {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// words are the end of a command line: a prompt that looks like a flag is not one.
+func words(args []string, prompt string) []string {
+	switch {
+	case prompt == "":
+		return args
+	case strings.HasPrefix(prompt, "-"):
+		return append(args, "--", prompt)
+	}
+	return append(args, prompt)
+}
+
+// Variables are what the agent's environment has beyond that of any program, as
+// NAME=value, sorted. lookup finds a variable of the user's.
+func (a *Agent) Variables(lookup func(string) (string, bool)) (list []string) {
+	for name, value := range a.Env {
+		list = append(list, name+"="+value)
+	}
+	for _, name := range a.Pass {
+		if _, ours := a.Env[name]; ours {
+			continue
+		}
+		if v, ok := lookup(name); ok && v != "" {
+			list = append(list, name+"="+v)
+		}
+	}
+	slices.Sort(list)
+	return list
+}

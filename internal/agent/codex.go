@@ -1,0 +1,76 @@
+package agent
+
+import "strconv"
+
+func codex() *Agent {
+	return &Agent{
+		Name: "codex", Title: "Codex", Command: "codex", Package: "@openai/codex", Least: "0.160.0",
+		Bypass: []string{"--dangerously-bypass-approvals-and-sandbox"},
+		Pass: []string{
+			"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_API_KEY",
+		},
+		CA:          []string{"CODEX_CA_CERTIFICATE"},
+		Talks:       ".codex/sessions",
+		Credentials: []Credential{{Name: ".codex/auth.json", Same: []string{"tokens.account_id", "OPENAI_API_KEY"}}},
+		Groups:      []string{"agents"},
+		Argv:        codexArgv,
+		Login:       []string{"codex", "-c", "cli_auth_credentials_store=file", "login"},
+		LoginPorts:  []int{1455},
+		LoginHelp:   "open the address in your browser",
+	}
+}
+
+// noDaemon keeps its full-screen interface from leaving a server behind, for which it
+// would copy all of itself into every home.
+const noDaemon = "--no-daemon"
+
+func codexArgv(a *Agent, t Turn) []string {
+	args := []string{a.Command}
+	switch {
+	case t.Headless:
+		args = append(args, "exec", "--skip-git-repo-check")
+	case t.Resume:
+		args = append(args, "resume", "--last", noDaemon)
+	default:
+		args = append(args, noDaemon)
+	}
+	// Its credentials are to be a file, and nothing but the model is asked.
+	set := [][2]string{
+		{"cli_auth_credentials_store", "file"}, {"check_for_update_on_startup", "false"},
+		{"analytics.enabled", "false"}, {"features.plugins", "false"},
+		{"projects." + strconv.Quote(t.Dir) + ".trust_level", "trusted"},
+	}
+	if t.Text != "" {
+		set = append(set, [2]string{"developer_instructions", tomlText(t.Text)})
+	}
+	for _, s := range set {
+		args = append(args, "-c", s[0]+"="+s[1])
+	}
+	args = append(args, a.Bypass...)
+	args = append(args, t.Extra...)
+	if t.Headless && t.Resume {
+		args = append(args, "resume", "--last")
+	}
+	return words(args, t.Prompt)
+}
+
+// tomlText is a text as TOML writes it. Go's way of quoting is TOML's too, but for the
+// characters that it writes with \x and \a, \v.
+func tomlText(s string) string {
+	out := []byte{'"'}
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			out = append(out, '\\', byte(r))
+		case r == '\n':
+			out = append(out, '\\', 'n')
+		case r == '\t':
+			out = append(out, '\\', 't')
+		case r < ' ' || r == 0x7f:
+			out = append(out, '\\', 'u', '0', '0', "0123456789abcdef"[r>>4], "0123456789abcdef"[r&15])
+		default:
+			out = append(out, string(r)...)
+		}
+	}
+	return string(append(out, '"'))
+}

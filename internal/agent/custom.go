@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Custom describes an agent in a config file, or changes what is known about one. What
+// is empty stays what it was.
+type Custom struct {
+	Command      string
+	Package      string
+	Args         []string
+	Headless     []string
+	Prompt       []string
+	Resume       []string
+	Instructions string
+	Conversation string
+	Credentials  []string
+	Login        []string
+	Env          map[string]string
+	Pass         []string
+	CA           []string
+	Hosts        []string
+}
+
+// With returns an agent that is like another one but for what a config file says. Without
+// another one, it is new.
+func (c Custom) With(name string, base *Agent) *Agent {
+	a := &Agent{Name: name, Title: name, Command: name}
+	if base != nil {
+		copied := *base
+		a = &copied
+	}
+	if c.Command != "" {
+		a.Command = c.Command
+		if base != nil && len(a.Login) > 0 {
+			a.Login = append([]string{c.Command}, a.Login[1:]...)
+		}
+	}
+	replace(&a.Package, c.Package)
+	replace(&a.Talks, c.Conversation)
+	if base != nil {
+		a.Bypass = append(slices.Clone(a.Bypass), c.Args...)
+	} else {
+		a.Bypass, a.Argv, a.Groups = c.Args, c.argv, []string{"agents"}
+	}
+	if c.Instructions != "" {
+		files := a.Files
+		a.Files = func(a *Agent, s Scene) (list []File) {
+			if files != nil {
+				list = files(a, s)
+			}
+			return append(list, File{Name: c.Instructions, Content: []byte(s.Text)})
+		}
+	}
+	for _, f := range c.Credentials {
+		a.Credentials = append(slices.Clone(a.Credentials), Credential{Name: f})
+	}
+	if len(c.Login) > 0 {
+		a.Login = append([]string{a.Command}, c.Login...)
+	}
+	env := map[string]string{}
+	maps.Copy(env, a.Env)
+	maps.Copy(env, c.Env)
+	a.Env = env
+	a.Pass = append(slices.Clone(a.Pass), c.Pass...)
+	a.CA = append(slices.Clone(a.CA), c.CA...)
+	a.Hosts = append(slices.Clone(a.Hosts), c.Hosts...)
+	return a
+}
+
+func replace(to *string, with string) {
+	if with != "" {
+		*to = with
+	}
+}
+
+// argv is how an agent that nobody knows is started: its flags, then the words for the
+// occasion, then the prompt.
+func (c Custom) argv(a *Agent, t Turn) []string {
+	args := append([]string{a.Command}, a.Bypass...)
+	if t.Resume {
+		args = append(args, c.Resume...)
+	}
+	args = append(args, t.Extra...)
+	switch {
+	case t.Headless:
+		args = append(args, c.Headless...)
+	case t.Prompt != "":
+		args = append(args, c.Prompt...)
+	}
+	return words(args, t.Prompt)
+}
+
+// Check says what is wrong with a description.
+func (c Custom) Check() error {
+	if strings.ContainsAny(c.Command, "/ \x00") {
+		return fmt.Errorf("command %q must be the name of a program, without a path; args are for the rest", c.Command)
+	}
+	if p := c.Package; p != "" && (strings.HasPrefix(p, "-") || strings.Trim(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@") != "" || strings.Contains(p, "..")) {
+		return fmt.Errorf("package %q is not the name of an npm package", p)
+	}
+	for _, f := range append([]string{c.Instructions, c.Conversation}, c.Credentials...) {
+		if f != "" && (path.IsAbs(f) || path.Clean(f) != f || f == ".." || strings.HasPrefix(f, "../") || f == "." || strings.ContainsRune(f, 0)) {
+			return fmt.Errorf("%q is not a path in the home: want something like .config/agent/auth.json", f)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package agent
+
+func gemini() *Agent {
+	return &Agent{
+		Name: "gemini", Title: "Gemini CLI", Command: "gemini", Package: "@google/gemini-cli", Least: "0.20.0",
+		Bypass: []string{"--yolo"},
+		Env: map[string]string{
+			"GEMINI_CLI_TRUST_WORKSPACE": "true", // or it does not go without questions
+			"NO_BROWSER":                 "true", // there is none inside: it shows the address
+		},
+		Pass: []string{
+			"GEMINI_API_KEY", "GEMINI_MODEL", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT",
+			"GOOGLE_CLOUD_LOCATION", "GOOGLE_GENAI_USE_VERTEXAI",
+		},
+		CA:    []string{"NODE_EXTRA_CA_CERTS"},
+		Talks: ".gemini/tmp", TalkIn: "chats",
+		Credentials: []Credential{
+			{Name: ".gemini/oauth_creds.json"},
+			{Name: ".gemini/google_accounts.json", Same: []string{"active"}, Optional: true},
+		},
+		Groups: []string{"agents"},
+		Argv: func(a *Agent, t Turn) []string {
+			args := append([]string{a.Command}, a.Bypass...)
+			if t.Resume {
+				args = append(args, "--resume", "latest")
+			}
+			args = append(args, t.Extra...)
+			switch {
+			case t.Prompt == "":
+				return args
+			case t.Headless:
+				return append(args, "--prompt="+t.Prompt)
+			}
+			return append(args, "--prompt-interactive="+t.Prompt)
+		},
+		Files:     geminiFiles,
+		Login:     []string{"gemini"},
+		LoginHelp: "choose how to log in, then leave with /quit",
+	}
+}
+
+// geminiSettings is where it is pointed to by a variable: settings of the system, which
+// count more than those of the repository.
+const geminiSettings = Managed + "/gemini.json"
+
+func geminiFiles(a *Agent, s Scene) []File {
+	a.Env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"] = s.Home + "/" + geminiSettings
+	settings := map[string]any{
+		"privacy": map[string]any{"usageStatisticsEnabled": false},
+		"general": map[string]any{"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
+		// It reads files called GEMINI.md only, in the directories that it is told.
+		"context": map[string]any{"includeDirectories": []string{s.Home + "/" + geminiGuide}, "loadMemoryFromIncludeDirectories": true},
+	}
+	security := map[string]any{"folderTrust": map[string]any{"enabled": false}}
+	switch {
+	case s.Has(".gemini/oauth_creds.json"):
+		security["auth"] = map[string]any{"selectedType": "oauth-personal"}
+	case s.Variable("GEMINI_API_KEY") != "":
+		security["auth"] = map[string]any{"selectedType": "gemini-api-key"}
+	case s.Variable("GOOGLE_GENAI_USE_VERTEXAI") != "":
+		security["auth"] = map[string]any{"selectedType": "vertex-ai"}
+	}
+	settings["security"] = security
+	return []File{
+		{Name: geminiSettings, Content: jsonText(settings)},
+		{Name: geminiGuide + "/GEMINI.md", Content: []byte("@" + s.Guide + "\n")},
+	}
+}
+
+const geminiGuide = Managed + "/gemini"

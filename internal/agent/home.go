@@ -1,0 +1,197 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Home is the home directory of a sandbox, as seen from the host. Programs inside have
+// written to it and may be doing so now. Nothing here leads out of it, and what is made
+// belongs to whom it belongs to.
+type Home struct {
+	root     *os.Root
+	uid, gid int
+}
+
+// OpenHome opens a home.
+func OpenHome(dir string) (*Home, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the sandbox's home: %w", err)
+	}
+	info, err := root.Lstat(".")
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	return &Home{root, int(st.Uid), int(st.Gid)}, nil
+}
+
+// Close lets go of it.
+func (h *Home) Close() { h.root.Close() }
+
+// maxFile bounds what is read from a home.
+const maxFile = 4 << 20
+
+// Read reads a file: a regular one, not a link, of a size that one can expect.
+func (h *Home) Read(name string) ([]byte, error) {
+	f, err := h.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("~/%s is not a regular file", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("~/%s is larger than %d bytes", name, maxFile)
+	}
+	return data, err
+}
+
+// Has says whether there is a regular file.
+func (h *Home) Has(name string) bool {
+	info, err := h.root.Lstat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// Write replaces a file, by rename, and makes the directories above it.
+func (h *Home) Write(name string, data []byte) error {
+	if old, err := h.Read(name); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	if err := h.makeDirs(path.Dir(name)); err != nil {
+		return fmt.Errorf("write ~/%s in the sandbox: %w", name, err)
+	}
+	draft := name + ".coffer-new"
+	_ = h.root.Remove(draft)
+	f, err := h.root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		_, err = f.Write(data)
+		if err == nil && os.Getuid() == 0 {
+			err = f.Chown(h.uid, h.gid)
+		}
+		err = errors.Join(err, f.Close())
+	}
+	if err == nil {
+		err = h.root.Rename(draft, name)
+	}
+	if err != nil {
+		_ = h.root.Remove(draft)
+		return fmt.Errorf("write ~/%s in the sandbox: %w", name, err)
+	}
+	return nil
+}
+
+func (h *Home) makeDirs(dir string) error {
+	if dir == "." {
+		return nil
+	}
+	if info, err := h.root.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := h.makeDirs(path.Dir(dir)); err != nil {
+		return err
+	}
+	err := h.root.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil && os.Getuid() == 0 {
+		err = h.root.Lchown(dir, h.uid, h.gid)
+	}
+	return err
+}
+
+// Put writes one of the files that an agent needs.
+func (h *Home) Put(f File) error {
+	if f.Merge == nil {
+		return h.Write(f.Name, f.Content)
+	}
+	// What cannot be read is not worth keeping: the agent could not read it either.
+	was := map[string]any{}
+	if data, err := h.Read(f.Name); err == nil {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber() // numbers are the agent's own, and stay what they are
+		if d.Decode(&was) != nil || was == nil {
+			was = map[string]any{}
+		}
+	}
+	lay(was, f.Merge)
+	return h.Write(f.Name, jsonText(was))
+}
+
+// lay changes one object so that it says what another says. A list gets what it lacks.
+func lay(was, over map[string]any) {
+	for name, v := range over {
+		switch v := v.(type) {
+		case map[string]any:
+			below, ok := was[name].(map[string]any)
+			if !ok {
+				below = map[string]any{}
+			}
+			lay(below, v)
+			was[name] = below
+		case []any:
+			have, _ := was[name].([]any)
+			for _, item := range v {
+				if !holds(have, item) {
+					have = append(have, item)
+				}
+			}
+			if have == nil {
+				have = []any{}
+			}
+			was[name] = have
+		default:
+			was[name] = v
+		}
+	}
+}
+
+func holds(list []any, item any) bool {
+	for _, have := range list {
+		if a, ok := have.(string); ok && a == item {
+			return true
+		}
+	}
+	return false
+}
+
+// maxLook bounds how many files are looked at.
+const maxLook = 2000
+
+// Talked says whether the agent has had a conversation here.
+func (h *Home) Talked(a *Agent) bool {
+	if a.Talks == "" {
+		return false
+	}
+	found, n := false, 0
+	_ = fs.WalkDir(h.root.FS(), a.Talks, func(name string, d fs.DirEntry, err error) error {
+		if n++; n > maxLook || found {
+			return fs.SkipAll
+		}
+		if err != nil || strings.Count(name, "/") > 10 {
+			return fs.SkipDir
+		}
+		found = d.Type().IsRegular() && (a.TalkIn == "" || strings.Contains(name, "/"+a.TalkIn+"/"))
+		return nil
+	})
+	return found
+}

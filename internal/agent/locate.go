@@ -1,0 +1,201 @@
+package agent
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// A Place is where an agent is on this machine.
+type Place struct {
+	Program string   // what to start inside, at the same path
+	Show    []string // directories that the sandbox must see besides the usual ones
+	Path    []string // directories for the front of PATH
+	Version string   // "" if it cannot be told without running it
+	Own     bool     // it is in our tool store, and not the user's own
+}
+
+// ErrNotHere says that an agent is nowhere on this machine.
+var ErrNotHere = errors.New("is not installed")
+
+// Host is what the search depends on.
+type Host struct {
+	Home  string
+	Tools string // the tool store
+	// Variable finds one of the user's.
+	Variable func(string) string
+}
+
+// Locate finds an agent: one that the user has installed, else one of the tool store.
+func (a *Agent) Locate(h Host) (*Place, error) {
+	for _, dir := range h.binaries() {
+		if file := filepath.Join(dir, a.Command); executable(file) {
+			return h.place(file, a)
+		}
+	}
+	if file := h.tool(a); executable(file) {
+		p, err := h.place(file, a)
+		if err == nil {
+			// The whole of it: an update changes what is current, not what is seen.
+			p.Program, p.Own = file, true
+			p.Show = append(p.Show, filepath.Join(h.Tools, a.Name))
+			p.Show = outermost(p.Show)
+		}
+		return p, err
+	}
+	return nil, fmt.Errorf("%s %w", a.Name, ErrNotHere)
+}
+
+// tool is where the tool store has an agent's program.
+func (h Host) tool(a *Agent) string {
+	return filepath.Join(h.Tools, a.Name, current, "node_modules", ".bin", a.Command)
+}
+
+// binaries are the directories that people's tools are in: those of PATH, and those that
+// installers, version managers and npm use and that a shell may have yet to add.
+func (h Host) binaries() (dirs []string) {
+	for _, d := range filepath.SplitList(h.Variable("PATH")) {
+		if filepath.IsAbs(d) {
+			dirs = append(dirs, filepath.Clean(d))
+		}
+	}
+	for _, d := range []string{
+		".local/bin", ".claude/local", ".opencode/bin", ".bun/bin", ".volta/bin", ".npm-global/bin",
+		".local/share/mise/shims", ".asdf/shims", ".local/share/pnpm", "node_modules/.bin",
+	} {
+		dirs = append(dirs, filepath.Join(h.Home, d))
+	}
+	for _, prefix := range []string{h.Variable("NPM_CONFIG_PREFIX"), h.Variable("npm_config_prefix"), npmPrefix(h.Home)} {
+		if filepath.IsAbs(prefix) {
+			dirs = append(dirs, filepath.Join(prefix, "bin"))
+		}
+	}
+	for _, versions := range []string{".nvm/versions/node/*/bin", ".local/share/fnm/node-versions/*/installation/bin", ".fnm/node-versions/*/installation/bin"} {
+		all, _ := filepath.Glob(filepath.Join(h.Home, versions))
+		slices.SortFunc(all, func(a, b string) int { return compareVersions(versionIn(b), versionIn(a)) })
+		dirs = append(dirs, all...)
+	}
+	return append(dirs, "/usr/local/bin", "/usr/bin", "/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin")
+}
+
+// npmPrefix is where the user has npm put things, by his .npmrc.
+func npmPrefix(home string) string {
+	f, err := os.Open(filepath.Join(home, ".npmrc"))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		name, value, ok := strings.Cut(lines.Text(), "=")
+		if ok && strings.TrimSpace(name) == "prefix" {
+			value = strings.Trim(strings.TrimSpace(value), `"`)
+			value = strings.Replace(value, "${HOME}", home, 1)
+			if rest, ok := strings.CutPrefix(value, "~/"); ok {
+				value = filepath.Join(home, rest)
+			}
+			return value
+		}
+	}
+	return ""
+}
+
+func executable(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// place says what a sandbox must see to run a program.
+func (h Host) place(file string, a *Agent) (*Place, error) {
+	p := &Place{Program: file, Path: []string{filepath.Dir(file)}}
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return nil, err
+	}
+	p.Version = packageVersion(real)
+	if !h.seen(file) {
+		p.Program, p.Path = real, []string{filepath.Dir(real)}
+	}
+	if err := p.show(h, real); err != nil {
+		return nil, fmt.Errorf("%s: %w", a.Name, err)
+	}
+	if interpreter(real) != "node" {
+		return p, nil
+	}
+	node := ""
+	for _, dir := range append([]string{filepath.Dir(file)}, h.binaries()...) {
+		if f := filepath.Join(dir, "node"); executable(f) {
+			node = f
+			break
+		}
+	}
+	if node == "" {
+		return nil, hint.New(fmt.Sprintf("%s needs Node.js, which is not on this machine", a.Name), "install Node.js")
+	}
+	if real, err = filepath.EvalSymlinks(node); err != nil {
+		return nil, err
+	}
+	p.Path = append(p.Path, filepath.Dir(real))
+	return p, p.show(h, real)
+}
+
+// show adds what must be seen of a program's surroundings.
+func (p *Place) show(h Host, real string) error {
+	if h.seen(real) {
+		return nil
+	}
+	dir := filepath.Dir(real)
+	// A package needs its neighbours.
+	if i := strings.Index(real, "/node_modules/"); i >= 0 {
+		dir = real[:i+len("/node_modules")]
+	}
+	home := h.Home
+	if r, err := filepath.EvalSymlinks(home); err == nil {
+		home = r
+	}
+	if dir == "/" || dir == home || dir == h.Home || rootfs.Within(home, dir) {
+		return hint.New(fmt.Sprintf("%s is in a directory that a sandbox cannot be shown", real), "move it into a directory of its own, such as ~/.local/bin")
+	}
+	p.Show = outermost(append(p.Show, dir))
+	return nil
+}
+
+// outermost leaves out what lies in another directory of the list.
+func outermost(dirs []string) (list []string) {
+	slices.Sort(dirs)
+	for _, d := range slices.Compact(dirs) {
+		if !slices.ContainsFunc(list, func(o string) bool { return rootfs.Within(d, o) }) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// seen says whether every sandbox sees a file, at its own path.
+func (h Host) seen(file string) bool {
+	return slices.ContainsFunc(rootfs.Shown(h.Home), func(dir string) bool { return rootfs.Within(file, dir) })
+}
+
+// interpreter is the program that a script names in its first line, without its path.
+func interpreter(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(f).ReadString('\n')
+	if rest, ok := strings.CutPrefix(line, "#!"); ok && err == nil {
+		for _, word := range strings.Fields(rest) {
+			if name := filepath.Base(word); name != "env" && !strings.HasPrefix(word, "-") {
+				return name
+			}
+		}
+	}
+	return ""
+}

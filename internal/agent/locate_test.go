@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Agents are found wherever people's installers put them, and what a sandbox must see of
+// that is named.
+func TestLocate(t *testing.T) {
+	script := func(t *testing.T, file, first string) {
+		put(t, file, "#!"+first+"\n")
+		if err := os.Chmod(file, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const sh, node = "/bin/sh", "/usr/bin/env node"
+	for _, tt := range []struct {
+		name    string
+		lay     func(t *testing.T, home string)
+		program string // relative to the home
+		show    string
+	}{
+		{"native installer", func(t *testing.T, home string) {
+			script(t, home+"/.local/share/claude/versions/2.1.5", sh)
+			os.MkdirAll(home+"/.local/bin", 0o755)
+			os.Symlink(home+"/.local/share/claude/versions/2.1.5", home+"/.local/bin/claude")
+		}, ".local/bin/claude", ".local/share/claude/versions"},
+		{"nvm, the newest", func(t *testing.T, home string) {
+			for _, v := range []string{"v9.1.0", "v22.3.0", "v20.0.0"} {
+				script(t, home+"/.nvm/versions/node/"+v+"/bin/claude", node)
+				script(t, home+"/.nvm/versions/node/"+v+"/bin/node", sh)
+			}
+		}, ".nvm/versions/node/v22.3.0/bin/claude", ""},
+		{"npm prefix of .npmrc", func(t *testing.T, home string) {
+			put(t, home+"/.npmrc", "fund=false\nprefix=${HOME}/stuff\n")
+			script(t, home+"/stuff/lib/node_modules/@anthropic-ai/claude-code/cli.js", sh)
+			put(t, home+"/stuff/lib/node_modules/@anthropic-ai/claude-code/package.json", `{"version":"2.1.7"}`)
+			os.MkdirAll(home+"/stuff/bin", 0o755)
+			os.Symlink("../lib/node_modules/@anthropic-ai/claude-code/cli.js", home+"/stuff/bin/claude")
+		}, "stuff/lib/node_modules/@anthropic-ai/claude-code/cli.js", "stuff/lib/node_modules"},
+		{"its own updater", func(t *testing.T, home string) { script(t, home+"/.claude/local/claude", sh) }, ".claude/local/claude", ".claude/local"},
+		{"volta", func(t *testing.T, home string) { script(t, home+"/.volta/bin/claude", sh) }, ".volta/bin/claude", ""},
+		{"mise", func(t *testing.T, home string) { script(t, home+"/.local/share/mise/shims/claude", sh) }, ".local/share/mise/shims/claude", ""},
+		{"the tool store", func(t *testing.T, home string) {
+			script(t, home+"/tools/claude/2.0.0/node_modules/pkg/cli.js", sh)
+			os.MkdirAll(home+"/tools/claude/2.0.0/node_modules/.bin", 0o755)
+			os.Symlink("../pkg/cli.js", home+"/tools/claude/2.0.0/node_modules/.bin/claude")
+			os.Symlink("2.0.0", home+"/tools/claude/current")
+		}, "tools/claude/current/node_modules/.bin/claude", "tools/claude"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			home, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.lay(t, home)
+			p, err := claude().Locate(Host{Home: home, Tools: home + "/tools", Variable: func(string) string { return "" }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := home + "/" + tt.program; p.Program != want {
+				t.Errorf("%s, want %s", p.Program, want)
+			}
+			var show []string
+			for _, d := range p.Show {
+				if strings.HasPrefix(d, home) {
+					show = append(show, strings.TrimPrefix(d, home+"/"))
+				}
+			}
+			if got := strings.Join(show, " "); got != tt.show {
+				t.Errorf("shows %q, want %q", got, tt.show)
+			}
+			if tt.name == "npm prefix of .npmrc" && p.Version != "2.1.7" || tt.name == "native installer" && p.Version != "2.1.5" {
+				t.Errorf("version %q", p.Version)
+			}
+		})
+	}
+	home := t.TempDir()
+	nowhere := Host{Home: home, Tools: home, Variable: func(string) string { return "" }}
+	if _, err := (&Agent{Name: "x", Command: "no-such-agent"}).Locate(nowhere); !errors.Is(err, ErrNotHere) {
+		t.Error(err)
+	}
+	// A whole home is not shown for the sake of a program in it.
+	script(t, home+"/no-such-agent", sh)
+	nowhere.Variable = func(name string) string { return map[string]string{"PATH": home}[name] }
+	if _, err := (&Agent{Name: "x", Command: "no-such-agent"}).Locate(nowhere); err == nil || errors.Is(err, ErrNotHere) {
+		t.Error(err)
+	}
+}
+
+func TestAdopt(t *testing.T) {
+	tools, a := t.TempDir(), claude()
+	install := func(version string) string {
+		dir, _, err := Stage(tools, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, dir+"/node_modules/.bin/claude", "x")
+		put(t, dir+"/node_modules/@anthropic-ai/claude-code/package.json", `{"version":"`+version+`"}`)
+		return dir
+	}
+	for _, v := range []string{"1.0.0", "1.0.1", "1.0.2", "1.0.2"} {
+		got, err := Adopt(tools, a, install(v))
+		if err != nil || got != v {
+			t.Fatal(got, err)
+		}
+		if to, _ := os.Readlink(filepath.Join(tools, "claude", current)); to != v {
+			t.Errorf("current is %q", to)
+		}
+	}
+	entries, _ := os.ReadDir(filepath.Join(tools, "claude"))
+	var names []string
+	for _, e := range entries {
+		if e.Name()[0] != '.' {
+			names = append(names, e.Name())
+		}
+	}
+	if !slices.Equal(names, []string{"1.0.2", "current"}) && !slices.Equal(names, []string{"1.0.1", "1.0.2", "current"}) {
+		t.Errorf("%q is left", names)
+	}
+	for _, bad := range []string{"", "../../x", "1.0.0/../../..", "latest"} {
+		if v, err := Adopt(tools, a, install(bad)); err == nil {
+			t.Errorf("%q was adopted as %q", bad, v)
+		}
+	}
+	dir := install("3.0.0")
+	os.RemoveAll(dir + "/node_modules/@anthropic-ai")
+	os.Symlink("/etc", dir+"/node_modules/@anthropic-ai")
+	if _, err := Adopt(tools, a, dir); err == nil {
+		t.Error("looked outside")
+	}
+}

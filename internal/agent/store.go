@@ -1,0 +1,255 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Store keeps the credentials of agents, on the host, where no sandbox sees them. Each
+// agent has a directory, which mirrors the home as far as credentials go.
+type Store struct{ dir string }
+
+// OpenStore is the store in a directory, which is made when there is something to keep.
+func OpenStore(dir string) *Store { return &Store{dir} }
+
+func (s *Store) file(a *Agent, c Credential) string {
+	return filepath.Join(s.dir, a.Name, filepath.FromSlash(c.Name))
+}
+
+// LoggedIn says since when the store has all that the agent needs, false if it has not.
+func (s *Store) LoggedIn(a *Agent) (since time.Time, ok bool) {
+	for _, c := range a.Credentials {
+		info, err := os.Lstat(s.file(a, c))
+		if err != nil && c.Optional {
+			continue
+		}
+		if err != nil || !info.Mode().IsRegular() {
+			return since, false
+		}
+		if info.ModTime().After(since) {
+			since = info.ModTime()
+		}
+		ok = true
+	}
+	return since, ok
+}
+
+// Forget removes what is known of an agent.
+func (s *Store) Forget(a *Agent) error { return os.RemoveAll(filepath.Join(s.dir, a.Name)) }
+
+// Seed copies the credentials into the home of a sandbox, over what is there: of two
+// tokens that were renewed, the store has the one that counts.
+func (s *Store) Seed(a *Agent, h *Home) error {
+	for _, c := range a.Credentials {
+		data, err := os.ReadFile(s.file(a, c))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = h.Write(c.Name, data)
+		}
+		if err != nil {
+			return fmt.Errorf("give %s its credentials: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+// maxCredential bounds a file of credentials.
+const maxCredential = 256 << 10
+
+// Keep takes the credentials of a home into the store, because the user said so. It
+// returns how many files there were.
+func (s *Store) Keep(a *Agent, h *Home) (n int, err error) {
+	for _, c := range a.Credentials {
+		data, err := h.Read(c.Name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			_, err = credential(data)
+		}
+		if err == nil {
+			err = s.put(s.file(a, c), data)
+		}
+		if err != nil {
+			return n, fmt.Errorf("keep ~/%s: %w", c.Name, err)
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Renew takes tokens that an agent has renewed from its home into the store. What is not
+// plainly the same credentials with other tokens stays where it is: a sandbox must not
+// choose who the others are. It says what it has done, and what it has refused.
+func (s *Store) Renew(a *Agent, h *Home) (renewed bool, err error) {
+	for _, c := range a.Credentials {
+		file := s.file(a, c)
+		was, readErr := os.ReadFile(file)
+		if readErr != nil {
+			continue // nobody logged in outside, so nobody asked for it to be kept
+		}
+		is, readErr := h.Read(c.Name)
+		if readErr != nil || bytes.Equal(was, is) {
+			continue
+		}
+		ok, why := s.renew(file, c, was, is)
+		renewed = renewed || ok
+		if why != nil {
+			err = errors.Join(err, fmt.Errorf("~/%s is not taken for other sandboxes: %w", c.Name, why))
+		}
+	}
+	return renewed, err
+}
+
+func (s *Store) renew(file string, c Credential, was, is []byte) (bool, error) {
+	old, err := credential(was)
+	if err != nil {
+		return false, err
+	}
+	new, err := credential(is)
+	if err != nil {
+		return false, err
+	}
+	if err := alike(old, new, ""); err != nil {
+		return false, err
+	}
+	for _, name := range c.Same {
+		if !reflect.DeepEqual(lookup(old, name), lookup(new, name)) {
+			return false, fmt.Errorf("%s has changed", name)
+		}
+	}
+	return true, s.put(file, is)
+}
+
+// credential is an object of JSON, and not large.
+func credential(data []byte) (v map[string]any, err error) {
+	if len(data) > maxCredential {
+		return nil, fmt.Errorf("it is larger than %d bytes", maxCredential)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, errors.New("it is not JSON")
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("something follows the JSON")
+	}
+	if len(v) == 0 {
+		return nil, errors.New("there is nothing in it")
+	}
+	return v, nil
+}
+
+// alike says how two values differ in shape: names, and kinds of values.
+func alike(old, new any, at string) error {
+	a, isObject := old.(map[string]any)
+	b, stillObject := new.(map[string]any)
+	switch {
+	case isObject && stillObject:
+		for name := range b {
+			if _, ok := a[name]; !ok {
+				return fmt.Errorf("%s%s is new", at, short(name))
+			}
+		}
+		for name, v := range a {
+			if _, ok := b[name]; !ok {
+				return fmt.Errorf("%s%s is missing", at, short(name))
+			}
+			if err := alike(v, b[name], at+short(name)+"."); err != nil {
+				return err
+			}
+		}
+		return nil
+	case old == nil || new == nil:
+		return nil // a value that was, or is, not known
+	case reflect.TypeOf(old) != reflect.TypeOf(new):
+		return fmt.Errorf("%s is of another kind", strings.TrimSuffix(at, "."))
+	}
+	return nil
+}
+
+// short is a name in a message. It comes from a sandbox.
+func short(name string) string {
+	if len(name) > 40 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
+		return "a name"
+	}
+	return name
+}
+
+func lookup(v any, dotted string) any {
+	for name := range strings.SplitSeq(dotted, ".") {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	return v
+}
+
+// put replaces a file of the store. One of two who do so at the same time is the last.
+func (s *Store) put(file string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// Imports says which of an agent's credentials the user has in his own home.
+func Imports(a *Agent, home string) (files []string) {
+	for _, c := range a.Credentials {
+		if info, err := os.Stat(filepath.Join(home, c.Name)); err == nil && info.Mode().IsRegular() {
+			files = append(files, c.Name)
+		}
+	}
+	return files
+}
+
+// Import takes the credentials of the user's own home into the store.
+func (s *Store) Import(a *Agent, home string) (n int, err error) {
+	for _, c := range a.Credentials {
+		f, err := os.OpenFile(filepath.Join(home, c.Name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return n, err
+		}
+		data, err := io.ReadAll(io.LimitReader(f, maxCredential+1))
+		f.Close()
+		if err == nil {
+			_, err = credential(data)
+		}
+		if err == nil {
+			err = s.put(s.file(a, c), data)
+		}
+		if err != nil {
+			return n, fmt.Errorf("import ~/%s: %w", c.Name, err)
+		}
+		n++
+	}
+	return n, nil
+}

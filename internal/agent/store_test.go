@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const oldToken = `{"tokens":{"id_token":"i","access_token":"a","refresh_token":"r","account_id":"me"},"OPENAI_API_KEY":null,"last_refresh":"2026"}`
+
+// A token that was renewed inside is there for the next sandbox; one that is something
+// else is not.
+func TestRenew(t *testing.T) {
+	a := codex()
+	name := a.Credentials[0].Name
+	for _, tt := range []struct {
+		what, is string
+		ok       bool
+	}{
+		{"renewed", strings.ReplaceAll(oldToken, `"a"`, `"fresh"`), true},
+		{"untouched", oldToken, false},
+		{"somebody else's", strings.ReplaceAll(oldToken, `"me"`, `"thief"`), false},
+		{"a key instead", strings.ReplaceAll(oldToken, `null`, `"sk"`), false},
+		{"a name more", strings.Replace(oldToken, `{`, `{"hooks":"x",`, 1), false},
+		{"a name less", strings.Replace(oldToken, `,"last_refresh":"2026"`, ``, 1), false},
+		{"another kind", strings.Replace(oldToken, `"a"`, `["a"]`, 1), false},
+		{"no JSON", "hello", false},
+		{"no object", "[1]", false},
+		{"nothing", "{}", false},
+		{"twice", oldToken + oldToken, false},
+		{"large", `{"a":"` + strings.Repeat("x", maxCredential) + `"}`, false},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			h, dir := home(t)
+			s := OpenStore(t.TempDir())
+			put(t, s.file(a, a.Credentials[0]), oldToken)
+			put(t, filepath.Join(dir, name), tt.is)
+			got, err := s.Renew(a, h)
+			if got != tt.ok || (err != nil) == (tt.ok || tt.what == "untouched") {
+				t.Errorf("renewed %v, %v", got, err)
+			}
+			want := oldToken
+			if tt.ok {
+				want = tt.is
+			}
+			if read(t, s.file(a, a.Credentials[0])) != want {
+				t.Error("the store has something else")
+			}
+		})
+	}
+}
+
+func TestStore(t *testing.T) {
+	a := codex()
+	h, dir := home(t)
+	s := OpenStore(filepath.Join(t.TempDir(), "logins"))
+	if _, ok := s.LoggedIn(a); ok {
+		t.Error("logged in")
+	}
+	// Nobody asked for what is inside to be kept.
+	put(t, filepath.Join(dir, a.Credentials[0].Name), oldToken)
+	if got, err := s.Renew(a, h); got || err != nil {
+		t.Errorf("%v %v", got, err)
+	}
+	if n, err := s.Keep(a, h); n != 1 || err != nil {
+		t.Errorf("%d %v", n, err)
+	}
+	if _, ok := s.LoggedIn(a); !ok {
+		t.Error("not logged in")
+	}
+	if info, err := os.Stat(s.file(a, a.Credentials[0])); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	other, otherDir := home(t)
+	if err := s.Seed(a, other); err != nil || read(t, filepath.Join(otherDir, a.Credentials[0].Name)) != oldToken {
+		t.Error(err)
+	}
+	// A link in place of the file is no credential.
+	file := filepath.Join(dir, a.Credentials[0].Name)
+	os.Remove(file)
+	if err := os.Symlink("/etc/passwd", file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Keep(a, h); err == nil {
+		t.Error("kept a link")
+	}
+	if err := s.Seed(a, h); err != nil || read(t, file) != oldToken {
+		t.Error(err)
+	}
+	mine := t.TempDir()
+	put(t, filepath.Join(mine, a.Credentials[0].Name), strings.ReplaceAll(oldToken, "me", "also me"))
+	if got := Imports(a, mine); len(got) != 1 {
+		t.Error(got)
+	}
+	if n, err := s.Import(a, mine); n != 1 || err != nil || !strings.Contains(read(t, s.file(a, a.Credentials[0])), "also me") {
+		t.Error(n, err)
+	}
+	if err := s.Forget(a); err != nil {
+		t.Error(err)
+	}
+	if _, ok := s.LoggedIn(a); ok {
+		t.Error("still logged in")
+	}
+}
+
+// Whatever a sandbox makes of its credentials, what gets through has the old shape.
+func FuzzRenew(f *testing.F) {
+	f.Add([]byte(oldToken), []byte(strings.ReplaceAll(oldToken, `"a"`, `"b"`)))
+	f.Add([]byte(`{"a":[1,{"b":null}]}`), []byte(`{"a":[{}]}`))
+	f.Add([]byte(`{"a":{"b":1}}`), []byte(`{"a":{"b":1,"b":{"c":2}}}`))
+	f.Fuzz(func(t *testing.T, was, is []byte) {
+		old, err := credential(was)
+		if err != nil {
+			return
+		}
+		new, err := credential(is)
+		if err != nil || alike(old, new, "") != nil {
+			return
+		}
+		if len(old) != len(new) {
+			t.Errorf("%q and %q are alike", was, is)
+		}
+	})
+}

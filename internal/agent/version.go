@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// packageVersion reads the version of the npm package that a program belongs to.
+func packageVersion(real string) string {
+	for dir := filepath.Dir(real); strings.Contains(dir, "/node_modules/"); dir = filepath.Dir(dir) {
+		f, err := os.Open(filepath.Join(dir, "package.json"))
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		var p struct{ Version string }
+		data, err := io.ReadAll(io.LimitReader(f, 1<<20))
+		if err != nil || json.Unmarshal(data, &p) != nil {
+			return ""
+		}
+		return versionIn(p.Version)
+	}
+	// Installers name a directory or a file by it.
+	return versionIn(filepath.Base(real))
+}
+
+var versionPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\d+\.\d+(\.\d+)?([-+][0-9A-Za-z.-]+)?`)
+})
+
+// versionIn finds a version in what a program says about itself.
+func versionIn(s string) string {
+	if len(s) > 1000 {
+		s = s[:1000]
+	}
+	return versionPattern().FindString(s)
+}
+
+// compareVersions compares the numbers of two versions.
+func compareVersions(a, b string) int {
+	as, bs := numbers(a), numbers(b)
+	for i := range as {
+		if as[i] != bs[i] {
+			return as[i] - bs[i]
+		}
+	}
+	return 0
+}
+
+func numbers(v string) (n [3]int) {
+	v, _, _ = strings.Cut(v, "-")
+	for i, part := range strings.SplitN(v, ".", 3) {
+		n[i], _ = strconv.Atoi(part)
+	}
+	return n
+}
+
+// TooOld says whether a version is older than what is known about the agent.
+func (a *Agent) TooOld(version string) bool {
+	return a.Least != "" && version != "" && compareVersions(version, a.Least) < 0
+}

@@ -1,0 +1,119 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/policy"
+)
+
+// Known are all agents there are: those that coffer knows, as the files change them, and
+// those of the files. l may be nil.
+func (l *Loaded) Known() []*agent.Agent {
+	all := agent.Known()
+	if l == nil {
+		return all
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Config.Agents)) {
+		a := l.Config.Agents[name].custom().With(name, agent.Find(all, name))
+		if i := slices.IndexFunc(all, func(o *agent.Agent) bool { return o.Name == name }); i >= 0 {
+			all[i] = a
+		} else {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+func (a Agent) custom() agent.Custom {
+	return agent.Custom{
+		Command: a.Command, Package: a.Package, Args: a.Args, Headless: a.Headless, Prompt: a.Prompt, Resume: a.Resume,
+		Instructions: a.Instructions, Conversation: a.Conversation, Credentials: a.Credentials, Login: a.Login,
+		Env: a.Env, Pass: a.Pass, CA: a.CA, Hosts: a.Hosts,
+	}
+}
+
+func (k *checker) agents() {
+	for _, name := range slices.Sorted(maps.Keys(k.Agents)) {
+		a := k.Agents[name]
+		if !isEntryName(name) || strings.HasPrefix(name, "-") {
+			k.at(path("agents", name), errors.New("a name has letters, digits, - and _ only, 60 at most"))
+		}
+		k.at(path("agents", name), a.custom().Check())
+		for i, v := range a.Pass {
+			k.at(path("agents", name, "pass", i), checkVariable(v))
+		}
+		for i, v := range a.CA {
+			k.at(path("agents", name, "ca", i), checkVariable(v))
+		}
+		for _, v := range slices.Sorted(maps.Keys(a.Env)) {
+			k.at(path("agents", name, "env", v), checkVariable(v))
+		}
+		for i, h := range a.Hosts {
+			_, err := policy.ParseTarget(h)
+			k.at(path("agents", name, "hosts", i), err)
+		}
+	}
+	if name := k.AI.Agent; name != "" && k.complete {
+		var names []string
+		for _, a := range agent.Known() {
+			names = append(names, a.Name)
+		}
+		names = append(names, slices.Sorted(maps.Keys(k.Agents))...)
+		if !slices.Contains(names, name) {
+			k.at(path("ai", "agent"), fmt.Errorf("there is no agent %s: want %s", quote(name), oneOf(names, name)))
+		}
+	}
+}
+
+// agents: what a repository says about one decides which program gets the user's
+// credentials for it.
+func (w *widening) agents() {
+	for _, name := range slices.Sorted(maps.Keys(w.is.Agents)) {
+		was, is := w.was.Agents[name], w.is.Agents[name]
+		if reflect.DeepEqual(was, is) {
+			continue
+		}
+		say := func(what string, list ...string) {
+			if len(list) > 0 {
+				w.add("agents: %s %s %s", name, what, strings.Join(list, " "))
+			}
+		}
+		if is.Command != was.Command || is.Package != was.Package || !slices.Equal(is.Args, was.Args) {
+			say("is the program", append([]string{orElse(is.Command, name), orElse(is.Package, "")}, is.Args...)...)
+		}
+		say("is logged in by", added(was.Credentials, is.Credentials)...)
+		say("is passed your variables", added(was.Pass, is.Pass)...)
+		say("may reach", added(was.Hosts, is.Hosts)...)
+		for _, v := range slices.Sorted(maps.Keys(is.Env)) {
+			if was.Env[v] != is.Env[v] {
+				w.add("agents: %s runs with %s=%s", name, v, is.Env[v])
+			}
+		}
+		if !slices.Equal(is.Login, was.Login) {
+			say("logs in by", is.Login...)
+		}
+	}
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// added is what a list has that another has not.
+func added(was, is []string) (list []string) {
+	for _, s := range is {
+		if !slices.Contains(was, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
