@@ -1,0 +1,161 @@
+package pick
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+func TestMatch(t *testing.T) {
+	for _, tt := range []struct {
+		query, better, worse string
+	}{
+		{"par", "parser", "spare parts"}, {"bgrf", "big-refactor", "bag of rough stuff"},
+		{"fix 42", "fix issue 42", "42 fixes"}, {"ü", "Über", "u"},
+	} {
+		a, ok := match(tt.query, tt.better)
+		b, also := match(tt.query, tt.worse)
+		if !ok || also && b > a {
+			t.Errorf("%q: %q %d %v, %q %d %v", tt.query, tt.better, a, ok, tt.worse, b, also)
+		}
+	}
+	if _, ok := match("xyz", "parser"); ok {
+		t.Error("matches anything")
+	}
+}
+
+func TestKeys(t *testing.T) {
+	in := []byte("a\x1b[A\x1bOB\x7fü\r\x1b[1;5C\x1b[200~\xff\x01")
+	var got []string
+	for len(in) > 0 {
+		var k string
+		if k, in = next(in, true); k == "" {
+			break
+		}
+		got = append(got, k)
+	}
+	if s := strings.Join(got, ","); s != "a,up,down,erase,ü,enter,unknown key,unknown key,unknown key,unknown key" {
+		t.Error(s)
+	}
+	for _, part := range []string{"\x1b", "\x1b[", "\x1b[1", "\xc3"} {
+		if k, rest := next([]byte(part), false); k != "" || string(rest) != part {
+			t.Errorf("%q is %q", part, k)
+		}
+	}
+	if k, _ := next([]byte("\x1b"), true); k != "cancel" {
+		t.Error(k)
+	}
+}
+
+func FuzzKeys(f *testing.F) {
+	f.Add([]byte("a\x1b[A\x1b[9999999999999999999999999999999999999999~"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		l := newList("?", []Item{{"a", "b"}, {"c"}}, 3)
+		for len(in) > 0 {
+			k, rest := next(in, true)
+			if len(rest) >= len(in) {
+				t.Fatalf("%q takes nothing off", in)
+			}
+			l.key(k)
+			l.lines(20)
+			in = rest
+		}
+	})
+}
+
+func TestList(t *testing.T) {
+	var items []Item
+	for _, n := range strings.Fields("one two three four five six seven") {
+		items = append(items, Item{n, "coffer/" + n})
+	}
+	l := newList("Which?", items, 3)
+	for _, k := range []string{"down", "down", "down", "down"} {
+		l.key(k)
+	}
+	if got := strings.Join(l.lines(40), "|"); got != "Which?|  three  coffer/three|  four   coffer/four|> five   coffer/five" {
+		t.Error(got)
+	}
+	l.key("up")
+	l.key("page up")
+	if l.at != 0 || l.top != 0 {
+		t.Error(l.at, l.top)
+	}
+	l.key("end")
+	if l.at != 6 || l.key("enter") != chosen {
+		t.Error(l.at)
+	}
+	for _, k := range []string{"s", "v", "n"} {
+		l.key(k)
+	}
+	if got := strings.Join(l.lines(14), "|"); got != "Which?: svn|> seven  cof…" {
+		t.Error(got)
+	}
+	l.key("q")
+	if l.key("enter") != going || !strings.Contains(strings.Join(l.lines(40), "|"), "nothing matches") {
+		t.Error("chose nothing")
+	}
+	l.key("erase all")
+	if len(l.hits) != 7 {
+		t.Error(l.hits)
+	}
+}
+
+// On a real terminal: it is drawn, keys are heard, and nothing is left.
+func TestChoose(t *testing.T) {
+	for _, tt := range []struct {
+		keys string
+		want int
+		err  error
+	}{{"\x1b[B\x1b[B\r", 2, nil}, {"tw\r", 1, nil}, {"\x03", 0, ErrCancelled}, {"\x1b", 0, ErrCancelled}, {"zzz\r\x15\x1bOB\n", 1, nil}} {
+		ours, theirs, err := pty.Open()
+		if err != nil {
+			t.Skip("no terminal:", err)
+		}
+		type answer struct {
+			i   int
+			err error
+		}
+		done := make(chan answer, 1)
+		go func() {
+			i, err := Choose(theirs, "Which?", []Item{{"one"}, {"two"}, {"three\x1b[2J"}})
+			done <- answer{i, err}
+		}()
+		screen := &strings.Builder{}
+		seen := make(chan struct{})
+		go func() {
+			buf := make([]byte, 4096)
+			for once := false; ; {
+				n, err := ours.Read(buf)
+				screen.Write(buf[:n])
+				if !once && strings.Contains(screen.String(), "three") {
+					close(seen)
+					once = true
+				}
+				if err != nil {
+					return
+				}
+			}
+		}()
+		<-seen
+		if _, err := ours.WriteString(tt.keys); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-done:
+			if got.i != tt.want || !errors.Is(got.err, tt.err) {
+				t.Errorf("%q: %d, %v", tt.keys, got.i, got.err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%q: no answer", tt.keys)
+		}
+		theirs.Close()
+		ours.Close()
+	}
+	if _, err := Choose(os.Stdin, "x", nil); err == nil {
+		t.Error("chose without a terminal")
+	}
+}
