@@ -285,6 +285,19 @@ func (a *assembly) replace(s *Step) error {
 		return err
 	}
 	defer unix.Close(fd)
+	err = cover(fd, at, unix.MOUNT_ATTR_RDONLY|safe)
+	if !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	// What is there is a mount of a file that was removed, over which nothing can be
+	// mounted. Some container engines leave such files.
+	if err := a.rebuild(s.Target); err != nil {
+		return fmt.Errorf("make its directory anew: %w", err)
+	}
+	if at, err = a.root.open(s.Target); err != nil {
+		return err
+	}
+	defer unix.Close(at)
 	return cover(fd, at, unix.MOUNT_ATTR_RDONLY|safe)
 }
 

@@ -2,10 +2,12 @@ package rootfs
 
 import (
 	"encoding/binary"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -226,6 +228,35 @@ func TestUnixSockets(t *testing.T) {
 	}
 	if _, relative, _ := unixSockets(strings.NewReader(file + "0: 2 0 1 1 1 2061 s\n")); !relative {
 		t.Error("a relative path was overlooked")
+	}
+}
+
+// TestSocketsInMounts: the kernel does not tell of every socket, so mounts are searched.
+func TestSocketsInMounts(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Join(dir, "sub"))
+	l, err := net.Listen("unix", "./s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	want := filepath.Join(dir, "sub/s")
+	if got, err := Sockets("", dir); err != nil || !slices.Contains(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
+	view := View{Mode: None, Mounts: []Mount{{Source: dir, Target: "/srv/x", ReadOnly: true}}}
+	p := &Plan{Steps: []Step{{Do: Bind, Source: dir, Target: "/srv/x"}}}
+	if err := p.maskSockets(view); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Do == Mask && s.Target == "/srv/x/sub/s" }) {
+		t.Errorf("%+v", p.Steps)
 	}
 }
 

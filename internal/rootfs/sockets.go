@@ -24,7 +24,11 @@ func (p *Plan) maskSockets(v View) error {
 	if v.Mode != Direct {
 		look = ""
 	}
-	paths, err := Sockets(look)
+	var mounts []string
+	for _, m := range v.Mounts {
+		mounts = append(mounts, m.Source)
+	}
+	paths, err := Sockets(look, mounts...)
 	if err != nil {
 		return err
 	}
@@ -41,8 +45,11 @@ func (p *Plan) maskSockets(v View) error {
 }
 
 // Sockets lists the Unix sockets of the host by their real paths. The kernel does not tell
-// the paths of some: those are looked for in dir, if there is one.
-func Sockets(dir string) ([]string, error) {
+// the whole path of those that were bound by a relative one: if there are such, they are
+// looked for in dir, if there is one. Nor does it tell of those of other network
+// namespaces, say of containers: these are looked for in the mounts, which are fewer and
+// smaller than a workspace.
+func Sockets(dir string, mounts ...string) ([]string, error) {
 	f, err := os.Open("/proc/net/unix")
 	if err != nil {
 		return nil, fmt.Errorf("list the host's sockets: %w", err)
@@ -54,6 +61,9 @@ func Sockets(dir string) ([]string, error) {
 	}
 	if relative && dir != "" {
 		paths = append(paths, socketsIn(dir)...)
+	}
+	for _, m := range mounts {
+		paths = append(paths, socketsIn(m)...)
 	}
 	var real []string
 	dirs := map[string]string{} // where each really is, or nothing

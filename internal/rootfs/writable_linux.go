@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -49,6 +50,41 @@ func (l *Layers) mount(r root, volatile bool, lower, name, target string) error 
 	return attach(fd, at)
 }
 
+// mountCopy puts the upper layer of a directory in its place, as a copy. It is for /etc on
+// hosts where files of it are mounts of their own, as container engines make them: the
+// kernel refuses an overlay over these. The skeleton has copied the files, and copyLinks
+// the rest.
+func (l *Layers) mountCopy(r root, dir, name string) error {
+	from, err := l.root.open(filepath.Join("/", name, "upper"))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	at, err := r.make(dir, true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	return cover(from, at, safe)
+}
+
+// copyLinks copies the symbolic links below a directory.
+func copyLinks(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type()&fs.ModeSymlink == 0 {
+			return nil // what may not be read was not copied either
+		}
+		link, err := os.Readlink(path)
+		if err == nil {
+			err = os.Symlink(link, to+strings.TrimPrefix(path, from))
+		}
+		if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+}
+
 // WasWritable says whether MakeWritable has been called in an earlier session.
 func (l *Layers) WasWritable() bool {
 	_, err := os.Lstat(l.path("system/ready"))
@@ -92,7 +128,16 @@ func (l *Layers) MakeWritable(p *Plan, alone bool) error {
 				return fmt.Errorf("prepare %s: %w", dir, err)
 			}
 		}
-		if err := l.mount(r, p.Volatile, dir, name, dir); err != nil {
+		err := l.mount(r, p.Volatile, dir, name, dir)
+		if dir == "/etc" && errors.Is(err, unix.EINVAL) {
+			if err = nil; first {
+				err = copyLinks(dir, l.path(name+"/upper"))
+			}
+			if err == nil {
+				err = l.mountCopy(r, dir, name)
+			}
+		}
+		if err != nil {
 			return fmt.Errorf("make %s writable: %w", dir, err)
 		}
 	}

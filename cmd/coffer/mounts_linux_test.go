@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/testbed"
+)
+
+// TestMountsInEtc: on a host whose /etc has files that are mounts, as container engines
+// make them, sandboxes start, also where such a file was removed, and root can change /etc.
+func TestMountsInEtc(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make such mounts")
+	}
+	if _, err := exec.LookPath("unshare"); err != nil {
+		t.Skip(err)
+	}
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Parallel()
+		for name, test := range map[string]struct{ prepare, run, want string }{
+			"root":    {`mount --bind "$F" /etc/issue`, `run --net none --root -- sh -c 'echo new >/etc/made && cat /etc/made /etc/issue && ls -l /etc/mtab'`, "new\nhost's\n"},
+			"removed": {`mount --bind "$F" /etc/resolv.conf && rm "$F"`, `run --net standard -- sh -c 'grep -c ^nameserver /etc/resolv.conf; grep -c root /etc/passwd'`, "1\n1\n"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				file := filepath.Join(b.Dir, "mounted-"+name)
+				if err := os.WriteFile(file, []byte("host's\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				c := b.Command("version")
+				// As root in a mount namespace of its own, and then as the user.
+				as := ""
+				if b.UID != 0 {
+					as = "exec setpriv --reuid 64646 --regid 64646 --clear-groups "
+				}
+				out, err := elsewhere(c, "unshare", "-m", "--propagation", "private", "sh", "-c", "F="+file+"; "+test.prepare+" && "+as+b.Coffer+" "+test.run)
+				if err != nil || !strings.HasPrefix(out, test.want) {
+					t.Errorf("%v:\n%s", err, out)
+				}
+			})
+		}
+	})
+}
+
+// elsewhere runs another program, as root, in the place and with the variables of one.
+func elsewhere(like *exec.Cmd, argv ...string) (string, error) {
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Dir, c.Env = like.Dir, like.Env
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	return string(out), err
+}
