@@ -17,6 +17,7 @@ import (
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -107,7 +108,21 @@ func chooseAudited(args []string) (*sandbox.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return forName.choose(store, first(args))
+	sb, err := forName.choose(store, first(args))
+	if err == nil || len(args) == 0 {
+		return sb, err
+	}
+	// One that is gone, whose log the administrator wants to be kept.
+	dir, dirErr := sandbox.DefaultDir()
+	if dirErr != nil {
+		return nil, err
+	}
+	if kept, keptErr := sandbox.Open(supervisor.KeptStore(dir)); keptErr == nil {
+		if gone, goneErr := kept.Find(args[0]); goneErr == nil {
+			return gone, nil
+		}
+	}
+	return nil, err
 }
 
 // parseSince reads a point in time: how long ago, or a date.

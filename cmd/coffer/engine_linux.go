@@ -22,6 +22,14 @@ func purge(tree string) error {
 	if err := supervisor.Forget(tree); err != nil {
 		return err
 	}
+	return purgeSupervised(tree)
+}
+
+// purgeSupervised is purge for whoever supervised the sandbox and puts the rest right.
+func purgeSupervised(tree string) error {
+	if err := supervisor.KeepAudit(tree); err != nil {
+		return err
+	}
 	return purgeFiles(tree)
 }
 

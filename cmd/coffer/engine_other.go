@@ -28,6 +28,7 @@ func missingWalls() []engine.Check { return nil }
 
 const purgeName = "coffer-purge"
 
-func purge(tree string) error      { return sandbox.RemoveTree(tree) }
-func purgeFiles(tree string) error { return sandbox.RemoveTree(tree) }
-func purgeMain() int               { return 125 }
+func purge(tree string) error           { return sandbox.RemoveTree(tree) }
+func purgeSupervised(tree string) error { return sandbox.RemoveTree(tree) }
+func purgeFiles(tree string) error      { return sandbox.RemoveTree(tree) }
+func purgeMain() int                    { return 125 }

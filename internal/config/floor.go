@@ -23,6 +23,9 @@ import (
 type Floor struct {
 	// Isolation is the wall that a sandbox must have at least.
 	Isolation string `toml:"isolation" enum:"jail,container,gvisor,vm"`
+	// Audit can be required: a sandbox does not start unless its audit log can be
+	// written, and the log stays when the sandbox is removed; see 'coffer audit'.
+	Audit string `toml:"audit" enum:"required"`
 	// ForbidNesting forbids containers inside.
 	ForbidNesting bool         `toml:"forbid_nesting"`
 	Network       FloorNetwork `toml:"network"`
@@ -49,9 +52,6 @@ type FloorMounts struct {
 	// ["/"] forbids all mounts. ~/ is the home of each user.
 	Forbid []string `toml:"forbid" example:"[\"/srv\", \"~/.ssh\"]"`
 }
-
-// floorReserved are keys of the floor that this coffer cannot keep.
-var floorReserved = []string{"audit"}
 
 // readFloor reads the administrator's file. One that others than root could have written
 // is not his word, but it is no reason to go on as if there were none either.
@@ -97,13 +97,6 @@ func parseFloor(path string, data []byte) (*Floor, error) {
 		return nil, problems.tidy()
 	}
 	fl := &Floor{path: path, tree: tree}
-	for _, name := range floorReserved {
-		if n := tree.fields[name]; n != nil {
-			problems.add(n.key, "%s: not available yet: this coffer cannot promise it", name)
-			delete(tree.fields, name)
-			tree.order = slices.DeleteFunc(tree.order, func(s string) bool { return s == name })
-		}
-	}
 	problems.decode(tree, reflect.ValueOf(fl).Elem(), "", "")
 	for i, t := range fl.Network.Deny {
 		if _, err := policy.ParseTarget(t); err != nil {
@@ -133,6 +126,7 @@ func (f *Floor) Enforce(rec *sandbox.Record, isolation, home string) error {
 	if at := f.tree.get("isolation"); at != nil && rank(isolation, isolationOrder...) < rank(f.Isolation, isolationOrder...) {
 		return f.refuse(at, "the wall would be a %s, and must be at least a %s", isolation, f.Isolation)
 	}
+	rec.Audit = rec.Audit || f.Audit != ""
 	if rec.Nesting && f.ForbidNesting {
 		return f.refuse(f.tree.get("forbid_nesting"), "the sandbox would allow containers inside")
 	}

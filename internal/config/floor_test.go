@@ -105,7 +105,7 @@ func TestFloorOwner(t *testing.T) {
 		"a link":                         func(w *world) error { return os.Rename(w.Floor, w.Floor+"x") },
 		"a directory":                    func(w *world) error { _ = os.Remove(w.Floor); return os.Mkdir(w.Floor, 0o755) },
 		"wrong":                          func(w *world) error { return os.WriteFile(w.Floor, []byte("max = 1"), 0o644) },
-		"with a promise we cannot keep":  func(w *world) error { return os.WriteFile(w.Floor, []byte("audit = true"), 0o644) },
+		"with a promise we do not know":  func(w *world) error { return os.WriteFile(w.Floor, []byte("audit = true"), 0o644) },
 		"with a target that is not one":  func(w *world) error { return os.WriteFile(w.Floor, []byte("network.deny = [\"a b\"]"), 0o644) },
 		"with a path that is none":       func(w *world) error { return os.WriteFile(w.Floor, []byte("mounts.forbid = [\"x\"]"), 0o644) },
 		"with the keys of a config file": func(w *world) error { return os.WriteFile(w.Floor, []byte("nesting = true"), 0o644) },

@@ -77,8 +77,9 @@ type Mount struct {
 	// Source is the place on this machine: absolute, below ~/, or relative to the
 	// repository.
 	Source string `toml:"source" example:"\"~/datasets\""`
-	// Target is the place inside: absolute or below ~/. It cannot be in the
-	// workspace, nor where the system or coffer itself is.
+	// Target is the place inside: absolute or below ~/. It cannot be where the system
+	// or coffer itself is. In the workspace it must be there already, and the mount
+	// read-only.
 	Target string `toml:"target" example:"\"/data\""`
 	// ReadOnly keeps programs from changing it. That is so unless you say false.
 	ReadOnly *bool `toml:"read_only"`

@@ -45,8 +45,12 @@ type Record struct {
 	// MadeGit says that the workspace had no .git and that we put an empty one
 	// there, to be taken away again.
 	MadeGit bool `json:"made_git,omitempty"`
-	// Env is what the user set for the sandbox, as NAME=value.
+	// Env is what the user set for the sandbox, as NAME=value; or NAME, since version
+	// 3, for a variable of the user's that is passed on.
 	Env []string `json:"env,omitempty"`
+	// EnvFrom are variables made of the user's, as NAME=template. What these are is not
+	// written down: it may be a secret.
+	EnvFrom []string `json:"env_from,omitempty"` // since version 3
 	// Command is what it was made for. It is shown, not run again.
 	Command []string `json:"command,omitempty"`
 
@@ -120,9 +124,9 @@ func (r *Record) validate() error {
 	if l.Memory < 0 || l.Pids < 0 || !(l.CPUs >= 0) || l.OpenFiles < 0 || l.Timeout < 0 || l.Idle < 0 {
 		return errors.New("a limit cannot be negative")
 	}
-	for _, v := range r.Env {
+	for i, v := range slices.Concat(r.Env, r.EnvFrom) {
 		// The value stays out of the message: it may be a secret.
-		if name, _, ok := strings.Cut(v, "="); !ok || name == "" || !storable(v) {
+		if name, _, ok := strings.Cut(v, "="); !ok && i >= len(r.Env) || name == "" || !storable(v) {
 			return fmt.Errorf("environment variable %q must be NAME=value, in UTF-8, without NUL", name)
 		}
 	}
@@ -212,6 +216,12 @@ func decodeRecord(data []byte) (Record, error) {
 		return Record{}, fmt.Errorf("is damaged: %w", err)
 	}
 	return rec, nil
+}
+
+// RecordID is the id in the text of a record.
+func RecordID(data []byte) (string, error) {
+	rec, err := decodeRecord(data)
+	return rec.ID, err
 }
 
 func decodeStrictly(data []byte) (rec Record, err error) {

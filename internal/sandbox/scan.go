@@ -44,6 +44,8 @@ func scan(data []byte) (rec Record, ok bool) {
 			rec.MadeGit = s.truth()
 		case "env":
 			rec.Env = s.list("    ")
+		case "env_from":
+			rec.EnvFrom = s.list("    ")
 		case "command":
 			rec.Command = s.list("    ")
 		case "profile":

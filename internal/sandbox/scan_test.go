@@ -15,6 +15,8 @@ func everything() Record {
 		Workspace: Workspace{Path: "/home/zoë/src <&> é", Mode: WorkspaceDirect},
 		Limits:    Limits{Memory: 1 << 40, Pids: 7, OpenFiles: 100, Timeout: time.Hour, Idle: time.Minute},
 		Env:       []string{"A=b", "C=d=e"},
+		EnvFrom:   []string{"F=${G}"},
+		Profile:   []string{".coffer/profile.sh"},
 		Command:   []string{"sh", "-c", "a && b > c"},
 	}
 }

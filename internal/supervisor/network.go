@@ -162,7 +162,7 @@ func newJournal(sb *sandbox.Sandbox) *journal { return &journal{sb: sb} }
 // add writes an event. Of a throw-away only its network is of interest, as the log goes
 // with the sandbox: a file for its start and stop would cost more than these do.
 func (j *journal) add(e audit.Event) {
-	if j == nil || j.sb.Ephemeral && (e.Kind == audit.KindStart || e.Kind == audit.KindStop || e.Kind == audit.KindExec) {
+	if j == nil || j.sb.Ephemeral && !j.sb.Audit && (e.Kind == audit.KindStart || e.Kind == audit.KindStop || e.Kind == audit.KindExec) {
 		return
 	}
 	j.mu.Lock()

@@ -75,7 +75,10 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 		return nil, err
 	}
 	s.audit = newJournal(sb)
-	if err := s.boot(ctx, e); err != nil {
+	if err = s.requireAudit(); err == nil {
+		err = s.boot(ctx, e)
+	}
+	if err != nil {
 		s.cleanUp()
 		return nil, err
 	}
