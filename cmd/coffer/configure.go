@@ -109,7 +109,7 @@ func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
 		return err
 	}
 	rec.Caches = l.Caches()
-	if rec.Env, err = l.Environment(); err != nil {
+	if rec.Env, rec.EnvFrom, err = l.Variables(); err != nil {
 		return err
 	}
 	if rec.Mounts, err = l.Mounts(warn); err != nil {

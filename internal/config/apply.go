@@ -11,18 +11,19 @@ import (
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/template"
 )
 
 // Environment is what programs are given by the files, as NAME=value.
 func (l *Loaded) Environment() (list []string, err error) {
 	env := map[string]string{}
 	for _, e := range os.Environ() {
-		if name, value, ok := strings.Cut(e, "="); ok && isName(name) && !strings.HasPrefix(name, "COFFER_") && covered(name, l.Config.Env.Pass) {
+		if name, value, ok := strings.Cut(e, "="); ok && template.IsName(name) && !strings.HasPrefix(name, "COFFER_") && covered(name, l.Config.Env.Pass) {
 			env[name] = value
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Config.Env.Set)) {
-		if env[name], err = expand(l.Config.Env.Set[name], os.LookupEnv); err != nil {
+		if env[name], err = template.Expand(l.Config.Env.Set[name], os.LookupEnv); err != nil {
 			at := l.tree.get("env", "set", name).at
 			return nil, hint.New(fmt.Sprintf("%s: env.set.%s %s", at, name, err), "export the variable, or change the file")
 		}
@@ -31,6 +32,30 @@ func (l *Loaded) Environment() (list []string, err error) {
 		list = append(list, name+"="+env[name])
 	}
 	return list, nil
+}
+
+// Variables is Environment for a record, without the values of the user's variables: fixed
+// are those that the files themselves give a value, as NAME=value, and those that are passed
+// on, as NAME; from are NAME=template. So no secret is written down, and programs get what
+// the variables are when they start.
+func (l *Loaded) Variables() (fixed, from []string, err error) {
+	now, err := l.Environment() // that it can be had is found out when a sandbox is made
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range now {
+		name, _, _ := strings.Cut(e, "=")
+		text, set := l.Config.Env.Set[name]
+		switch read, _ := template.Mentions(text); {
+		case !set:
+			fixed = append(fixed, name)
+		case len(read) > 0:
+			from = append(from, name+"="+text)
+		default:
+			fixed = append(fixed, e)
+		}
+	}
+	return fixed, from, nil
 }
 
 // Rules are what the files add to the network's mode. Where that is none, and they only

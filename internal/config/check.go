@@ -14,6 +14,7 @@ import (
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/template"
 )
 
 // What the guest agent, which has the limits too, needs to work.
@@ -123,7 +124,7 @@ func (k *checker) env() {
 	for _, name := range slices.Sorted(maps.Keys(k.Env.Set)) {
 		err := checkVariable(name)
 		if err == nil {
-			_, err = mentions(k.Env.Set[name])
+			_, err = template.Mentions(k.Env.Set[name])
 		}
 		if err == nil && strings.ContainsRune(k.Env.Set[name], 0) {
 			err = errors.New("has a NUL in it")
@@ -136,7 +137,7 @@ func (k *checker) env() {
 // where they are, and must not lie.
 func checkVariable(name string) error {
 	switch {
-	case !isName(name):
+	case !template.IsName(name):
 		return fmt.Errorf("%s is not the name of a variable", quote(name))
 	case strings.HasPrefix(name, "COFFER_"):
 		return errors.New("variables that begin with COFFER_ are coffer's own")

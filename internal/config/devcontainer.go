@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/cofferhq/coffer/internal/template"
 )
 
 // A dev container's settings are another tool's, in another language: JSON with comments.
@@ -140,14 +142,14 @@ func localEnv(s string) (out string, ok bool) {
 		inner, after, closed := strings.Cut(rest, "}")
 		name, local := strings.CutPrefix(inner, "localEnv:")
 		name, otherwise, _ := strings.Cut(name, ":")
-		if !closed || !local || !isName(name) || strings.ContainsAny(otherwise, "${") {
+		if !closed || !local || !template.IsName(name) || strings.ContainsAny(otherwise, "${") {
 			return "", false
 		}
 		b.WriteString("${" + name + ":-" + otherwise + "}")
 		s = after
 	}
 	out = b.String()
-	_, err := mentions(out)
+	_, err := template.Mentions(out)
 	return out, err == nil && !strings.ContainsRune(out, 0)
 }
 

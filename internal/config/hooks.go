@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/template"
 )
 
 // The scripts that count without being named.
@@ -83,7 +84,7 @@ func (k *checker) daemon(name string, d Daemon) {
 	for _, v := range slices.Sorted(maps.Keys(d.Env)) {
 		err := checkVariable(v)
 		if err == nil {
-			_, err = mentions(d.Env[v])
+			_, err = template.Mentions(d.Env[v])
 		}
 		k.at(path("daemons", name, "env", v), err)
 	}
@@ -200,12 +201,11 @@ func (l *Loaded) Daemons() (list []sandbox.Daemon, err error) {
 			}
 		}
 		for _, v := range slices.Sorted(maps.Keys(c.Env)) {
-			value, err := expand(c.Env[v], os.LookupEnv)
-			if err != nil {
+			if _, err := template.Expand(c.Env[v], os.LookupEnv); err != nil {
 				at := l.tree.get("daemons", name, "env", v).at
 				return nil, hint.New(fmt.Sprintf("%s: daemons.%s.env.%s %s", at, name, v, err), "export the variable, or change the file")
 			}
-			d.Env = append(d.Env, v+"="+value)
+			d.Env = append(d.Env, v+"="+c.Env[v])
 		}
 		list = append(list, d)
 	}

@@ -163,12 +163,19 @@ func (l *Loaded) allowed(m mount) error {
 		return fmt.Errorf("the source %s has your whole home in it, with all your keys", m.Source)
 	case on(l.places.Home, m.Target) || on(home, m.Target):
 		return fmt.Errorf("the target %s has the sandbox's own home in it", m.Target)
-	case on(l.places.Dir, m.Target) || on(m.Target, l.places.Dir):
-		return fmt.Errorf("the target %s is the workspace, or in it, or above it", m.Target)
+	case on(l.places.Dir, m.Target):
+		return fmt.Errorf("the target %s is the workspace, or above it", m.Target)
+	case on(m.Target, l.places.Dir) && !m.ReadOnly:
+		return fmt.Errorf("the target %s is in the workspace, where only read-only mounts can be", m.Target)
 	case !m.ReadOnly && on(l.Repository, m.Source):
 		return fmt.Errorf("the source %s has the repository in it, whose .git would be open", m.Source)
 	case !m.ReadOnly && slices.Contains(strings.Split(m.Source, "/"), ".git"):
 		return fmt.Errorf("the source %s is part of a git directory, which programs inside must not change", m.Source)
+	}
+	if on(m.Target, l.places.Dir) {
+		if err := sandbox.CheckMountPoint(m.Mount, l.places.Dir); err != nil && m.missing == "" {
+			return err
+		}
 	}
 	for _, dir := range unmountable {
 		if on(m.Source, dir) {

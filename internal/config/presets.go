@@ -97,6 +97,9 @@ func about(s string) string {
 	return strings.TrimSpace(strings.TrimPrefix(line, "#"))
 }
 
+// maxNesting bounds presets of presets.
+const maxNesting = 8
+
 // preset reads a preset that a file names.
 func (l *Loaded) preset(name string, at Pos, above []string) (*node, Problems) {
 	var problems Problems

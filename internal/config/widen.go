@@ -11,6 +11,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/template"
 )
 
 // Widens lists what the repository's files give to programs inside that they would not
@@ -121,8 +122,8 @@ func (w *widening) env() {
 }
 
 // reads is about the variables that a template takes from the host.
-func (w *widening) reads(template, in string) {
-	read, _ := mentions(template)
+func (w *widening) reads(text, in string) {
+	read, _ := template.Mentions(text)
 	slices.Sort(read)
 	for _, v := range slices.Compact(read) {
 		if !w.passed(v) && !covered(v, w.was.Env.Pass) {

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/template"
 )
 
 // ErrVariable is wrapped by every error about a variable that the user asked for.
@@ -81,7 +82,22 @@ func environment(me person.Person, sb *sandbox.Sandbox, extra []string, root boo
 	if len(sb.Profile) > 0 {
 		env.set("ENV", rootfs.ProfileFile) // which sh reads; for other shells see the home
 	}
-	for _, e := range append(append([]string(nil), sb.Env...), extra...) {
+	for _, e := range sb.Env {
+		if name, value, ok := strings.Cut(e, "="); ok {
+			env.set(name, value)
+		} else if value, ok := os.LookupEnv(name); ok {
+			env.set(name, value)
+		}
+	}
+	for _, e := range sb.EnvFrom {
+		name, text, _ := strings.Cut(e, "=")
+		value, err := template.Expand(text, os.LookupEnv)
+		if err != nil {
+			return nil, hint.Wrap(variable("the variable %s of sandbox %s %s", name, sb.Name, err), "export it before you use the sandbox")
+		}
+		env.set(name, value)
+	}
+	for _, e := range extra {
 		name, value, ok := strings.Cut(e, "=")
 		if name == "" || strings.ContainsRune(e, 0) {
 			return nil, variable("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)

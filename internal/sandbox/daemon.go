@@ -15,7 +15,7 @@ type Daemon struct {
 	Name    string   `json:"name"`
 	Command []string `json:"command"`
 	Dir     string   `json:"dir,omitempty"` // relative to the workspace, or absolute
-	Env     []string `json:"env,omitempty"` // as NAME=value
+	Env     []string `json:"env,omitempty"` // as NAME=template
 	Restart string   `json:"restart"`
 
 	// Signal asks it to end, SIGTERM if it is empty; after Grace it is killed.

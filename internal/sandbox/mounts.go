@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,29 @@ type Mount struct {
 	ReadOnly bool   `json:"read_only,omitempty"`
 	// Copy shows a copy of a file, taken whenever the sandbox starts.
 	Copy bool `json:"copy,omitempty"` // since version 3
+}
+
+// CheckMountPoint wants the target of a mount in a workspace to be there, without links on
+// the way, and to be of the same kind: nothing is made in the user's directory for it. It
+// cannot be in a git directory.
+func CheckMountPoint(m Mount, workspace string) error {
+	rel, err := filepath.Rel(workspace, m.Target)
+	if err != nil || !filepath.IsLocal(rel) || rel == "." {
+		return fmt.Errorf("%s is not in the workspace", m.Target)
+	}
+	if slices.Contains(strings.Split(rel, "/"), ".git") {
+		return fmt.Errorf("the target %s is in a git directory", m.Target)
+	}
+	real, err := filepath.EvalSymlinks(m.Target)
+	if err != nil || real != m.Target {
+		return fmt.Errorf("the target %s is in the workspace, and not there, or a link; make it first", m.Target)
+	}
+	from, err1 := os.Stat(m.Source)
+	at, err2 := os.Lstat(m.Target)
+	if err1 != nil || err2 != nil || from.IsDir() != at.IsDir() {
+		return fmt.Errorf("the target %s is in the workspace, and not of the same kind as %s", m.Target, m.Source)
+	}
+	return nil
 }
 
 // A Cache is a directory of the host that the sandbox sees at Target, and what it changes

@@ -17,6 +17,7 @@ import (
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/template"
 )
 
 // A daemon is a program of the sandbox that this process looks after: it keeps what the
@@ -172,7 +173,16 @@ func (d *daemon) end(p *wire.Process, ended <-chan struct{}) {
 
 // exec is a program of the daemon's, with its environment and directory.
 func (d *daemon) exec(argv []string) (wire.Exec, error) {
-	e, err := inside.Exec(d.s.Sandbox, argv, d.Env, false)
+	var env []string
+	for _, v := range d.Env {
+		name, text, _ := strings.Cut(v, "=")
+		value, err := template.Expand(text, os.LookupEnv)
+		if err != nil {
+			return wire.Exec{}, fmt.Errorf("its variable %s %w", name, err)
+		}
+		env = append(env, name+"="+value)
+	}
+	e, err := inside.Exec(d.s.Sandbox, argv, env, false)
 	e.NoInput, e.Merged = true, true
 	switch {
 	case filepath.IsAbs(d.Dir):

@@ -32,6 +32,11 @@ func showMounts(sb *sandbox.Sandbox, dir string) (list []rootfs.Mount, err error
 			}
 			m.Source = copied
 		}
+		if w := sb.Workspace.Path; w != "" && rootfs.Within(m.Target, w) && sb.Workspace.Mode != sandbox.WorkspaceNone {
+			if err := sandbox.CheckMountPoint(m, w); err != nil {
+				return nil, err
+			}
+		}
 		list = append(list, rootfs.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
 	}
 	return list, nil

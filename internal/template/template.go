@@ -1,4 +1,12 @@
-package config
+// Package template fills variables of the host's environment into text:
+//
+//	${NAME}          its value; an error if it is not set
+//	${NAME:-text}    the text, a template itself, if NAME is not set or empty
+//	$$               a dollar
+//
+// A dollar before anything else stands for itself. Templates are a repository's word, so
+// what they become is bounded, and which variables they may read is known beforehand.
+package template
 
 import (
 	"errors"
@@ -6,22 +14,14 @@ import (
 	"strings"
 )
 
-// A template is text with variables of the host's environment in it:
-//
-//	${NAME}          its value; an error if it is not set
-//	${NAME:-text}    the text, a template itself, if NAME is not set or empty
-//	$$               a dollar
-//
-// A dollar before anything else stands for itself.
-
 // maxNesting bounds defaults in defaults.
 const maxNesting = 8
 
 // maxValue bounds the result: defaults that name one long variable many times grow.
 const maxValue = 128 << 10
 
-// expand fills in a template.
-func expand(s string, lookup func(string) (string, bool)) (string, error) {
+// Expand fills in a template.
+func Expand(s string, lookup func(string) (string, bool)) (string, error) {
 	t := template{lookup: lookup}
 	out, rest, err := t.run(s, false, true, 0)
 	if err == nil && rest != "" {
@@ -30,8 +30,8 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 	return out, err
 }
 
-// mentions returns the variables that a template may read.
-func mentions(s string) (names []string, err error) {
+// Mentions returns the variables that a template may read.
+func Mentions(s string) (names []string, err error) {
 	t := template{lookup: func(string) (string, bool) { return "", false }, seen: &names}
 	_, _, err = t.run(s, false, true, 0)
 	return names, err
@@ -114,8 +114,8 @@ func isNameByte(c byte, i int) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || i > 0 && c >= '0' && c <= '9'
 }
 
-// isName says whether s can be the name of a variable.
-func isName(s string) bool {
+// IsName says whether s can be the name of a variable.
+func IsName(s string) bool {
 	for i := range len(s) {
 		if !isNameByte(s[i], i) {
 			return false
