@@ -25,12 +25,8 @@ type jailSettings struct {
 	allow, disallow bool // --allow-parent-git, --no-allow-parent-git
 	mode
 
-	// What a config file will say, below the flags.
-	config struct {
-		roots     []string            // contexts: the innermost that the current directory is in
-		parentGit *bool               // whether parent git directories may be written
-		args      map[string][]string // by agent
-	}
+	own   config.Jail // what the user's own config says, below the flags
+	floor *config.Floor
 }
 
 func jailCommand() *cobra.Command {
@@ -88,6 +84,9 @@ func runJail(ctx context.Context, s *jailSettings, args []string, command bool) 
 	if err := s.check(); err != nil {
 		return err
 	}
+	if err := s.configure(); err != nil {
+		return err
+	}
 	if err := s.program(args, command); err != nil {
 		return err
 	}
@@ -127,14 +126,23 @@ func (s *jailSettings) check() error {
 	return nil
 }
 
+// configure reads the user's own config, and the administrator's. A repository has no say
+// in how it is jailed.
+func (s *jailSettings) configure() error {
+	l, err := wordPlaces().Load()
+	if err != nil || l == nil {
+		return err
+	}
+	s.own, s.floor = l.Jail(), l.Floor
+	s.Write = append(s.Write, s.own.Write...)
+	s.Strict = s.Strict || s.sandbox == "" && l.Config.Sandbox == modeRequire
+	return nil
+}
+
 // runOff runs the program with nothing around it: without the arguments, too, by which an
 // agent is told not to ask.
 func (s *jailSettings) runOff(ctx context.Context) error {
-	floor, err := wordPlaces().ReadFloor()
-	if err == nil {
-		err = floor.EnforceOff()
-	}
-	if err != nil {
+	if err := s.floor.EnforceOff(); err != nil {
 		return err
 	}
 	env := map[string]string{}
@@ -150,12 +158,8 @@ func (s *jailSettings) runOff(ctx context.Context) error {
 
 // holdToFloor asks the administrator.
 func (s *jailSettings) holdToFloor() error {
-	floor, err := wordPlaces().ReadFloor()
-	if err != nil || floor == nil {
-		return err
-	}
 	shown := append([]string{s.Context}, s.Write...)
-	return floor.EnforceJail(config.Place{
+	return s.floor.EnforceJail(config.Place{
 		Network: s.Net != jail.NetNone, All: !s.Private, Shown: append(shown, s.Read...),
 	}, s.Home)
 }
@@ -179,7 +183,7 @@ func (s *jailSettings) program(args []string, command bool) error {
 		if s.Agent = jail.FindAgent(args[0]); s.Agent == nil {
 			return hint.Wrap(usagef("there is no agent %q", args[0]), "agents are %s; run a command with 'coffer jail -- %s'", agentNames(), args[0])
 		}
-		s.Argv = append([]string{args[0]}, s.config.args[args[0]]...)
+		s.Argv = append([]string{args[0]}, s.own.Args[args[0]]...)
 		if !s.ask && s.sandbox != modeOff {
 			s.Argv = append(s.Argv, s.Agent.Args...)
 		}
@@ -220,7 +224,7 @@ func (s *jailSettings) place() error {
 		return hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists, or name one with -C")
 	}
 	if s.Context == "" {
-		s.Context = jail.ContextRoot(here, s.config.roots)
+		s.Context = jail.ContextRoot(here, s.own.ContextRoots)
 	}
 	if s.Context, err = jail.Resolve(s.Context); err != nil {
 		return err
@@ -253,8 +257,8 @@ func (s *jailSettings) parentGit() error {
 	switch {
 	case s.allow || s.disallow:
 		s.ParentGit = s.allow
-	case s.config.parentGit != nil:
-		s.ParentGit = *s.config.parentGit
+	case s.own.AllowParentGit != nil:
+		s.ParentGit = *s.own.AllowParentGit
 	case s.Strict && s.Git == "":
 	case terminal.IsTerminal(0) && terminal.IsTerminal(2):
 		fmt.Fprintf(os.Stderr, "coffer: %s belongs to the repository %s.\nLet the program commit to it? [y/N] ", terminal.Escape(s.Context), terminal.Escape(repo.Common))

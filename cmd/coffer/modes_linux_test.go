@@ -75,6 +75,9 @@ func TestFloorAndModes(t *testing.T) {
 		}
 		var j jailSettings
 		j.Context, j.Home, j.Net = work, home, jail.NetHost
+		if err := j.configure(); err != nil {
+			t.Fatal(err)
+		}
 		check("jail", j.holdToFloor(), c.jail)
 		j.Net, j.Private = jail.NetNone, true
 		want := ""

@@ -124,3 +124,20 @@ func (l *Loaded) atHome(path string) string {
 	}
 	return path
 }
+
+// Jail is what the user says about jails, with the paths on this machine. Of the places
+// that can be written to, those that do not exist are left out.
+func (l *Loaded) Jail() Jail {
+	j := l.Config.Jail
+	roots, write := j.ContextRoots, j.Write
+	j.ContextRoots, j.Write = nil, nil
+	for _, r := range roots {
+		j.ContextRoots = append(j.ContextRoots, l.atHome(r))
+	}
+	for _, w := range write {
+		if w = l.atHome(w); exists(w) {
+			j.Write = append(j.Write, w)
+		}
+	}
+	return j
+}

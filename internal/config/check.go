@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -42,6 +41,7 @@ func decodeConfig(tree *node, complete bool) (*Config, Problems) {
 	k.hooks()
 	k.home()
 	k.agents()
+	k.jail()
 	if len(p) == 0 {
 		return &c, k.problems
 	}
@@ -180,11 +180,11 @@ func (k *checker) network() {
 	}
 	for i, s := range n.SocketIn {
 		host, _, _ := strings.Cut(s, ":")
-		k.at(path("network", "socket_in", i), checkSocket(host))
+		k.at(path("network", "socket_in", i), checkPlace(host))
 	}
 	for i, s := range n.SocketOut {
 		_, host, _ := strings.Cut(s, ":")
-		k.at(path("network", "socket_out", i), checkSocket(host))
+		k.at(path("network", "socket_out", i), checkPlace(host))
 	}
 	names := map[string]bool{}
 	for i, r := range n.Rules {
@@ -213,13 +213,6 @@ func (k *checker) network() {
 		}
 		k.at(where, errors.New(p.Msg))
 	}
-}
-
-func checkSocket(host string) error {
-	if !filepath.IsAbs(host) && !strings.HasPrefix(host, "~/") || strings.ContainsRune(host, 0) {
-		return fmt.Errorf("%s is not an absolute path on this machine, nor one that begins with ~/", quote(host))
-	}
-	return nil
 }
 
 // Parse reads P, or INSIDE:OUTSIDE.

@@ -223,3 +223,20 @@ func (w *widening) daemons() {
 		}
 	}
 }
+
+func (k *checker) jail() {
+	for i, p := range k.Jail.ContextRoots {
+		k.at(path("jail", "context_roots", i), checkPlace(p))
+	}
+	for i, p := range k.Jail.Write {
+		k.at(path("jail", "write", i), checkPlace(p))
+	}
+}
+
+// checkPlace wants a path of this machine that does not depend on where one is.
+func checkPlace(p string) error {
+	if !filepath.IsAbs(p) && !strings.HasPrefix(p, "~/") || strings.ContainsRune(p, 0) {
+		return fmt.Errorf("%s is not an absolute path on this machine, nor one that begins with ~/", quote(p))
+	}
+	return nil
+}
