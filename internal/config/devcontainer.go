@@ -79,14 +79,52 @@ func translate(data []byte) (string, error) {
 		{d.Build != nil, "build: this machine's own tools are used"},
 		{d.DockerCompose != nil, "dockerComposeFile: list the ports of its services in host_ports"},
 		{len(d.Features) > 0, "features: this machine's own tools are used"},
-		{d.PostCreate != nil, "postCreateCommand: run it yourself, with 'coffer exec --create'"},
 	} {
 		if no.is {
 			fmt.Fprintf(&b, "# not taken over: %s\n", printable(no.what))
 		}
 	}
-	b.WriteString(d.ports() + d.env() + d.mounts())
+	b.WriteString(d.ports() + d.env() + d.mounts() + d.setup())
 	return b.String(), nil
+}
+
+// setup: the command after creation is run when a sandbox is made. It is a line for a
+// shell, a program with its arguments, or several of these by name, which a dev container
+// runs side by side and we one after the other.
+func (d *devContainer) setup() string {
+	named := map[string]any{"": d.PostCreate}
+	if several, ok := d.PostCreate.(map[string]any); ok {
+		named = several
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if c := shellLine(named[name]); c != "" && !strings.ContainsRune(c, 0) {
+			list = append(list, tomlString(c))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "setup.commands = [" + strings.Join(list, ", ") + "]\n"
+}
+
+// shellLine writes a command of a dev container for a shell.
+func shellLine(command any) string {
+	switch c := command.(type) {
+	case string:
+		return strings.TrimSpace(c)
+	case []any:
+		var words []string
+		for _, w := range c {
+			text, ok := w.(string)
+			if !ok {
+				return ""
+			}
+			words = append(words, "'"+strings.ReplaceAll(text, "'", `'\''`)+"'")
+		}
+		return strings.Join(words, " ")
+	}
+	return ""
 }
 
 // ports: what the dev container forwards to the machine is published here.

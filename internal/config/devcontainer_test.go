@@ -32,7 +32,6 @@ func TestDevContainer(t *testing.T) {
 	want := `
 # From .devcontainer/devcontainer.json:
 # not taken over: image "debian": this machine's own tools are used
-# not taken over: postCreateCommand: run it yourself, with 'coffer exec --create'
 network.publish = [3000, 8080]
 env.set.A = "${TOKEN:-}"
 env.set.B = "x$$y//z"
@@ -44,6 +43,7 @@ mounts.devcontainer-1 = { source = "~/data", target = "/data" }
 mounts.devcontainer-2 = { source = "sub", target = "/sub" }
 # not taken over: the mount on "/cache"
 # not taken over: the mount on "/etc/x"
+setup.commands = ["npm ci"]
 `
 	if text != want {
 		t.Errorf("got %s", text)
@@ -62,6 +62,23 @@ mounts.devcontainer-2 = { source = "sub", target = "/sub" }
 		w.write(".devcontainer/devcontainer.json", bad)
 		if text, err := DevContainer(w.Dir); err == nil {
 			t.Errorf("%q became %q", bad, text)
+		}
+	}
+}
+
+// A command after creation comes in three forms.
+func TestPostCreate(t *testing.T) {
+	for in, want := range map[string]string{
+		`"npm ci && make"`:                  `setup.commands = ["npm ci && make"]`,
+		`["npm", "ci", "it's"]`:             `setup.commands = ["'npm' 'ci' 'it'\\''s'"]`,
+		`{"b": "two", "a": ["one"], "c":1}`: `setup.commands = ["'one'", "two"]`,
+		`null`:                              ``,
+		`["x", 1]`:                          ``,
+		`" "`:                               ``,
+	} {
+		text, err := translate([]byte(`{"postCreateCommand": ` + in + `}`))
+		if err != nil || strings.TrimSpace(text) != want {
+			t.Errorf("%s became %q, %v", in, text, err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ var signs = []struct{ preset, names string }{
 // others are worth a remark: what they ask for is not a preset's business.
 var others = []struct{ remark, names string }{
 	{"services of a compose file run on this machine; to let programs reach one, list its port in host_ports", "compose.yaml compose.yml docker-compose.yaml docker-compose.yml"},
-	{"a dev container's ports, variables and mounts are taken over by 'coffer init --devcontainer'", ".devcontainer .devcontainer.json"},
+	{"a dev container's ports, variables, mounts and postCreateCommand are taken over by 'coffer init --devcontainer'", ".devcontainer .devcontainer.json"},
 }
 
 // maxEntries bounds how much of a repository is looked at.
