@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/config"
@@ -42,9 +43,9 @@ func passesAnyway(name string) bool { return inside.Passes(name) }
 // and fills in what the flags leave open. It returns nil when there are none.
 func (s *settings) configure(ctx context.Context) (*config.Loaded, error) {
 	places, err := placesHere()
-	if err != nil && s.workspace == sandbox.WorkspaceNone {
+	if s.alone || err != nil && s.workspace == sandbox.WorkspaceNone {
 		// There is no directory that anything is said about.
-		places, err = config.DefaultPlaces("", supervisor.Me().Home), nil
+		places, err = wordPlaces(), nil
 	}
 	if err != nil {
 		return nil, err
@@ -112,14 +113,15 @@ func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
 	if rec.Env, rec.EnvFrom, err = l.Variables(); err != nil {
 		return err
 	}
-	if rec.Mounts, err = l.Mounts(warn); err != nil {
+	mounts, err := l.Mounts(warn)
+	if err != nil {
 		return err
 	}
 	given, err := l.HomeFiles()
 	if err != nil {
 		return err
 	}
-	rec.Mounts = append(rec.Mounts, given...)
+	rec.Mounts = inOrder(slices.Concat(rec.Mounts, mounts, given))
 	if err := checkMounts(rec); err != nil {
 		return err
 	}
@@ -129,6 +131,12 @@ func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
 		}
 	}
 	return l.Floor.Enforce(rec, defaultEngine().Name(), supervisor.Me().Home)
+}
+
+// inOrder sorts mounts by their targets, outer before inner.
+func inOrder(list []sandbox.Mount) []sandbox.Mount {
+	slices.SortStableFunc(list, func(a, b sandbox.Mount) int { return strings.Compare(a.Target, b.Target) })
+	return list
 }
 
 // addNetwork adds the files' rules, below those of flags, and ports. A flag's port with

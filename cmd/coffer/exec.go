@@ -89,46 +89,56 @@ func atCreation(c *cobra.Command, match string) error {
 
 // execNew makes a sandbox and runs a program in it.
 func execNew(l *listener, store *sandbox.Store, s settings, tree treeFlags, idle time.Duration, args []string) error {
-	if idle <= 0 {
-		return usagef("the idle time must be positive")
-	}
-	planned, err := tree.plan(l.ctx, &s)
+	sb, line, err := newSandbox(l, store, &s, tree, idle, args)
 	if err != nil {
 		return err
+	}
+	defer line.Close()
+	return execOn(l, line, sb, s, args)
+}
+
+// newSandbox makes a sandbox that stays, and starts it.
+func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, idle time.Duration, args []string) (*sandbox.Sandbox, *supervisor.Line, error) {
+	if idle <= 0 {
+		return nil, nil, usagef("the idle time must be positive")
+	}
+	planned, err := tree.plan(l.ctx, s)
+	if err != nil {
+		return nil, nil, err
 	}
 	rec, err := s.record(l.ctx, args)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	rec.Limits.Idle = idle
 	l.heard()
 	sb, lock, err := store.Create(rec)
 	if errors.Is(err, sandbox.ErrExists) {
-		return hint.Wrap(err, "use it with 'coffer exec -m %s', or choose another name", rec.Name)
+		return nil, nil, hint.Wrap(err, "use it with 'coffer exec -m %s', or choose another name", rec.Name)
 	}
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := planned.make(l.ctx, sb); err != nil {
 		_ = lock.Remove(purge)
-		return err
+		return nil, nil, err
 	}
 	line, err := supervisor.Reach(l.ctx, sb, lock)
 	if err != nil {
 		planned.undo()
 		giveUp(sb)
-		return err
+		return nil, nil, err
 	}
-	defer line.Close()
 	if err := s.setUp(l.ctx, line, sb); err != nil {
 		planned.undo()
 		giveUp(sb)
-		return err
+		line.Close()
+		return nil, nil, err
 	}
 	announceNew(store, sb.ID, rec.Forwards)
 	s.publish = nil // it has them
 	s.dir = planned.dir()
-	return execOn(l, line, sb, s, args)
+	return sb, line, nil
 }
 
 // execIn runs a program in a sandbox, which is started if need be.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
@@ -45,7 +44,11 @@ func logsCommand() *cobra.Command {
 			}
 			out, finish := terminal.Guard(os.Stdout, terminal.Options{})
 			defer finish()
-			return printLog(c.Context(), out, sb, path, none, follow)
+			more := sb.Running
+			if !follow {
+				more = func() bool { return false }
+			}
+			return printLog(c.Context(), out, path, none, more)
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the sandbox stops")
@@ -54,8 +57,8 @@ func logsCommand() *cobra.Command {
 	return c
 }
 
-// printLog copies the log, and what is added to it while the sandbox runs.
-func printLog(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, path, none string, follow bool) error {
+// printLog copies the log, and what is added to it while there may be more.
+func printLog(ctx context.Context, out io.Writer, path, none string, more func() bool) error {
 	if old, err := os.Open(path + ".1"); err == nil {
 		io.Copy(out, old)
 		old.Close()
@@ -64,7 +67,7 @@ func printLog(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, path, non
 	defer func() { f.Close() }()
 	for {
 		// The question comes first: what was written before the answer is copied.
-		running := sb.Running()
+		going := more()
 		next, err := os.Open(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -76,7 +79,7 @@ func printLog(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, path, non
 			f.Close()
 			f = next
 		}
-		if !follow || !running {
+		if !going {
 			break
 		}
 		select {

@@ -167,6 +167,8 @@ func rootFor(named string) *cobra.Command {
 		return newRoot(gitPipeCommand())
 	case "jail":
 		return newRoot(jailCommand())
+	case "ai":
+		return newRoot(aiCommand())
 	}
 	return newRoot()
 }
@@ -201,10 +203,16 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		root.AddCommand(some...)
 		return root
 	}
-	root.AddCommand(runCommand(), execCommand(), jailCommand(), listCommand(), showCommand(), portForwardCommand(), logsCommand(),
-		stopCommand(), removeCommand(), cdCommand(), diffCommand(), reviewCommand(), mergeCommand(), rebaseCommand(), applyCommand(), discardCommand(), policyCommand(), auditCommand(),
+	root.AddCommand(
+		aiCommand(), attachCommand(), statusCommand(), agentsCommand(), loginCommand(),
+		runCommand(), execCommand(), jailCommand(),
+		listCommand(), showCommand(), portForwardCommand(), logsCommand(), stopCommand(), removeCommand(),
+		cdCommand(), diffCommand(), reviewCommand(), mergeCommand(), rebaseCommand(),
+		applyCommand(), discardCommand(),
+		policyCommand(), auditCommand(),
 		configCommand(), trustCommand(), presetsCommand(), initCommand(),
-		doctorCommand(), demoCommand(), versionCommand(), completionCommand(), superviseCommand())
+		doctorCommand(), demoCommand(), versionCommand(), completionCommand(), superviseCommand(),
+	)
 	return root
 }
 

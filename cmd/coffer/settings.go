@@ -34,7 +34,9 @@ type settings struct {
 	hostPorts []string
 	offline   bool // by flag: the config's rules do not count
 	trust     bool
-	netAsked  bool // by flag: a network with rules
+	netAsked  bool                        // by flag: a network with rules
+	alone     bool                        // nothing that a repository's config says counts
+	also      func(*sandbox.Record) error // what a command adds that has no flag
 
 	mode
 	openings
@@ -137,6 +139,11 @@ func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Recor
 	}
 	if err := s.describe(&rec); err != nil {
 		return rec, err
+	}
+	if s.also != nil {
+		if err := s.also(&rec); err != nil {
+			return rec, err
+		}
 	}
 	return rec, s.complete(conf, &rec)
 }

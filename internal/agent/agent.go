@@ -78,12 +78,12 @@ type File struct {
 
 // A Credential is a file of JSON by which an agent is who the user is.
 type Credential struct {
-	Name string // relative to the home
+	Name string `json:"name"` // relative to the home
 	// Same are the dotted names of what must not change when a token is renewed: whose
 	// it is.
-	Same []string
+	Same []string `json:"same,omitempty"`
 	// Optional is for one without which the agent is logged in all the same.
-	Optional bool
+	Optional bool `json:"optional,omitempty"`
 }
 
 // Managed is where files of ours are, relative to the home inside.

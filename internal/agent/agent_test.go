@@ -108,7 +108,7 @@ func TestVersions(t *testing.T) {
 		{"2.1.197 (Claude Code)", "2.1.197"}, {"codex-cli 0.166.0", "0.166.0"}, {"v22.1.0", "22.1.0"},
 		{"1.2.3-beta.1", "1.2.3-beta.1"}, {"none", ""}, {strings.Repeat("x", 5000) + "1.2", ""},
 	} {
-		if got := versionIn(tt.in); got != tt.want {
+		if got := VersionIn(tt.in); got != tt.want {
 			t.Errorf("%.30q: %q, want %q", tt.in, got, tt.want)
 		}
 	}

@@ -93,8 +93,6 @@ func (f Facts) network(line func(string, ...any)) {
 	if len(open) > 0 && f.Policy.Default() != policy.Allow {
 		line("These groups of hosts are allowed: %s.", strings.Join(open, ", "))
 	}
-	line("`curl http://coffer.internal/` lists the rules and what was refused lately. `curl -X POST 'http://coffer.internal/request?host=HOST&port=443'` tells whether a host is allowed, and asks the user for it where the rules say to ask.")
-	if f.Policy.Default() == policy.Deny {
-		line("If you need a host that is refused, tell the user, who can run: `coffer policy allow HOST --sandbox %s`", f.ID)
-	}
+	line("`curl http://coffer.internal/` lists the rules and what was refused lately.")
+	line("To ask for a host: `curl -X POST 'http://coffer.internal/request?host=HOST&port=443'`. It answers allowed, denied, or asked: then the user has been asked, and the same request tells the answer later. The user can also run: `coffer policy allow HOST --sandbox %s`", f.ID)
 }

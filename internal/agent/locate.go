@@ -79,7 +79,7 @@ func (h Host) binaries() (dirs []string) {
 	}
 	for _, versions := range []string{".nvm/versions/node/*/bin", ".local/share/fnm/node-versions/*/installation/bin", ".fnm/node-versions/*/installation/bin"} {
 		all, _ := filepath.Glob(filepath.Join(h.Home, versions))
-		slices.SortFunc(all, func(a, b string) int { return compareVersions(versionIn(b), versionIn(a)) })
+		slices.SortFunc(all, func(a, b string) int { return compareVersions(VersionIn(b), VersionIn(a)) })
 		dirs = append(dirs, all...)
 	}
 	return append(dirs, "/usr/local/bin", "/usr/bin", "/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin")

@@ -100,11 +100,14 @@ func (s *Store) Renew(a *Agent, h *Home) (renewed bool, err error) {
 		if readErr != nil {
 			continue // nobody logged in outside, so nobody asked for it to be kept
 		}
-		is, readErr := h.Read(c.Name)
-		if readErr != nil || bytes.Equal(was, is) {
+		is, why := h.Read(c.Name)
+		if errors.Is(why, fs.ErrNotExist) || why == nil && bytes.Equal(was, is) {
 			continue
 		}
-		ok, why := s.renew(file, c, was, is)
+		ok := false
+		if why == nil {
+			ok, why = s.renew(file, c, was, is)
+		}
 		renewed = renewed || ok
 		if why != nil {
 			err = errors.Join(err, fmt.Errorf("~/%s is not taken for other sandboxes: %w", c.Name, why))

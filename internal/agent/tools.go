@@ -98,7 +98,7 @@ func stagedVersion(dir string, a *Agent) (string, error) {
 	if err := json.Unmarshal(data, &p); err != nil {
 		return "", err
 	}
-	v := versionIn(p.Version)
+	v := VersionIn(p.Version)
 	if v == "" || v != p.Version {
 		return "", fmt.Errorf("its version is %q", p.Version)
 	}

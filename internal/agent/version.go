@@ -24,18 +24,18 @@ func packageVersion(real string) string {
 		if err != nil || json.Unmarshal(data, &p) != nil {
 			return ""
 		}
-		return versionIn(p.Version)
+		return VersionIn(p.Version)
 	}
 	// Installers name a directory or a file by it.
-	return versionIn(filepath.Base(real))
+	return VersionIn(filepath.Base(real))
 }
 
 var versionPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\d+\.\d+(\.\d+)?([-+][0-9A-Za-z.-]+)?`)
 })
 
-// versionIn finds a version in what a program says about itself.
-func versionIn(s string) string {
+// VersionIn finds a version in what a program says about itself.
+func VersionIn(s string) string {
 	if len(s) > 1000 {
 		s = s[:1000]
 	}

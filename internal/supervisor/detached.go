@@ -36,7 +36,9 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	_ = answer.Started()
 	defer s.leave()
 	defer p.Close()
-	if exit, err := p.Wait(log, log); err != nil {
+	exit, err := p.Wait(log, log)
+	s.syncSoon() // nobody else waits for its commits
+	if err != nil {
 		why := s.Why()
 		if why == "" {
 			why = "the sandbox was ended"

@@ -163,6 +163,7 @@ func (s *Supervisor) enter() {
 	defer s.mu.Unlock()
 	s.execs++
 	s.late = false
+	s.watchLogin()
 	if s.idle != nil {
 		s.idle.Stop()
 		s.idle = nil
@@ -181,6 +182,7 @@ func (s *Supervisor) rest() {
 	if s.execs > 0 || s.idle != nil {
 		return
 	}
+	s.restLogin()
 	var timer *time.Timer
 	timer = time.AfterFunc(s.idleTime, func() {
 		s.mu.Lock()

@@ -40,10 +40,14 @@ type Supervisor struct {
 	notices  notices
 	daemons  daemons
 
+	renewing sync.Mutex // one look at an agent's credentials at a time
+	refused  string     // why they were not taken over
+
 	mu       sync.Mutex
 	execs    int
 	idle     *time.Timer
 	idleTime time.Duration
+	login    *time.Timer // until the next look at an agent's credentials, while programs run
 	deadline *time.Timer
 	log      *log   // of detached programs
 	why      string // what ended the sandbox, if it was us

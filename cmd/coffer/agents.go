@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/spf13/cobra"
+)
+
+// describedAgent is an agent as the listing shows it.
+type describedAgent struct {
+	Name      string     `json:"name"`
+	Title     string     `json:"title"`
+	Installed bool       `json:"installed"`
+	Version   string     `json:"version,omitempty"`
+	Program   string     `json:"program,omitempty"`
+	Own       bool       `json:"installed_by_coffer,omitempty"`
+	Default   bool       `json:"default,omitempty"`
+	LoggedIn  *time.Time `json:"logged_in,omitempty"` // since when the store has it
+	Key       string     `json:"key,omitempty"`       // the variable with a key
+	Import    bool       `json:"can_import,omitempty"`
+}
+
+func agentsCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "agents",
+		Short: "List the coding agents, their versions, and who is logged in",
+		Long: `List the coding agents that 'coffer ai' can run. One that you have installed is used
+as it is. Any other is installed when it is first needed, once for all sandboxes, from
+npm, by a sandbox that can write nothing else.`,
+		Example: "  coffer agents\n  coffer agents update",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			places, err := placesHere()
+			if err != nil {
+				return err
+			}
+			conf, err := places.Load()
+			if err != nil {
+				return err
+			}
+			usual := ""
+			if conf != nil {
+				usual = conf.Config.AI.Agent
+			}
+			list := describeAgents(c.Context(), conf.Known(), usual)
+			if asJSON {
+				return printJSON(list)
+			}
+			printAgents(list)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.AddCommand(agentsUpdateCommand())
+	return c
+}
+
+// describeAgents asks those whose version is written nowhere, all at the same time.
+func describeAgents(ctx context.Context, all []*agent.Agent, usual string) []describedAgent {
+	list := make([]describedAgent, len(all))
+	var asking sync.WaitGroup
+	host, store := agentHost(), logins()
+	for i, a := range all {
+		d := &list[i]
+		*d = describedAgent{Name: a.Name, Title: a.Title, Default: a.Name == usual, Import: len(agent.Imports(a, host.Home)) > 0}
+		if since, ok := store.LoggedIn(a); ok {
+			d.LoggedIn = &since
+		}
+		for _, name := range a.Pass {
+			if (strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_TOKEN")) && os.Getenv(name) != "" {
+				d.Key = name
+				break
+			}
+		}
+		place, err := a.Locate(host)
+		if err != nil {
+			continue
+		}
+		d.Installed, d.Version, d.Program, d.Own = true, place.Version, place.Program, place.Own
+		if d.Version == "" && !place.Own {
+			asking.Go(func() { d.Version = askVersion(ctx, place.Program) })
+		}
+	}
+	asking.Wait()
+	return list
+}
+
+// askVersion runs a program that the user has installed, as he would.
+func askVersion(ctx context.Context, program string) string {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var out bytes.Buffer
+	c := exec.CommandContext(ctx, program, "--version")
+	c.Stdout = &out
+	c.Dir, c.WaitDelay = "/", time.Second
+	if c.Run() != nil {
+		return ""
+	}
+	return agent.VersionIn(out.String())
+}
+
+func printAgents(list []describedAgent) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	defer w.Flush()
+	fmt.Fprintln(w, "AGENT\tNAME\tVERSION\tLOGIN")
+	for _, d := range list {
+		name, version, login := d.Name, "not installed", "no; see 'coffer login "+d.Name+"'"
+		if d.Default {
+			name += " *"
+		}
+		if d.Installed {
+			if version = d.Version; version == "" {
+				version = "installed"
+			}
+			if d.Own {
+				version += " (by coffer)"
+			}
+		}
+		switch {
+		case d.LoggedIn != nil:
+			login = "since " + d.LoggedIn.Local().Format("2006-01-02")
+		case d.Key != "":
+			login = "by " + d.Key
+		case d.Import:
+			login = "only outside; see 'coffer login " + d.Name + " --import'"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", name, d.Title, version, login)
+	}
+}
+
+func agentsUpdateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "update [AGENT…]",
+		Short: "Install the newest versions of the agents that coffer has installed",
+		Long: `Install the newest versions of the agents that coffer has installed, or of those that
+are named. Sandboxes that run use the new version from the next start of the agent on.
+An agent that you have installed yourself is yours to update.`,
+		Example:           "  coffer agents update\n  coffer agents update pi",
+		ValidArgsFunction: completeAgent,
+		RunE: func(c *cobra.Command, args []string) error {
+			all, err := knownAgents()
+			if err != nil {
+				return err
+			}
+			var errs []error
+			n := 0
+			for _, a := range all {
+				place, err := a.Locate(agentHost())
+				named := len(args) == 0
+				for _, arg := range args {
+					named = named || arg == a.Name
+				}
+				if !named || len(args) == 0 && (err != nil || !place.Own) {
+					continue
+				}
+				n++
+				if err == nil && !place.Own {
+					errs = append(errs, hint.New(fmt.Sprintf("%s is your own, in %s", a.Name, place.Program), "update it as you installed it"))
+					continue
+				}
+				_, err = install(c, a)
+				errs = append(errs, err)
+			}
+			for _, arg := range args {
+				if agent.Find(all, arg) == nil {
+					errs = append(errs, usagef("there is no agent %q", arg))
+				}
+			}
+			if n == 0 && len(args) == 0 {
+				fmt.Fprintln(os.Stderr, "coffer: no agent was installed by coffer")
+			}
+			return errors.Join(errs...)
+		},
+	}
+}
+
+func knownAgents() ([]*agent.Agent, error) {
+	places, err := placesHere()
+	if err != nil {
+		return nil, err
+	}
+	conf, err := places.Load()
+	return conf.Known(), err
+}
+
+// install has npm install an agent, in a sandbox that sees nothing of the user's and can
+// write to nothing but the new directory. What the repository's config says does not
+// count: the result is for all sandboxes.
+func install(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
+	if a.Package == "" {
+		return nil, hint.New(fmt.Sprintf("%s is not installed: there is no program %s", a.Name, a.Command), "install it, or name its npm package in the config: [agents."+a.Name+"] package = …")
+	}
+	if _, err := exec.LookPath("npm"); err != nil {
+		return nil, hint.New(fmt.Sprintf("%s is not installed, and neither is npm, which could do it", a.Name), "install Node.js, which has npm, or "+a.Name+" itself")
+	}
+	host := agentHost()
+	staged, remove, err := agent.Stage(host.Tools, a)
+	if err != nil {
+		return nil, fmt.Errorf("install %s: %w", a.Name, err)
+	}
+	defer remove()
+	fmt.Fprintf(os.Stderr, "coffer: installing %s from npm, once for all sandboxes …\n", a.Name)
+	s := settings{workspace: sandbox.WorkspaceNone, alone: true, mode: mode{sandbox: modeAuto}}
+	s.also = func(rec *sandbox.Record) error {
+		rec.Mounts = []sandbox.Mount{{Source: staged, Target: staged}}
+		if u, err := url.Parse(registry()); err == nil && u.Hostname() != "" {
+			rec.Network.Rules = append(rec.Network.Rules, policy.Source{Rules: []policy.RuleSource{{Name: "npm-registry", Allow: []string{u.Hostname()}}}, Origin: "your npm registry"})
+		}
+		return nil
+	}
+	args := []string{"npm", "install", "--prefix", staged, "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"}
+	if r := registry(); r != "" {
+		args = append(args, "--registry", r)
+	}
+	if ca := os.Getenv("NODE_EXTRA_CA_CERTS"); ca != "" {
+		bundle, err := copyBeside(ca, staged)
+		if err != nil {
+			return nil, err
+		}
+		s.env = append(s.env, "NODE_EXTRA_CA_CERTS="+bundle)
+	}
+	l := listen(c)
+	defer l.stop()
+	err = run(l, s, append(args, a.Package+"@latest"))
+	_ = os.Remove(staged + "/ca.pem")
+	if err != nil {
+		return nil, hint.Wrap(fmt.Errorf("npm could not install %s: %w", a.Name, err), "see above; 'coffer policy check https://…' tells whether a host is allowed")
+	}
+	version, err := agent.Adopt(host.Tools, a, staged)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(os.Stderr, "coffer: installed %s %s\n", a.Name, version)
+	return a.Locate(host)
+}
+
+// registry is the npm registry that the user has chosen by a variable, "" for npm's own.
+func registry() string {
+	for _, name := range []string{"npm_config_registry", "NPM_CONFIG_REGISTRY"} {
+		if v := os.Getenv(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// copyBeside copies a small file of the user's to where the sandbox sees it.
+func copyBeside(file, dir string) (string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	to := dir + "/ca.pem"
+	return to, os.WriteFile(to, data, 0o644)
+}

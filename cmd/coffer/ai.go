@@ -1,0 +1,269 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/config"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// aiFlags are what 'coffer ai' was asked for.
+type aiFlags struct {
+	settings
+	tree       treeFlags
+	idle       time.Duration
+	match      string
+	create     bool
+	fresh      bool
+	headless   bool
+	promptFile string
+	number     int
+	rm         bool
+
+	agent  string // by name, "" for the usual one
+	prompt string
+	extra  []string
+}
+
+func aiCommand() *cobra.Command {
+	var f aiFlags
+	c := &cobra.Command{
+		Use:   "ai [AGENT] [PROMPT] [flags] [-- ARG…]",
+		Short: "Run a coding agent in a sandbox, with its questions off",
+		Long: `Run a coding agent in a sandbox that stays: claude, codex, gemini, opencode, pi, or one
+that a config file describes. It asks nothing before it acts; the sandbox is the limit.
+
+In a git repository the agent works in a worktree, on a branch of its own, on which its
+commits appear. With a PROMPT, or --create, the sandbox is new. With -m it is one that
+exists, and the conversation in it goes on. Otherwise you choose. Without a terminal, or
+with --detach, the agent does what the PROMPT says and ends.
+
+What follows -- goes to the agent as it is.`,
+		Example: `  coffer ai
+  coffer ai claude "fix issue 42"
+  coffer ai -m big-refactor
+  coffer ai --create codex -- --model gpt-5
+  coffer ai --detach -n 3 "make the tests faster"`,
+		ValidArgsFunction: completeAgent,
+		RunE: func(c *cobra.Command, args []string) error {
+			if at := c.ArgsLenAtDash(); at >= 0 {
+				args, f.extra = args[:at], args[at:]
+			}
+			return ai(c, &f, args)
+		},
+	}
+	f.settings.addTo(c)
+	f.settings.addExecTo(c)
+	f.tree.addTo(c, &f.settings)
+	flags := c.Flags()
+	flags.StringVarP(&f.match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
+	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
+	flags.BoolVar(&f.create, "create", false, "make a new sandbox")
+	flags.DurationVar(&f.idle, "idle", 10*time.Minute, "stop a new sandbox when nothing has run in it for this `time`")
+	flags.BoolVar(&f.fresh, "fresh", false, "begin a new conversation in a sandbox that exists")
+	flags.BoolVar(&f.headless, "headless", false, "do what the prompt says and end, on a terminal too")
+	flags.StringVar(&f.promptFile, "prompt-file", "", "read the prompt from a `FILE`, - for standard input")
+	flags.IntVarP(&f.number, "number", "n", 1, "do the same in so many new sandboxes side by side, detached")
+	flags.BoolVar(&f.rm, "rm", false, "remove the sandbox afterwards if nothing in it would be lost")
+	return c
+}
+
+func ai(c *cobra.Command, f *aiFlags, args []string) error {
+	if os.Getenv("COFFER_SANDBOX") != "" {
+		return hint.New("this is a sandbox already", "run 'coffer ai' outside, or the agent itself here")
+	}
+	places, err := placesHere()
+	if err != nil {
+		return err
+	}
+	conf, err := places.Load()
+	if err != nil {
+		return err
+	}
+	all := conf.Known()
+	if err := f.words(all, args); err != nil {
+		return err
+	}
+	if err := f.check(c); err != nil {
+		return err
+	}
+	store, err := openStore()
+	if err != nil {
+		return err
+	}
+	sb, err := f.sandbox(store)
+	if err != nil {
+		return err
+	}
+	a, err := f.which(places, conf, all, sb)
+	if err != nil {
+		return err
+	}
+	if sb != nil {
+		return f.goOn(c, sb, a)
+	}
+	return f.begin(c, store, a)
+}
+
+// words takes the arguments apart: an agent, a prompt, both or none.
+func (f *aiFlags) words(all []*agent.Agent, args []string) error {
+	if len(args) > 0 && agent.Find(all, args[0]) != nil {
+		f.agent, args = args[0], args[1:]
+	} else if len(args) > 1 {
+		return hint.Wrap(usagef("there is no agent %q", args[0]), "there are %s; a prompt is one argument, in quotes", strings.Join(agent.Names(all), ", "))
+	}
+	if len(args) > 1 {
+		return hint.Wrap(usagef("the prompt is in %d arguments", len(args)), "put it in quotes; arguments for the agent go after --")
+	}
+	f.prompt = first(args)
+	if f.promptFile == "" {
+		return nil
+	}
+	if f.prompt != "" {
+		return usagef("there is a prompt and a --prompt-file: want one of them")
+	}
+	return f.readPrompt()
+}
+
+// maxPrompt is what the kernel lets pass as one argument, less some room.
+const maxPrompt = 120 << 10
+
+func (f *aiFlags) readPrompt() error {
+	in := os.Stdin
+	if f.promptFile != "-" {
+		file, err := os.Open(f.promptFile)
+		if err != nil {
+			return hint.Wrap(fmt.Errorf("read the prompt: %w", err), "name a file with --prompt-file")
+		}
+		defer file.Close()
+		in = file
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxPrompt+1))
+	if err != nil {
+		return fmt.Errorf("read the prompt: %w", err)
+	}
+	f.prompt = string(data)
+	return nil
+}
+
+// check refuses flags that do not go together.
+func (f *aiFlags) check(c *cobra.Command) error {
+	if len(f.prompt) > maxPrompt || strings.ContainsRune(f.prompt, 0) {
+		return hint.Wrap(usagef("the prompt is too long for a command line, or has a NUL in it"), "put the text into a file of the repository, and name that in the prompt")
+	}
+	fresh := f.create || f.number != 1
+	for _, name := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "net", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base"} {
+		if !c.Flags().Changed(name) {
+			continue
+		}
+		if fresh = true; f.match != "" {
+			return usagef("--%s is decided when a sandbox is made, and -m takes an existing one", name)
+		}
+	}
+	switch {
+	case f.match != "" && fresh:
+		return usagef("-m takes an existing sandbox, and --create or -n makes new ones: want one of them")
+	case f.number < 1 || f.number > 100:
+		return usagef("-n %d: want a number from 1 to 100", f.number)
+	case f.detach && f.rm:
+		return hint.Wrap(usagef("--rm waits for the agent, and --detach does not"), "remove it later with 'coffer rm'")
+	case f.number > 1 && f.rm:
+		return usagef("-n leaves several sandboxes to compare, and --rm would remove them")
+	case f.fresh && fresh:
+		return usagef("--fresh is about a sandbox that exists")
+	}
+	if f.number > 1 {
+		f.detach = true
+	}
+	onTerminal := terminal.IsTerminal(0) && terminal.IsTerminal(1)
+	f.headless = f.headless || f.detach || !onTerminal
+	if f.headless && f.prompt == "" && len(f.extra) == 0 {
+		why := "there is no terminal to talk to the agent on"
+		if onTerminal {
+			why = "an agent that runs by itself must be told what to do"
+		}
+		return hint.Wrap(usagef("%s", why), "give it a prompt: coffer ai AGENT \"PROMPT\", or --prompt-file")
+	}
+	f.create = fresh
+	return nil
+}
+
+// sandbox is the one that exists and is meant, nil for a new one.
+func (f *aiFlags) sandbox(store *sandbox.Store) (*sandbox.Sandbox, error) {
+	switch {
+	case f.match != "":
+		return forExec.choose(store, f.match)
+	case f.create || f.prompt != "":
+		return nil, nil
+	}
+	return chooseSandbox(store)
+}
+
+// which finds out which agent to start: the one that was named, the one that the sandbox
+// had, the usual one, or the one that the user now says is the usual one.
+func (f *aiFlags) which(places config.Places, conf *config.Loaded, all []*agent.Agent, sb *sandbox.Sandbox) (*agent.Agent, error) {
+	name := f.agent
+	if name == "" && sb != nil {
+		if t, err := agent.ReadTrace(sb.Dir()); err == nil {
+			name = t.Agent
+		}
+	}
+	if name == "" && conf != nil {
+		name = conf.Config.AI.Agent
+	}
+	if name == "" {
+		return askAgent(places, all)
+	}
+	a := agent.Find(all, name)
+	if a == nil {
+		return nil, hint.New(fmt.Sprintf("there is no agent %q any more", name), "name another: "+strings.Join(agent.Names(all), ", "))
+	}
+	return a, nil
+}
+
+// begin makes new sandboxes for an agent.
+func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) error {
+	place, err := f.locate(c, a)
+	if err != nil {
+		return err
+	}
+	l := listen(c)
+	defer l.stop()
+	names := []string{f.name}
+	for i := 2; i <= f.number; i++ {
+		names = append(names, "")
+		if f.name != "" {
+			names[0], names[i-1] = f.name+"-1", fmt.Sprintf("%s-%d", f.name, i)
+		}
+	}
+	var errs []error
+	for i, name := range names {
+		one := *f
+		one.name = name
+		if i > 0 && one.tree.branch != "" {
+			one.tree.branch = fmt.Sprintf("%s-%d", f.tree.branch, i+1)
+		}
+		errs = append(errs, one.beginOne(l, store, a, place))
+	}
+	return errors.Join(errs...)
+}
+
+func completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var conf *config.Loaded
+	if places, err := placesHere(); err == nil {
+		conf, _ = places.Load()
+	}
+	return agent.Names(conf.Known()), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/config"
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/pick"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
+)
+
+// choose lets the user choose on the terminal. Without one, the flag that says the same
+// is named.
+func choose(title string, items []pick.Item, instead string) (int, error) {
+	if !terminal.IsTerminal(0) || !terminal.IsTerminal(2) || os.Getenv("TERM") == "dumb" {
+		return 0, hint.Wrap(usagef("there is no terminal to choose on"), "%s", instead)
+	}
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return 0, hint.Wrap(usagef("there is no terminal to choose on"), "%s", instead)
+	}
+	defer tty.Close()
+	i, err := pick.Choose(tty, title, items)
+	if errors.Is(err, pick.ErrCancelled) {
+		return 0, status(130)
+	}
+	return i, err
+}
+
+// askAgent asks which agent is the usual one, and remembers it.
+func askAgent(places config.Places, all []*agent.Agent) (*agent.Agent, error) {
+	var items []pick.Item
+	host := agentHost()
+	for _, a := range all {
+		state := "will be installed"
+		if p, err := a.Locate(host); err == nil {
+			state = strings.TrimSpace("installed " + p.Version)
+		} else if a.Package == "" {
+			state = "is not installed"
+		}
+		items = append(items, pick.Item{a.Name, a.Title, state})
+	}
+	i, err := choose("Which agent? It is remembered", items, "name it: coffer ai AGENT, one of "+strings.Join(agent.Names(all), ", "))
+	if err != nil {
+		return nil, err
+	}
+	if err := places.RememberAgent(all[i].Name); err != nil {
+		report(err) // it can be asked again
+	}
+	return all[i], nil
+}
+
+// candidate is a sandbox that could be gone on with.
+type candidate struct {
+	*sandbox.Sandbox
+	branch string
+	repo   string // the repository's directory, or the workspace
+	agent  string
+	last   time.Time
+}
+
+// look finds out what the list shows of a sandbox, with no program asked for it.
+func look(sb *sandbox.Sandbox) candidate {
+	c := candidate{Sandbox: sb, repo: sb.Workspace.Path, last: sb.Created}
+	if sb.Workspace.Mode == sandbox.WorkspaceTree {
+		if b, err := gitbridge.Open(sb.Dir()); err == nil {
+			c.branch, c.repo = b.Branch, strings.TrimSuffix(b.Common, "/.git")
+		}
+	}
+	if t, err := agent.ReadTrace(sb.Dir()); err == nil {
+		c.agent = t.Agent
+	}
+	for _, name := range []string{"agent.json", "git.seen", "logs/output.log", "logs/supervisor.log"} {
+		if info, err := os.Stat(filepath.Join(sb.Dir(), name)); err == nil && info.ModTime().After(c.last) {
+			c.last = info.ModTime()
+		}
+	}
+	return c
+}
+
+// of says whether the sandbox works on a directory's repository.
+func (c candidate) of(here string) bool {
+	return here == c.repo || rootfs.Within(here, c.repo) || over(c.Sandbox, here)
+}
+
+func (c candidate) item(everywhere bool) pick.Item {
+	state := "stopped"
+	if c.Running() {
+		state = "running"
+	}
+	item := pick.Item{c.Name, c.agent, c.branch, age(c.last) + " ago", state}
+	if everywhere {
+		item = append(item, c.repo)
+	}
+	return item
+}
+
+// chooseSandbox lets the user choose one to go on with, or a new one, which is nil. Who
+// is in a sandbox's worktree means that.
+func chooseSandbox(store *sandbox.Store) (*sandbox.Sandbox, error) {
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return nil, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+	}
+	list, _ := store.List()
+	var mine, all []candidate
+	for _, sb := range list {
+		if sb.Ephemeral || sb.Once {
+			continue
+		}
+		if sb.Workspace.Mode == sandbox.WorkspaceTree && (here == sb.Workspace.Path || rootfs.Within(here, sb.Workspace.Path)) {
+			return sb, nil
+		}
+		c := look(sb)
+		all = append(all, c)
+		if c.of(here) {
+			mine = append(mine, c)
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	shown, everywhere := mine, false
+	for {
+		slices.SortFunc(shown, func(a, b candidate) int { return b.last.Compare(a.last) })
+		var items []pick.Item
+		for _, c := range shown {
+			items = append(items, c.item(everywhere))
+		}
+		items = append(items, pick.Item{"a new sandbox"})
+		if !everywhere && len(all) > len(mine) {
+			items = append(items, pick.Item{fmt.Sprintf("those of all repositories (%d)", len(all))})
+		}
+		i, err := choose("Go on with", items, "choose one with -m, or make one with --create or a PROMPT")
+		switch {
+		case err != nil:
+			return nil, err
+		case i < len(shown):
+			return shown[i].Sandbox, nil
+		case i == len(shown):
+			return nil, nil
+		}
+		shown, everywhere = all, true
+	}
+}

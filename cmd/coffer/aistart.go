@@ -1,0 +1,334 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// agentHost is where agents are looked for.
+func agentHost() agent.Host {
+	return agent.Host{Home: supervisor.Me().Home, Tools: filepath.Join(dataDir(), "tools"), Variable: os.Getenv}
+}
+
+// dataDir is where coffer keeps what is not a sandbox. No sandbox sees it.
+func dataDir() string {
+	dir, err := sandbox.DefaultDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(dir)
+}
+
+// logins is the store of credentials.
+func logins() *agent.Store { return agent.OpenStore(loginsDir()) }
+
+func loginsDir() string { return filepath.Join(dataDir(), "logins") }
+
+// locate finds the agent on this machine, or installs it.
+func (f *aiFlags) locate(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
+	place, err := a.Locate(agentHost())
+	if errors.Is(err, agent.ErrNotHere) {
+		place, err = install(c, a)
+	}
+	if err == nil && a.TooOld(place.Version) {
+		warn(fmt.Sprintf("%s %s is older than %s, so not all of it may be right; see 'coffer agents update'", a.Name, place.Version, a.Least))
+	}
+	return place, err
+}
+
+// beginOne makes a sandbox for an agent and runs it there.
+func (f *aiFlags) beginOne(l *listener, store *sandbox.Store, a *agent.Agent, place *agent.Place) error {
+	if f.workspace == "" && f.tree == (treeFlags{}) && f.inRepository(l.ctx) {
+		f.workspace = sandbox.WorkspaceTree
+	}
+	f.also = func(rec *sandbox.Record) error { return furnishFor(a, place, rec) }
+	words := []string{a.Name}
+	if f.prompt != "" {
+		words = append(words, f.prompt)
+	}
+	sb, line, err := newSandbox(l, store, &f.settings, f.tree, f.idle, words)
+	if err != nil {
+		return err
+	}
+	defer line.Close()
+	argv, err := f.prepare(sb, a, place, false)
+	if err != nil {
+		return err
+	}
+	end := f.announce(sb, a)
+	err = execOn(l, line, sb, f.settings, argv)
+	return end(err)
+}
+
+// inRepository says whether a worktree can be had here.
+func (f *aiFlags) inRepository(ctx context.Context) bool {
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return false
+	}
+	r, err := gitbridge.Find(ctx, here)
+	if err == nil {
+		_, err = r.Base(ctx, "", "")
+	}
+	return err == nil
+}
+
+// furnishFor gives a new sandbox what the agent needs: a look at its program, and a way to
+// its hosts.
+func furnishFor(a *agent.Agent, place *agent.Place, rec *sandbox.Record) error {
+	for _, dir := range place.Show {
+		rec.Mounts = append(rec.Mounts, sandbox.Mount{Source: dir, Target: dir, ReadOnly: true})
+	}
+	rec.Mounts = inOrder(rec.Mounts)
+	if len(a.Hosts) > 0 && !rec.Network.None() {
+		rec.Network.Rules = append(rec.Network.Rules, policy.Source{
+			Rules: []policy.RuleSource{{Name: "agent-" + a.Name, Allow: a.Hosts}}, Origin: "agent " + a.Name,
+		})
+	}
+	return nil
+}
+
+// goOn runs an agent in a sandbox that exists.
+func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) error {
+	place, err := f.locate(c, a)
+	if err != nil {
+		return err
+	}
+	if err := show(sb, a, place); err != nil {
+		return err
+	}
+	if _, err := os.Stat(sb.Home()); errors.Is(err, fs.ErrNotExist) {
+		line, err := supervisor.Reach(c.Context(), sb, nil) // its first start makes it
+		if err != nil {
+			return err
+		}
+		defer line.Close()
+	}
+	if b, err := gitbridge.Open(sb.Dir()); err == nil && b.Prefix != "" {
+		f.dir = (&plannedTree{bridge: b}).dir()
+	}
+	argv, err := f.prepare(sb, a, place, !f.fresh)
+	if err != nil {
+		return err
+	}
+	end := f.announce(sb, a)
+	err = execIn(c, sb, f.settings, argv)
+	return end(err)
+}
+
+// show sees to it that a sandbox that was made for something else sees the agent.
+func show(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Place) error {
+	var missing []sandbox.Mount
+	for _, dir := range place.Show {
+		m := sandbox.Mount{Source: dir, Target: dir, ReadOnly: true}
+		if !slices.Contains(sb.Mounts, m) {
+			missing = append(missing, m)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	lock, err := sb.Lock()
+	if errors.Is(err, sandbox.ErrRunning) {
+		return hint.New(fmt.Sprintf("sandbox %s runs and was started without %s in sight", sb.Name, a.Name), "stop it with 'coffer stop "+sb.ID+"', then try again")
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	sb.Mounts = inOrder(append(sb.Mounts, missing...))
+	return sb.Save()
+}
+
+// prepare writes what the agent finds in its home, and returns how it is started.
+func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Place, resume bool) ([]string, error) {
+	home, err := agent.OpenHome(sb.Home())
+	if err != nil {
+		return nil, err
+	}
+	defer home.Close()
+	where := supervisor.Me().Home
+	dir := f.dir
+	if dir == "" {
+		dir = sb.Workspace.Path
+	}
+	if dir == "" {
+		dir = where
+	}
+	facts, err := factsOf(sb, dir)
+	if err != nil {
+		return nil, err
+	}
+	text := facts.Text()
+	if err := home.Write(agent.Guide, []byte(text)); err != nil {
+		return nil, err
+	}
+	if err := logins().Seed(a, home); err != nil {
+		return nil, err
+	}
+	scene := agent.Scene{
+		Home: where, Dir: dir, Guide: filepath.Join(where, agent.Guide), Text: text, Has: home.Has,
+		Variable: given(a, sb, f.env),
+	}
+	if a.Files != nil {
+		for _, file := range a.Files(a, scene) {
+			if err := home.Put(file); err != nil {
+				return nil, err
+			}
+		}
+	}
+	env := a.Variables(os.LookupEnv)
+	certificates, err := trustToo(home, where, a)
+	if err != nil {
+		return nil, err
+	}
+	env = append(env, certificates...)
+	env = append(env, pathFor(place, sb, where)...)
+	f.env = append(env, f.env...)
+	t := agent.Trace{Agent: a.Name, Last: time.Now(), Credentials: a.Credentials, Store: loginsDir()}
+	if err := t.Write(sb.Dir()); err != nil {
+		return nil, err
+	}
+	argv := a.Argv(a, agent.Turn{
+		Prompt: f.prompt, Headless: f.headless, Resume: resume && home.Talked(a), Extra: f.extra,
+		Dir: dir, Guide: scene.Guide, Text: text,
+	})
+	argv[0] = place.Program
+	return argv, nil
+}
+
+// factsOf is what is true of a sandbox.
+func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
+	facts := agent.Facts{Name: sb.Name, ID: sb.ID, Dir: dir, Workspace: sb.Workspace.Mode, Memory: sb.Limits.Memory}
+	if b, err := gitbridge.Open(sb.Dir()); err == nil {
+		facts.Branch = b.Branch
+	}
+	if sb.Limits.Timeout > 0 {
+		facts.Timeout = sb.Limits.Timeout.String()
+	}
+	for _, p := range sb.Forwards {
+		if p.Host != 0 {
+			facts.Forwards = append(facts.Forwards, fmt.Sprintf("%d:%d", p.Host, p.Inside))
+		}
+	}
+	for _, p := range sb.Network.HostPorts {
+		facts.HostPorts = append(facts.HostPorts, fmt.Sprint(p.Inside))
+	}
+	var err error
+	if !sb.Network.None() {
+		facts.Policy, _, err = supervisor.Policy(sb)
+	}
+	return facts, err
+}
+
+// given finds a variable that the agent will have.
+func given(a *agent.Agent, sb *sandbox.Sandbox, extra []string) func(string) string {
+	list := slices.Concat(a.Variables(os.LookupEnv), sb.Env, extra)
+	return func(name string) (value string) {
+		for _, e := range list {
+			n, v, ok := strings.Cut(e, "=")
+			if n == name && !ok {
+				v = os.Getenv(name)
+			}
+			if n == name {
+				value = v
+			}
+		}
+		return value
+	}
+}
+
+// announce says what begins, and returns what to do when it has ended.
+func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) error {
+	if f.detach {
+		return func(err error) error { return err }
+	}
+	branch := ""
+	if b, err := gitbridge.Open(sb.Dir()); err == nil {
+		branch = ", on branch " + terminal.Escape(b.Branch)
+	}
+	fmt.Fprintf(os.Stderr, "coffer: %s in sandbox %s%s\n", a.Name, sb.Name, branch)
+	restore := func() {}
+	if !f.headless {
+		// The title that was there is put on a stack, and comes back from it.
+		fmt.Printf("\x1b[22;2t\x1b]2;%s: %s\x07", a.Name, sb.Name)
+		restore = func() { fmt.Print("\x1b[23;2t") }
+	}
+	return func(err error) error {
+		restore()
+		if code := status(0); err != nil && !errors.As(err, &code) {
+			return err
+		}
+		if _, renewErr := agent.RenewFrom(sb.Dir(), sb.Home()); renewErr != nil {
+			warn(renewErr.Error())
+		}
+		if f.rm && f.removed(sb) {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "coffer: %s; go on with 'coffer ai -m %s'\n", terminal.Escape(outcome(sb)), sb.Name)
+		return err
+	}
+}
+
+// outcome says what there is of an agent's work, in a few words.
+func outcome(sb *sandbox.Sandbox) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	switch sb.Workspace.Mode {
+	case sandbox.WorkspaceTree:
+		b, err := gitbridge.Open(sb.Dir())
+		if err != nil {
+			return sb.Name
+		}
+		commits, err1 := b.Ahead(ctx)
+		files, err2 := b.Dirty(ctx)
+		switch {
+		case err1 != nil || err2 != nil:
+			return sb.Name
+		case commits == 0 && files == 0:
+			return sb.Name + ": nothing changed"
+		case files == 0:
+			return fmt.Sprintf("%s: %s on %s", sb.Name, count(commits, "commit"), b.Branch)
+		}
+		return fmt.Sprintf("%s: %s on %s, and %s not committed", sb.Name, count(commits, "commit"), b.Branch, count(files, "file"))
+	case sandbox.WorkspaceCOW:
+		if n, err := waiting(sb); err == nil {
+			return fmt.Sprintf("%s: %s waiting, see 'coffer diff %s'", sb.Name, count(n, "change"), sb.Name)
+		}
+	}
+	return sb.Name
+}
+
+// removed removes the sandbox if nothing would be lost with it.
+func (f *aiFlags) removed(sb *sandbox.Sandbox) bool {
+	ctx := context.Background()
+	if err := stop(ctx, sb, false); err != nil {
+		report(err)
+		return false
+	}
+	if err := remove(ctx, sb, false, true); err != nil {
+		fmt.Fprintf(os.Stderr, "coffer: kept: %s\n", terminal.Escape(err.Error()))
+		return false
+	}
+	fmt.Fprintf(os.Stderr, "coffer: removed sandbox %s: there was nothing in it that is not elsewhere\n", sb.Name)
+	return true
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// standing is how a sandbox is doing.
+type standing struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	State     string    `json:"state"`
+	Agent     string    `json:"agent,omitempty"`
+	Last      time.Time `json:"last_activity"`
+	Branch    string    `json:"branch,omitempty"`
+	Workspace string    `json:"workspace,omitempty"`
+	Mode      string    `json:"mode"`
+	Work      string    `json:"work"` // what there is of it, in words
+	Network   string    `json:"network"`
+	Programs  int       `json:"programs,omitempty"`
+}
+
+func statusCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:               "status [MATCH]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Say how a sandbox and the work in it are doing",
+		Long: `Say how a sandbox is doing: which agent works in it, on which branch, what there is to
+see of it, what the network allows. Inside a sandbox, it says where one is, and what was
+refused lately.`,
+		Example: "  coffer status parser",
+		Args:    atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			if id := os.Getenv("COFFER_SANDBOX"); id != "" {
+				return statusInside(id)
+			}
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			sb, err := forName.choose(store, first(args))
+			if err != nil {
+				return err
+			}
+			s := standingOf(sb)
+			if asJSON {
+				return printJSON(s)
+			}
+			printStanding(s)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func standingOf(sb *sandbox.Sandbox) standing {
+	d, l := describe(sb, false), look(sb)
+	return standing{
+		ID: sb.ID, Name: sb.Name, State: d.State, Agent: l.agent, Last: l.last, Branch: l.branch,
+		Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode, Work: outcome(sb), Network: sb.Network.Describe(), Programs: d.Execs,
+	}
+}
+
+func printStanding(s standing) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	defer w.Flush()
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, terminal.Escape(value))
+		}
+	}
+	state := s.State
+	if s.Programs > 0 {
+		state += ", " + count(s.Programs, "program")
+	}
+	row("sandbox", s.Name+" ("+s.ID+")")
+	row("state", state)
+	row("agent", s.Agent)
+	row("active", age(s.Last)+" ago")
+	row("branch", s.Branch)
+	row("workspace", s.Workspace)
+	row("work", s.Work)
+	row("network", s.Network)
+	if s.Agent != "" {
+		row("go on", "coffer ai -m "+s.Name)
+	}
+}
+
+// statusInside is for programs in a sandbox: what they were told at the start, and what
+// the network says now.
+func statusInside(id string) error {
+	text, err := os.ReadFile(filepath.Join(os.Getenv("HOME"), agent.Guide))
+	if err == nil {
+		fmt.Println(strings.TrimSuffix(strings.TrimRight(string(text), "\n"), "\n`coffer status` tells this again."))
+	} else {
+		fmt.Printf("This is the Coffer sandbox %s.\n", id)
+	}
+	client := http.Client{Timeout: 3 * time.Second}
+	r, err := client.Get("http://" + link.AboutName + "/denials")
+	if err != nil {
+		fmt.Println("\nThere is no network.")
+		return nil
+	}
+	defer r.Body.Close()
+	var denials []struct {
+		Host   string `json:"host"`
+		Count  int    `json:"count"`
+		Reason string `json:"reason"`
+	}
+	if json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&denials) != nil || len(denials) == 0 {
+		fmt.Println("\nNothing was refused lately.")
+		return nil
+	}
+	fmt.Println("\nRefused lately:")
+	for _, d := range denials {
+		fmt.Printf("- %s, %s: %s\n", d.Host, count(d.Count, "time"), d.Reason)
+	}
+	return nil
+}

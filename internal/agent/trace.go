@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A Trace is what is remembered of an agent in a sandbox. It is in the sandbox's folder,
+// out of the sandbox's reach.
+type Trace struct {
+	Agent string    `json:"agent"`
+	Last  time.Time `json:"last"` // when it was last started
+	// Credentials and Store are for whoever takes renewed tokens over, which may be a
+	// process that has no config.
+	Credentials []Credential `json:"credentials,omitempty"`
+	Store       string       `json:"store,omitempty"`
+}
+
+const traceName = "agent.json"
+
+// ReadTrace reads what is remembered in a sandbox's folder. Without an agent, it is
+// fs.ErrNotExist.
+func ReadTrace(dir string) (t Trace, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, traceName))
+	if err != nil {
+		return t, err
+	}
+	if err := json.Unmarshal(data, &t); err != nil {
+		return t, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, traceName), err)
+	}
+	return t, nil
+}
+
+// Write remembers it, by rename.
+func (t Trace) Write(dir string) error {
+	f, err := os.CreateTemp(dir, ".agent-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(jsonText(t))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, traceName))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// RenewFrom takes renewed tokens from a sandbox to the store that they came from, if an
+// agent was started in it.
+func RenewFrom(dir, home string) (bool, error) {
+	t, err := ReadTrace(dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && t.Store == "" {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	h, err := OpenHome(home)
+	if err != nil {
+		return false, err
+	}
+	defer h.Close()
+	return OpenStore(t.Store).Renew(&Agent{Name: t.Agent, Credentials: t.Credentials}, h)
+}
