@@ -17,7 +17,8 @@
 //	22           speaks first, like SSH
 //	53           DNS, TCP and UDP: see [Zone]
 //	80, 8080     HTTP, as lenient as a server can be
-//	443, 853, 8443  the same over TLS, for any name, with certificates of [World.CA]
+//	443, 853, 8443  the same over TLS, for any name, with certificates of [World.CA];
+//	                names can have a server of their own: see [World.Site]
 //	3128         HTTP proxy with CONNECT
 //	3306         speaks first, like MySQL
 //	5432         speaks after eight bytes, like PostgreSQL

@@ -87,6 +87,11 @@ func serveTLS(w *World, c net.Conn, e *entry) {
 	if t.Handshake() != nil {
 		return
 	}
+	if h := w.site(t.ConnectionState().ServerName); h != nil {
+		c.SetDeadline(time.Time{}) // answers take their time
+		serveSite(tapped{t, e}, h)
+		return
+	}
 	speakHTTP(tapped{t, e})
 }
 

@@ -3,6 +3,8 @@ package fakenet
 import (
 	"fmt"
 	"net"
+	"net/http"
+	"sync"
 	"time"
 )
 
@@ -18,6 +20,9 @@ type World struct {
 	ECH []byte
 
 	authority *authority
+
+	mu    sync.Mutex
+	sites map[string]http.Handler
 }
 
 // service is a kind of server.
