@@ -60,8 +60,8 @@ func (s *settings) configure(ctx context.Context) (*config.Loaded, error) {
 		s.publish = append(publish, s.publish...)
 		s.socketIn, s.socketOut = append(in, s.socketIn...), append(out, s.socketOut...)
 	}
-	if s.workspace == "" {
-		s.workspace = sandbox.WorkspaceDirect
+	if s.decide == nil && (s.workspace == "" || s.workspace == sandbox.WorkspaceTree) {
+		s.workspace = sandbox.WorkspaceDirect // a throw-away has no worktree
 	}
 	return l, err
 }
@@ -72,7 +72,7 @@ func (s *settings) fill(c *config.Config) {
 		s.sandbox = c.Sandbox
 	}
 	s.isolation = c.Isolation
-	if s.workspace == "" {
+	if s.workspace == "" && c.Workspace.Mode != "auto" {
 		s.workspace = c.Workspace.Mode
 	}
 	if s.memory == "" {

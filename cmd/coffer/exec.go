@@ -29,11 +29,12 @@ started if it does not run, keeps what was changed in it, and stops when it has 
 idle for a while. Without -m it is the one made over the current directory. Without
 a command, a shell is run.
 
-With --workspace worktree, or --branch or --base, a new sandbox in a git repository
-gets a worktree on a branch of its own, coffer/NAME. Its commits appear on that
-branch; see 'coffer cd'. Otherwise it works on the current directory itself.`,
+In a git repository, a new sandbox gets a worktree on a branch of its own, coffer/NAME.
+Its commits appear on that branch; see 'coffer cd'. Elsewhere, or with --workspace
+direct, it works on the current directory itself.`,
 		Example: `  coffer exec --create --name parser -- make
   coffer exec -m parser -- go test ./...
+  coffer exec --create --base v1.2 --branch fix-1.2 -- make
   coffer x -m par`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if create && match != "" {
@@ -102,9 +103,10 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 	if idle <= 0 {
 		return nil, nil, usagef("the idle time must be positive")
 	}
-	planned, err := tree.plan(l.ctx, s)
-	if err != nil {
-		return nil, nil, err
+	var planned *plannedTree
+	s.decide = func() (err error) {
+		planned, err = tree.plan(l.ctx, store, s)
+		return err
 	}
 	rec, err := s.record(l.ctx, args)
 	if err != nil {

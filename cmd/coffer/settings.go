@@ -37,6 +37,7 @@ type settings struct {
 	netAsked  bool                        // by flag: a network with rules
 	alone     bool                        // nothing that a repository's config says counts
 	also      func(*sandbox.Record) error // what a command adds that has no flag
+	decide    func() error                // what the workspace is to be, when the config is known
 
 	mode
 	openings
@@ -99,6 +100,11 @@ func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Recor
 	}
 	if err := s.insist(); err != nil {
 		return rec, err
+	}
+	if s.decide != nil {
+		if err := s.decide(); err != nil {
+			return rec, err
+		}
 	}
 	rec = sandbox.Record{Name: s.name, Nesting: s.nesting, Command: printable(args)}
 	if s.name != "" {

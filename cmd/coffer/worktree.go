@@ -25,10 +25,8 @@ func (t *treeFlags) addTo(c *cobra.Command, s *settings) {
 	f := c.Flags()
 	f.StringVar(&t.branch, "branch", "", "the `name` of the worktree's branch (default: coffer/NAME)")
 	f.StringVar(&t.base, "base", "", "the `commit` that the worktree starts from (default: HEAD)")
-	s.workspace = ""
 	w := f.Lookup("workspace")
-	w.DefValue = ""
-	w.Usage = "what the sandbox works on: `MODE` is direct (the current directory, the default), worktree (a git worktree of its own, on a branch of its own), cow (changes to the directory wait for 'coffer apply') or none"
+	w.Usage = "what the sandbox works on: `MODE` is worktree (a git worktree of its own, on a branch of its own; the default in a repository), direct (the current directory; the default elsewhere), cow (changes to the directory wait for 'coffer apply') or none"
 	_ = c.RegisterFlagCompletionFunc("workspace", cobra.FixedCompletions([]string{"worktree", "direct", "cow", "none"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -40,16 +38,13 @@ type plannedTree struct {
 	bridge     *gitbridge.Bridge
 }
 
-// plan decides whether the sandbox gets a worktree, and finds out whether it can.
-func (t treeFlags) plan(ctx context.Context, s *settings) (*plannedTree, error) {
-	asked := s.workspace == sandbox.WorkspaceTree || t != treeFlags{}
+// plan decides whether the sandbox gets a worktree, which is so in a repository unless the
+// user or the config says otherwise, and finds out whether it can.
+func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) (*plannedTree, error) {
 	if s.workspace != "" && s.workspace != sandbox.WorkspaceTree {
 		if t != (treeFlags{}) {
 			return nil, usagef("--branch and --base are about a worktree, which --workspace %s does not make", s.workspace)
 		}
-		return &plannedTree{}, nil
-	}
-	if !asked {
 		return &plannedTree{}, nil
 	}
 	here, err := os.Getwd()
@@ -58,6 +53,12 @@ func (t treeFlags) plan(ctx context.Context, s *settings) (*plannedTree, error) 
 	}
 	if err != nil {
 		return nil, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+	}
+	if top := repositoryOf(here); top == "" && s.workspace == "" && t == (treeFlags{}) {
+		s.workspace = sandbox.WorkspaceDirect
+		return &plannedTree{}, nil
+	} else if err := guardPlanted(store, top); err != nil {
+		return nil, err
 	}
 	p := &plannedTree{flags: t}
 	p.repository, err = gitbridge.Find(ctx, here)
@@ -70,9 +71,35 @@ func (t treeFlags) plan(ctx context.Context, s *settings) (*plannedTree, error) 
 		}
 		return nil, err
 	}
-	s.workspace = sandbox.WorkspaceTree
 	p.base, err = p.repository.Base(ctx, t.base, t.branch)
+	if errors.Is(err, gitbridge.ErrNoCommit) && s.workspace == "" && t == (treeFlags{}) {
+		fmt.Fprintln(os.Stderr, "coffer: the repository has no commit yet, so the sandbox works on the directory itself")
+		s.workspace = sandbox.WorkspaceDirect
+		return &plannedTree{}, nil
+	}
+	s.workspace = sandbox.WorkspaceTree
 	return p, err
+}
+
+// repositoryOf is the directory at or above this one that has a .git.
+func repositoryOf(dir string) string {
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+		return dir
+	}
+	return repositoryAbove(dir)
+}
+
+// guardPlanted refuses a repository that a sandbox could have made: one below its
+// workspace. What its config says would run here, as the user, by the first git command.
+func guardPlanted(store *sandbox.Store, top string) error {
+	all, _ := store.List()
+	for _, sb := range all {
+		if w := sb.Workspace; top != "" && (w.Mode == sandbox.WorkspaceDirect || w.Mode == sandbox.WorkspaceTree) && rootfs.Within(top, w.Path) {
+			return hint.New(fmt.Sprintf("%s is in the workspace of sandbox %s, which could have made the repository there, with programs for git to run", top, sb.Name),
+				fmt.Sprintf("change to %s, or use --workspace direct", w.Path))
+		}
+	}
+	return nil
 }
 
 // make makes the worktree of a new sandbox.

@@ -42,6 +42,7 @@ func decodeConfig(tree *node, complete bool) (*Config, Problems) {
 	k.home()
 	k.agents()
 	k.jail()
+	k.git()
 	if len(p) == 0 {
 		return &c, k.problems
 	}

@@ -98,8 +98,22 @@ mode = "copy"
 mode = "Open"
 `, `
 coffer.toml:1:13: isolation cannot be "conatiner": want "container"? There are auto, jail, container
-coffer.toml:3:8: workspace.mode cannot be "copy": want "cow"? There are direct, cow, none
+coffer.toml:3:8: workspace.mode cannot be "copy": want "cow"? There are auto, worktree, direct, cow, none
 coffer.toml:5:8: network.mode cannot be "Open": want "open"? There are none, standard, ask, open`},
+		"git": {`git.push = "always"
+git.copy = [".env", "/etc/passwd", "../x", "a/../b", "sub/.GIT/config", "*.env", ""]
+git.push_patterns = ["feature/*", "a b", "-x", "refs/heads/x"]
+`, `
+coffer.toml:1:12: git.push cannot be "always": want ask, allow or deny
+coffer.toml:2:21: git.copy: want the path of a file in the repository
+coffer.toml:2:36: git.copy: want the path of a file in the repository
+coffer.toml:2:44: git.copy: want the path of a file in the repository
+coffer.toml:2:54: git.copy: want the path of a file in the repository
+coffer.toml:2:73: git.copy: want the path of a file in the repository
+coffer.toml:2:82: git.copy: want the path of a file in the repository
+coffer.toml:3:35: git.push_patterns: "a b" cannot match the name of a branch
+coffer.toml:3:42: git.push_patterns: "-x" cannot match the name of a branch
+coffer.toml:3:48: git.push_patterns: "refs/heads/x" cannot match the name of a branch`},
 		"not yet": {`image = "debian"
 [network.middleware.x]
 `, `

@@ -163,8 +163,9 @@ func comment(s string) string { return printable(s) }
 
 const starter = `
 [workspace]
-# direct: what programs write lands; cow: changes wait for 'coffer apply'; none.
-mode = "direct"
+# worktree: on a branch of its own; direct: what programs write lands; cow: changes wait
+# for 'coffer apply'; none; auto: a worktree for what stays, in a git repository.
+mode = "auto"
 
 [limits]
 # memory = "4g"

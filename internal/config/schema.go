@@ -37,13 +37,16 @@ type Config struct {
 	Jail    Jail              `toml:"jail"`
 	AI      AI                `toml:"ai"`
 	Agents  map[string]Agent  `toml:"agents"`
+	Git     Git               `toml:"git"`
 }
 
 // How the current directory is shown inside.
 type Workspace struct {
-	// Mode is direct (what programs write lands), cow (changes wait for 'coffer
-	// apply') or none.
-	Mode string `toml:"mode" enum:"direct,cow,none"`
+	// Mode is worktree (a git worktree of the sandbox's own), direct (what programs write
+	// lands), cow (changes wait for 'coffer apply'), none, or auto: a worktree for
+	// 'coffer exec --create' in a repository, and otherwise direct. A 'coffer run' has
+	// no worktree.
+	Mode string `toml:"mode" enum:"auto,worktree,direct,cow,none"`
 }
 
 // What a sandbox may use at most. What is not set is not limited.
@@ -189,6 +192,18 @@ type Jail struct {
 // A Ready is a port, or a command.
 type Ready string
 
+// What a sandbox gets of the git repository that it is made in, and may do with it.
+type Git struct {
+	// Copy are files that git ignores and a new worktree gets all the same, by their
+	// paths in the repository. They are copied: what is changed inside stays there.
+	Copy []string `toml:"copy" example:"[\".env\", \"config/local.json\"]"`
+	// Push says what becomes of a push inside: ask (you), allow or deny.
+	Push string `toml:"push" enum:"ask,allow,deny"`
+	// PushPatterns are the branches upstream that may be pushed to. A * stands for
+	// anything. Without any, it is the sandbox's own.
+	PushPatterns []string `toml:"push_patterns" example:"[\"feature/*\"]"`
+}
+
 // A Port is a port of the host, "5432" or "8080:80". In TOML it may be a number.
 type Port string
 
@@ -237,7 +252,7 @@ type Agent struct {
 // reserved are the keys that are planned. A file that has one wants something that it
 // would not get, so it is refused.
 var reserved = map[string]string{
-	"image": "images", "masks": "masks", "git": "the git bridge",
+	"image": "images", "masks": "masks",
 	"network.middleware": "middleware",
 }
 
@@ -247,7 +262,9 @@ sandbox = "auto"
 isolation = "auto"
 nesting = false
 [workspace]
-mode = "direct"
+mode = "auto"
 [network]
 mode = "standard"
+[git]
+push = "ask"
 `

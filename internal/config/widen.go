@@ -32,6 +32,7 @@ func (l *Loaded) Widens(passed func(name string) bool) ([]string, error) {
 	if err := w.home(); err != nil {
 		return nil, err
 	}
+	w.git()
 	if err := w.network(); err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func rank(word string, order ...string) int {
 }
 
 var (
-	workspaceOrder = []string{"none", "cow", "direct"}
+	workspaceOrder = []string{"none", "cow", "worktree", "auto", "direct"}
 	networkOrder   = []string{"none", "standard", "ask", "open"}
 	isolationOrder = []string{"auto", "jail", "container", "gvisor", "vm"}
 )

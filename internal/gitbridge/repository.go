@@ -28,6 +28,9 @@ type Repository struct {
 // ErrNoRepository says that a directory is in none.
 var ErrNoRepository = errors.New("not in a git repository")
 
+// ErrNoCommit is about a repository in which nothing was committed yet.
+var ErrNoCommit = errors.New("the repository has no commit yet, of which a worktree could be made")
+
 // Find looks for the repository that a directory is in.
 func Find(ctx context.Context, dir string) (*Repository, error) {
 	h := host{dir: dir}
@@ -151,7 +154,7 @@ func (r *Repository) commit(ctx context.Context, word string) (string, error) {
 	if word == "" {
 		id, err := r.here().text(ctx, "rev-parse", "--verify", "-q", "HEAD^{commit}")
 		if err != nil {
-			return "", hint.New("the repository has no commit yet, of which a worktree could be made", "make a first commit, or use --workspace direct")
+			return "", hint.Wrap(ErrNoCommit, "make a first commit, or use --workspace direct")
 		}
 		return id, nil
 	}

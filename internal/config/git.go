@@ -1,0 +1,42 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+var pushOrder = []string{"deny", "ask", "allow"}
+
+func (k *checker) git() {
+	for i, file := range k.Git.Copy {
+		if file == "" || filepath.IsAbs(file) || filepath.Clean(file) != file || file == "." || strings.HasPrefix(file, "../") || strings.ContainsAny(file, "\x00*?[") ||
+			slices.ContainsFunc(strings.Split(file, "/"), func(part string) bool { return strings.EqualFold(part, ".git") }) {
+			k.at(path("git", "copy", i), errors.New("want the path of a file in the repository"))
+		}
+	}
+	for i, p := range k.Git.PushPatterns {
+		if p == "" || strings.HasPrefix(p, "-") || strings.HasPrefix(p, "refs/") || strings.ContainsAny(p, " \x00~^:?[\\") || strings.Contains(p, "..") {
+			k.at(path("git", "push_patterns", i), fmt.Errorf("%s cannot match the name of a branch", quote(p)))
+		}
+	}
+}
+
+// git: ignored files are where secrets are, and a push is heard far away.
+func (w *widening) git() {
+	if rank(w.is.Git.Push, pushOrder...) > rank(w.was.Git.Push, pushOrder...) {
+		w.add("git: pushes are %s, where you have %s", w.is.Git.Push, w.was.Git.Push)
+	}
+	for _, p := range w.is.Git.PushPatterns {
+		if !slices.Contains(w.was.Git.PushPatterns, p) {
+			w.add("git: branches upstream called %s may be pushed to", p)
+		}
+	}
+	for _, file := range w.is.Git.Copy {
+		if !slices.Contains(w.was.Git.Copy, file) {
+			w.add("git: your file %s, which git ignores, is copied into new worktrees", file)
+		}
+	}
+}
