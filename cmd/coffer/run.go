@@ -26,7 +26,8 @@ func runCommand() *cobra.Command {
 		Short: "Run a command in a throw-away sandbox over the current directory",
 		Long: `Run a command in a sandbox that is made for it and removed when it ends. The
 command sees this machine's tools and the current directory, at its own path. What
-it writes there lands (see --workspace for other ways), but .git is read-only.
+it writes there lands (see --workspace for other ways). In a git repository it can
+commit, to a branch coffer/NAME; your own branches, index and stash it cannot reach.
 Without a command, a shell is run.`,
 		Example: `  coffer run -- npm test
   coffer run --workspace cow -- ./untrusted.sh
@@ -96,7 +97,11 @@ func run(l *listener, s settings, args []string) error {
 	defer func() { (<-listening).Close() }()
 	options := attach.Options{Clipboard: s.clipboard, Stop: func() { super.Stop(0, "you asked three times") }, TakeOver: l.takeOver, Notices: super}
 	super.Ran(&exec)
-	exit, err := attach.Run(l.ctx, super, exec, options)
+	var exit wire.Exit
+	notes := super.Bridged(func() { exit, err = attach.Run(l.ctx, super, exec, options) })
+	for _, n := range notes {
+		attach.Note(n)
+	}
 	why := super.Why()
 	super.LetFinish()
 	super.StopDaemons()
@@ -151,6 +156,7 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 		_ = purgeFiles(sb.Layers())
 		super.Close()
 	}
+	super.ForgetGit()
 	err := lock.Remove(purgeSupervised)
 	super.Close()
 	warnGit(sb)

@@ -81,12 +81,21 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 	return p, err
 }
 
-// repositoryOf is the directory at or above this one that has a .git.
+// repositoryOf is the directory at or above this one that has a .git, and not only the
+// empty one that keeps a place.
 func repositoryOf(dir string) string {
-	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-		return dir
+	for {
+		git := filepath.Join(dir, ".git")
+		if info, err := os.Lstat(git); err == nil {
+			if _, err := os.Lstat(filepath.Join(git, "HEAD")); err == nil || !info.IsDir() {
+				return dir
+			}
+		}
+		if dir == "/" {
+			return ""
+		}
+		dir = filepath.Dir(dir)
 	}
-	return repositoryAbove(dir)
 }
 
 // guardPlanted refuses a repository that a sandbox could have made: one below its
@@ -152,6 +161,15 @@ func over(sb *sandbox.Sandbox, here string) bool {
 	}
 	b, err := gitbridge.Open(sb.Dir())
 	return err == nil && b.Start == here
+}
+
+// forgetGit takes back what a sandbox over a directory of the user's has in his
+// repository, but for the branches that hold its commits. What cannot be had back does no
+// harm.
+func forgetGit(folder string) {
+	if b, err := gitbridge.Open(folder); err == nil && b.Laid {
+		_ = b.Forget(context.Background(), false)
+	}
 }
 
 // removeTree removes a sandbox and its worktree, refusing what would lose something.

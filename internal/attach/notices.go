@@ -23,8 +23,11 @@ func Notes(expected bool) func(string) {
 	if !expected {
 		return nil
 	}
-	return func(line string) { fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(line)) }
+	return Note
 }
+
+// Note prints a line for the user.
+func Note(line string) { fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(line)) }
 
 const (
 	// maxHeld is how many lines are kept while a program has the whole screen.

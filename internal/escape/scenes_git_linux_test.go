@@ -55,8 +55,8 @@ func worktreeRepository(s *stage) {
 	in, inMain := build("tree-in")
 	out, outMain := build("tree-out")
 	for _, a := range []struct{ n, name, do, path, walls string }{
-		{"38.tree", "write the hooks of a worktree's repository", "write", "/.git/hooks/pre-commit", "EROFS EACCES"},
-		{"38.trcf", "create config.worktree of a worktree", "create", "/.git/worktrees/w/config.worktree", "EROFS EACCES"},
+		{"38.tree", "write the hooks of a worktree's repository", "write", "/.git/hooks/pre-commit", "EROFS EACCES ENOENT"},
+		{"38.trcf", "create config.worktree of a worktree", "create", "/.git/worktrees/w/config.worktree", "EROFS EACCES ENOENT"},
 	} {
 		before := s.here.state(inMain)
 		free, kept := s.outside(out, a.do, outMain+a.path), s.inside(in, "--", a.do, inMain+a.path)

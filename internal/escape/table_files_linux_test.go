@@ -60,22 +60,25 @@ var fileTable = []attempt{
 	{n: "x3.host", name: "find the host's old root", do: "list /.host", control: "list {home}", wall: "ENOENT", as: "both"},
 }
 
-// gitTable: what the host's git would run. {git} is the workspace's own.
+// gitTable: what the host's git would run. {git} is the workspace's own, over which the
+// sandbox's lies: what is done to that one may well be done.
 var gitTable = []attempt{
 	{n: "8", name: "move .git away", do: "rename {git} {new}", wall: "EBUSY", hurt: "{git}", as: "both"},
-	{n: "9", name: "create a hook that was not there", do: "create {git}/hooks/post-checkout", wall: "EROFS", hurt: "{git}/hooks/post-checkout", as: "both"},
-	{n: "30", name: "overwrite a hook", do: "write {git}/hooks/pre-commit", wall: "EROFS", hurt: "{git}/hooks/pre-commit", as: "both"},
-	{n: "30.mv", name: "move a file over a hook", do: "rename {work}/file {git}/hooks/pre-commit", wall: "EXDEV EROFS", hurt: "{git}/hooks/pre-commit", as: "both"},
-	{n: "30.rm", name: "remove git's config", do: "unlink {git}/config", wall: "EROFS", hurt: "{git}/config", as: "both"},
+	{n: "9", name: "create a hook that was not there", do: "create {git}/hooks/post-checkout", wall: "ok ENOENT EEXIST", hurt: "{git}/hooks/post-checkout", as: "both"},
+	{n: "30", name: "overwrite a hook", do: "write {git}/hooks/pre-commit", wall: "ok ENOENT EEXIST", hurt: "{git}/hooks/pre-commit", as: "both"},
+	{n: "30.mv", name: "move a file over a hook", do: "rename {work}/file {git}/hooks/pre-commit", wall: "ok ENOENT EXDEV", hurt: "{git}/hooks/pre-commit", as: "both"},
+	{n: "30.rm", name: "remove git's config", do: "unlink {git}/config", wall: "ok ENOENT EEXIST", hurt: "{git}/config", as: "both"},
 	{n: "31", name: "create a hook where core.hooksPath points", do: "create {work}/.husky/_/post-checkout-{id}", wall: "EROFS EACCES", hurt: "{work}/.husky/_/post-checkout-{id}"},
 	{n: "35", name: "replace .git with a file that names another one", do: "replace {git}", wall: "EBUSY", hurt: "{git}", as: "both"},
-	{n: "38", name: "write git's config", do: "write {git}/config", wall: "EROFS", hurt: "{git}/config", as: "both"},
-	{n: "38.wt", name: "create config.worktree", do: "create {git}/config.worktree", wall: "EROFS", hurt: "{git}/config.worktree", as: "both"},
-	{n: "38.attr", name: "create info/attributes", do: "create {git}/info/attributes", wall: "EROFS", hurt: "{git}/info/attributes", as: "both"},
-	{n: "38.alt", name: "create objects/info/alternates", do: "create {git}/objects/info/alternates", wall: "EROFS", hurt: "{git}/objects/info/alternates", as: "both"},
-	{n: "x4", name: "hard link to git's config", do: "link {git}/config {new}", wall: "EXDEV", hurt: "{git}/config", as: "both"},
-	{n: "x4.ref", name: "write a ref", do: "create {git}/refs/heads/evil", wall: "EROFS", hurt: "{git}/refs/heads/evil", as: "both"},
-	{n: "x4.chmod", name: "make git's directory writable", do: "chmod {git}", wall: "EROFS", hurt: "{git}", as: "both"},
+	{n: "38", name: "write git's config", do: "write {git}/config", wall: "ok ENOENT EEXIST", hurt: "{git}/config", as: "both"},
+	{n: "38.wt", name: "create config.worktree", do: "create {git}/config.worktree", wall: "ok ENOENT EEXIST", hurt: "{git}/config.worktree", as: "both"},
+	{n: "38.attr", name: "create info/attributes", do: "create {git}/info/attributes", wall: "ok ENOENT EEXIST", hurt: "{git}/info/attributes", as: "both"},
+	{n: "38.alt", name: "create objects/info/alternates", do: "create {git}/objects/info/alternates", wall: "ok ENOENT EEXIST", hurt: "{git}/objects/info/alternates", as: "both"},
+	{n: "x4", name: "hard link to git's config", do: "link {git}/config {new}", wall: "EXDEV ENOENT", hurt: "{git}/config", as: "both"},
+	{n: "x4.ref", name: "write a ref", do: "create {git}/refs/heads/evil", wall: "ok ENOENT EEXIST", hurt: "{git}/refs/heads/evil", as: "both"},
+	{n: "x4.obj", name: "write to the host's objects", do: "create /.coffer/objects/0/evil", control: "create {git}/objects/evil", wall: "EROFS EACCES", hurt: "{git}/objects/evil", as: "both"},
+	{n: "x4.host", name: "write to what is fetched from", do: "create /.coffer/host.git/refs/evil", control: "create {git}/refs/evil", wall: "EROFS EACCES", hurt: "{git}/refs/evil", as: "both"},
+	{n: "x4.chmod", name: "make git's directory writable", do: "chmod {git}", wall: "ok ENOENT EEXIST", hurt: "{git}", as: "both"},
 }
 
 // modeTable: programs that run with more rights than their caller.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,12 +30,20 @@ type State struct {
 	Format string `json:"format"`
 	// Objects are the host's directories of objects that the sandbox sees.
 	Objects []string `json:"objects"`
+	// Laid says that the tree is the user's own, over whose .git the private directory
+	// lies; see [Lay]. Admin is that .git, or what it leads to.
+	Laid bool `json:"laid,omitempty"`
+	// Over says that it lies there as a directory, and not as a file that names it.
+	Over bool `json:"over,omitempty"`
 }
 
 // A Bridge joins a sandbox's git directory with the host's.
 type Bridge struct {
 	State
-	dir string // the sandbox's folder
+	dir   string // the sandbox's folder
+	begun bool   // our refs are in the user's repository
+	// memory is what the private directory starts with, if it is not on a disk.
+	memory *memory
 
 	mu   sync.Mutex
 	seen seen
@@ -81,10 +90,11 @@ func Open(dir string) (*Bridge, error) {
 func (b *Bridge) save() error { return b.put(stateName, &b.State) }
 
 // remember notes what was brought over.
-func (b *Bridge) remember(inside, outside string, notes []string) error {
+// What is said only once is not written down.
+func (b *Bridge) remember(inside, outside string, notes []string, once ...string) error {
 	now := seen{inside, outside, notes}
 	b.mu.Lock()
-	b.seen = now
+	b.seen = seen{inside, outside, append(slices.Clone(notes), once...)}
 	b.mu.Unlock()
 	return b.put(seenName, &now)
 }
@@ -104,10 +114,18 @@ func (b *Bridge) put(name string, v any) error {
 
 // Where things are in the sandbox's folder, and inside.
 const (
-	InsideDir     = rootfs.Own + "/git"
+	insideGit     = rootfs.Own + "/git"
 	insideObjects = rootfs.Own + "/objects"
 	insideHost    = rootfs.Own + "/host.git"
 )
+
+// InsideDir is the private directory's path inside.
+func (b *Bridge) InsideDir() string {
+	if b.Over {
+		return filepath.Join(b.Tree, ".git")
+	}
+	return insideGit
+}
 
 func (b *Bridge) private() string { return filepath.Join(b.dir, "git") }
 func (b *Bridge) export() string  { return filepath.Join(b.dir, "host.git") }
@@ -120,10 +138,38 @@ func (b *Bridge) View() (*rootfs.Git, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
-	return &rootfs.Git{
-		Dir: b.private(), At: InsideDir, File: b.pointer(), Host: b.export(), HostAt: insideHost,
+	view := &rootfs.Git{
+		Dir: b.private(), At: b.InsideDir(), Host: b.export(), HostAt: insideHost,
 		Objects: b.Objects, ObjectsAt: insideObjects,
-	}, nil
+	}
+	if !b.Over {
+		view.File = b.pointer()
+	}
+	if b.memory != nil {
+		view.Files, view.Export, view.FileData = b.memory.private, b.memory.export, b.pointerText()
+		if index := filepath.Join(b.Admin, "index"); isFile(index) {
+			view.Index = index
+		}
+	}
+	// What large files are kept in, git-lfs looks for beside the alternates.
+	if large := filepath.Join(b.Common, "lfs", "objects"); isDir(large) {
+		view.Large = large
+	}
+	// The git directories of submodules that are checked out in the tree.
+	if modules := filepath.Join(b.Common, "modules"); b.Over && isDir(modules) {
+		view.Modules = modules
+	}
+	return view, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
 }
 
 // ErrTreeGone says that somebody removed the worktree.
@@ -139,6 +185,8 @@ func (b *Bridge) check() error {
 		return err
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a directory", b.Tree)
+	case b.Laid:
+		return nil
 	}
 	line, err := firstLine(filepath.Join(b.Tree, ".git"))
 	if err != nil {

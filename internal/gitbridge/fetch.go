@@ -89,17 +89,23 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener) error {
 	}
 	defer ours.Close()
 	h := b.refs()
+	if err := b.begin(ctx); err != nil {
+		return err
+	}
+	// What the sandbox hears of the host's refs is what it gave itself.
 	h.config = []string{
 		"fetch.fsckObjects=true", "transfer.fsckObjects=true", "transfer.bundleURI=false", "fetch.uriProtocols=",
 		"protocol.allow=never", "protocol.file.allow=always", "protocol.version=2", "fetch.unpackLimit=100",
 		"core.sshCommand=false", "credential.helper=", "remote.pushDefault=",
 	}
+	if b.Base == "" { // then there may be no ref of ours to tell about yet
+		h.config = append(h.config, "fetch.negotiationAlgorithm=noop")
+	}
 	c := h.command(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
 		"--no-recurse-submodules", "--prune", "--force", "--no-show-forced-updates", "--no-write-commit-graph",
-		// What the sandbox hears of the host's refs is what it gave itself.
 		"--negotiation-tip="+b.own()+"*",
 		fmt.Sprintf("--upload-pack=/proc/%d/exe %s", os.Getpid(), PipeCommand),
-		InsideDir, "+refs/heads/*:"+b.incoming()+"*")
+		b.InsideDir(), "+refs/heads/*:"+b.incoming()+"*")
 	words := &limited{left: maxWords, drop: true}
 	c.Stderr = words
 	c.ExtraFiles = []*os.File{theirs}
@@ -134,7 +140,7 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener) error {
 // upload runs git-upload-pack inside, at the other end of the pipe.
 func (b *Bridge) upload(ctx context.Context, o wire.Opener, pipe io.ReadWriter) error {
 	words := &limited{left: maxWords, drop: true}
-	exit, err := run(ctx, o, b.program("upload-pack", "--strict", InsideDir), pipe, &counted{w: pipe, left: maxFetch}, words)
+	exit, err := run(ctx, o, b.program("upload-pack", "--strict", b.InsideDir()), pipe, &counted{w: pipe, left: maxFetch}, words)
 	if err == nil && exit != 0 {
 		err = fmt.Errorf("git inside ended with %d: %s", exit, strings.TrimSpace(words.String()))
 	}
@@ -163,7 +169,7 @@ func (b *Bridge) program(args ...string) wire.Exec {
 	for _, v := range []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LC_ALL=C",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_PROTOCOL=version=2",
-		"GIT_DIR=" + InsideDir, "GIT_WORK_TREE=" + b.Tree,
+		"GIT_DIR=" + b.InsideDir(), "GIT_WORK_TREE=" + b.Tree,
 	} {
 		e.Env = append(e.Env, []byte(v))
 	}

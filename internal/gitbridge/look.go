@@ -32,8 +32,12 @@ func (b *Bridge) look() string {
 			note(name, info)
 		}
 	}
+	heads := "refs/heads"
+	if b.memory != nil { // then there are only refs
+		heads = "heads"
+	}
 	n := 0
-	_ = fs.WalkDir(root.FS(), "refs/heads", func(path string, d fs.DirEntry, err error) error {
+	_ = fs.WalkDir(root.FS(), heads, func(path string, d fs.DirEntry, err error) error {
 		if n++; n > maxLook {
 			return fs.SkipAll
 		}
@@ -48,9 +52,17 @@ func (b *Bridge) look() string {
 	return s.String()
 }
 
-// outside describes the host's side: the worktree's HEAD, and its branch.
+// outside describes the host's side: the worktree's HEAD, and its branch. Over a tree of
+// the user's it is where he is, and the branch is there only once something has come out.
 func (b *Bridge) outside() string {
 	head, _ := firstLine(filepath.Join(b.Admin, "HEAD"))
+	if b.Laid {
+		if to, ok := strings.CutPrefix(head, "ref: "); ok {
+			head, _ = firstLine(filepath.Join(b.Common, filepath.Clean("/"+to)))
+		}
+		tip, _ := firstLine(filepath.Join(b.Common, filepath.FromSlash(b.branchRef())))
+		return head + "\n" + tip + "\n"
+	}
 	tip, err := firstLine(filepath.Join(b.Common, filepath.FromSlash(b.branchRef())))
 	if err != nil {
 		tip = ""

@@ -1,6 +1,7 @@
 package gitbridge
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
 // A ref of the host that is shown inside.
@@ -39,17 +42,17 @@ func snapshot(ctx context.Context, h host) ([]ref, error) {
 }
 
 // packed writes refs as git packs them.
-func packed(refs []ref) []byte {
+func packed(refs []ref) string {
 	slices.SortFunc(refs, func(a, b ref) int { return strings.Compare(a.name, b.name) })
 	var b strings.Builder
-	b.WriteString("# pack-refs with: peeled fully-peeled sorted \n")
+	b.WriteString("# pack-refs with: sorted \n") // which are tags of tags, git looks up
 	for _, r := range refs {
 		fmt.Fprintf(&b, "%s %s\n", r.id, r.name)
 		if r.peeled != "" {
 			fmt.Fprintf(&b, "^%s\n", r.peeled)
 		}
 	}
-	return []byte(b.String())
+	return b.String()
 }
 
 // carried are the settings of the user's that count inside too: who commits, and how
@@ -59,64 +62,151 @@ var carried = []string{
 	"core.autocrlf", "core.eol", "core.safecrlf", "core.filemode", "core.symlinks", "core.ignorecase", "core.quotepath",
 	"core.sparsecheckout", "core.sparsecheckoutcone", "i18n.commitencoding", "i18n.logoutputencoding", "init.defaultbranch",
 	"pull.rebase", "pull.ff", "merge.conflictstyle", "rebase.autosquash", "rerere.enabled", "diff.algorithm", "commit.cleanup", "color.ui",
+	"core.hookspath",
 	"filter.lfs.clean", "filter.lfs.smudge", "filter.lfs.process", "filter.lfs.required",
 }
 
-// writePrivate makes the sandbox's git directory, and what it sees of the host's. Git
-// need not be asked: it takes any directory of this shape.
-func (b *Bridge) writePrivate(r *Repository, refs []ref) error {
-	dir := b.private()
-	for _, d := range []string{"hooks", "info", "objects/info", "objects/pack", "refs/tags", filepath.Dir("refs/heads/" + b.Branch)} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			return err
-		}
-	}
+// contents are the files of the sandbox's git directory, but for the index, and of what it
+// sees of the host's. Git need not be asked: it takes any directory of this shape, and makes
+// itself what else it needs.
+func (b *Bridge) contents(r *Repository, refs []ref) (private, export []rootfs.File, err error) {
 	var alternates strings.Builder
 	for i := range b.Objects {
 		fmt.Fprintf(&alternates, "%s/%d\n", insideObjects, i)
 	}
-	inside := make([]ref, 0, len(refs))
+	inside := make([]ref, 0, len(refs)+1)
 	for _, f := range refs {
 		if short, ok := strings.CutPrefix(f.name, "refs/heads/"); ok {
 			f.name = "refs/remotes/origin/" + short
 		}
 		inside = append(inside, f)
 	}
-	files := map[string][]byte{
-		"HEAD":                    []byte("ref: " + b.branchRef() + "\n"),
-		"config":                  b.config(r),
-		"refs/heads/" + b.Branch:  []byte(b.Base + "\n"),
-		"packed-refs":             packed(inside),
-		"objects/info/alternates": []byte(alternates.String()),
-		"info/exclude":            r.excludes(),
+	if b.Base != "" {
+		inside = append(inside, ref{name: b.branchRef(), id: b.Base})
 	}
-	// The index is good for both sides: the files are the same ones.
+	add := func(to *[]rootfs.File, name, data string) { *to = append(*to, rootfs.File{Name: name, Data: data}) }
+	add(&private, "HEAD", "ref: "+b.branchRef()+"\n")
+	add(&private, "config", b.config(r))
+	add(&private, "packed-refs", packed(inside))
+	if e := r.excludes(); e != "" {
+		add(&private, "info/exclude", e)
+	}
 	for to, from := range map[string]string{
-		"index": filepath.Join(b.Admin, "index"), "info/sparse-checkout": filepath.Join(b.Admin, "info/sparse-checkout"),
-		"info/attributes": filepath.Join(b.Common, "info/attributes"), "shallow": filepath.Join(b.Common, "shallow"),
+		"info/sparse-checkout": filepath.Join(b.Admin, "info/sparse-checkout"), "info/attributes": filepath.Join(b.Common, "info/attributes"),
+		"shallow": filepath.Join(b.Common, "shallow"),
 	} {
 		data, err := os.ReadFile(from)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		files[to] = data
-	}
-	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			return err
+		add(&private, to, string(data))
+		if to == "shallow" {
+			add(&export, to, string(data))
 		}
 	}
-	if err := os.WriteFile(b.pointer(), []byte("gitdir: "+InsideDir+"\n"), 0o644); err != nil {
+	private = append(private, r.hooks()...)
+
+	head := b.Base
+	if head == "" {
+		head = "ref: refs/heads/main"
+	}
+	add(&export, "HEAD", head+"\n")
+	add(&export, "config", bareConfig(b.Format))
+	add(&export, "packed-refs", packed(refs))
+	for _, to := range []*[]rootfs.File{&private, &export} {
+		add(to, "objects/info/alternates", alternates.String())
+	}
+	return private, export, nil
+}
+
+// writePrivate makes both directories.
+func (b *Bridge) writePrivate(r *Repository, refs []ref) error {
+	private, export, err := b.contents(r, refs)
+	if err != nil {
 		return err
 	}
-	return b.writeExport(refs, []byte(alternates.String()), files["shallow"])
+	dir := b.private()
+	for _, d := range []string{"hooks", "info"} { // where people put things
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := writeFiles(dir, private); err != nil {
+		return err
+	}
+	// The index is good for both sides: the files are the same ones.
+	if err := copyFile(filepath.Join(b.Admin, "index"), filepath.Join(dir, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if b.Over {
+		if isDir(filepath.Join(b.Common, "modules")) { // to lay the host's on
+			if err := os.Mkdir(filepath.Join(dir, "modules"), 0o755); err != nil {
+				return err
+			}
+		}
+	} else if err := os.WriteFile(b.pointer(), []byte(b.pointerText()), 0o644); err != nil {
+		return err
+	}
+	return writeFiles(b.export(), export)
+}
+
+func (b *Bridge) pointerText() string { return "gitdir: " + b.InsideDir() + "\n" }
+
+// writeFiles makes a git directory of files, and refs to be.
+func writeFiles(dir string, files []rootfs.File) error {
+	if err := os.MkdirAll(filepath.Join(dir, "refs"), 0o755); err != nil {
+		return err
+	}
+	for _, f := range files {
+		path, mode := filepath.Join(dir, f.Name), os.FileMode(0o644)
+		if strings.Contains(f.Name, "/") {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				return err
+			}
+		}
+		if f.Exec {
+			mode = 0o755
+		}
+		if err := os.WriteFile(path, []byte(f.Data), mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxHooks and maxHook bound what is copied of the repository's hooks.
+const (
+	maxHooks = 64
+	maxHook  = 64 << 10
+)
+
+// hooks are the repository's, for the sandbox to run inside. Those that core.hooksPath
+// names in the tree are there already.
+func (r *Repository) hooks() (files []rootfs.File) {
+	entries, err := os.ReadDir(filepath.Join(r.Common, "hooks"))
+	if err != nil {
+		return nil // there are none
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".sample") || !e.Type().IsRegular() || len(files) == maxHooks {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || info.Mode()&0o100 == 0 || info.Size() > maxHook {
+			continue
+		}
+		if data, err := os.ReadFile(filepath.Join(r.Common, "hooks", e.Name())); err == nil {
+			files = append(files, rootfs.File{Name: "hooks/" + e.Name(), Data: string(data), Exec: true})
+		}
+	}
+	return files
 }
 
 // config is the private directory's, from values that git on the host told.
-func (b *Bridge) config(r *Repository) []byte {
+func (b *Bridge) config(r *Repository) string {
 	var c strings.Builder
 	version := 0
 	if b.Format != "sha1" {
@@ -129,7 +219,7 @@ func (b *Bridge) config(r *Repository) []byte {
 	fmt.Fprintf(&c, "[remote \"origin\"]\n\turl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n", insideHost)
 	for _, key := range carried {
 		value, ok := r.config[key]
-		if !ok || strings.ContainsRune(value, 0) {
+		if !ok || strings.ContainsRune(value, 0) || key == "core.hookspath" && filepath.IsAbs(value) {
 			continue
 		}
 		section, name := key[:strings.LastIndexByte(key, '.')], key[strings.LastIndexByte(key, '.')+1:]
@@ -138,7 +228,7 @@ func (b *Bridge) config(r *Repository) []byte {
 		}
 		fmt.Fprintf(&c, "[%s]\n\t%s = %s\n", section, name, quote(value))
 	}
-	return []byte(c.String())
+	return c.String()
 }
 
 // quote writes a value as git's configuration has it.
@@ -151,7 +241,7 @@ const maxExcludes = 1 << 20
 
 // excludes is what the user ignores everywhere and in this repository: the files are
 // not where git inside would look.
-func (r *Repository) excludes() []byte {
+func (r *Repository) excludes() string {
 	everywhere := r.config["core.excludesfile"]
 	home, _ := os.UserHomeDir()
 	switch rest, ok := strings.CutPrefix(everywhere, "~/"); {
@@ -167,42 +257,30 @@ func (r *Repository) excludes() []byte {
 		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() || info.Size() > maxExcludes {
 			continue
 		}
-		if b, err := os.ReadFile(file); err == nil && len(b) > 0 {
+		if b, err := os.ReadFile(file); err == nil && !blank(b) {
 			all = append(append(all, b...), '\n')
 		}
 	}
-	return all
+	return string(all)
 }
 
-// writeExport makes the read-only repository that the sandbox fetches from: the host's
-// branches and tags as they were, and no objects of its own.
-func (b *Bridge) writeExport(refs []ref, alternates, shallow []byte) error {
-	dir := b.export()
-	for _, d := range []string{"objects/info", "objects/pack", "refs/heads"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			return err
+// blank says whether there is nothing but comments.
+func blank(b []byte) bool {
+	for line := range bytes.Lines(b) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
 		}
 	}
-	config := "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
-	if b.Format != "sha1" {
-		config = fmt.Sprintf("[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = %s\n", b.Format)
+	return true
+}
+
+// bareConfig is the config of the repository that the sandbox fetches from: the host's
+// branches and tags, and no objects of its own.
+func bareConfig(format string) string {
+	if format != "sha1" {
+		return fmt.Sprintf("[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = %s\n", format)
 	}
-	files := map[string][]byte{
-		"HEAD": []byte(b.Base + "\n"), "config": []byte(config), "packed-refs": packed(refs), "objects/info/alternates": alternates,
-	}
-	if shallow != nil {
-		files["shallow"] = shallow
-	}
-	for name, data := range files {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path+".new", data, 0o644); err != nil {
-			return err
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			return err
-		}
-	}
-	return nil
+	return "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 }
 
 // Refresh shows the sandbox the host's branches and tags as they are now.
@@ -211,8 +289,12 @@ func (b *Bridge) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return b.showRefs(refs)
+}
+
+func (b *Bridge) showRefs(refs []ref) error {
 	path := filepath.Join(b.export(), "packed-refs")
-	if err := os.WriteFile(path+".new", packed(refs), 0o644); err != nil {
+	if err := os.WriteFile(path+".new", []byte(packed(refs)), 0o644); err != nil {
 		return err
 	}
 	return os.Rename(path+".new", path)

@@ -14,7 +14,7 @@ import (
 
 // Dirty counts the files of the worktree with changes that are in no commit.
 func (b *Bridge) Dirty(ctx context.Context) (int, error) {
-	if err := b.check(); err != nil {
+	if err := b.check(); err != nil || b.Laid { // then the files stay where they are
 		return 0, err
 	}
 	h := b.tree()
@@ -47,7 +47,10 @@ func (b *Bridge) Unmerged(ctx context.Context) (int, error) {
 	if ours == 0 {
 		return 0, nil
 	}
-	n, err := b.refs().run(ctx, args.String()+"^"+b.Base+"\n", "rev-list", "--count", "--stdin")
+	if b.Base != "" {
+		args.WriteString("^" + b.Base + "\n")
+	}
+	n, err := b.refs().run(ctx, args.String(), "rev-list", "--count", "--stdin")
 	if err != nil {
 		return 0, err
 	}
@@ -90,15 +93,17 @@ func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 	if _, err := os.Stat(b.Common); errors.Is(err, fs.ErrNotExist) {
 		return nil // the whole repository is gone
 	}
-	if err := b.forgetAdmin(); err != nil {
-		return err
+	if !b.Laid {
+		if err := b.forgetAdmin(); err != nil {
+			return err
+		}
 	}
 	s := &session{Bridge: b}
 	if err := s.read(ctx); err != nil {
 		return err
 	}
 	// Without the first of our refs, the branch was there before us, or we do not know.
-	made := s.refs[b.own()+"base"].id != ""
+	made := s.refs[b.own()+"base"].id != "" || b.Laid && b.Base == ""
 	for ref, t := range s.refs {
 		_, public := b.inside(ref)
 		if !public || made && t.tree == "" && (branches || t.id == b.Base) {

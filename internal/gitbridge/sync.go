@@ -49,11 +49,15 @@ func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err e
 	if err := s.write(ctx); err != nil {
 		return s.notes, err
 	}
-	current, err := s.follow(ctx)
+	current := ""
+	if b.Laid {
+		err = s.catchUp(ctx)
+	} else {
+		current, err = s.follow(ctx)
+	}
 	if err != nil {
 		return s.notes, err
 	}
-	s.first, s.then = nil, nil
 	for _, gone := range s.late {
 		if s.public(gone) != current {
 			s.drop(gone)
@@ -63,10 +67,10 @@ func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err e
 		return s.notes, err
 	}
 	// The user may have committed since we read the branch: then it counts as unseen.
-	if now := b.outside(); !s.again && (!strings.Contains(now, "ref: "+b.branchRef()+"\n") || strings.Contains(now, s.refs[b.branchRef()].id)) {
-		err = b.remember(inside, now, s.notes)
+	if now := b.outside(); !s.again && (b.Laid || !strings.Contains(now, "ref: "+b.branchRef()+"\n") || strings.Contains(now, s.refs[b.branchRef()].id)) {
+		err = b.remember(inside, now, s.notes, s.once...)
 	}
-	return s.notes, err
+	return append(slices.Clone(s.notes), s.once...), err
 }
 
 // session is one run of Sync.
@@ -79,6 +83,7 @@ type session struct {
 	then  []string       // and what comes
 	late  []string       // branches that went inside and are still checked out outside
 	notes []string
+	once  []string // notes that are news, and not true for as long as nothing changes
 	again bool // something changed inside
 }
 
@@ -172,6 +177,8 @@ func (s *session) branch(ctx context.Context, b string) error {
 	case inside.id == outside.id:
 		s.set(s.synced()+b, inside.id)
 		return s.settled(ctx, b, inside.id)
+	case s.Laid && outside.id == "" && inside.id == s.Base:
+		return nil // nothing was committed
 	case outside.id == "" && b != s.Branch && agreed.id == inside.id:
 		return nil // the user removed it, and nothing new has come
 	case outside.tree != "" && outside.tree != s.Tree:
@@ -210,6 +217,9 @@ func (s *session) takeOut(ctx context.Context, b, inside, outside string) error 
 			return nil
 		}
 	}
+	if s.Laid && outside == "" {
+		s.once = append(s.once, "what was committed inside is on the branch "+short(s.public(b)))
+	}
 	s.set(s.public(b), inside)
 	s.set(s.synced()+b, inside)
 	return nil
@@ -234,6 +244,10 @@ func (s *session) settled(ctx context.Context, b, id string) error {
 // takeIn moves a branch inside to where it is outside. Its objects can be seen there
 // already. If it is checked out, the index follows; the files are the same.
 func (s *session) takeIn(ctx context.Context, b, inside, outside string) error {
+	if s.Laid && b == s.head {
+		s.diverged(b, inside, outside) // the files are not those of that commit
+		return nil
+	}
 	if b == s.head {
 		words, status, err := s.ask(ctx, s.o, "read-tree", "-m", "-i", inside, outside)
 		if err != nil {
@@ -260,8 +274,12 @@ func (s *session) takeIn(ctx context.Context, b, inside, outside string) error {
 }
 
 func (s *session) diverged(b, inside, outside string) {
-	s.note("the branch %s was moved inside to %.12s and outside to %.12s: nothing was overwritten; inside, run 'git merge %.12s', or take the sandbox's commits with 'git -C %s reset %s'",
-		short(s.public(b)), inside, outside, outside, s.Tree, s.incoming()+b)
+	take := fmt.Sprintf("git -C %s reset %s", s.Tree, s.incoming()+b)
+	if s.Laid {
+		take = fmt.Sprintf("git branch -f %s %s", short(s.public(b)), s.incoming()+b)
+	}
+	s.note("the branch %s was moved inside to %.12s and outside to %.12s: nothing was overwritten; inside, run 'git merge %.12s', or take the sandbox's commits with '%s'",
+		short(s.public(b)), inside, outside, outside, take)
 }
 
 // contains says whether a commit is another one or comes after it.
@@ -285,5 +303,6 @@ func (s *session) write(ctx context.Context) error {
 			return err
 		}
 	}
+	s.first, s.then = nil, nil
 	return nil
 }

@@ -3,6 +3,7 @@ package rootfs
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,6 +142,8 @@ func (a *assembly) step(p *Plan, s *Step) error {
 		return a.replace(s)
 	case Seed:
 		return a.seed(s)
+	case Write, Copy:
+		return a.write(s)
 	case Mask:
 		return a.mask(s)
 	case Lock:
@@ -318,6 +321,36 @@ func (a *assembly) seed(s *Step) error {
 	}
 	defer unix.Close(fd)
 	_, err = unix.Write(fd, []byte(s.Data))
+	return err
+}
+
+// write makes a new file.
+func (a *assembly) write(s *Step) error {
+	parent, err := a.root.make(filepath.Dir(s.Target), true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(parent)
+	mode := uint32(0o644)
+	if s.Exec {
+		mode = 0o755
+	}
+	fd, err := unix.Openat(parent, filepath.Base(s.Target), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	if err != nil {
+		return err
+	}
+	to := os.NewFile(uintptr(fd), s.Target)
+	defer to.Close()
+	if s.Do == Write {
+		_, err = to.WriteString(s.Data)
+		return err
+	}
+	from, err := os.Open(s.Source)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	_, err = io.Copy(to, from)
 	return err
 }
 

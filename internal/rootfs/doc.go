@@ -40,6 +40,8 @@ const (
 	Symlink  = "symlink"  // a symbolic link to Data
 	Replace  = "replace"  // a read-only file with content Data over Target
 	Seed     = "seed"     // a file with content Data at Target, unless there is something
+	Write    = "write"    // a new file with content Data
+	Copy     = "copy"     // a new file with the content of Source, a path of the sandbox
 	Mask     = "mask"     // nothing to see at Target, which may be absent
 	Lock     = "lock"     // Target, as it is, read-only and not to be moved
 	Pin      = "pin"      // Target, as it is, not to be moved
@@ -58,6 +60,7 @@ type Step struct {
 	Device   bool   `json:"device,omitempty"`   // Source is a device node
 	Shared   bool   `json:"shared,omitempty"`   // the scratch is for all users, like /tmp
 	Optional bool   `json:"optional,omitempty"` // leave out what cannot be had
+	Exec     bool   `json:"exec,omitempty"`     // the file to be written is a program
 	Create   bool   `json:"create,omitempty"`   // make the file to be replaced if there is none
 	Dev      uint64 `json:"dev,omitempty"`
 	Ino      uint64 `json:"ino,omitempty"`

@@ -24,7 +24,7 @@ func (p *Plan) MarshalText() ([]byte, error) {
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		b = pack.Text(b, s.Do)
-		b = pack.Flags(b, s.ReadOnly, s.Device, s.Shared, s.Optional, s.Mine, s.Create)
+		b = pack.Flags(b, s.ReadOnly, s.Device, s.Shared, s.Optional, s.Mine, s.Create, s.Exec)
 		b = pack.Text(b, s.Source)
 		b = pack.Text(b, s.Target)
 		b = pack.Text(b, s.Data)
@@ -49,7 +49,7 @@ func (p *Plan) UnmarshalText(text []byte) error {
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		s.Do = string(r.Text())
-		r.Flags(&s.ReadOnly, &s.Device, &s.Shared, &s.Optional, &s.Mine, &s.Create)
+		r.Flags(&s.ReadOnly, &s.Device, &s.Shared, &s.Optional, &s.Mine, &s.Create, &s.Exec)
 		s.Source, s.Target, s.Data = string(r.Text()), string(r.Text()), string(r.Text())
 		s.Dev, s.Ino, s.FD = r.Number(math.MaxUint64), r.Number(math.MaxUint64), int(r.Number(maxSteps))
 	}

@@ -9,7 +9,7 @@ import (
 
 func TestPlanTravels(t *testing.T) {
 	full := Step{Do: Bind, Source: "/a", Target: "/b", Data: "c\n\xff", ReadOnly: true, Device: true, Shared: true,
-		Optional: true, Dev: 1 << 63, Ino: 7, Mine: true, Create: true, FD: 3}
+		Optional: true, Dev: 1 << 63, Ino: 7, Mine: true, Create: true, Exec: true, FD: 3}
 	for i := range reflect.TypeFor[Step]().NumField() {
 		if reflect.ValueOf(full).Field(i).IsZero() {
 			t.Errorf("field %s is not covered", reflect.TypeFor[Step]().Field(i).Name)

@@ -20,8 +20,9 @@ import (
 // read-only, and a mount point, and so is every directory above it: what is a mount
 // point can be neither renamed nor removed.
 
-// protectGit protects the repository in a workspace.
-func protectGit(workspace, home string) ([]Step, error) {
+// protectGit protects the repository in a workspace. covered says that another .git will
+// lie over its own, which then cannot be reached at all.
+func protectGit(workspace, home string, covered bool) ([]Step, error) {
 	if IsGitDir(workspace) {
 		return nil, hint.New(fmt.Sprintf("%s is itself a git directory, whose config and hooks a sandbox could change", workspace), "use --workspace cow")
 	}
@@ -37,8 +38,10 @@ func protectGit(workspace, home string) ([]Step, error) {
 	case !info.IsDir() && !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is neither a directory nor a file", git)
 	}
-	p := protection{workspace: workspace, seen: map[string]bool{}}
-	p.lock(git)
+	p := protection{workspace: workspace, covered: covered, seen: map[string]bool{}}
+	if !covered {
+		p.lock(git)
+	}
 	own := git // the worktree's own directory, with its index
 	config := git
 	if !info.IsDir() {
@@ -59,20 +62,61 @@ func protectGit(workspace, home string) ([]Step, error) {
 	return p.steps, nil
 }
 
-// steps shows a worktree its private git directory. The file that leads to it lies over
+// steps shows a workspace its private git directory. The file that leads to it lies over
 // the one that leads git outside to the host's: a mount point, which cannot be renamed,
 // removed or, being read-only, written.
 func (g *Git) steps(workspace string) []Step {
-	steps := []Step{
-		{Do: Bind, Source: g.Dir, Target: g.At, Mine: true},
-		{Do: Bind, Source: g.Host, Target: g.HostAt, Mine: true, ReadOnly: true},
-		{Do: Bind, Source: g.File, Target: filepath.Join(workspace, ".git"), Mine: true, ReadOnly: true},
+	var steps []Step
+	switch file := filepath.Join(workspace, ".git"); {
+	case g.Files != nil:
+		steps = g.inMemory(file)
+	default:
+		steps = []Step{
+			{Do: Bind, Source: g.Dir, Target: g.At, Mine: true},
+			{Do: Bind, Source: g.Host, Target: g.HostAt, Mine: true, ReadOnly: true},
+		}
+		if g.File != "" {
+			steps = append(steps, Step{Do: Bind, Source: g.File, Target: file, Mine: true, ReadOnly: true})
+		}
+	}
+	if g.Large != "" {
+		steps = append(steps, Step{Do: Bind, Source: g.Large, Target: filepath.Join(g.ObjectsAt, "lfs", "objects"), Mine: true, ReadOnly: true})
+	}
+	if g.Modules != "" {
+		// The sandbox may have put something else there, and goes without then.
+		steps = append(steps, Step{Do: Bind, Source: g.Modules, Target: filepath.Join(g.At, "modules"), Mine: true, ReadOnly: true, Optional: true})
 	}
 	for i, objects := range g.Objects {
 		at := filepath.Join(g.ObjectsAt, strconv.Itoa(i))
 		steps = append(steps, Step{Do: Bind, Source: objects, Target: at, Mine: true, ReadOnly: true},
 			// It names places of the host; they are listed by the private directory.
 			Step{Do: Mask, Target: filepath.Join(at, "info", "alternates"), Optional: true})
+	}
+	return steps
+}
+
+// inMemory makes the directory of files, for a throw-away: to make them on a disk, and
+// remove them again, would take longer than all the rest of its start.
+func (g *Git) inMemory(file string) []Step {
+	steps := []Step{{Do: Scratch, Target: g.At}, {Do: Dir, Target: g.At + "/hooks"}, {Do: Dir, Target: g.At + "/info"}, {Do: Dir, Target: g.HostAt + "/refs"}}
+	if file != g.At {
+		steps = append(steps, Step{Do: Replace, Target: file, Data: g.FileData})
+	}
+	for _, f := range g.Files {
+		steps = append(steps, Step{Do: Write, Target: filepath.Join(g.At, f.Name), Data: f.Data, Exec: f.Exec})
+	}
+	for _, f := range g.Export {
+		steps = append(steps, Step{Do: Write, Target: filepath.Join(g.HostAt, f.Name), Data: f.Data})
+	}
+	steps = append(steps, Step{Do: Bind, Source: g.Dir, Target: filepath.Join(g.At, "refs"), Mine: true})
+	if g.Index != "" {
+		// Not by path: what is root's own, the first process cannot open.
+		from := Own + "/index"
+		steps = append(steps, Step{Do: Bind, Source: g.Index, Target: from, Mine: true, ReadOnly: true},
+			Step{Do: Copy, Source: from, Target: filepath.Join(g.At, "index")})
+	}
+	if g.Modules != "" {
+		steps = append(steps, Step{Do: Dir, Target: filepath.Join(g.At, "modules")})
 	}
 	return steps
 }
@@ -90,6 +134,7 @@ func IsGitDir(dir string) bool {
 // protection collects the steps that protect a repository.
 type protection struct {
 	workspace string
+	covered   bool
 	steps     []Step
 	seen      map[string]bool
 }
@@ -145,7 +190,7 @@ func (p *protection) gitFile(file string) (own, config string) {
 	if !ok {
 		return "", ""
 	}
-	if !Within(common, p.workspace) {
+	if !Within(common, p.workspace) && !p.covered {
 		p.steps = append(p.steps, Step{Do: Bind, Source: common, Target: common, ReadOnly: true, Mine: true})
 	}
 	return dir, common

@@ -72,15 +72,18 @@ func parseGitConfig(r io.Reader) func(yield func(key, value string) bool) {
 				head, rest, _ := strings.Cut(line[1:], "]")
 				name, sub, _ := strings.Cut(head, " ")
 				section = strings.ToLower(strings.TrimSpace(name))
-				if sub != "" && section != "includeif" {
-					section = "" // [core "x"] is another key than core
+				if sub = unquoteGit(strings.TrimSpace(sub)); sub != "" && section != "includeif" {
+					section += "." + sub // [core "x"] is another key than core
 				}
 				line = strings.TrimSpace(rest)
 			}
 			name, value, ok := strings.Cut(line, "=")
 			name = strings.ToLower(strings.TrimSpace(name))
-			if !ok || name == "" || name[0] == '#' || name[0] == ';' {
+			if name == "" || name[0] == '#' || name[0] == ';' {
 				continue
+			}
+			if !ok {
+				value = "true"
 			}
 			if !yield(section+"."+name, unquoteGit(strings.TrimSpace(value))) {
 				return

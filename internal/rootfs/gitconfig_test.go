@@ -84,7 +84,7 @@ func TestProtectGit(t *testing.T) {
 	if err := os.Mkdir(path("w/c"), 0o755); err != nil { // never checked out
 		t.Fatal(err)
 	}
-	steps, err := protectGit(path("w"), path("home"))
+	steps, err := protectGit(path("w"), path("home"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,24 +99,24 @@ func TestProtectGit(t *testing.T) {
 	if err := os.RemoveAll(path("w/tools/hooks")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := protectGit(path("w"), path("home")); err == nil {
+	if _, err := protectGit(path("w"), path("home"), false); err == nil {
 		t.Error("a hooks directory that a sandbox could make was accepted")
 	}
 	put("w/.git/config", "[include]\npath = ../.gitconfig\n")
-	if _, err := protectGit(path("w"), path("home")); err == nil {
+	if _, err := protectGit(path("w"), path("home"), false); err == nil {
 		t.Error("an included file that a sandbox could make was accepted")
 	}
 	put("w/.git/config", "")
 	if err := os.Remove(path("w/c")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := protectGit(path("w"), path("home")); err == nil {
+	if _, err := protectGit(path("w"), path("home"), false); err == nil {
 		t.Error("a submodule that a sandbox could make was accepted")
 	}
 	for _, name := range []string{"bare/HEAD", "bare/objects/x", "bare/refs/x"} {
 		put(name, "")
 	}
-	if _, err := protectGit(path("bare"), path("home")); err == nil {
+	if _, err := protectGit(path("bare"), path("home"), false); err == nil {
 		t.Error("a git directory was accepted as a workspace")
 	}
 }

@@ -40,7 +40,7 @@ type View struct {
 	Caches []Cache
 	// Profile is the text of ProfileFile, if there is to be one.
 	Profile string
-	// Git is the sandbox's own git directory for a worktree, see package gitbridge.
+	// Git is the sandbox's own git directory, see package gitbridge.
 	Git *Git
 }
 
@@ -53,10 +53,23 @@ type Mount struct {
 // Git says where a sandbox's own git directory is, outside and inside.
 type Git struct {
 	Dir, At      string // the directory, writable
-	File         string // a file to lie over the worktree's .git, which names it
+	File         string // a file to lie over the workspace's .git, which names it; none if At is that
 	Host, HostAt string // the host's refs, read-only
 	Objects      []string
 	ObjectsAt    string // where the host's objects are, numbered, read-only
+	Large        string // the host's large files, which are shown beside them; may be empty
+	// Files are those of a directory that is only in memory. Dir is then its refs, Index
+	// a file of the host's to start with, and Export what would be in Host.
+	Files, Export []File
+	Index         string
+	FileData      string // File, likewise
+	Modules       string // the host's git directories of submodules, read-only; may be empty
+}
+
+// A File is one that the sandbox starts with.
+type File struct {
+	Name, Data string
+	Exec       bool
 }
 
 // system are the host's directories that a sandbox sees, read-only. Links among them
@@ -272,22 +285,30 @@ func workspace(v View) ([]Step, error) {
 	if v.Mode == CopyOnWrite {
 		lower := Own + "/lower"
 		same.Target = lower
-		return []Step{
+		steps := []Step{
 			{Do: Bind, Source: v.Workspace, Target: lower, Mine: true, ReadOnly: true},
 			same,
 			{Do: Overlay, Source: lower, Target: v.Workspace, Data: "workspace"},
-		}, nil
+		}
+		if v.Git != nil {
+			steps = append(steps, v.Git.steps(v.Workspace)...)
+		}
+		return steps, nil
 	}
 	steps := []Step{{Do: Bind, Source: v.Workspace, Target: v.Workspace, Mine: true}, same}
-	if v.Git != nil {
+	if v.Git != nil && v.Mode == Worktree {
 		return append(steps, v.Git.steps(v.Workspace)...), nil
 	}
 	if v.PrivateGit {
 		own := Step{Do: Bind, Source: filepath.Join(v.Sandbox, "layers", "git"), Target: filepath.Join(v.Workspace, ".git")}
 		return append(steps, own), nil
 	}
-	git, err := protectGit(v.Workspace, v.Home)
-	return append(steps, git...), err
+	git, err := protectGit(v.Workspace, v.Home, v.Git != nil)
+	steps = append(steps, git...)
+	if v.Git != nil {
+		steps = append(steps, v.Git.steps(v.Workspace)...)
+	}
+	return steps, err
 }
 
 // hide covers what must not be seen although it lies inside the workspace.

@@ -69,7 +69,7 @@ func FindRepository(dir string) (Repository, error) {
 // coreWorktree is the worktree that a git directory names in its config.
 func coreWorktree(git string) string {
 	worktree := ""
-	configKeys(filepath.Join(git, "config"), func(key, value string) {
+	GitConfig(filepath.Join(git, "config"), func(key, value string) {
 		if key == "core.worktree" {
 			worktree = value
 		}
@@ -87,8 +87,9 @@ func coreWorktree(git string) string {
 	return real
 }
 
-// configKeys calls f for each key of one file of git's configuration.
-func configKeys(file string, f func(key, value string)) {
+// GitConfig calls f for each key of one file of git's configuration, section.name or
+// section.subsection.name, in order. Files that it includes are not read.
+func GitConfig(file string, f func(key, value string)) {
 	r, err := openRegular(file)
 	if err != nil {
 		return
@@ -138,7 +139,7 @@ func (r Repository) Dangerous() []Place {
 	}
 	own := Place{Path: filepath.Join(r.Own, "config.worktree"), File: true}
 	extended := false
-	configKeys(filepath.Join(r.Common, "config"), func(key, _ string) {
+	GitConfig(filepath.Join(r.Common, "config"), func(key, _ string) {
 		extended = extended || key == "extensions.worktreeconfig"
 	})
 	if there(own) || extended {

@@ -27,9 +27,10 @@ type git struct {
 	ended  chan struct{}
 	asks   chan chan<- brought
 
-	mu   sync.Mutex
-	told []string  // what some command has said to the user already
-	busy time.Time // since when it is at work, or zero
+	mu       sync.Mutex
+	told     []string  // what some command has said to the user already
+	busy     time.Time // since when it is at work, or zero
+	programs int       // that run
 }
 
 const (
@@ -40,10 +41,13 @@ const (
 	syncPatience = 5 * time.Second
 )
 
-// openGit opens the sandbox's bridge, if its workspace is a worktree, and says what is
-// seen of it.
+// openGit opens the sandbox's bridge, if its workspace is or has a repository, and says
+// what is seen of it.
 func (s *Supervisor) openGit() (*rootfs.Git, error) {
-	if s.Sandbox.Workspace.Mode != sandbox.WorkspaceTree {
+	switch s.Sandbox.Workspace.Mode {
+	case sandbox.WorkspaceDirect, sandbox.WorkspaceCOW:
+		return s.layGit()
+	case sandbox.WorkspaceNone:
 		return nil, nil
 	}
 	b, err := gitbridge.Open(s.Sandbox.Dir())
@@ -63,6 +67,20 @@ func (s *Supervisor) openGit() (*rootfs.Git, error) {
 	return view, err
 }
 
+// layGit makes the git directory that lies over that of the workspace.
+func (s *Supervisor) layGit() (*rootfs.Git, error) {
+	sb := s.Sandbox
+	b, err := gitbridge.Lay(context.Background(), gitbridge.Options{ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path}, !sb.Ephemeral)
+	if errors.Is(err, gitbridge.ErrNoRepository) {
+		return nil, nil // or one that can only be read inside
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.git.bridge = b
+	return b.View()
+}
+
 // watchGit starts to bring commits over.
 func (s *Supervisor) watchGit() {
 	if s.git.bridge == nil {
@@ -74,7 +92,7 @@ func (s *Supervisor) watchGit() {
 		defer close(s.git.ended)
 		tick := time.NewTicker(syncEvery)
 		defer tick.Stop()
-		for {
+		for idle := 0; ; {
 			var asked []chan<- brought
 			select {
 			case <-ctx.Done():
@@ -84,10 +102,12 @@ func (s *Supervisor) watchGit() {
 			case a := <-s.git.asks:
 				asked = append(asked, a)
 			case <-tick.C:
-				s.mu.Lock()
-				idle := s.execs == 0
-				s.mu.Unlock()
-				if idle {
+				// What a program left running may commit too.
+				s.git.mu.Lock()
+				idle++
+				skip := s.git.programs == 0 && idle%3 != 0
+				s.git.mu.Unlock()
+				if skip {
 					continue
 				}
 			}
@@ -137,6 +157,12 @@ func (g *git) working(yes bool) {
 	if g.busy = (time.Time{}); yes {
 		g.busy = time.Now()
 	}
+}
+
+func (g *git) count(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.programs += n
 }
 
 // late says whether it has been at work for longer than anybody waits.
@@ -194,12 +220,14 @@ func (g *git) news(notes, old []string) (news []string) {
 // before brings over what was committed outside, for a program that is about to start.
 // It returns what to say when it has ended, and what is known.
 func (s *Supervisor) before() (news, known []string) {
+	s.git.count(1)
 	known = append([]string{}, s.bringOver(syncPatience).words()...)
 	return s.git.news(known, nil), known
 }
 
 // after brings over what a program committed, and returns what is new since it started.
 func (s *Supervisor) after(known []string) []string {
+	s.git.count(-1)
 	return s.git.news(s.bringOver(syncPatience).words(), known)
 }
 
@@ -223,7 +251,7 @@ func (s *Supervisor) syncSoon() {
 	select {
 	case <-s.instance.Done():
 	default:
-		if notes := s.bringOver(4 * time.Second).words(); len(notes) > 0 {
+		if notes := s.git.news(s.bringOver(4*time.Second).words(), nil); len(notes) > 0 {
 			fmt.Fprintln(os.Stderr, strings.Join(notes, "\n"))
 		}
 	}
@@ -237,6 +265,20 @@ func (s *Supervisor) lastSync() {
 	s.syncSoon()
 	s.git.stop()
 	<-s.git.ended
+}
+
+// ForgetGit takes back what a throw-away has in the user's repository, if it ever had
+// something there.
+func (s *Supervisor) ForgetGit() {
+	b := s.git.bridge
+	if b == nil || s.git.stop == nil {
+		return
+	}
+	s.git.stop()
+	<-s.git.ended
+	if b.Begun() {
+		_ = b.Forget(context.Background(), false)
+	}
 }
 
 // answerSync serves OpSync.

@@ -156,7 +156,7 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bridged != nil {
+	if sb.Workspace.Mode == sandbox.WorkspaceTree {
 		hide = nil // the workspace is in the store, and all that is seen of it
 	}
 	resolver := ""
