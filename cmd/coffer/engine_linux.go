@@ -22,7 +22,7 @@ func purge(tree string) error {
 	if err := supervisor.Forget(tree); err != nil {
 		return err
 	}
-	forgetGit(tree)
+	forgetGit(tree, false)
 	return purgeSupervised(tree)
 }
 

@@ -52,6 +52,7 @@ direct, it works on the current directory itself.`,
 			if err := atCreation(c, match); err != nil {
 				return err
 			}
+			tidyTrees(c.Context(), store)
 			sb, err := forExec.choose(store, match)
 			if err != nil {
 				return err
@@ -72,7 +73,7 @@ direct, it works on the current directory itself.`,
 
 // atCreation refuses flags that are too late for a sandbox that exists.
 func atCreation(c *cobra.Command, match string) error {
-	for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "sandbox", "yes", "net", "allow", "deny", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base"} {
+	for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "sandbox", "yes", "net", "allow", "deny", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base", "carry"} {
 		if !c.Flags().Changed(f) {
 			continue
 		}

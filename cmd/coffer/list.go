@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -28,6 +30,8 @@ type described struct {
 	Execs int        `json:"execs,omitempty"`
 	// Listening are the ports that programs inside listen on.
 	Listening []wire.Port `json:"listening,omitempty"`
+	// Git is how its branch stands.
+	Git *gitbridge.Standing `json:"git,omitempty"`
 	// Running says how its daemons are.
 	Running []wire.Daemon `json:"daemons_running,omitempty"`
 	// Live are the rules that 'coffer policy' made, and Budgets the bytes that were used
@@ -96,16 +100,21 @@ func listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			tidyTrees(c.Context(), store)
 			all, errs := store.List()
 			switch {
 			case asJSON:
-				err = printJSON(describeAll(all, true))
+				list := describeAll(all, true)
+				addStandings(c.Context(), all, list)
+				err = printJSON(list)
 			case quiet:
 				for _, sb := range all {
 					fmt.Println(sb.ID)
 				}
 			default:
-				printList(describeAll(all, true))
+				list := describeAll(all, true)
+				addStandings(c.Context(), all, list)
+				printList(list)
 			}
 			if err == nil && len(errs) > 0 {
 				err = status(125)
@@ -134,9 +143,20 @@ func printList(list []described) {
 		return
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tSTATE\tAGE\tMODE\tPORTS\tWORKSPACE")
+	git := slices.ContainsFunc(list, func(d described) bool { return d.Git != nil })
+	line := func(columns, about []string, rest ...string) {
+		if git {
+			columns = append(columns, about...)
+		}
+		columns = append(columns, rest...)
+		for i := range columns {
+			columns[i] = terminal.Escape(columns[i])
+		}
+		fmt.Fprintln(w, strings.Join(columns, "\t"))
+	}
+	line([]string{"ID", "NAME", "STATE", "AGE", "MODE"}, []string{"BRANCH", "AHEAD/BEHIND", "DIRTY", "REPOSITORY"}, "PORTS", "WORKSPACE")
 	for _, d := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, d.Name, d.State, age(d.Created), d.Workspace.Mode, portsText(d), terminal.Escape(d.Workspace.Path))
+		line([]string{d.ID, d.Name, d.State, age(d.Created), d.Workspace.Mode}, gitColumns(d.Git), portsText(d), d.Workspace.Path)
 	}
 	w.Flush()
 }
@@ -174,10 +194,12 @@ func showCommand() *cobra.Command {
 			}
 			d := describe(sb, true)
 			err = d.addNetwork(sb)
+			all := []described{d}
+			addStandings(c.Context(), []*sandbox.Sandbox{sb}, all)
 			if asJSON {
-				return errors.Join(printJSON(d), err)
+				return errors.Join(printJSON(all[0]), err)
 			}
-			printShow(d)
+			printShow(all[0])
 			return err
 		},
 	}
@@ -208,6 +230,13 @@ func printShow(d described) {
 		row("cache", c.Target+" is filled from "+c.Source+"; changes stay inside")
 	}
 	showDaemons(d, row)
+	if g := d.Git; g != nil {
+		columns := gitColumns(g)
+		row("repository", g.Repository)
+		row("branch", columns[0])
+		row("ahead, behind", columns[1])
+		row("not committed", columns[2])
+	}
 	row("command", strings.Join(d.Command, " "))
 	row("folder", d.Dir)
 	showNetwork(d, row)

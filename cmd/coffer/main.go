@@ -206,7 +206,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 	root.AddCommand(
 		aiCommand(), attachCommand(), statusCommand(), agentsCommand(), loginCommand(),
 		runCommand(), execCommand(), jailCommand(),
-		listCommand(), showCommand(), portForwardCommand(), logsCommand(), stopCommand(), removeCommand(),
+		listCommand(), showCommand(), portForwardCommand(), logsCommand(), stopCommand(), removeCommand(), gcCommand(),
 		cdCommand(), diffCommand(), reviewCommand(), mergeCommand(), rebaseCommand(),
 		applyCommand(), discardCommand(),
 		policyCommand(), auditCommand(),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/busy"
+	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
@@ -125,12 +126,16 @@ func removeCommand() *cobra.Command {
 		Long: `Remove sandboxes: their home, what was installed in them, their logs. The workspace
 is yours and stays, unless it is a worktree: that goes, and its branch stays if there
 are commits on it. A sandbox that runs, that has changes waiting to be applied, or whose
-worktree has changes that are not committed, is removed with --force only.`,
+worktree has changes that are not committed, or commits that are merged nowhere, is
+removed with --force only.`,
 		Example: "  coffer remove parser\n  coffer rm --force --all",
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
 			if err != nil {
 				return err
+			}
+			if len(args)+len(match) == 0 {
+				tidyTrees(c.Context(), store)
 			}
 			list, err := several(store, append(args, match...), all)
 			errs := []error{err}
@@ -146,7 +151,7 @@ worktree has changes that are not committed, is removed with --force only.`,
 	}
 	c.Flags().BoolVar(&all, "all", false, "remove every sandbox")
 	c.Flags().BoolVar(&force, "force", false, "remove it although it runs, or has changes waiting")
-	c.Flags().BoolVar(&branch, "delete-branch", false, "delete the branches of its worktree too, if they are merged")
+	c.Flags().BoolVar(&branch, "delete-branch", false, "delete its branches too")
 	c.Flags().StringArrayVarP(&match, "match", "m", nil, "the `sandbox` to remove")
 	return c
 }
@@ -170,11 +175,19 @@ func remove(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error 
 				fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", sb.ID))
 		}
 	}
-	return removeStopped(sb)
+	if b, err := gitbridge.Open(sb.Dir()); err == nil && !force && !sb.Running() {
+		if err := b.MayRemove(ctx, branch); err != nil {
+			return err
+		}
+	}
+	return removeStopped(sb, branch)
 }
 
-func removeStopped(sb *sandbox.Sandbox) error {
-	err := sb.Remove(purge)
+func removeStopped(sb *sandbox.Sandbox, branch bool) error {
+	err := sb.Remove(func(tree string) error {
+		forgetGit(tree, branch)
+		return purge(tree)
+	})
 	if errors.Is(err, sandbox.ErrRunning) {
 		return hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it with 'coffer stop "+sb.ID+"', or remove it all the same with --force")
 	}

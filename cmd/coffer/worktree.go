@@ -12,6 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -19,12 +20,14 @@ import (
 type treeFlags struct {
 	branch string
 	base   string
+	carry  bool
 }
 
 func (t *treeFlags) addTo(c *cobra.Command, s *settings) {
 	f := c.Flags()
 	f.StringVar(&t.branch, "branch", "", "the `name` of the worktree's branch (default: coffer/NAME)")
 	f.StringVar(&t.base, "base", "", "the `commit` that the worktree starts from (default: HEAD)")
+	f.BoolVar(&t.carry, "carry", false, "bring what is not committed along: changed files, and new ones that git does not ignore")
 	w := f.Lookup("workspace")
 	w.Usage = "what the sandbox works on: `MODE` is worktree (a git worktree of its own, on a branch of its own; the default in a repository), direct (the current directory; the default elsewhere), cow (changes to the directory wait for 'coffer apply') or none"
 	_ = c.RegisterFlagCompletionFunc("workspace", cobra.FixedCompletions([]string{"worktree", "direct", "cow", "none"}, cobra.ShellCompDirectiveNoFileComp))
@@ -35,15 +38,19 @@ type plannedTree struct {
 	flags      treeFlags
 	repository *gitbridge.Repository
 	base       string
+	carrying   gitbridge.Carrying
 	bridge     *gitbridge.Bridge
 }
+
+// masked, if set, says which files of a repository are secrets, by their paths in it.
+var masked func(path string) bool
 
 // plan decides whether the sandbox gets a worktree, which is so in a repository unless the
 // user or the config says otherwise, and finds out whether it can.
 func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) (*plannedTree, error) {
 	if s.workspace != "" && s.workspace != sandbox.WorkspaceTree {
 		if t != (treeFlags{}) {
-			return nil, usagef("--branch and --base are about a worktree, which --workspace %s does not make", s.workspace)
+			return nil, usagef("--branch, --base and --carry are about a worktree, which --workspace %s does not make", s.workspace)
 		}
 		return &plannedTree{}, nil
 	}
@@ -61,6 +68,13 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 		return nil, err
 	}
 	p := &plannedTree{flags: t}
+	p.carrying.Work, p.carrying.Masked = t.carry, masked
+	if s.conf != nil {
+		p.carrying.Named = s.conf.Config.Git.Copy
+	}
+	if t.carry && t.base != "" {
+		return nil, usagef("--carry brings changes of HEAD along, and --base starts elsewhere: want one of them")
+	}
 	p.repository, err = gitbridge.Find(ctx, here)
 	if errors.Is(err, gitbridge.ErrNoRepository) {
 		return nil, hint.New(here+" is not in a git repository", "make one with 'git init', or use --workspace direct")
@@ -128,7 +142,18 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path,
 		Branch: p.flags.branch, Base: p.base, Start: here,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	left, err := p.bridge.Carry(ctx, p.repository, p.carrying)
+	if err != nil {
+		p.undo()
+		return err
+	}
+	for _, path := range left {
+		fmt.Fprintf(os.Stderr, "coffer: left behind: %s\n", terminal.Escape(path))
+	}
+	return nil
 }
 
 // undo takes a worktree back that nobody has worked on.
@@ -166,9 +191,9 @@ func over(sb *sandbox.Sandbox, here string) bool {
 // forgetGit takes back what a sandbox over a directory of the user's has in his
 // repository, but for the branches that hold its commits. What cannot be had back does no
 // harm.
-func forgetGit(folder string) {
+func forgetGit(folder string, branches bool) {
 	if b, err := gitbridge.Open(folder); err == nil && b.Laid {
-		_ = b.Forget(context.Background(), false)
+		_ = b.Forget(context.Background(), branches)
 	}
 }
 
@@ -190,7 +215,7 @@ func removeTree(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) er
 			return err
 		}
 	}
-	if err := removeStopped(sb); err != nil || b == nil {
+	if err := removeStopped(sb, branch); err != nil || b == nil {
 		return err
 	}
 	return b.Forget(ctx, branch)

@@ -59,7 +59,20 @@ func (b *Bridge) Unmerged(ctx context.Context) (int, error) {
 	return count, err
 }
 
-// MayRemove says what would be lost with the sandbox. A tree that is gone holds nothing.
+// Gone says whether somebody removed the worktree, and did not move it.
+func (b *Bridge) Gone() bool {
+	if b.Admin == "" || b.Laid {
+		return false
+	}
+	if _, err := os.Lstat(b.Tree); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	back, err := firstLine(filepath.Join(b.Admin, "gitdir"))
+	return err != nil || filepath.Clean(back) == filepath.Join(b.Tree, ".git")
+}
+
+// MayRemove says what would be lost with the sandbox, or easily forgotten. A tree that is
+// gone holds nothing.
 func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 	n, err := b.Dirty(ctx)
 	if err != nil && !errors.Is(err, ErrTreeGone) {
@@ -73,17 +86,18 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 		return hint.New(fmt.Sprintf("sandbox %s has commits that were not brought over yet", b.Name),
 			fmt.Sprintf("bring them over with 'coffer exec -m %s -- true', or remove it all the same with --force", b.ID))
 	}
-	if !branches {
-		return nil
-	}
 	if n, err = b.Unmerged(ctx); err != nil {
 		return hint.Wrap(err, "remove it all the same with --force")
 	}
-	if n > 0 {
-		return hint.New(fmt.Sprintf("sandbox %s has %d commits that are on no other branch", b.Name, n),
-			fmt.Sprintf("see 'git log %s', leave out --delete-branch, or insist with --force", b.Branch))
+	if n == 0 {
+		return nil
 	}
-	return nil
+	stays := "remove it with --force: the branch stays"
+	if branches {
+		stays = "remove it and them with --force"
+	}
+	return hint.New(fmt.Sprintf("sandbox %s has %d commits that are on no other branch", b.Name, n),
+		fmt.Sprintf("see 'git log %s' and 'coffer merge %s', or %s", b.Branch, b.ID, stays))
 }
 
 // Forget takes the worktree out of the host's repository: its own directory there, and

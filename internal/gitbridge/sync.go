@@ -84,7 +84,7 @@ type session struct {
 	late  []string       // branches that went inside and are still checked out outside
 	notes []string
 	once  []string // notes that are news, and not true for as long as nothing changes
-	again bool // something changed inside
+	again bool     // something changed inside
 }
 
 func (s *session) note(format string, args ...any) {
