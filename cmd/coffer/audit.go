@@ -45,6 +45,9 @@ neither read nor change it. With --json, every line is as it stands in the log.`
 					return hint.Wrap(usagef("there is no kind of event %q", k), "the kinds are %s", strings.Join(audit.Kinds(), ", "))
 				}
 			}
+			if v := filter.Verdict; v != "" && v != "allow" && v != "deny" && v != "ask" {
+				return usagef("there is no verdict %q: want allow, deny or ask", v)
+			}
 			sb, err := chooseAudited(args)
 			if err != nil {
 				return err

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Every command that a user can see says in one line what it does and shows how.
@@ -33,6 +35,41 @@ func TestHelp(t *testing.T) {
 				if len(line) > 88 {
 					t.Errorf("a line of the help is wider than 88: %q", line)
 				}
+			}
+		})
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot())
+}
+
+// Every command and every flag is in the document about commands.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(word string) bool {
+		// As a whole: `--all` is not there because `--allow` is.
+		for _, end := range []string{"`", " ", "\\", ",", "[", "/"} {
+			if strings.Contains(string(text), word+end) {
+				return true
+			}
+		}
+		return false
+	}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Hidden || c.Name() == "help" {
+			return
+		}
+		if c.HasParent() && !has(c.Name()) {
+			t.Errorf("%s is not in docs/cli.md", c.CommandPath())
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && f.Name != "help" && f.Name != "version" && !has("--"+f.Name) && (f.Shorthand == "" || !has("`-"+f.Shorthand)) {
+				t.Errorf("--%s of %s is not in docs/cli.md", f.Name, c.CommandPath())
 			}
 		})
 		for _, sub := range c.Commands() {
