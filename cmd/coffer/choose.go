@@ -50,12 +50,16 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	}
 	// Worktrees are not over the directory they were made in, but that is where they are meant.
 	all, _ := store.List()
+	none := len(all) == 0
 	hits := slices.DeleteFunc(all, func(sb *sandbox.Sandbox) bool { return !over(sb, here) })
 	if c.keep != nil {
 		hits = slices.DeleteFunc(hits, func(sb *sandbox.Sandbox) bool { return !c.keep(sb) })
 	}
 	switch len(hits) {
 	case 0:
+		if none && c.kind == "" {
+			return nil, hint.Wrap(noneHere("there is no sandbox over "+here+", nor anywhere else"), "make one with 'coffer exec --create'")
+		}
 		return nil, hint.Wrap(noneHere("there is no "+c.kind+"sandbox over "+here), "%s", c.none)
 	case 1:
 		return hits[0], nil

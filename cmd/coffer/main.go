@@ -227,6 +227,13 @@ func unknown(c *cobra.Command, word string) error {
 
 // noArgs is for commands that take none.
 func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 && c.HasSubCommands() {
+		err := usagef("there is no command '%s %s'", c.CommandPath(), args[0])
+		if like := c.SuggestionsFor(args[0]); len(like) > 0 {
+			return hint.Wrap(err, "did you mean '%s %s'?", c.CommandPath(), like[0])
+		}
+		return hint.Wrap(err, "see '%s --help'", c.CommandPath())
+	}
 	if len(args) > 0 {
 		return hint.Wrap(usagef("unexpected argument %q", args[0]), "see '%s --help'", c.CommandPath())
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -46,6 +47,9 @@ func policyAllow(allow bool) *cobra.Command {
 				return usagef("--protocol: %v", err)
 			}
 			sb, err := a.sandbox()
+			if errors.As(err, new(noneHere)) {
+				return hint.Wrap(err, "for one run: 'coffer run --%s %s …'; for a sandbox elsewhere: --sandbox, see 'coffer list'", verb, args[0])
+			}
 			if err != nil {
 				return err
 			}
