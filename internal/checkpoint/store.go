@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/cofferhq/coffer/internal/watch"
 )
 
 // Bounds. See the package's comment.
@@ -58,6 +59,8 @@ type Store struct {
 	list   list
 	cache  map[string]cached
 	last   tree.Manifest // of the last one; nil if not known yet
+	same   bool          // at the last look, the files were as at the last checkpoint
+	watch  watch.Watch
 }
 
 // Folder is where the checkpoints of the sandbox in a folder are.
@@ -228,7 +231,7 @@ func (s *Store) Add(c Checkpoint, m tree.Manifest) (Checkpoint, error) {
 	if err := s.save(); err != nil {
 		return c, fmt.Errorf("write checkpoint: %w", err)
 	}
-	s.last = m
+	s.last, s.same = m, true
 	if gone {
 		s.sweep()
 	}

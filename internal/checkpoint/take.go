@@ -65,7 +65,8 @@ func (s *Store) Look(ctx context.Context, root string, rules *tree.Ignore) (m tr
 		return nil, 0, err
 	}
 	l := &look{Store: s, is: make(tree.Manifest, len(s.last)), seen: make(map[string]cached, len(s.cache)), since: time.Now().Add(-racy).UnixNano()}
-	err = tree.Walk{Ignore: rules, Known: tree.Known(s.base, s.last), Visit: func(d *tree.Dir, name string, e tree.Entry) error {
+	s.watch.Begin()
+	err = tree.Walk{Ignore: rules, Known: tree.Known(s.base, s.last), Enter: func(d *tree.Dir) error { s.watch.Add(d.FD()); return nil }, Visit: func(d *tree.Dir, name string, e tree.Entry) error {
 		return errors.Join(ctx.Err(), l.visit(d, name, e))
 	}}.Do(ctx, root)
 	if err != nil {
@@ -80,8 +81,16 @@ func (s *Store) Look(ctx context.Context, root string, rules *tree.Ignore) (m tr
 		s.cache = l.seen
 		s.writeCache()
 	}
+	s.same = len(tree.Compare(s.last, l.is)) == 0
 	return l.is, l.left, nil
 }
+
+// Quiet says whether it is certain that nothing happened to the files since they were
+// last looked at, and they were as at the last checkpoint.
+func (s *Store) Quiet() bool { return s.same && !s.watch.Happened() }
+
+// Rest gives back what it takes to say so.
+func (s *Store) Rest() { s.watch.Close() }
 
 // load finds out what the files were at the last checkpoint.
 func (s *Store) load() (err error) {

@@ -87,6 +87,22 @@ func (c *Checkpoints) Take(ctx context.Context, command string) (*checkpoint.Che
 	return taken, nil
 }
 
+// Quiet says, without looking at the files, whether a checkpoint would be as the last.
+func (c *Checkpoints) Quiet() bool {
+	all := c.All()
+	if len(all) == 0 || !c.Store.Quiet() {
+		return false
+	}
+	head, branch := c.bridge.insideHead()
+	return all[len(all)-1].Head == head && all[len(all)-1].Branch == branch
+}
+
+// Arm looks at the files without taking a checkpoint, so that [Checkpoints.Quiet] can tell.
+func (c *Checkpoints) Arm(ctx context.Context) error {
+	_, _, err := c.Look(ctx, c.bridge.Tree, c.rules)
+	return err
+}
+
 // kept is where a commit is held for a checkpoint, in the host's repository, which the
 // sandbox sees.
 func (b *Bridge) kept(n int) string { return b.own() + "checkpoints/" + strconv.Itoa(n) }
@@ -102,13 +118,10 @@ func (c *Checkpoints) keepHead(ctx context.Context, n int, head string) {
 	_, _ = c.bridge.refs().run(ctx, "", "update-ref", c.bridge.kept(n), head)
 }
 
-// Undo brings back the files and the commit of a checkpoint. What is there now becomes a
-// checkpoint first, and what is there then another. It returns that one, and what could
-// not be brought back.
+// Undo brings back the files and the commit of a checkpoint. What is there now must be a
+// checkpoint already, and what is there then becomes another. It returns that one, and
+// what could not be brought back.
 func (c *Checkpoints) Undo(ctx context.Context, o wire.Opener, n int) (now *checkpoint.Checkpoint, failed map[string]error, err error) {
-	if _, err := c.Take(ctx, "(before undo)"); err != nil {
-		return nil, nil, err
-	}
 	if err := c.Note(n); err != nil {
 		return nil, nil, err
 	}
@@ -272,4 +285,78 @@ func smallText(root *os.Root, name string, limit int64) string {
 		return ""
 	}
 	return string(text)
+}
+
+// A Forked sandbox starts from a checkpoint of another one.
+type Forked struct {
+	Base string // the commit that its worktree starts from
+	from *Checkpoints
+	want tree.Manifest
+	n    int
+}
+
+// Fork finds what a sandbox that is to start from a checkpoint starts from; 0 is the last.
+func (c *Checkpoints) Fork(ctx context.Context, n int) (*Forked, error) {
+	all := c.All()
+	if n == 0 {
+		n = all[len(all)-1].N
+	}
+	at, ok := c.Get(n)
+	if !ok {
+		return nil, fmt.Errorf("there is no checkpoint %d", n)
+	}
+	f := &Forked{Base: at.Head, from: c, n: n}
+	if at.Head == "" {
+		f.Base = c.bridge.Base // nothing was checked out that is understood
+	}
+	if _, err := c.bridge.refs().text(ctx, "rev-parse", "--verify", "-q", f.Base+"^{commit}"); err != nil {
+		return nil, fmt.Errorf("the commit %.12s of checkpoint %d was not brought over", f.Base, n)
+	}
+	var err error
+	f.want, err = c.Manifest(n)
+	return f, err
+}
+
+// Prepare notes in the folder of the new sandbox what its files are to be, before there
+// are any: whoever is killed from here on, the first start finishes it.
+func (f *Forked) Prepare(ctx context.Context, folder, branch string) error {
+	base, err := f.from.bridge.History().Manifest(ctx, f.Base)
+	if err != nil {
+		return err
+	}
+	to, err := checkpoint.Open(folder, f.from.bridge.Format, base)
+	if err != nil {
+		return err
+	}
+	if err := f.from.Lend(to, f.want); err != nil {
+		return err
+	}
+	if err := to.Start(f.Base, branch); err != nil {
+		return err
+	}
+	added, err := to.Add(checkpoint.Checkpoint{
+		Command: fmt.Sprintf("(from %s at %d)", f.from.bridge.Name, f.n), Head: f.Base, Branch: branch, Files: len(tree.Compare(base, f.want)),
+	}, f.want)
+	if err != nil {
+		return err
+	}
+	return to.Note(added.N)
+}
+
+// Finish gives the new sandbox its files.
+func (b *Bridge) Finish(ctx context.Context) (failed map[string]error, err error) {
+	c, err := b.Checkpoints(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if failed, err = c.restoreFiles(ctx, c.Restoring()); err != nil {
+		return failed, err
+	}
+	return failed, c.Note(0)
+}
+
+// Repository is the one that the sandbox belongs to.
+func (b *Bridge) Repository(ctx context.Context) (*Repository, error) {
+	r := &Repository{Common: b.Common, Dir: b.Common, Prefix: b.Prefix, Format: b.Format}
+	return r, r.readConfig(ctx)
 }

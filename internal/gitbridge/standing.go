@@ -20,8 +20,8 @@ type Standing struct {
 	Dirty int `json:"dirty"`
 }
 
-// Repository is where the user finds the repository.
-func (b *Bridge) Repository() string {
+// place is where the user finds the repository.
+func (b *Bridge) place() string {
 	if filepath.Base(b.Common) == ".git" {
 		return filepath.Dir(b.Common)
 	}
@@ -33,7 +33,7 @@ func (b *Bridge) Repository() string {
 func Standings(ctx context.Context, all []*Bridge) map[*Bridge]*Standing {
 	by, result := map[string][]*Bridge{}, map[*Bridge]*Standing{}
 	for _, b := range all {
-		result[b] = &Standing{Repository: b.Repository(), Branch: b.current()}
+		result[b] = &Standing{Repository: b.place(), Branch: b.current()}
 		by[b.Common] = append(by[b.Common], b)
 	}
 	for _, list := range by {

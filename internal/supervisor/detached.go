@@ -25,6 +25,7 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	e.Log, e.NoInput, e.Merged, e.TTY = false, true, true, nil
 	s.enter()
 	s.Ran(&e)
+	kept := s.beforeProgram()
 	news, known := s.before()
 	p, log, err := s.startDetached(e)
 	answer := wire.NewFrameWriter(client)
@@ -47,7 +48,8 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	} else {
 		fmt.Fprintf(log, "coffer: exit status %d\n", exit.Status())
 	}
-	for _, n := range append(news, s.after(known)...) {
+	notes := append(append(kept, news...), s.after(known)...)
+	for _, n := range append(notes, s.afterProgram(&e)...) {
 		fmt.Fprintln(log, "coffer:", n)
 	}
 }

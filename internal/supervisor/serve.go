@@ -95,6 +95,8 @@ func (s *Supervisor) stream(c net.Conn) {
 		s.answerPolicy(c, r.Policy)
 	case wire.OpSync:
 		s.answerSync(c)
+	case wire.OpUndo:
+		s.answerUndo(c, r.Undo)
 	case wire.OpWatch:
 		if r.Watch != nil {
 			s.watch(c, r.Watch.Since)
@@ -119,9 +121,13 @@ func (s *Supervisor) bridgedPass(client net.Conn, request wire.Packed) {
 	s.passes(1)
 	defer s.passes(-1)
 	taken := false
-	notes := s.Bridged(func() { taken = s.pass(client, request) })
+	kept := s.beforeProgram()
+	notes := append(kept, s.Bridged(func() { taken = s.pass(client, request) })...)
 	if !taken {
 		return
+	}
+	if r, err := request.Open(); err == nil {
+		notes = append(notes, s.afterProgram(r.Exec)...)
 	}
 	out := wire.NewFrameWriter(client)
 	for _, n := range notes {

@@ -37,6 +37,7 @@ type Supervisor struct {
 	network  *network // nil without one
 	audit    *journal
 	git      git
+	keeper   keeper // of checkpoints
 	notices  notices
 	daemons  daemons
 
@@ -88,6 +89,7 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 	}
 	s.audit.add(audit.Event{Kind: audit.KindStart, Detail: "network " + sb.Network.Describe()})
 	s.watchGit()
+	s.resumeUndo()
 	if sb.Limits.Timeout > 0 {
 		s.deadline = time.AfterFunc(sb.Limits.Timeout, func() {
 			s.because(fmt.Sprintf("the time limit of %s was reached", sb.Limits.Timeout))

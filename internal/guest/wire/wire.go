@@ -56,6 +56,7 @@ const (
 	OpPorts   = "ports"   // guest only: which ports are listened on
 	OpForward = "forward" // supervisor only: change which ports of the host lead inside
 	OpSync    = "sync"    // supervisor only: bring commits over, both ways
+	OpUndo    = "undo"    // supervisor only: take and restore checkpoints
 )
 
 // Limits on one message, in bytes.
@@ -75,6 +76,9 @@ type Request struct {
 	Stop *Stop  `json:"stop,omitempty"`
 	// Policy is what OpPolicy is about, in the words of package supervisor.
 	Policy json.RawMessage `json:"policy,omitempty"`
+
+	// Undo is what OpUndo is about, in the words of package supervisor.
+	Undo json.RawMessage `json:"undo,omitempty"`
 
 	Dial    *Target     `json:"dial,omitempty"`
 	Listen  *Target     `json:"listen,omitempty"`
@@ -140,6 +144,8 @@ type Event struct {
 	Notice string  `json:"notice,omitempty"`
 	Ports  *Ports  `json:"ports,omitempty"`
 	Synced *Synced `json:"synced,omitempty"`
+	// Undone answers OpUndo.
+	Undone json.RawMessage `json:"undone,omitempty"`
 }
 
 // Synced answers OpSync: what the user should know, and what went wrong.

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cofferhq/coffer/internal/checkpoint"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// chooseKept finds a sandbox that has checkpoints.
+func chooseKept(match string) (*sandbox.Store, *sandbox.Sandbox, error) {
+	store, err := openStore()
+	if err != nil {
+		return nil, nil, err
+	}
+	sb, err := forName.choose(store, match)
+	if err != nil {
+		return nil, nil, err
+	}
+	if sb.Workspace.Mode != sandbox.WorkspaceTree {
+		fix := "use --workspace worktree when you make a sandbox"
+		if sb.Workspace.Mode == sandbox.WorkspaceCOW {
+			fix = "drop all that it changed with 'coffer discard " + sb.ID + "', or use --workspace worktree when you make one"
+		}
+		return nil, nil, hint.New(fmt.Sprintf("sandbox %s has no checkpoints: they are kept of worktrees, and its workspace is %s", sb.Name, sb.Workspace.Mode), fix)
+	}
+	return store, sb, nil
+}
+
+func checkpointsCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:               "checkpoints [MATCH]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "List the moments to which a sandbox's files can be taken back",
+		Long: `List the checkpoints of a worktree sandbox. Every command that changed files, or what
+is committed, leaves one, and so does what you changed between two commands. Kept are
+the first and the newest hundred. Files that git ignores and files of more than 64 MiB
+are not in them.`,
+		Example: "  coffer checkpoints parser\n  coffer checkpoints parser --json | jq '.[-1].n'",
+		Args:    atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			_, sb, err := chooseKept(first(args))
+			if err != nil {
+				return err
+			}
+			all, restoring, err := checkpoint.Read(sb.Dir())
+			if err != nil {
+				return err
+			}
+			if restoring != 0 {
+				fmt.Fprintf(os.Stderr, "coffer: going back to checkpoint %d was interrupted; the next start of the sandbox finishes it\n", restoring)
+			}
+			if asJSON {
+				if all == nil {
+					all = []checkpoint.Checkpoint{}
+				}
+				return printJSON(all)
+			}
+			return printCheckpoints(all)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print them as JSON")
+	return c
+}
+
+func printCheckpoints(all []checkpoint.Checkpoint) error {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "N\tTIME\tFILES\tCOMMIT\tAFTER")
+	for _, c := range all {
+		files := strconv.Itoa(c.Files)
+		if c.Left > 0 {
+			files += fmt.Sprintf(" (%d not kept)", c.Left)
+		}
+		command := c.Command
+		if len(command) > 60 {
+			command = strings.ToValidUTF8(command[:60], "") + "…"
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%.10s\t%s\n", c.N, c.Time.Local().Format("2006-01-02 15:04:05"), files, terminal.Escape(c.Head), terminal.Escape(command))
+	}
+	return w.Flush()
+}
+
+func undoCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:               "undo MATCH [N]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Take a sandbox's files back to a checkpoint",
+		Long: `Take the files of a worktree sandbox, and the commit that is checked out in it, back to
+checkpoint N, or to the one before the last: to before the last command that changed
+something. What is there now is a checkpoint too, so an undo can be undone, and commits
+are not lost. Files that git ignores stay as they are; nothing is staged afterwards.`,
+		Example: "  coffer undo parser\n  coffer undo parser 3",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return hint.Wrap(usagef("want the name of a sandbox, and the number of a checkpoint"), "see '%s --help'", c.CommandPath())
+			}
+			n := 0
+			if len(args) == 2 {
+				var err error
+				if n, err = strconv.Atoi(args[1]); err != nil || n < 1 {
+					return hint.Wrap(usagef("%q is not the number of a checkpoint", args[1]), "see 'coffer checkpoints'")
+				}
+			}
+			_, sb, err := chooseKept(args[0])
+			if err != nil {
+				return err
+			}
+			return undo(c, sb, n)
+		},
+	}
+	return c
+}
+
+// undo has the sandbox's supervisor take it back; it is started if it does not run.
+func undo(c *cobra.Command, sb *sandbox.Sandbox, n int) error {
+	line, err := supervisor.Reach(c.Context(), sb, nil)
+	if err != nil {
+		return err
+	}
+	defer line.Close()
+	bringRunning(sb)
+	done, err := supervisor.Undo(line, n)
+	for _, f := range done.Failed {
+		fmt.Fprintln(os.Stderr, "coffer: not restored:", terminal.Escape(f))
+	}
+	if err != nil {
+		return err
+	}
+	bringRunning(sb)
+	if done.Running > 0 {
+		fmt.Fprintf(os.Stderr, "coffer: %s running in the sandbox, and may still write what they have in memory\n", are(done.Running, "program"))
+	}
+	if done.Checkpoint == nil {
+		return errors.New("the supervisor did not say what it did")
+	}
+	fmt.Printf("sandbox %s is %s; %s changed\nundo this with 'coffer undo %s'\n", sb.Name, strings.Trim(done.Checkpoint.Command, "()"), count(done.Checkpoint.Files, "file"), sb.Name)
+	if len(done.Failed) > 0 {
+		return hint.New("some files could not be restored", "see above; what they are now is in the last checkpoint")
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/changes"
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func forkCommand() *cobra.Command {
+	var at int
+	var name, branch string
+	c := &cobra.Command{
+		Use:               "fork MATCH",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Make a second sandbox from a moment of the first",
+		Long: `Make a second sandbox with a worktree and a branch of its own, whose files and commit
+are those of the first at a checkpoint, or now. Settings, limits and rules are those of
+the first; its home, installed packages and forwarded ports are not taken along. The
+first one is left as it is.`,
+		Example: "  coffer fork parser --name second-try\n  coffer fork parser --at 3",
+		Args:    exactlyOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			if at < 0 {
+				return usagef("%d is not the number of a checkpoint", at)
+			}
+			store, sb, err := chooseKept(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible(c)
+			defer stop()
+			return fork(ctx, store, sb, at, name, branch)
+		},
+	}
+	c.Flags().IntVar(&at, "at", 0, "the `number` of the checkpoint (default: as it is now)")
+	c.Flags().StringVar(&name, "name", "", "the new sandbox's `name`")
+	c.Flags().StringVar(&branch, "branch", "", "the `name` of its branch (default: coffer/NAME)")
+	return c
+}
+
+// fork makes a sandbox from a checkpoint of another.
+func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int, name, branch string) error {
+	release, err := settleForFork(sb)
+	if err != nil {
+		return err
+	}
+	defer release()
+	b, err := gitbridge.Open(sb.Dir())
+	if err != nil {
+		return err
+	}
+	points, err := b.Checkpoints(ctx)
+	if err != nil {
+		return err
+	}
+	if !sb.Running() {
+		if _, err := points.Take(ctx, "(between commands)"); err != nil {
+			return err
+		}
+	}
+	from, err := points.Fork(ctx, at)
+	if err != nil {
+		return hint.Wrap(err, "see 'coffer checkpoints %s'", sb.ID)
+	}
+	r, err := b.Repository(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := r.Base(ctx, from.Base, branch); err != nil {
+		return err
+	}
+	made, err := forked(ctx, store, sb, b, r, from, name, branch)
+	if err != nil {
+		return err
+	}
+	fmt.Println(made.Name)
+	return nil
+}
+
+// settleForFork makes what is there now a checkpoint, and keeps others from changing the
+// list meanwhile.
+func settleForFork(sb *sandbox.Sandbox) (release func(), err error) {
+	if line, err := supervisor.Connect(sb); err == nil {
+		defer line.Close()
+		bringRunning(sb)
+		_, err = supervisor.Checkpoint(line, "(between commands)")
+		return func() {}, err
+	}
+	lock, err := lockStopped(sb)
+	if err != nil {
+		return nil, err
+	}
+	return func() { lock.Release() }, nil
+}
+
+// forked makes the new sandbox. It is noted what it is to be before it is anything.
+func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, b *gitbridge.Bridge, r *gitbridge.Repository, from *gitbridge.Forked, name, branch string) (*sandbox.Sandbox, error) {
+	rec := sb.Record
+	rec.ID, rec.Name, rec.Created, rec.Workspace.Path = "", name, time.Time{}, ""
+	rec.Forwards, rec.Sockets = nil, nil
+	made, lock, err := store.Create(rec)
+	if errors.Is(err, sandbox.ErrExists) {
+		return nil, hint.Wrap(err, "choose another name with --name")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if branch == "" {
+		branch = "coffer/" + made.Name
+	}
+	var bridge *gitbridge.Bridge
+	if err = from.Prepare(ctx, made.Dir(), branch); err == nil {
+		bridge, err = r.Create(ctx, gitbridge.Options{
+			ID: made.ID, Name: made.Name, Folder: made.Dir(), Tree: made.Workspace.Path, Branch: branch, Base: from.Base, Start: b.Start,
+		})
+	}
+	if err != nil {
+		_ = lock.Remove(purge)
+		return nil, err
+	}
+	failed, err := bridge.Finish(ctx)
+	for path, why := range failed {
+		fmt.Fprintf(os.Stderr, "coffer: not restored: %s: %s\n", terminal.Escape(changes.Quote(path)), terminal.Escape(why.Error()))
+	}
+	lock.Release()
+	return made, err
+}
