@@ -193,8 +193,8 @@ func (s *Supervisor) change(w wire.Forwarding) (asked []wire.Forward, err error)
 		o.forwards = append(o.forwards, e)
 		s.admit(e)
 	}
-	for _, f := range c.fresh {
-		s.audit.add(audit.Event{Kind: audit.KindPort, Port: f.Host, Detail: fmt.Sprintf("forwarded to port %d inside", f.Inside)})
+	for _, e := range c.events(old) {
+		s.audit.add(e)
 	}
 	return c.asked(w), nil
 }
@@ -205,6 +205,19 @@ type planned struct {
 }
 
 func (c planned) result() []sandbox.Forward { return slices.Concat(c.kept, c.fresh) }
+
+// events are what the log says of a change, of which old were there before.
+func (c planned) events(old []sandbox.Forward) (all []audit.Event) {
+	for _, f := range old {
+		if !slices.Contains(c.kept, f) {
+			all = append(all, audit.Event{Kind: audit.KindPort, Port: f.Host, Detail: fmt.Sprintf("no longer forwarded to port %d inside", f.Inside)})
+		}
+	}
+	for _, f := range c.fresh {
+		all = append(all, audit.Event{Kind: audit.KindPort, Port: f.Host, Detail: fmt.Sprintf("forwarded to port %d inside", f.Inside)})
+	}
+	return all
+}
 
 // asked are the forwards that somebody asked for, as they have become.
 func (c planned) asked(w wire.Forwarding) (all []wire.Forward) {

@@ -21,7 +21,7 @@ const keepName = "keep-audit"
 // KeptStore is where logs of sandboxes that are gone are, for a store of sandboxes.
 func KeptStore(store string) string { return filepath.Join(filepath.Dir(store), "kept") }
 
-// requireAudit opens the log of a sandbox that must have one.
+// requireAudit marks the log of a sandbox that must have one as one to keep.
 func (s *Supervisor) requireAudit() error {
 	sb := s.Sandbox
 	if !sb.Audit {
@@ -30,11 +30,6 @@ func (s *Supervisor) requireAudit() error {
 	if err := os.WriteFile(filepath.Join(sb.Dir(), keepName), nil, 0o600); err != nil {
 		return fmt.Errorf("the administrator requires an audit log, which cannot be kept: %w", err)
 	}
-	log, err := (audit.Options{}).Open(audit.Dir(sb.Dir()))
-	if err != nil {
-		return fmt.Errorf("the administrator requires an audit log: %w", err)
-	}
-	s.audit.log = log
 	return nil
 }
 

@@ -101,6 +101,7 @@ func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, err
 		HostPorts: hostPorts(sb),
 	}
 	n := &network{gateway: gateway.New(wire, config), served: make(chan struct{}), live: live}
+	s.network = n // before anything can happen on it
 	go s.keepBudgets(n)
 	go func() {
 		defer close(n.served)
@@ -108,7 +109,6 @@ func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, err
 			fmt.Fprintln(os.Stderr, "the network ended:", err)
 		}
 	}()
-	s.network = n
 	return nil
 }
 
@@ -146,57 +146,6 @@ func destination(host string, addr netip.Addr, port uint16) string {
 		return host
 	}
 	return fmt.Sprintf("%s:%d", host, port)
-}
-
-// journal is the sandbox's audit log, opened when there is something to write.
-type journal struct {
-	sb    *sandbox.Sandbox
-	mu    sync.Mutex
-	log   *audit.Log
-	shut  bool
-	again time.Time // when to try once more, after it could not be opened
-}
-
-func newJournal(sb *sandbox.Sandbox) *journal { return &journal{sb: sb} }
-
-// add writes an event. Of a throw-away only its network is of interest, as the log goes
-// with the sandbox: a file for its start and stop would cost more than these do.
-func (j *journal) add(e audit.Event) {
-	if j == nil || j.sb.Ephemeral && !j.sb.Audit && (e.Kind == audit.KindStart || e.Kind == audit.KindStop || e.Kind == audit.KindExec) {
-		return
-	}
-	j.mu.Lock()
-	if j.log == nil && !j.shut && time.Now().After(j.again) {
-		var err error
-		if j.log, err = (audit.Options{Throwaway: j.sb.Ephemeral}).Open(audit.Dir(j.sb.Dir())); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			j.again = time.Now().Add(time.Second)
-		}
-	}
-	log := j.log
-	j.mu.Unlock()
-	if log != nil {
-		log.Add(e)
-	}
-}
-
-func (j *journal) close() {
-	j.add(audit.Event{Kind: audit.KindStop})
-	j.end()
-}
-
-// end closes the log.
-func (j *journal) end() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.shut = true
-	if j.log != nil {
-		// A throw-away's folder may be gone already, and the log with it.
-		if err := j.log.Close(); err != nil && !j.sb.Ephemeral {
-			fmt.Fprintln(os.Stderr, err)
-		}
-		j.log = nil
-	}
 }
 
 // Ran writes down that a program is run.

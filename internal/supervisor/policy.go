@@ -133,12 +133,12 @@ func changeAtRest(sb *sandbox.Sandbox, c Change) (Reply, error) {
 	if _, err := Compile(sb.Network, policy.Source{Grants: true, Rules: live}); err != nil {
 		return Reply{}, err
 	}
+	if err := logOnce(sb, audit.Event{Kind: audit.KindPolicy, Detail: describe(c)}); err != nil {
+		return Reply{}, err
+	}
 	if err := sb.SaveLiveRules(live); err != nil {
 		return Reply{}, err
 	}
-	log := newJournal(sb)
-	log.add(audit.Event{Kind: audit.KindPolicy, Detail: describe(c)})
-	log.end()
 	return Reply{Rules: n}, nil
 }
 

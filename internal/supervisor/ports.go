@@ -150,6 +150,9 @@ func forwardStopped(sb *sandbox.Sandbox, w wire.Forwarding) ([]wire.Forward, err
 		}
 		defer e.close()
 	}
+	if err := logOnce(sb, c.events(sb.Forwards)...); err != nil {
+		return nil, err
+	}
 	sb.Forwards = c.result()
 	return c.asked(w), sb.Save()
 }

@@ -79,8 +79,10 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 		}
 		return nil, err
 	}
-	s.audit = newJournal(sb)
 	if err = s.requireAudit(); err == nil {
+		s.audit, err = openJournal(sb, s.unlogged)
+	}
+	if err == nil {
 		err = s.boot(ctx, e)
 	}
 	if err != nil {
