@@ -50,6 +50,9 @@ type lane struct {
 	take func(n int) int
 	// free says that there is no budget, so that bytes need not be looked at.
 	free func() bool
+	// over, if set, says that nothing more need be read of src. Whoever makes it so gives
+	// src a deadline in the past after that; a splice, which sets its own, must not lift it.
+	over func() bool
 	// turn is asked after each read while it is set. If it says yes, the lane
 	// ends and what was read is left in rest.
 	turn    func() bool
@@ -158,7 +161,7 @@ func (l *lane) splice(limit *int64) error {
 	default:
 		return nil
 	}
-	defer src.SetReadDeadline(time.Time{})
+	defer l.unhurried(src)
 	for *limit != 0 && l.free() {
 		chunk := int64(spliceChunk)
 		if *limit > 0 {
@@ -172,6 +175,8 @@ func (l *lane) splice(limit *int64) error {
 			*limit -= n
 		}
 		switch {
+		case l.over != nil && l.over():
+			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return nil
 		case err != nil:
@@ -181,6 +186,14 @@ func (l *lane) splice(limit *int64) error {
 		}
 	}
 	return nil
+}
+
+// unhurried takes back the deadline of a splice, and no other.
+func (l *lane) unhurried(src *net.TCPConn) {
+	_ = src.SetReadDeadline(time.Time{})
+	if l.over != nil && l.over() {
+		_ = src.SetReadDeadline(time.Now())
+	}
 }
 
 // blame finds out which side an error of splice came from, which does not say it.
@@ -214,6 +227,7 @@ func (f *flow) upward() *lane {
 			src: f.client.Conn, dst: f.up, count: &f.sent, splices: f.g.splices, large: f.g.large,
 			take: func(n int) int { return f.account.Load().takeSent(n) },
 			free: func() bool { return f.account.Load().freeToSend() },
+			over: func() bool { return f.mode.Load() == speaking && f.isDown() },
 		}
 	}
 	return f.upLane

@@ -5,8 +5,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -220,6 +222,58 @@ func TestBackPressure(t *testing.T) {
 	r.connect("example.com", 1000)
 	if n := <-wrote; n >= 1<<28 {
 		t.Errorf("the server could write %d bytes that nobody read", n)
+	}
+}
+
+// TestSpliceKeepsDeadline: who wants a lane to end is heard while the kernel moves bytes.
+func TestSpliceKeepsDeadline(t *testing.T) {
+	pair := func() (near, far *net.TCPConn) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close(); in.Close() })
+		return in.(*net.TCPConn), c.(*net.TCPConn)
+	}
+	src, writer := pair()
+	dst, reader := pair()
+	go func() {
+		for b := make([]byte, 64<<10); ; {
+			if _, err := writer.Write(b); err != nil {
+				return
+			}
+		}
+	}()
+	go io.Copy(io.Discard, reader)
+	var count atomic.Int64
+	var over atomic.Bool
+	l := &lane{
+		src: src, dst: dst, count: &count, splices: make(chan struct{}, 1), large: make(loans, 1), over: over.Load,
+		take: func(n int) int { return n }, free: func() bool { return true },
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- l.run(-1) }()
+	for count.Load() < 8*spliceFrom {
+		runtime.Gosched()
+	}
+	over.Store(true)
+	src.SetReadDeadline(time.Unix(1, 0))
+	select {
+	case err := <-ended:
+		if !isTimeout(err) {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it goes on")
 	}
 }
 
