@@ -112,19 +112,36 @@ var build = sync.OnceValues(func() (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
+	return compile(filepath.Join(dir, "coffer"), "")
+})
+
+func compile(path, ldflags string) (string, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "coffer")
-	c := exec.Command("go", "build", "-o", path, "./cmd/coffer")
+	c := exec.Command("go", "build", "-o", path, "-ldflags="+ldflags, "./cmd/coffer")
 	c.Dir = string(root[:len(root)-1])
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build coffer: %w\n%s", err, out)
 	}
 	return path, nil
-})
+}
+
+// Variant is like Shared, for a coffer of its own that is built with flags for the linker.
+// In the other test program it is the binary that is there.
+func Variant(t testing.TB, ldflags string) string {
+	t.Helper()
+	path := Binary(t)
+	if os.Getenv(shared) == "" {
+		var err error
+		if path, err = compile(filepath.Join(filepath.Dir(path), "variant", "coffer"), ldflags); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return shared + "=" + path
+}
 
 // Binary builds coffer once per test program. It stays until Main ends.
 func Binary(t testing.TB) string {
