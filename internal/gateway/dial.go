@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,15 +19,6 @@ const (
 	// stagger is how long one try is left alone before the next begins (RFC 8305).
 	stagger = 250 * time.Millisecond
 )
-
-// resolve asks the host's resolver. A name with a dot is taken as it is: no search
-// list of the host may turn it into another one.
-func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	if strings.Contains(host, ".") {
-		host += "."
-	}
-	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-}
 
 func dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: 30 * time.Second}

@@ -201,7 +201,7 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 	g.ahead, g.waiting = newReserve(lim.ahead), newReserve(lim.waiting)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	if c.Resolve == nil {
-		c.Resolve = resolve
+		c.Resolve = newResolver().resolve
 	}
 	if c.Lookup == nil {
 		c.Lookup = lookup

@@ -136,8 +136,3 @@ func (p Possible) Best() Decision {
 	}
 	return best
 }
-
-// Uniform says that the first bytes make no difference to the verdict.
-func (p Possible) Uniform() bool {
-	return p.Raw.Verdict == p.TLS.Verdict && p.TLS.Verdict == p.HTTP.Verdict
-}
