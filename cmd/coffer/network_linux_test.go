@@ -95,6 +95,9 @@ func TestNetworkNotices(t *testing.T) {
 		if n := strings.Count(s.text(), "refused 20.0.1."); n > 10 {
 			t.Errorf("%d lines about refusals", n)
 		}
+		s = onScreen(t, 24, 250, b.Command("run", "--name", "files", "--", "./visit", "http://coffer.internal/request?host=anybody.example", "POST"))
+		s.see("a program asks for anybody.example:443: coffer policy answer 1 allow --sandbox ")
+		s.end(0)
 		s = onScreen(t, 24, 250, b.Command("run", "--name", "asks", "--net", "ask", "--", "./visit", "http://anybody.example/"))
 		s.see("anybody.example:80 waits for your answer, until ")
 		if out, err := b.Command("policy", "answer", "1", "allow", "--sandbox", "asks").CombinedOutput(); err != nil {
@@ -127,7 +130,7 @@ func visit() {
 }
 
 func visitPage(u *url.URL) (string, error) {
-	c := http.Client{Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c := http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	method := http.MethodGet
 	if len(os.Args) > 2 {
 		method = os.Args[2]
@@ -146,12 +149,12 @@ func visitPage(u *url.URL) (string, error) {
 }
 
 func visitStream(u *url.URL) (string, error) {
-	c, err := net.DialTimeout(u.Scheme, u.Host, 10*time.Second)
+	c, err := net.DialTimeout(u.Scheme, u.Host, time.Minute)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute)) // a user may have to answer first
 	if _, err := fmt.Fprint(c, strings.TrimPrefix(u.Path, "/")); err != nil {
 		return "", err
 	}

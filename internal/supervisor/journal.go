@@ -41,6 +41,9 @@ func (j *journal) brief() bool { return j.sb.Ephemeral && !j.sb.Audit }
 func (j *journal) open() (err error) {
 	dir := audit.Dir(j.sb.Dir())
 	if j.log, err = (audit.Options{Throwaway: j.brief()}).Open(dir); err != nil {
+		if j.sb.Audit {
+			err = fmt.Errorf("the administrator requires an audit log: %w", err)
+		}
 		return hint.Wrap(err, "a sandbox runs only with its log: free space, or repair or move away %s", dir)
 	}
 	return nil
