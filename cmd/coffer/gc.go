@@ -15,9 +15,9 @@ func gcCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what is left of sandboxes that are gone",
-		Long: `Remove what is left of sandboxes that are gone: of those whose processes were killed, and
-of those whose worktree you deleted. Other commands do so too. A sandbox with commits
-that were not brought over is kept, and so is every branch.`,
+		Long: `Remove what is left of sandboxes that are gone: of those whose processes were killed,
+and of those whose worktree you deleted. Other commands do so too. A sandbox with
+commits that were not brought over is kept, and so is every branch.`,
 		Example: "  coffer gc",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -49,6 +49,11 @@ func describe(sb *sandbox.Sandbox, ports bool) described {
 	}
 	d.State = "running"
 	line, err := supervisor.Connect(sb)
+	// A run does not listen at once, see joinAfter.
+	for end := time.Now().Add(3 * joinAfter); err != nil && time.Now().Before(end) && sb.Running(); {
+		time.Sleep(joinAfter / 4)
+		line, err = supervisor.Connect(sb)
+	}
 	if err != nil {
 		d.State = "starting"
 		return d

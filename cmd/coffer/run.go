@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/attach"
@@ -85,16 +86,7 @@ func run(l *listener, s settings, args []string) error {
 	}
 	defer leave(store, super, lock)
 	announceNew(store, sb.ID, sb.Forwards)
-	// Others may join, but the program need not wait for that.
-	listening := make(chan io.Closer, 1)
-	go func() {
-		socket, err := super.Listen()
-		if err != nil {
-			socket = io.NopCloser(nil)
-		}
-		listening <- socket
-	}()
-	defer func() { (<-listening).Close() }()
+	defer invite(super)()
 	options := attach.Options{Clipboard: s.clipboard, Stop: func() { super.Stop(0, "you asked three times") }, TakeOver: l.takeOver, Notices: super}
 	super.Ran(&exec)
 	var exit wire.Exit
@@ -108,6 +100,33 @@ func run(l *listener, s settings, args []string) error {
 	// The kernel takes its time to end the namespaces, so this comes before all else.
 	super.Kill()
 	return ended(exit, err, why)
+}
+
+// joinAfter is when others may join a run. Most are over by then, and a socket that
+// nobody ever uses costs them half a millisecond. Who wants to join waits for it anyway,
+// as for any sandbox that is just being started.
+const joinAfter = 20 * time.Millisecond
+
+// invite lets others join, after a while, until it is ended.
+func invite(super *supervisor.Supervisor) (end func()) {
+	var mu sync.Mutex
+	over := false
+	var socket io.Closer
+	timer := time.AfterFunc(joinAfter, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			socket, _ = super.Listen() // a run is none the worse without
+		}
+	})
+	return func() {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if over = true; socket != nil {
+			socket.Close()
+		}
+	}
 }
 
 // ended turns the end of a program into the end of the command.

@@ -86,16 +86,17 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 	if force {
 		grace = 0
 	}
-	if session, err := supervisor.Connect(sb); err == nil {
-		defer session.Close()
-		if s, err := session.Open(); err == nil {
-			_ = wire.WriteRequest(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}})
-		}
-	}
 	const patience = 5 * time.Second
-	killed := false
+	asked, killed := false, false
 	deadline := time.Now().Add(grace + patience)
 	for sb.Running() {
+		// One that is just being started does not listen yet.
+		if !asked {
+			if session, err := supervisor.Connect(sb); err == nil {
+				defer session.Close()
+				asked = askToStop(session, grace)
+			}
+		}
 		if time.Now().After(deadline) {
 			if force && !killed {
 				if err := supervisor.KillHung(sb); err != nil {
@@ -113,6 +114,12 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 		}
 	}
 	return nil
+}
+
+// askToStop says whether the supervisor was told to end the sandbox.
+func askToStop(l *supervisor.Line, grace time.Duration) bool {
+	s, err := l.Open()
+	return err == nil && wire.WriteRequest(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}}) == nil
 }
 
 func removeCommand() *cobra.Command {
