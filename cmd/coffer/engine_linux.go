@@ -4,6 +4,7 @@ import (
 	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/engine/container"
+	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/supervisor"
 )
 
@@ -14,6 +15,8 @@ func defaultEngine() engine.Engine { return container.Engine{} }
 
 // missingWalls are the parts of the best wall that this host does not have.
 func missingWalls() []engine.Check { return container.Missing() }
+// discard ends what was started for a run that did not come about.
+func discard() { birth.Discard() }
 
 const purgeName = container.PurgeName
 

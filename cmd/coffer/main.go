@@ -50,7 +50,9 @@ func main() {
 	if r := quick.Left; r != nil {
 		os.Exit(report(settle(r)))
 	}
-	os.Exit(command(os.Args[1:]))
+	code := command(os.Args[1:])
+	discard()
+	os.Exit(code)
 }
 
 // command runs a command line and returns the exit code.

@@ -123,13 +123,3 @@ func hasNoNewPrivs() bool {
 	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	return err == nil && set == 1
 }
-
-// AllCapabilities lists every capability, for a process that is to keep all that it
-// has in its namespace.
-func AllCapabilities() []uintptr {
-	all := make([]uintptr, unix.CAP_LAST_CAP+1)
-	for c := range all {
-		all[c] = uintptr(c)
-	}
-	return all
-}

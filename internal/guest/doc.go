@@ -21,15 +21,16 @@
 package guest
 
 import (
+	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
 // The names under which the binary is started inside a sandbox.
 const (
-	Name     = "coffer-guest" // the agent
-	RootName = "coffer-root"  // the trampoline to a program run as root
-	SudoName = "sudo"         // the shim that asks the agent for root
+	Name     = birth.Name    // the agent
+	RootName = "coffer-root" // the trampoline to a program run as root
+	SudoName = "sudo"        // the shim that asks the agent for root
 )
 
 // Socket is where the sandbox's own programs reach the agent.
@@ -49,8 +50,6 @@ type Boot struct {
 	Rlimits  []limits.Rlimit `json:"rlimits,omitempty"`
 	// FewProcesses says that a limit on processes was asked for.
 	FewProcesses bool `json:"few_processes,omitempty"`
-	// Network asks for a link to the gateway.
-	Network bool `json:"network,omitempty"`
 }
 
 // Ready is the agent's answer. Error is empty when the sandbox stands.

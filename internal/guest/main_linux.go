@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
 
+	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -59,6 +61,9 @@ func Main() int {
 	if a.network.handOut(conn) != nil {
 		return 125
 	}
+	// From now on the agent hands bytes on, and between goroutines on one thread that
+	// takes no system call. What came before went side by side.
+	runtime.GOMAXPROCS(1)
 	go a.reaper.run()
 	go a.serveInside(a.inside)
 	a.spareThreads()
@@ -128,6 +133,9 @@ func start(conn *net.UnixConn) (*agent, error) {
 	if err := unix.CloseRange(control+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("close inherited descriptors: %w", err)
 	}
+	// Nothing needs to be known for it, and most of its time it waits in the kernel: it
+	// goes side by side with all that follows.
+	connected := connect(slices.Contains(os.Args[1:], birth.Network))
 	if err := wire.ReadMessage(conn, wire.MaxRequest, &a.boot); err != nil {
 		return nil, fmt.Errorf("read the boot message: %w", err)
 	}
@@ -135,8 +143,6 @@ func start(conn *net.UnixConn) (*agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("receive mounts: %w", err)
 	}
-	// Most of its time it waits in the kernel, so the two go side by side.
-	connected := a.boot.connect()
 	unix.Umask(0o022)
 	if a.layers, err = rootfs.Assemble(a.boot.Plan, handed); err != nil {
 		return nil, err

@@ -19,12 +19,12 @@ type network struct {
 
 // connect starts to make the network that was asked for, and returns where to wait for
 // it. Without one there is a loopback interface.
-func (b *Boot) connect() func() (network, error) {
+func connect(wanted bool) func() (network, error) {
 	type result struct {
 		network
 		error
 	}
-	if !b.Network {
+	if !wanted {
 		err := loopback()
 		return func() (network, error) { return network{}, err }
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/confine"
+	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"golang.org/x/sys/unix"
@@ -80,7 +81,7 @@ func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan sy
 	}
 	attr.Files = append(attr.Files, failure.Fd(), wait.Fd())
 	attr.Sys.Cloneflags = syscall.CLONE_NEWUSER
-	attr.Sys.AmbientCaps = confine.AllCapabilities() // or exec, with an id not yet mapped, would lose them
+	attr.Sys.AmbientCaps = birth.Capabilities() // or exec, with an id not yet mapped, would lose them
 	var pid int
 	var end <-chan syscall.WaitStatus
 	args := append([]string{RootName, strconv.FormatBool(a.boot.Nesting), strconv.FormatBool(a.boot.SetID), attr.Dir}, argv...)

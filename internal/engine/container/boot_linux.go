@@ -5,16 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest"
+	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/link"
@@ -30,31 +29,24 @@ type Engine struct{}
 // Name is what config and reports call it.
 func (Engine) Name() string { return "container" }
 
-const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
-	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
-
 // Boot starts the guest agent in namespaces of its own and waits until the sandbox
 // stands.
 func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, error) {
-	who := whoever()
-	ours, theirs, err := socketPair()
+	planned := async(m.Root)
+	first, err := birth.Take(m.Network)
+	if err != nil {
+		return nil, refused(err)
+	}
+	i, err := newInstance(first)
 	if err != nil {
 		return nil, err
-	}
-	i := &instance{control: ours, done: make(chan struct{})}
-	planned := async(m.Root)
-	err = i.start(theirs, who)
-	theirs.Close()
-	if err != nil {
-		ours.Close()
-		return nil, refused(err)
 	}
 	// Ctrl-C while booting: kill it, and the reads below fail.
 	stop := context.AfterFunc(ctx, i.Kill)
 	defer stop()
 	plan, err := planned(ctx)
 	if err == nil {
-		err = i.build(m, plan, who)
+		err = i.build(m, plan)
 	} else if err == ctx.Err() {
 		// What it still makes would be left by who undoes it now.
 		late, enough := context.WithTimeout(context.Background(), time.Second)
@@ -64,7 +56,7 @@ func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, err
 	if err != nil {
 		i.Kill()
 		<-i.done
-		ours.Close()
+		i.control.Close()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -104,63 +96,25 @@ type instance struct {
 	words    words
 	done     chan struct{}
 
+	who  birth.IDs
 	pid  int
 	mu   sync.Mutex
 	gone bool // reaped: the process id may be somebody else's
 }
 
-// start clones the first process. It waits for its orders before it does anything.
-func (i *instance) start(control *os.File, who ids) error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+// newInstance is a container whose first process waits for its orders.
+func newInstance(first *birth.Process) (*instance, error) {
+	i := &instance{pid: first.PID, who: first.IDs, done: make(chan struct{})}
+	go i.wait(first.Said)
+	c, err := net.FileConn(first.Control)
+	first.Control.Close()
 	if err != nil {
-		return err
+		i.Kill()
+		<-i.done
+		return nil, err
 	}
-	defer null.Close()
-	said, say, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer say.Close()
-	sys := &syscall.SysProcAttr{
-		Cloneflags: namespaces,
-		Setsid:     true,
-		// If we die, it dies, and with the first process of a namespace all others.
-		Pdeathsig: syscall.SIGKILL,
-	}
-	switch {
-	case who.shift:
-		sys.UidMappings, sys.GidMappings = who.uids, who.gids
-		sys.GidMappingsEnableSetgroups = true
-		sys.Credential = &syscall.Credential{Uid: 0, Gid: 0} // and no groups of the host
-	case who.helper:
-		sys.AmbientCaps = confine.AllCapabilities()
-	default:
-		sys.UidMappings, sys.GidMappings = who.uids, who.gids
-		// With an id other than 0, capabilities survive exec only as ambient ones.
-		sys.AmbientCaps = confine.AllCapabilities()
-	}
-	// The descriptors that our caller's shell left open to us go no further.
-	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		said.Close()
-		return fmt.Errorf("keep inherited descriptors to ourselves: %w", err)
-	}
-	// One processor: the agent hands bytes on, and between goroutines on one
-	// thread that takes no system call.
-	//
-	// Not os.StartProcess, which first tries with a process of its own whether
-	// the kernel has pidfds: a third of a millisecond.
-	i.pid, err = syscall.ForkExec("/proc/self/exe", []string{guest.Name}, &syscall.ProcAttr{
-		Dir:   "/",
-		Env:   []string{"GOTRACEBACK=none", "GOMAXPROCS=1"},
-		Files: []uintptr{null.Fd(), say.Fd(), say.Fd(), control.Fd()},
-		Sys:   sys,
-	})
-	if err != nil {
-		said.Close()
-		return fmt.Errorf("create namespaces: %w", err)
-	}
-	go i.wait(said)
-	return nil
+	i.control = c.(*net.UnixConn)
+	return i, nil
 }
 
 func (i *instance) wait(said *os.File) {
@@ -200,16 +154,17 @@ func (i *instance) Kill() {
 }
 
 // build gives the first process its ids, limits and orders.
-func (i *instance) build(m *engine.Machine, plan *rootfs.Plan, who ids) error {
-	if who.helper {
-		if err := who.grant(i.pid); err != nil {
+func (i *instance) build(m *engine.Machine, plan *rootfs.Plan) error {
+	who := i.who
+	if who.Helper {
+		if err := grant(who, i.pid); err != nil {
 			return err
 		}
 	}
 	if err := m.Limits.Add(i.pid); err != nil {
 		return err
 	}
-	handed, err := i.hand(plan, who)
+	handed, err := i.hand(plan)
 	defer func() {
 		for _, fd := range handed {
 			unix.Close(fd)
@@ -220,9 +175,9 @@ func (i *instance) build(m *engine.Machine, plan *rootfs.Plan, who ids) error {
 	}
 	boot := guest.Boot{
 		Plan: plan, Hostname: m.Hostname, Handed: len(handed),
-		UID: who.uid, GID: who.gid, Alone: who.count == 1,
+		UID: who.UID, GID: who.GID, Alone: who.Count == 1,
 		Nesting: m.Nesting, SetID: m.SetID, Landlock: confine.LandlockABI() > 0, Rlimits: m.Limits.Rlimits(),
-		FewProcesses: m.FewProcesses, Network: m.Network,
+		FewProcesses: m.FewProcesses,
 	}
 	if err := wire.WriteMessage(i.control, boot); err != nil {
 		return i.lost(err)
@@ -280,8 +235,8 @@ func (i *instance) connect(r guest.Ready) error {
 
 // hand makes the mounts that the first process may not make itself. Root's own
 // directories are closed to the ids inside, so root opens them for it.
-func (i *instance) hand(p *rootfs.Plan, who ids) (fds []int, err error) {
-	if !who.shift {
+func (i *instance) hand(p *rootfs.Plan) (fds []int, err error) {
+	if !i.who.Shift {
 		return nil, nil
 	}
 	userns, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", i.pid))
@@ -300,7 +255,7 @@ func (i *instance) hand(p *rootfs.Plan, who ids) (fds []int, err error) {
 		}
 		if !s.Mine && !s.ReadOnly {
 			// The sandbox's own directory: its root owns it.
-			if err := os.Lchown(s.Source, foreign, foreign); err != nil {
+			if err := os.Lchown(s.Source, birth.Foreign, birth.Foreign); err != nil {
 				return fds, err
 			}
 		}
@@ -356,21 +311,6 @@ func (w *words) String() string {
 	defer w.mu.Unlock()
 	line, _, _ := bytes.Cut(w.buf.Bytes(), []byte("\n"))
 	return string(line)
-}
-
-func socketPair() (*net.UnixConn, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	ours := os.NewFile(uintptr(fds[0]), "control")
-	defer ours.Close()
-	c, err := net.FileConn(ours)
-	if err != nil {
-		unix.Close(fds[1])
-		return nil, nil, err
-	}
-	return c.(*net.UnixConn), os.NewFile(uintptr(fds[1]), "control"), nil
 }
 
 // refused turns the kernel's refusal into what the user can do about it.

@@ -10,6 +10,7 @@ import (
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest"
+	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -120,11 +121,11 @@ func landlockCheck() engine.Check {
 
 func idsCheck() engine.Check {
 	c := engine.Check{What: "ids inside a sandbox"}
-	switch who := whoever(); {
-	case who.shift:
-		c.OK, c.Detail = true, fmt.Sprintf("%d, mapped to unprivileged ids from %d", who.count, foreign)
-	case who.helper:
-		c.OK, c.Detail = true, fmt.Sprintf("%d, from /etc/subuid", who.count)
+	switch who := birth.Whoever(); {
+	case who.Shift:
+		c.OK, c.Detail = true, fmt.Sprintf("%d, mapped to unprivileged ids from %d", who.Count, birth.Foreign)
+	case who.Helper:
+		c.OK, c.Detail = true, fmt.Sprintf("%d, from /etc/subuid", who.Count)
 	default:
 		c.Detail = "one: your own; root inside is the same id, so packages whose files belong to other accounts cannot be installed"
 		c.Fix = fmt.Sprintf("sudo apt-get install uidmap && sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s", userName())

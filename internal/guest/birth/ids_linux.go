@@ -1,47 +1,45 @@
-package container
+package birth
 
 import (
 	"bufio"
-	"fmt"
+	"errors"
 	"os"
-	"os/exec"
 	"os/user"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 )
 
-// foreign is the first of the host ids that a sandbox of host root uses. It lies
+// Foreign is the first of the host ids that a sandbox of host root uses. It lies
 // above what distributions give to users, services, subordinate ranges and systemd.
-const foreign = 0x70000000
+const Foreign = 0x70000000
 
 // full is how many ids a complete sandbox has.
 const full = 65536
 
-// ids is who exists inside.
-type ids struct {
-	uid, gid int // the user's, inside
-	count    int // ids from 0 up that are mapped; 1 when it is the user's alone
-	uids     []syscall.SysProcIDMap
-	gids     []syscall.SysProcIDMap
-	helper   bool // the maps must be written by newuidmap and newgidmap
-	shift    bool // the caller is root of the host
+// IDs is who exists inside.
+type IDs struct {
+	UID, GID int // the user's, inside
+	Count    int // ids from 0 up that are mapped; 1 when it is the user's alone
+	UIDs     []syscall.SysProcIDMap
+	GIDs     []syscall.SysProcIDMap
+	Helper   bool // the maps must be written by newuidmap and newgidmap
+	Shift    bool // the caller is root of the host
 }
 
-// whoever decides the ids for the calling user.
-func whoever() ids {
+// Whoever decides the ids for the calling user.
+func Whoever() IDs {
 	uid, gid := os.Getuid(), os.Getgid()
 	if uid == 0 {
-		m := []syscall.SysProcIDMap{{ContainerID: 0, HostID: foreign, Size: full}}
-		return ids{count: full, uids: m, gids: m, shift: true}
+		m := []syscall.SysProcIDMap{{ContainerID: 0, HostID: Foreign, Size: full}}
+		return IDs{Count: full, UIDs: m, GIDs: m, Shift: true}
 	}
 	if u, g, ok := subordinate(uid); ok {
-		return ids{uid: uid, gid: gid, count: full, helper: true, uids: around(uid, u), gids: around(gid, g)}
+		return IDs{UID: uid, GID: gid, Count: full, Helper: true, UIDs: around(uid, u), GIDs: around(gid, g)}
 	}
-	return ids{uid: uid, gid: gid, count: 1,
-		uids: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
-		gids: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
+	return IDs{UID: uid, GID: gid, Count: 1,
+		UIDs: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
+		GIDs: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
 	}
 }
 
@@ -63,7 +61,7 @@ func around(self, first int) []syscall.SysProcIDMap {
 // subordinate finds the user's ranges, if the programs that grant them are here.
 func subordinate(uid int) (u, g int, ok bool) {
 	for _, p := range []string{"newuidmap", "newgidmap"} {
-		if _, err := helperPath(p); err != nil {
+		if _, err := HelperPath(p); err != nil {
 			return 0, 0, false
 		}
 	}
@@ -79,15 +77,15 @@ func subordinate(uid int) (u, g int, ok bool) {
 	return u, g, ok
 }
 
-// helperPath finds a set-user-id helper in the system's own directories: PATH is the
+// HelperPath finds a set-user-id helper in the system's own directories: PATH is the
 // caller's, and a workspace may be in it.
-func helperPath(name string) (string, error) {
+func HelperPath(name string) (string, error) {
 	for _, dir := range []string{"/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin", "/run/wrappers/bin"} {
 		if info, err := os.Stat(dir + "/" + name); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return dir + "/" + name, nil
 		}
 	}
-	return "", exec.ErrNotFound
+	return "", errors.New("it is in none of the system's directories")
 }
 
 // subRange finds a range of at least 65536 ids for the user in a file of lines
@@ -110,36 +108,4 @@ func subRange(file, name string, uid int) (first int, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// grant has the helpers write the maps of a process that waits for them.
-func (i ids) grant(pid int) error {
-	var both sync.WaitGroup
-	var failed [2]error
-	for n, job := range []struct {
-		program string
-		maps    []syscall.SysProcIDMap
-	}{{"newuidmap", i.uids}, {"newgidmap", i.gids}} {
-		both.Go(func() {
-			path, err := helperPath(job.program)
-			if err != nil {
-				failed[n] = err
-				return
-			}
-			args := []string{strconv.Itoa(pid)}
-			for _, m := range job.maps {
-				args = append(args, strconv.Itoa(m.ContainerID), strconv.Itoa(m.HostID), strconv.Itoa(m.Size))
-			}
-			if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
-				failed[n] = fmt.Errorf("%s: %w: %s", job.program, err, strings.TrimSpace(string(out)))
-			}
-		})
-	}
-	both.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
