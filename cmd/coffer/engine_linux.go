@@ -15,6 +15,7 @@ func defaultEngine() engine.Engine { return container.Engine{} }
 
 // missingWalls are the parts of the best wall that this host does not have.
 func missingWalls() []engine.Check { return container.Missing() }
+
 // discard ends what was started for a run that did not come about.
 func discard() { birth.Discard() }
 

@@ -88,7 +88,7 @@ func (l *lab) restore(n int) map[string]error {
 
 // state is all that is in the workspace.
 func (l *lab) state() (all []string) {
-	filepath.WalkDir(l.root, func(p string, d os.DirEntry, err error) error {
+	filepath.WalkDir(l.root, func(p string, d os.DirEntry, _ error) error {
 		rel, _ := filepath.Rel(l.root, p)
 		info, err := os.Lstat(p)
 		if err != nil {

@@ -19,7 +19,7 @@ func (g *glob) match(text string) bool {
 
 type matcher struct {
 	*glob
-	text   string
+	text string
 	// failed is from where on a place behind a star has been tried in vain: by the
 	// place in the pattern, and where the star's reach ends.
 	failed map[[2]int]int

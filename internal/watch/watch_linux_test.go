@@ -44,7 +44,7 @@ func TestWatch(t *testing.T) {
 		} else if err != nil {
 			continue // its file is not there yet
 		}
-		if !w.Happened() || !w.Happened() {
+		if first, again := w.Happened(), w.Happened(); !first || !again {
 			t.Errorf("%s was not noticed", name)
 		}
 	}
