@@ -3,7 +3,7 @@
 export CGO_ENABLED = 0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build demo test lint escape bench bench-setup fuzz clean
+.PHONY: build demo test test-agents lint escape bench bench-setup fuzz clean
 
 build:
 	go build -trimpath -ldflags "-s -w -X main.release=$(VERSION)" -o bin/coffer ./cmd/coffer
@@ -14,6 +14,14 @@ demo: build
 test: lint build
 	go test -timeout 20m ./...
 	@$(MAKE) --no-print-directory fuzz FUZZ=500x PACKAGES="./internal/policy ./internal/gateway/..."
+
+# The real coding agents, as npm has them, against a scripted model: needs npm and its
+# registry, and some 1.5 GB for all five.
+AGENTS = pi claude codex gemini opencode
+AGENTS_DIR = $(or $(TMPDIR),/tmp)/coffer-agents-$(shell id -u)
+test-agents:
+	internal/turn/install $(AGENTS_DIR) $(AGENTS)
+	COFFER_AGENTS=$(AGENTS_DIR) go test -count=1 -timeout 20m -v -run 'TestReal/($(subst $(eval ) ,|,$(strip $(AGENTS))))$$' ./internal/turn
 
 lint:
 	@test -z "$$(gofmt -l cmd internal bench)" || { echo "gofmt would change:"; gofmt -l cmd internal bench; exit 1; }

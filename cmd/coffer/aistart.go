@@ -208,12 +208,21 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	if err := t.Write(sb.Dir()); err != nil {
 		return nil, err
 	}
-	argv := a.Argv(a, agent.Turn{
+	turn := agent.Turn{
 		Prompt: f.prompt, Headless: f.headless, Resume: resume && home.Talked(a), Extra: f.extra,
 		Dir: dir, Guide: scene.Guide, Text: text,
-	})
+	}
+	byInput := a.ByInput && f.headless && f.prompt != ""
+	if byInput {
+		turn.Prompt = ""
+	}
+	argv := a.Argv(a, turn)
 	argv[0] = place.Program
-	return argv, nil
+	if !byInput {
+		return argv, nil
+	}
+	file := filepath.Join(where, agent.PromptFile)
+	return append([]string{"/bin/sh", "-c", `exec "$@" <"$0"`, file}, argv...), home.Write(agent.PromptFile, []byte(f.prompt))
 }
 
 // factsOf is what is true of a sandbox.

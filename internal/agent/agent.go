@@ -34,6 +34,9 @@ type Agent struct {
 	Bypass []string
 	// Argv is how it is started.
 	Argv func(a *Agent, t Turn) []string
+	// ByInput says that it changes a prompt that is an argument, when nobody watches, and
+	// wants it on its standard input to take it as it is.
+	ByInput bool
 	// Files are written to the home before that.
 	Files func(a *Agent, s Scene) []File
 
@@ -88,6 +91,10 @@ type Credential struct {
 
 // Managed is where files of ours are, relative to the home inside.
 const Managed = ".local/share/coffer"
+
+// PromptFile is the file, in Managed, with the prompt for those who want it on standard
+// input.
+const PromptFile = Managed + "/prompt"
 
 // Guide is the file, in Managed, that tells the agent where it is.
 const Guide = Managed + "/AGENTS.md"

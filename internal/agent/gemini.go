@@ -39,18 +39,13 @@ func gemini() *Agent {
 	}
 }
 
-// geminiSettings is where it is pointed to by a variable: settings of the system, which
-// count more than those of the repository.
-const geminiSettings = Managed + "/gemini.json"
+// geminiGuide is a directory that it is told to look into: it reads files called GEMINI.md
+// only.
+const geminiGuide = Managed + "/gemini"
 
-func geminiFiles(a *Agent, s Scene) []File {
-	a.Env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"] = s.Home + "/" + geminiSettings
-	settings := map[string]any{
-		"privacy": map[string]any{"usageStatisticsEnabled": false},
-		"general": map[string]any{"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
-		// It reads files called GEMINI.md only, in the directories that it is told.
-		"context": map[string]any{"includeDirectories": []string{s.Home + "/" + geminiGuide}, "loadMemoryFromIncludeDirectories": true},
-	}
+// geminiFiles are settings in its home. Settings of the system would count more, but it
+// takes them only from directories of root's.
+func geminiFiles(_ *Agent, s Scene) []File {
 	security := map[string]any{"folderTrust": map[string]any{"enabled": false}}
 	switch {
 	case s.Has(".gemini/oauth_creds.json"):
@@ -60,11 +55,13 @@ func geminiFiles(a *Agent, s Scene) []File {
 	case s.Variable("GOOGLE_GENAI_USE_VERTEXAI") != "":
 		security["auth"] = map[string]any{"selectedType": "vertex-ai"}
 	}
-	settings["security"] = security
 	return []File{
-		{Name: geminiSettings, Content: jsonText(settings)},
-		{Name: geminiGuide + "/GEMINI.md", Content: []byte("@" + s.Guide + "\n")},
+		{Name: geminiGuide + "/GEMINI.md", Content: []byte(s.Text)},
+		{Name: ".gemini/settings.json", Merge: map[string]any{
+			"privacy":  map[string]any{"usageStatisticsEnabled": false},
+			"general":  map[string]any{"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
+			"context":  map[string]any{"includeDirectories": []any{s.Home + "/" + geminiGuide}, "loadMemoryFromIncludeDirectories": true},
+			"security": security,
+		}},
 	}
 }
-
-const geminiGuide = Managed + "/gemini"

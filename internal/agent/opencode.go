@@ -14,6 +14,7 @@ func opencode() *Agent {
 		Talks:       ".local/share/opencode/opencode.db",
 		Credentials: []Credential{{Name: ".local/share/opencode/auth.json"}},
 		Groups:      []string{"agents"},
+		ByInput:     true, // it puts quotes around an argument
 		Argv: func(a *Agent, t Turn) []string {
 			args := []string{a.Command}
 			if t.Headless {

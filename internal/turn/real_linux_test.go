@@ -3,6 +3,7 @@ package turn
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,13 +13,14 @@ import (
 var real = []struct {
 	name  string
 	key   string // the variable that a user has the key in
+	hosts string // what it reaches: no telemetry, no updates
 	extra []string
 }{
-	{"pi", "ANTHROPIC_API_KEY", []string{"--provider", "anthropic", "--model", "claude-sonnet-4-5"}},
-	{"claude", "ANTHROPIC_API_KEY", nil},
-	{"codex", "CODEX_API_KEY", []string{"-c", "model=gpt-fake"}},
-	{"gemini", "GEMINI_API_KEY", nil},
-	{"opencode", "ANTHROPIC_API_KEY", []string{"--model", "anthropic/claude-sonnet-4-5"}},
+	{"pi", "ANTHROPIC_API_KEY", host, []string{"--provider", "anthropic", "--model", "claude-sonnet-4-5"}},
+	{"claude", "ANTHROPIC_API_KEY", host, nil},
+	{"codex", "CODEX_API_KEY", "api.openai.com chatgpt.com", []string{"-c", "model=gpt-fake"}},
+	{"gemini", "GEMINI_API_KEY", "generativelanguage.googleapis.com", nil},
+	{"opencode", "ANTHROPIC_API_KEY", host + " .npmjs.org", []string{"--model", "anthropic/claude-sonnet-4-5"}},
 }
 
 // Each real agent, unmodified, over https through the gateway: it does a turn, knows where
@@ -36,13 +38,13 @@ func TestReal(t *testing.T) {
 			}
 			each(t, func(t *testing.T, s *stage) {
 				s.env = append(s.env, a.key+"=sk-test-0123456789012345678901234567890123456789", "PATH="+bin+":"+os.Getenv("PATH"))
-				turn(s, a.name, a.extra)
+				turn(s, a.name, a.hosts, a.extra)
 			})
 		})
 	}
 }
 
-func turn(s *stage, name string, extra []string) {
+func turn(s *stage, name, hosts string, extra []string) {
 	t := s.t
 	out := s.run(append([]string{"ai", name, "--name", "one", strings.Join([]string{
 		"RUN: echo hello >made",
@@ -70,7 +72,12 @@ func turn(s *stage, name string, extra []string) {
 	if !strings.Contains(log, "turn-evil.example") {
 		t.Errorf("the refused host is not written down:\n%s", log)
 	}
-	t.Logf("%s: its network:\n%s", name, log)
+	for line := range strings.Lines(log) {
+		known := slices.ContainsFunc(strings.Fields(hosts), func(h string) bool { return strings.Contains(line, h+":443 ") })
+		if strings.Contains(line, " allow ") && !known {
+			t.Errorf("it reached more than it needs: %s", line)
+		}
+	}
 	out = s.run(append([]string{"ai", "-m", "one", "RUN: echo more >>made && git commit -qam more", "--"}, extra...)...)
 	if got := s.git("log", "-1", "--format=%s", "coffer/one"); got != "more" {
 		t.Errorf("the branch has %q; the agent says\n%s", got, out)
