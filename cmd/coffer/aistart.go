@@ -54,9 +54,6 @@ func (f *aiFlags) locate(c *cobra.Command, a *agent.Agent) (*agent.Place, error)
 
 // beginOne makes a sandbox for an agent and runs it there.
 func (f *aiFlags) beginOne(l *listener, store *sandbox.Store, a *agent.Agent, place *agent.Place) error {
-	if f.workspace == "" && f.tree == (treeFlags{}) && f.inRepository(l.ctx) {
-		f.workspace = sandbox.WorkspaceTree
-	}
 	f.also = func(rec *sandbox.Record) error { return furnishFor(a, place, rec) }
 	words := []string{a.Name}
 	if f.prompt != "" {
@@ -74,22 +71,6 @@ func (f *aiFlags) beginOne(l *listener, store *sandbox.Store, a *agent.Agent, pl
 	end := f.announce(sb, a)
 	err = execOn(l, line, sb, f.settings, argv)
 	return end(err)
-}
-
-// inRepository says whether a worktree can be had here.
-func (f *aiFlags) inRepository(ctx context.Context) bool {
-	here, err := os.Getwd()
-	if err == nil {
-		here, err = filepath.EvalSymlinks(here)
-	}
-	if err != nil {
-		return false
-	}
-	r, err := gitbridge.Find(ctx, here)
-	if err == nil {
-		_, err = r.Base(ctx, "", "")
-	}
-	return err == nil
 }
 
 // furnishFor gives a new sandbox what the agent needs: a look at its program, and a way to
@@ -229,7 +210,7 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 	facts := agent.Facts{Name: sb.Name, ID: sb.ID, Dir: dir, Workspace: sb.Workspace.Mode, Memory: sb.Limits.Memory}
 	if b, err := gitbridge.Open(sb.Dir()); err == nil {
-		facts.Branch = b.Branch
+		facts.Branch, facts.Git = b.Branch, true
 	}
 	if sb.Limits.Timeout > 0 {
 		facts.Timeout = sb.Limits.Timeout.String()
@@ -302,27 +283,25 @@ func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) erro
 func outcome(sb *sandbox.Sandbox) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	switch sb.Workspace.Mode {
-	case sandbox.WorkspaceTree:
-		b, err := gitbridge.Open(sb.Dir())
-		if err != nil {
-			return sb.Name
+	var parts []string
+	if b, err := gitbridge.Open(sb.Dir()); err == nil {
+		if g := gitbridge.Standings(ctx, []*gitbridge.Bridge{b})[b]; g.Ahead > 0 {
+			parts = append(parts, count(g.Ahead, "commit")+" on "+g.Branch)
 		}
-		commits, err1 := b.Ahead(ctx)
-		files, err2 := b.Dirty(ctx)
-		switch {
-		case err1 != nil || err2 != nil:
-			return sb.Name
-		case commits == 0 && files == 0:
-			return sb.Name + ": nothing changed"
-		case files == 0:
-			return fmt.Sprintf("%s: %s on %s", sb.Name, count(commits, "commit"), b.Branch)
+		if n, err := b.Dirty(ctx); err == nil && n > 0 && sb.Workspace.Mode == sandbox.WorkspaceTree {
+			parts = append(parts, count(n, "file")+" not committed")
 		}
-		return fmt.Sprintf("%s: %s on %s, and %s not committed", sb.Name, count(commits, "commit"), b.Branch, count(files, "file"))
-	case sandbox.WorkspaceCOW:
-		if n, err := waiting(sb); err == nil {
-			return fmt.Sprintf("%s: %s waiting, see 'coffer diff %s'", sb.Name, count(n, "change"), sb.Name)
+	}
+	if sb.Workspace.Mode == sandbox.WorkspaceCOW {
+		if n, err := waiting(sb); err == nil && n > 0 {
+			parts = append(parts, fmt.Sprintf("%s waiting, see 'coffer diff %s'", count(n, "change"), sb.Name))
 		}
+	}
+	switch {
+	case len(parts) > 0:
+		return sb.Name + ": " + strings.Join(parts, ", and ")
+	case sb.Workspace.Mode == sandbox.WorkspaceTree || sb.Workspace.Mode == sandbox.WorkspaceCOW:
+		return sb.Name + ": nothing changed"
 	}
 	return sb.Name
 }

@@ -13,7 +13,8 @@ type Facts struct {
 	Name, ID  string
 	Dir       string // where the agent works
 	Workspace string // direct, cow, none or worktree
-	Branch    string // of a worktree
+	Git       bool   // there is a git directory of the sandbox's own
+	Branch    string // on which its commits come out
 	Policy    *policy.Set
 	Forwards  []string // ports of the host and where they lead, as "HOST:INSIDE"
 	HostPorts []string // ports of the host that can be reached
@@ -59,14 +60,22 @@ func (f Facts) files(line func(string, ...any)) {
 	case "worktree":
 		line("You work in %s, a git worktree of its own on the branch `%s`.", f.Dir, f.Branch)
 		line("Commit as you go. Commits on `%s` appear on the same branch of the user's repository by themselves, also while you work: there is nothing to push. Other branches that you make appear there as `coffer/%s@BRANCH`. Tags and stashes stay here.", f.Branch, f.Name)
-		line("`origin` is the user's repository, read-only: `git fetch origin` brings the newest of its branches.")
+		line("`origin` is the user's repository: `git fetch origin` gets its branches and tags.")
 	case "cow":
-		line("You work in %s, a copy of the user's directory. Your changes are kept apart until the user takes them with `coffer apply`.", f.Dir)
+		line("You work in %s, a copy of the user's directory. What you write is kept apart until the user takes it with `coffer apply`.", f.Dir)
+		f.commits(line)
 	case "direct":
 		line("You work in %s, the user's own directory. What you write there is there for the user at once.", f.Dir)
-		line("If it is a git repository, its .git is read-only: you can look but not commit. Leave commits to the user.")
+		f.commits(line)
 	default:
 		line("There is no project here. Work in your home.")
+	}
+}
+
+// commits is about a directory of the user's.
+func (f Facts) commits(line func(string, ...any)) {
+	if f.Git {
+		line("Git works, in a git directory of this sandbox's own that began as the user's. What you commit appears in the user's repository as the branch `%s`; the user's own branch and index stay as they are.", f.Branch)
 	}
 }
 
