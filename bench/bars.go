@@ -33,6 +33,7 @@ func (r *result) judge() {
 		w := &r.Work[i]
 		r.ratioBar(w.Name+", p50", "native", workBar, &w.Sandbox, &w.Native, func(s *series) float64 { return s.P50 })
 	}
+	r.judgeGit()
 	r.judgeIdle()
 	r.judgeCrowd()
 	r.judgeNetwork()

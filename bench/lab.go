@@ -203,7 +203,7 @@ func (l *lab) create(ctx context.Context, dir, name string) (time.Duration, erro
 	if _, err := os.Stat(l.coffer); err != nil {
 		return 0, errNoCoffer
 	}
-	took, err := l.timed(ctx, dir, l.coffer, "exec", "--create", "--name", name, "--", "true")
+	took, err := l.timed(ctx, dir, l.coffer, "exec", "--create", "--workspace", "direct", "--name", name, "--", "true")
 	if err != nil {
 		// Half a sandbox may be left; if there is none, this fails rightly.
 		l.timed(context.Background(), dir, l.coffer, "rm", "--force", name)

@@ -10,11 +10,12 @@
 // (what a user feels), and ratios to a base of the same run. Ratios travel
 // between machines; milliseconds do not.
 //
-// Six questions, one file each (the last one has a few more):
+// Seven questions, one file each (the last one has a few more):
 //
 //	cold.go   how long until a fresh sandbox has run `true`? (against the peers)
 //	cold.go   how long does a command in a running sandbox take?
 //	work.go   how much slower are git and go inside, start-up not counted?
+//	git.go    what does a worktree of its own cost, and how soon are commits outside?
 //	idle.go   what does a sandbox cost that does nothing?
 //	many.go   is the hundredth sandbox as fast to start as the first?
 //	network.go  how fast is a sandbox's network, and what does it cost? (against
@@ -66,6 +67,7 @@ var sections = []struct {
 	{"cold", "cold start of true", measureCold},
 	{"exec", "true in a running sandbox", measureExec},
 	{"work", "work in the workspace, timed inside", measureWork},
+	{"git", "git worktrees", measureGit},
 	{"idle", "an idle sandbox", measureIdle},
 	{"many", "many sandboxes", measureMany},
 	{"network", "the network of a sandbox", measureNetwork},
@@ -83,7 +85,7 @@ func main() {
 	flag.StringVar(&o.coffer, "coffer", "bin/coffer", "the coffer `binary` to measure")
 	flag.StringVar(&o.peers, "peers", defaultPeers(), "`directory` with the npm peers that bench/setup installed")
 	flag.StringVar(&o.out, "out", "bench", "`directory` for results.json and the plots")
-	flag.StringVar(&o.only, "only", "", "run only these `sections` (cold,exec,work,idle,many,network) and write no files")
+	flag.StringVar(&o.only, "only", "", "run only these `sections` (cold,exec,work,git,idle,many,network) and write no files")
 	flag.BoolVar(&o.merge, "merge", false, "with -only, write these sections into the last results")
 	flag.IntVar(&o.rounds, "rounds", 50, "measured rounds")
 	flag.IntVar(&o.warmup, "warmup", 3, "rounds to throw away first")

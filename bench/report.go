@@ -27,6 +27,7 @@ type result struct {
 	Cold        []series          `json:"cold_start,omitempty"`
 	Exec        []series          `json:"exec,omitempty"`
 	Work        []workload        `json:"work,omitempty"`
+	Git         *gitCost          `json:"git,omitempty"`
 	Idle        *idleCost         `json:"idle,omitempty"`
 	Many        *crowd            `json:"many,omitempty"`
 	Network     *networkCost      `json:"network,omitempty"`
@@ -126,6 +127,7 @@ func lastResult(dir string, now *result) (*result, error) {
 	}
 	last.Cold, last.Exec = orOlder(now.Cold, last.Cold), orOlder(now.Exec, last.Exec)
 	last.Work = orOlder(now.Work, last.Work)
+	last.Git = cmp.Or(now.Git, last.Git)
 	last.Idle, last.Many, last.Network = cmp.Or(now.Idle, last.Idle), cmp.Or(now.Many, last.Many), cmp.Or(now.Network, last.Network)
 	last.Bars = nil
 	last.judge()

@@ -91,14 +91,23 @@ func (b *Bridge) moveIndex(ctx context.Context, was, is string) error {
 	return os.Rename(draft, index)
 }
 
+// ours is what a lock of ours says.
+const ours = "coffer\n"
+
 // lockIndex takes the lock that git takes to write an index.
 func lockIndex(index string) (unlock func(), err error) {
 	lock := index + ".lock"
 	for range 100 {
 		var f *os.File
 		if f, err = os.OpenFile(lock, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
+			_, _ = f.WriteString(ours)
 			f.Close()
 			return func() { os.Remove(lock) }, nil
+		}
+		// There is one who brings commits over, and that is us: another one was killed.
+		if words, err := firstLine(lock); err == nil && words+"\n" == ours {
+			os.Remove(lock)
+			continue
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, err

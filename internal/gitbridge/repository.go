@@ -141,12 +141,22 @@ func (r *Repository) objects() ([]string, error) {
 func (r *Repository) suits() error {
 	const direct = "use --workspace direct"
 	switch {
-	case r.config["extensions.partialclone"] != "":
+	case r.partial():
 		return hint.New("the repository is a partial clone, whose missing objects cannot be had from inside", direct)
 	case r.Format != "sha1" && r.Format != "sha256":
 		return hint.New(fmt.Sprintf("the repository names its objects by %q, which is not supported", r.Format), direct)
 	}
 	return nil
+}
+
+// partial says whether objects are missing that git gets from a remote when it needs them.
+func (r *Repository) partial() bool {
+	for key, value := range r.config {
+		if strings.HasPrefix(key, "remote.") && strings.HasSuffix(key, ".promisor") && value == "true" {
+			return true
+		}
+	}
+	return r.config["extensions.partialclone"] != ""
 }
 
 // commit finds the commit that a word means; none is HEAD.

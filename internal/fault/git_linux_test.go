@@ -1,0 +1,103 @@
+package fault
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// host runs a shell of the user's in the workspace.
+func (w world) host(t *testing.T, script string) string {
+	t.Helper()
+	c := w.Program("/bin/sh", "-c", script)
+	c.Dir = w.Work
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// repository makes the workspace one.
+func (w world) repository(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	w.host(t, `git config --global user.name Ada; git config --global user.email ada@example.com; git config --global init.defaultBranch main; git init -q . && echo 1 >file && git add file && git commit -qm first`)
+}
+
+// pristine wants nothing of any sandbox in the repository but branches with commits.
+func (w world) pristine(t *testing.T) {
+	t.Helper()
+	if got := w.host(t, `git worktree list | wc -l; git for-each-ref refs/coffer; git log -1 --format=%s main; git status --short; git fsck 2>&1 | grep -v dangling`+"; true"); got != "1\nfirst" {
+		t.Errorf("the repository is not as it was: %s", got)
+	}
+}
+
+// TestKillWorktree kills whoever makes a worktree sandbox and brings its first commit over.
+func TestKillWorktree(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.repository(t)
+		for _, victim := range []string{"command", "supervisor", "guest"} {
+			t.Run(victim, func(t *testing.T) {
+				times(t, w, "record worktree private guest socket output incoming", func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+					w.murder(t, victim, when, "exec", "--create", "--", "sh", "-c", "git commit -q --allow-empty -m inside; echo in; sleep 0.005")
+					w.must(t, "rm", "--force", "--delete-branch", "--all")
+					w.pristine(t)
+				})
+			})
+		}
+		w.works(t)
+	})
+}
+
+// TestKillSync kills whoever brings commits over. Afterwards both sides agree again.
+func TestKillSync(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.repository(t)
+		w.must(t, "exec", "--create", "--name", "s", "--", "true")
+		for _, victim := range []string{"command", "supervisor", "guest"} {
+			t.Run(victim, func(t *testing.T) {
+				times(t, w, "output", func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+					w.murder(t, victim, when, "exec", "-m", "s", "--", "sh", "-c", "echo x >>more; git add more; git commit -qm inside; echo in")
+					w.must(t, "exec", "-m", "s", "--", "sh", "-c", "rm -f /.coffer/git/*.lock /.coffer/git/refs/heads/coffer/*.lock; git commit -q --allow-empty -m after")
+					inside := strings.TrimSpace(w.must(t, "exec", "-m", "s", "--", "git", "rev-parse", "HEAD"))
+					if outside := w.host(t, "git rev-parse coffer/s"); outside != inside {
+						t.Errorf("inside it is %s, outside %s", inside, outside)
+					}
+					// It was brought over with its index: nothing looks changed or staged.
+					if got := w.host(t, `git -C "$(dirname "$(git worktree list --porcelain | grep ^worktree.*/workspace/ | cut -d' ' -f2-)")/s" diff --cached --stat`); got != "" {
+						t.Errorf("the index did not follow: %s", got)
+					}
+				})
+			})
+		}
+		w.must(t, "rm", "--force", "--delete-branch", "s")
+		w.pristine(t)
+	})
+}
+
+// TestKillLaid kills throw-aways that commit in the user's own directory.
+func TestKillLaid(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.repository(t)
+		for _, victim := range []string{"command", "guest"} {
+			t.Run(victim, func(t *testing.T) {
+				times(t, w, "guest output incoming", func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+					w.murder(t, victim, when, "run", "--", "sh", "-c", "git commit -q --allow-empty -m inside; echo in; sleep 0.005")
+					w.alone(t)
+					for range 50 { // a process that is killed takes its time to be gone
+						if w.must(t, "list"); w.host(t, "git for-each-ref refs/coffer") == "" {
+							break
+						}
+						time.Sleep(20 * time.Millisecond)
+					}
+					w.pristine(t)
+				})
+			})
+		}
+		w.works(t)
+	})
+}
