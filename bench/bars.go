@@ -37,6 +37,7 @@ func (r *result) judge() {
 	r.judgeIdle()
 	r.judgeCrowd()
 	r.judgeNetwork()
+	r.judgeCheckpoint()
 }
 
 func (r *result) judgeCold() {

@@ -71,6 +71,7 @@ var sections = []struct {
 	{"idle", "an idle sandbox", measureIdle},
 	{"many", "many sandboxes", measureMany},
 	{"network", "the network of a sandbox", measureNetwork},
+	{"checkpoint", "checkpoints of a worktree", measureCheckpoints},
 }
 
 func main() {
@@ -85,7 +86,7 @@ func main() {
 	flag.StringVar(&o.coffer, "coffer", "bin/coffer", "the coffer `binary` to measure")
 	flag.StringVar(&o.peers, "peers", defaultPeers(), "`directory` with the npm peers that bench/setup installed")
 	flag.StringVar(&o.out, "out", "bench", "`directory` for results.json and the plots")
-	flag.StringVar(&o.only, "only", "", "run only these `sections` (cold,exec,work,git,idle,many,network) and write no files")
+	flag.StringVar(&o.only, "only", "", "run only these `sections` (cold,exec,work,git,checkpoint,idle,many,network) and write no files")
 	flag.BoolVar(&o.merge, "merge", false, "with -only, write these sections into the last results")
 	flag.IntVar(&o.rounds, "rounds", 50, "measured rounds")
 	flag.IntVar(&o.warmup, "warmup", 3, "rounds to throw away first")

@@ -31,6 +31,7 @@ type result struct {
 	Idle        *idleCost         `json:"idle,omitempty"`
 	Many        *crowd            `json:"many,omitempty"`
 	Network     *networkCost      `json:"network,omitempty"`
+	Checkpoint  []series          `json:"checkpoint,omitempty"`
 	NotMeasured map[string]string `json:"not_measured,omitempty"` // by section
 	Bars        []bar             `json:"bars"`
 }
@@ -126,7 +127,7 @@ func lastResult(dir string, now *result) (*result, error) {
 		return nil, errors.New("the last results are of another machine")
 	}
 	last.Cold, last.Exec = orOlder(now.Cold, last.Cold), orOlder(now.Exec, last.Exec)
-	last.Work = orOlder(now.Work, last.Work)
+	last.Work, last.Checkpoint = orOlder(now.Work, last.Work), orOlder(now.Checkpoint, last.Checkpoint)
 	last.Git = cmp.Or(now.Git, last.Git)
 	last.Idle, last.Many, last.Network = cmp.Or(now.Idle, last.Idle), cmp.Or(now.Many, last.Many), cmp.Or(now.Network, last.Network)
 	last.Bars = nil
