@@ -57,10 +57,15 @@ type Store struct {
 	base   tree.Manifest
 	inBase map[string]bool // contents
 	list   list
-	cache  map[string]cached
-	last   tree.Manifest // of the last one; nil if not known yet
-	same   bool          // at the last look, the files were as at the last checkpoint
-	watch  watch.Watch
+
+	files map[string]*file // all that are known; nil until they are needed
+	dirs  map[string]bool  // the directories that they are in
+	delta tree.Manifest    // what of the last checkpoint is different from base
+	look  uint32           // counts looks
+	seed  func() []Seed
+	stale int  // how many files the cache on the disk has not seen
+	same  bool // at the last look, the files were as at the last checkpoint
+	watch watch.Watch
 }
 
 // Folder is where the checkpoints of the sandbox in a folder are.
@@ -150,31 +155,43 @@ func (s *Store) write(name string, b []byte) error {
 
 // Manifest has all the files of a checkpoint.
 func (s *Store) Manifest(n int) (tree.Manifest, error) {
+	m := make(tree.Manifest, len(s.base))
+	for p, item := range s.base {
+		m[p] = item
+	}
+	delta, err := s.readDelta(n)
+	for p, item := range delta {
+		if m[p] = item; item.Mode == 0 {
+			delete(m, p)
+		}
+	}
+	return m, err
+}
+
+// readDelta reads what of a checkpoint is different from base.
+func (s *Store) readDelta(n int) (tree.Manifest, error) {
 	f, err := os.Open(filepath.Join(s.dir, strconv.Itoa(n)))
 	if err != nil {
 		return nil, fmt.Errorf("read checkpoint %d: %w", n, err)
 	}
 	defer f.Close()
-	m := make(tree.Manifest, len(s.base))
-	for p, item := range s.base {
-		m[p] = item
-	}
 	z, err := zlib.NewReader(f)
 	var b []byte
 	if err == nil {
 		b, err = io.ReadAll(io.LimitReader(z, maxDelta))
 	}
+	delta := tree.Manifest{}
 	if err == nil {
-		err = patch(m, string(b))
+		err = parseDelta(delta, string(b))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint %d is damaged: %w", n, err)
 	}
-	return m, nil
+	return delta, nil
 }
 
-// patch applies the list of files of a checkpoint: mode, content and path of each.
-func patch(m tree.Manifest, text string) error {
+// parseDelta reads the list of files of a checkpoint: mode, content and path of each.
+func parseDelta(m tree.Manifest, text string) error {
 	for line := range strings.SplitSeq(text, "\x00") {
 		if line == "" {
 			continue
@@ -187,9 +204,8 @@ func patch(m tree.Manifest, text string) error {
 		if err != nil {
 			return err
 		}
-		if mode == 0 {
-			delete(m, f[2])
-		} else {
+		m[f[2]] = tree.Item{}
+		if mode != 0 {
 			m[f[2]] = tree.Item{Mode: uint32(mode), ID: f[1]}
 		}
 	}
@@ -197,18 +213,18 @@ func patch(m tree.Manifest, text string) error {
 }
 
 // writeDelta writes the list of files of a checkpoint.
-func (s *Store) writeDelta(n int, m tree.Manifest) error {
+func (s *Store) writeDelta(n int, delta tree.Manifest) error {
 	var b bytes.Buffer
 	z, err := zlib.NewWriterLevel(&b, zlib.BestSpeed)
 	if err != nil {
 		return err
 	}
-	for _, d := range tree.Compare(s.base, m) {
-		id := d.New.ID
-		if d.New.Mode == 0 {
+	for p, item := range delta {
+		id := item.ID
+		if item.Mode == 0 {
 			id = "-"
 		}
-		fmt.Fprintf(z, "%o %s %s\x00", d.New.Mode, id, d.Path)
+		fmt.Fprintf(z, "%o %s %s\x00", item.Mode, id, p)
 	}
 	if err := z.Close(); err != nil {
 		return err
@@ -218,11 +234,21 @@ func (s *Store) writeDelta(n int, m tree.Manifest) error {
 
 // Add appends a checkpoint of files whose contents are kept already.
 func (s *Store) Add(c Checkpoint, m tree.Manifest) (Checkpoint, error) {
+	delta := tree.Manifest{}
+	for _, d := range tree.Compare(s.base, m) {
+		delta[d.Path] = d.New
+	}
+	s.files, s.same = nil, false // to be read anew
+	return s.add(c, delta)
+}
+
+// add appends a checkpoint.
+func (s *Store) add(c Checkpoint, delta tree.Manifest) (Checkpoint, error) {
 	c.N, c.Time = s.list.Next, time.Now().UTC().Round(time.Millisecond)
 	if len(c.Command) > 500 {
 		c.Command = strings.ToValidUTF8(c.Command[:500], "")
 	}
-	if err := s.writeDelta(c.N, m); err != nil {
+	if err := s.writeDelta(c.N, delta); err != nil {
 		return c, fmt.Errorf("write checkpoint: %w", err)
 	}
 	s.list.Next++
@@ -231,7 +257,6 @@ func (s *Store) Add(c Checkpoint, m tree.Manifest) (Checkpoint, error) {
 	if err := s.save(); err != nil {
 		return c, fmt.Errorf("write checkpoint: %w", err)
 	}
-	s.last, s.same = m, true
 	if gone {
 		s.sweep()
 	}

@@ -4,26 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
+	"path"
 	"strings"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/tree"
 )
 
-// cached is what a file looked like when it was last read.
-type cached struct {
-	stat tree.Stat
-	item tree.Item
-}
-
-// A Seed is what a file of a commit looked like when git wrote it.
-type Seed struct {
-	Path string
-	Stat tree.Stat // of inode and size, the lower 32 bits
-	Item tree.Item
+// A file is what is known of a path.
+type file struct {
+	stat tree.Stat // when it was last read; zero to read it again
+	item tree.Item // what it was then; zero if it was not there
+	last tree.Item // what it was at the last checkpoint; zero if it was not there
+	look uint32    // when it was last seen
 }
 
 // racy is how near to now a file's last change may be for the kernel's clock not to tell
@@ -33,103 +26,132 @@ const racy = 20 * time.Millisecond
 // notKept stands for a content that is not.
 const notKept = "not-kept"
 
-// Seed fills the cache, if there is none, from git's index of the workspace, which git on
-// the host wrote.
-func (s *Store) Seed(all func() []Seed) {
-	if s.cache = s.readCache(); s.cache != nil {
-		return
+// load finds out what the files were at the last checkpoint, and what they looked like at
+// the last look; seed tells that if there was none.
+func (s *Store) load(seed func() []Seed) (err error) {
+	if s.files != nil {
+		return nil
 	}
-	s.cache = map[string]cached{}
-	for _, seed := range all() {
-		s.cache[seed.Path] = cached{seed.Stat, seed.Item}
+	s.delta = tree.Manifest{}
+	if n := len(s.list.All); n > 0 {
+		if s.delta, err = s.readDelta(s.list.All[n-1].N); err != nil {
+			return err
+		}
+	}
+	s.files, s.dirs = make(map[string]*file, len(s.base)), map[string]bool{}
+	for p, item := range s.base {
+		s.files[p] = &file{last: item}
+		s.known(p)
+	}
+	for p, item := range s.delta {
+		s.files[p] = &file{last: item}
+		s.known(p)
+	}
+	for _, e := range s.readCache(seed) {
+		f := s.files[e.Path]
+		if f == nil {
+			continue // it was there once
+		}
+		f.stat, f.item = e.Stat, e.Item
+	}
+	return nil
+}
+
+// known notes the directories of a path.
+func (s *Store) known(p string) {
+	for p = path.Dir(p); p != "." && !s.dirs[p]; p = path.Dir(p) {
+		s.dirs[p] = true
 	}
 }
 
 // look is one look at the files.
 type look struct {
 	*Store
-	is    tree.Manifest
-	seen  map[string]cached
-	since int64 // a file that changed later may change again unseen
-	fresh int64 // bytes of contents that are new
-	left  int
-	dirty bool // the cache has to be written
+	since   int64 // a file that changed later may change again unseen
+	fresh   int64 // bytes of contents that are new
+	left    int
+	changed []string // paths that are not as at the last checkpoint
 }
 
-// Look reads the files of a workspace, keeping contents that are new.
-func (s *Store) Look(ctx context.Context, root string, rules *tree.Ignore) (m tree.Manifest, left int, err error) {
-	if s.cache == nil {
-		s.Seed(func() []Seed { return nil })
-	}
-	if err := s.load(); err != nil {
-		return nil, 0, err
-	}
-	l := &look{Store: s, is: make(tree.Manifest, len(s.last)), seen: make(map[string]cached, len(s.cache)), since: time.Now().Add(-racy).UnixNano()}
-	s.watch.Begin()
-	err = tree.Walk{Ignore: rules, Known: tree.Known(s.base, s.last), Enter: func(d *tree.Dir) error { s.watch.Add(d.FD()); return nil }, Visit: func(d *tree.Dir, name string, e tree.Entry) error {
-		return errors.Join(ctx.Err(), l.visit(d, name, e))
-	}}.Do(ctx, root)
+// Look reads the files of a workspace, keeping contents that are new. It says how many
+// are not as at the last checkpoint, and how many are not kept.
+func (s *Store) Look(ctx context.Context, root string, rules *tree.Ignore) (changed, left int, err error) {
+	l, err := s.lookAt(ctx, root, rules)
 	if err != nil {
-		return nil, 0, err
+		return 0, 0, fmt.Errorf("look at the workspace: %w", err)
 	}
-	for p, item := range s.base {
-		if item.Mode == tree.Gitlink {
-			l.is[p] = item
+	return len(l.changed), l.left, nil
+}
+
+func (s *Store) lookAt(ctx context.Context, root string, rules *tree.Ignore) (*look, error) {
+	if err := s.load(s.seed); err != nil {
+		return nil, err
+	}
+	s.look++
+	s.same = false
+	l := &look{Store: s, since: time.Now().Add(-racy).UnixNano()}
+	s.watch.Begin()
+	err := tree.Walk{
+		Ignore: rules,
+		Known:  func(p string) bool { return s.dirs[p] || s.files[p] != nil },
+		Enter:  func(d *tree.Dir) error { s.watch.Add(d.FD()); return ctx.Err() },
+		Visit:  l.visit,
+	}.Do(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	for p, f := range s.files {
+		switch {
+		case f.look == s.look:
+		case f.last.Mode == tree.Gitlink:
+			f.item = f.last // which commit it is, is not among the files
+		case f.last.Mode == 0:
+			delete(s.files, p)
+		default:
+			f.item, f.stat = tree.Item{}, tree.Stat{}
+			l.changed = append(l.changed, p)
 		}
 	}
-	if l.dirty || len(l.seen) != len(s.cache) {
-		s.cache = l.seen
+	s.same = len(l.changed) == 0
+	if s.stale > 2000 {
 		s.writeCache()
 	}
-	s.same = len(tree.Compare(s.last, l.is)) == 0
-	return l.is, l.left, nil
-}
-
-// Quiet says whether it is certain that nothing happened to the files since they were
-// last looked at, and they were as at the last checkpoint.
-func (s *Store) Quiet() bool { return s.same && !s.watch.Happened() }
-
-// Rest gives back what it takes to say so.
-func (s *Store) Rest() { s.watch.Close() }
-
-// load finds out what the files were at the last checkpoint.
-func (s *Store) load() (err error) {
-	if s.last != nil {
-		return nil
-	}
-	s.last = s.base
-	if n := len(s.list.All); n > 0 {
-		s.last, err = s.Manifest(s.list.All[n-1].N)
-	}
-	return err
+	return l, nil
 }
 
 func (l *look) visit(d *tree.Dir, name string, e tree.Entry) error {
-	if c, ok := l.cache[e.Path]; ok && c.matches(e) && e.Stat.Changed < l.since {
-		l.seen[e.Path], l.is[e.Path] = c, c.item
-		return nil
+	f := l.files[e.Path]
+	if f == nil {
+		f = &file{}
+		l.files[e.Path] = f
+		l.known(e.Path)
 	}
-	item, err := l.read(d, name, e)
-	if err != nil {
-		return err
+	f.look = l.Store.look
+	if !f.matches(e) {
+		item, err := l.read(d, name, e)
+		if err != nil {
+			return err
+		}
+		f.item, f.stat = item, tree.Stat{}
+		if e.Stat.Changed < l.since && item.ID != notKept {
+			f.stat = e.Stat
+		}
+		l.stale++
 	}
-	l.is[e.Path] = item
-	if item.ID == notKept {
+	if f.item.ID == notKept {
 		l.left++
-		return nil
 	}
-	l.dirty = true
-	if e.Stat.Changed < l.since {
-		l.seen[e.Path] = cached{e.Stat, item}
+	if f.item != f.last {
+		l.changed = append(l.changed, e.Path)
 	}
 	return nil
 }
 
 // matches says whether a file looks as it did. What came from git's index has less.
-func (c cached) matches(e tree.Entry) bool {
-	a, b := c.stat, e.Stat
+func (f *file) matches(e tree.Entry) bool {
+	a, b := f.stat, e.Stat
 	if a.Mode == 0 {
-		return c.item.Mode == e.Mode && uint32(a.Inode) == uint32(b.Inode) && uint32(a.Size) == uint32(b.Size) && a.Mtime == b.Mtime && a.Changed == b.Changed
+		return a.Inode != 0 && f.item.Mode == e.Mode && uint32(a.Inode) == uint32(b.Inode) && uint32(a.Size) == uint32(b.Size) && a.Mtime == b.Mtime && a.Changed == b.Changed
 	}
 	return a == b
 }
@@ -162,20 +184,59 @@ func (l *look) read(d *tree.Dir, name string, e tree.Entry) (tree.Item, error) {
 	return tree.Item{Mode: e.Mode, ID: id}, err
 }
 
+// Current are the files as they were at the last look.
+func (s *Store) Current() tree.Manifest {
+	m := make(tree.Manifest, len(s.files))
+	for p, f := range s.files {
+		if f.item.Mode != 0 {
+			m[p] = f.item
+		}
+	}
+	return m
+}
+
 // Take makes a checkpoint, if something is different from the last one: the files, or the
 // commit that is checked out. It returns nil if nothing is.
 func (s *Store) Take(ctx context.Context, root string, rules *tree.Ignore, about Checkpoint) (*Checkpoint, error) {
-	is, left, err := s.Look(ctx, root, rules)
+	l, err := s.lookAt(ctx, root, rules)
 	if err != nil {
 		return nil, fmt.Errorf("look at the workspace: %w", err)
 	}
-	changed := tree.Compare(s.last, is)
-	if n := len(s.list.All); n > 0 && len(changed) == 0 && s.list.All[n-1].Head == about.Head && s.list.All[n-1].Branch == about.Branch {
+	if n := len(s.list.All); n > 0 && len(l.changed) == 0 && s.list.All[n-1].Head == about.Head && s.list.All[n-1].Branch == about.Branch {
 		return nil, nil
 	}
-	about.Files, about.Left = len(changed), left
-	c, err := s.Add(about, is)
-	return &c, err
+	return s.take(l, about)
+}
+
+// Force makes a checkpoint whether something is different or not.
+func (s *Store) Force(ctx context.Context, root string, rules *tree.Ignore, about Checkpoint) (*Checkpoint, error) {
+	l, err := s.lookAt(ctx, root, rules)
+	if err != nil {
+		return nil, fmt.Errorf("look at the workspace: %w", err)
+	}
+	return s.take(l, about)
+}
+
+func (s *Store) take(l *look, about Checkpoint) (*Checkpoint, error) {
+	about.Files, about.Left = len(l.changed), l.left
+	for _, p := range l.changed {
+		f := s.files[p]
+		if f.last = f.item; f.item == s.base[p] {
+			delete(s.delta, p)
+		} else {
+			s.delta[p] = f.item
+		}
+		if f.item.Mode == 0 {
+			delete(s.files, p)
+		}
+	}
+	c, err := s.add(about, s.delta)
+	if err != nil {
+		s.files = nil // what is on the disk counts
+		return nil, err
+	}
+	s.same = true
+	return &c, nil
 }
 
 // Start notes how the workspace began, if there is no checkpoint yet.
@@ -183,44 +244,18 @@ func (s *Store) Start(head, branch string) error {
 	if len(s.list.All) > 0 {
 		return nil
 	}
-	_, err := s.Add(Checkpoint{Command: "(start)", Head: head, Branch: branch}, s.base)
+	_, err := s.add(Checkpoint{Command: "(start)", Head: head, Branch: branch}, nil)
 	return err
 }
 
-// The cache is a line for every file, ended by a zero. It is ours alone, and what cannot
-// be read of it is read from the files.
+// Quiet says whether it is certain that nothing happened to the files since they were
+// last looked at, and they were as at the last checkpoint.
+func (s *Store) Quiet() bool { return s.same && !s.watch.Happened() }
 
-func (s *Store) writeCache() {
-	b := make([]byte, 0, 128*len(s.cache))
-	for p, c := range s.cache {
-		for _, n := range []int64{int64(c.stat.Inode), c.stat.Size, c.stat.Mtime, c.stat.Changed, int64(c.stat.Mode), int64(c.item.Mode)} {
-			b = append(strconv.AppendInt(b, n, 10), ' ')
-		}
-		b = append(append(append(append(b, c.item.ID...), ' '), p...), 0)
+// Rest gives back what it takes to say so, and writes down what the next one wants to know.
+func (s *Store) Rest() {
+	s.watch.Close()
+	if s.stale > 0 {
+		s.writeCache()
 	}
-	_ = s.write("cache", b)
-}
-
-func (s *Store) readCache() map[string]cached {
-	b, err := os.ReadFile(filepath.Join(s.dir, "cache"))
-	if err != nil {
-		return nil
-	}
-	all := make(map[string]cached, len(b)/128)
-	for line := range strings.SplitSeq(string(b), "\x00") {
-		f := strings.SplitN(line, " ", 8)
-		if len(f) != 8 {
-			continue
-		}
-		var n [6]int64
-		ok := validID(f[6])
-		for i := range n {
-			v, err := strconv.ParseInt(f[i], 10, 64)
-			n[i], ok = v, ok && err == nil
-		}
-		if ok {
-			all[f[7]] = cached{tree.Stat{Inode: uint64(n[0]), Size: n[1], Mtime: n[2], Changed: n[3], Mode: uint32(n[4])}, tree.Item{Mode: uint32(n[5]), ID: f[6]}}
-		}
-	}
-	return all
 }

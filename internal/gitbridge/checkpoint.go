@@ -146,23 +146,12 @@ func (c *Checkpoints) Resume(ctx context.Context, o wire.Opener) (now *checkpoin
 		}
 	}
 	head, branch := c.bridge.insideHead()
-	is, left, err := c.Look(ctx, c.bridge.Tree, c.rules)
+	now, err = c.Force(ctx, c.bridge.Tree, c.rules, checkpoint.Checkpoint{Command: fmt.Sprintf("(back to %d)", n), Head: head, Branch: branch})
 	if err != nil {
 		return nil, failed, err
 	}
-	last := c.All()[len(c.All())-1]
-	was, err := c.Manifest(last.N)
-	if err != nil {
-		return nil, failed, err
-	}
-	added, err := c.Add(checkpoint.Checkpoint{
-		Command: fmt.Sprintf("(back to %d)", n), Head: head, Branch: branch, Left: left, Files: len(tree.Compare(was, is)),
-	}, is)
-	if err != nil {
-		return nil, failed, err
-	}
-	c.keepHead(ctx, added.N, head)
-	return &added, failed, c.Note(0)
+	c.keepHead(ctx, now.N, head)
+	return now, failed, c.Note(0)
 }
 
 func (c *Checkpoints) restoreFiles(ctx context.Context, n int) (map[string]error, error) {
@@ -173,8 +162,7 @@ func (c *Checkpoints) restoreFiles(ctx context.Context, n int) (map[string]error
 	if err != nil {
 		return nil, err
 	}
-	is, _, err := c.Look(ctx, c.bridge.Tree, c.rules)
-	if err != nil {
+	if _, _, err := c.Look(ctx, c.bridge.Tree, c.rules); err != nil {
 		return nil, err
 	}
 	blobs, err := c.bridge.History().Blobs(ctx)
@@ -182,7 +170,7 @@ func (c *Checkpoints) restoreFiles(ctx context.Context, n int) (map[string]error
 		return nil, err
 	}
 	defer blobs.Close()
-	return c.Restore(ctx, c.bridge.Tree, is, want, blobs.Read)
+	return c.Restore(ctx, c.bridge.Tree, c.Current(), want, blobs.Read)
 }
 
 // busy are the files in a git directory by which git knows that it is in the middle of

@@ -265,6 +265,7 @@ func (s *Supervisor) lastSync() {
 	s.syncSoon()
 	s.git.stop()
 	<-s.git.ended
+	s.restCheckpoints()
 }
 
 // ForgetGit takes back what a throw-away has in the user's repository, if it ever had

@@ -157,13 +157,18 @@ func (s *Supervisor) restLater() {
 	if s.keeper.rest != nil {
 		s.keeper.rest.Stop()
 	}
-	s.keeper.rest = time.AfterFunc(restAfter, func() {
-		s.keeper.mu.Lock()
-		defer s.keeper.mu.Unlock()
-		if s.keeper.all != nil {
-			s.keeper.all.Rest()
-		}
-	})
+	s.keeper.rest = time.AfterFunc(restAfter, s.restCheckpoints)
+}
+
+// restCheckpoints gives back what is not needed while nothing runs.
+func (s *Supervisor) restCheckpoints() {
+	if !s.keeper.mu.TryLock() {
+		return // they are needed
+	}
+	defer s.keeper.mu.Unlock()
+	if s.keeper.all != nil {
+		s.keeper.all.Rest()
+	}
 }
 
 // resumeUndo finishes an undo in which somebody was killed.

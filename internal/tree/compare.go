@@ -87,7 +87,7 @@ type Options struct {
 // Read lists the files below a directory, with the names of their contents.
 func Read(ctx context.Context, root string, o Options) (Manifest, error) {
 	is := Manifest{}
-	err := Walk{Ignore: o.Ignore, Known: o.Known, Odd: o.Odd, Visit: func(d *Dir, name string, e Entry) error {
+	err := Walk{Ignore: o.Ignore, Known: func(p string) bool { return o.Known[p] }, Odd: o.Odd, Visit: func(d *Dir, name string, e Entry) error {
 		item, err := identify(d, name, e, o.Format)
 		if err != nil {
 			if o.Odd != nil {

@@ -62,8 +62,8 @@ type Dir struct {
 type Walk struct {
 	// Ignore has the rules that are not in the tree itself. Nil visits everything.
 	Ignore *Ignore
-	// Known are paths that are not ignored whatever the rules say; see [Manifest.Known].
-	Known map[string]bool
+	// Known says which paths are not ignored whatever the rules say; see [Known].
+	Known func(path string) bool
 	// Visit is called for every file and link.
 	Visit func(d *Dir, name string, e Entry) error
 	// Enter is called for every directory that is gone into.
@@ -169,7 +169,7 @@ func (w *walker) entry(d *Dir, name string, rules *Ignore, depth int) error {
 	}
 	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
 	if rules != nil && rules.Match(rel, isDir) {
-		if !w.Known[rel] {
+		if w.Known == nil || !w.Known(rel) {
 			return nil
 		}
 		if isDir {
