@@ -122,6 +122,10 @@ func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
 		return err
 	}
 	rec.Mounts = inOrder(slices.Concat(rec.Mounts, mounts, given))
+	rec.Masks = l.Masks()
+	if rec.Workspace.Mode == sandbox.WorkspaceTree {
+		rec.Masks.Prefix = "" // the worktree is of the whole repository
+	}
 	if err := checkMounts(rec); err != nil {
 		return err
 	}

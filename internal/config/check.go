@@ -36,6 +36,7 @@ func decodeConfig(tree *node, complete bool) (*Config, Problems) {
 	}
 	k.limits()
 	k.env()
+	k.masks()
 	k.mounts()
 	k.network()
 	k.hooks()

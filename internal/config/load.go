@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/mask"
 )
 
 // The files of a repository.
@@ -59,6 +60,8 @@ type Loaded struct {
 	tree   *node
 	base   *Loaded // without the repository's files; nil if it has none
 
+	ignored []mask.Rule // of the repository's files that say what to hide
+
 	// The mounts, resolved once: what the user agrees to is what is mounted, although
 	// links in the workspace may have changed since.
 	resolved *resolution
@@ -82,7 +85,10 @@ func (p Places) Load() (*Loaded, error) {
 			layers = append(layers, layer{file, true, true})
 		}
 	}
-	if len(layers) == 0 && l.Floor == nil {
+	if l.ignored, err = p.ignoreFiles(l.Repository); err != nil {
+		return nil, err
+	}
+	if len(layers)+len(l.ignored) == 0 && l.Floor == nil {
 		return nil, nil
 	}
 	return l, l.read(layers)
@@ -151,7 +157,7 @@ func (l *Loaded) read(layers []layer) error {
 		return problems.tidy()
 	}
 	var bad Problems
-	if l.wishes {
+	if l.wishes = l.wishes || len(l.ignored) > 0; l.wishes {
 		base.Config, bad = decodeConfig(base.tree, true)
 		problems = append(problems, bad...)
 		l.base = &base

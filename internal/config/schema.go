@@ -21,13 +21,17 @@ type Config struct {
 	Isolation string `toml:"isolation" enum:"auto,jail,container"`
 	// Nesting allows containers inside. The wall is weaker: programs may make
 	// namespaces.
-	Nesting   bool             `toml:"nesting"`
-	Workspace Workspace        `toml:"workspace"`
-	Limits    Limits           `toml:"limits"`
-	Env       Env              `toml:"env"`
-	Mounts    map[string]Mount `toml:"mounts"`
-	Network   Network          `toml:"network"`
-	Home      Home             `toml:"home"`
+	Nesting   bool      `toml:"nesting"`
+	Workspace Workspace `toml:"workspace"`
+	Limits    Limits    `toml:"limits"`
+	Env       Env       `toml:"env"`
+	// Masks are lines of .gitignore's language that say which files of the workspace
+	// programs cannot read, replace, rename or remove, besides those that are built in; see
+	// 'coffer masks'. One that begins with ! shows what others hide.
+	Masks   []string         `toml:"masks" example:"[\"/config/production.yml\", \"*.secret\"]"`
+	Mounts  map[string]Mount `toml:"mounts"`
+	Network Network          `toml:"network"`
+	Home    Home             `toml:"home"`
 	// Caches are package caches of yours that programs find filled: what they add or
 	// change stays in the sandbox. Those that you do not have are left out.
 	Caches  []string          `toml:"caches" enum:"npm,pnpm,yarn,bun,pip,uv,cargo,go,maven,gradle" example:"[\"npm\", \"go\"]"`
@@ -252,7 +256,7 @@ type Agent struct {
 // reserved are the keys that are planned. A file that has one wants something that it
 // would not get, so it is refused.
 var reserved = map[string]string{
-	"image": "images", "masks": "masks",
+	"image":              "images",
 	"network.middleware": "middleware",
 }
 

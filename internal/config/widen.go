@@ -26,6 +26,7 @@ func (l *Loaded) Widens(passed func(name string) bool) ([]string, error) {
 	w.limits()
 	w.env()
 	w.daemons()
+	w.masks()
 	if err := w.mounts(); err != nil {
 		return nil, err
 	}

@@ -30,6 +30,8 @@ func (a *agent) handle(s net.Conn) {
 		a.listen(s, r.Listen.Path)
 	case r.Op == wire.OpPorts && r.Ports != nil:
 		a.ports(s, *r.Ports)
+	case r.Op == wire.OpMasks:
+		hide(s, r.Hide)
 	default:
 		s.Close()
 	}

@@ -74,6 +74,9 @@ func ParseLine(line, base, from string) (r Rule, says bool, err error) {
 	return r, true, nil
 }
 
+// Base is the directory, from the root of the tree, whose file has the rule.
+func (r *Rule) Base() string { return r.base }
+
 // trimSpaces removes spaces at the end that no backslash holds.
 func trimSpaces(s string) string {
 	end := 0

@@ -15,34 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits on a tree.
-const (
-	maxEntries = 4_000_000
-	// MaxHidden is how many files can be hidden: each takes a mount.
-	MaxHidden = 10_000
-)
-
-// A Found is something to hide.
-type Found struct {
-	Path string // from the root of the tree
-	Dir  bool
-	Rule string // as it was written
-	From string // where
-}
-
-// unreadable is the rule for directories that we cannot look into. Whoever may change
-// their modes could: a program inside may.
-var unreadable = Rule{Text: "a directory that cannot be looked into", From: Builtin}
-
-// A Result is what a look through a tree has found.
-type Result struct {
-	Hidden []Found
-	// Rules are the directories that have a file which says what to hide.
-	Rules []string
-	// Dirs are the directories that were looked into, if they were asked for.
-	Dirs []string
-}
-
 // Scan looks through the tree. It is for the start of a sandbox: as it takes most of its
 // time in the kernel, several go through a large tree together.
 func (t *Tree) Scan(ctx context.Context) (*Result, error) {

@@ -45,7 +45,7 @@ func Assemble(p *Plan, handed []int) (*Layers, error) {
 // may find nothing to hide, and that is all.
 func (s *Step) forgives(err error) bool {
 	switch s.Do {
-	case Mask, Lock, Pin:
+	case Mask, Forbid, Lock, Pin:
 		return s.Optional && errors.Is(err, unix.ENOENT)
 	}
 	return s.Optional
@@ -146,6 +146,8 @@ func (a *assembly) step(p *Plan, s *Step) error {
 		return a.write(s)
 	case Mask:
 		return a.mask(s)
+	case Forbid:
+		return forbid(a.root, s.Target)
 	case Lock:
 		return a.pin(s, unix.MOUNT_ATTR_RDONLY|safe)
 	case Pin:
@@ -387,7 +389,7 @@ func (a *assembly) mask(s *Step) error {
 		return cover(a.null, at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 	}
 	if a.empty < 0 {
-		if a.empty, err = a.root.make(Own+"/empty", true); err != nil {
+		if a.empty, err = a.root.make(emptyDir, true); err != nil {
 			return err
 		}
 	}

@@ -43,6 +43,7 @@ const (
 	Write    = "write"    // a new file with content Data
 	Copy     = "copy"     // a new file with the content of Source, a path of the sandbox
 	Mask     = "mask"     // nothing to see at Target, which may be absent
+	Forbid   = "forbid"   // Target cannot be opened; a directory is empty
 	Lock     = "lock"     // Target, as it is, read-only and not to be moved
 	Pin      = "pin"      // Target, as it is, not to be moved
 	Overlay  = "overlay"  // a copy-on-write view of Source at Target, layer named Data

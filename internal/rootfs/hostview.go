@@ -42,6 +42,16 @@ type View struct {
 	Profile string
 	// Git is the sandbox's own git directory, see package gitbridge.
 	Git *Git
+	// Masks are places inside that must stay unread. They are found while the rest is
+	// planned, so this is asked last.
+	Masks func() (Masks, error)
+}
+
+// Masks are what of the places shown is hidden, by paths inside, outer before inner.
+type Masks struct {
+	Hidden []string
+	Pinned []string // directories above, which stay where they are
+	Locked []string // files that say what to hide, which stay as they are
 }
 
 // A Mount is a place of the host, without symbolic links, and where to show it.
@@ -117,7 +127,26 @@ func HostView(v View) (*Plan, error) {
 	if err := p.maskSockets(v); err != nil {
 		return nil, err
 	}
-	return p, nil
+	return p, p.masks(v)
+}
+
+// masks hides what must stay unread. The pins come first: what is mounted below a place is
+// not seen through a mount that is laid over it later.
+func (p *Plan) masks(v View) error {
+	if v.Masks == nil {
+		return nil
+	}
+	m, err := v.Masks()
+	for _, at := range m.Pinned {
+		p.add(Step{Do: Pin, Target: at, Optional: true})
+	}
+	for _, at := range m.Locked {
+		p.add(Step{Do: Lock, Target: at, Optional: true})
+	}
+	for _, at := range m.Hidden {
+		p.add(Step{Do: Forbid, Target: at, Optional: true})
+	}
+	return err
 }
 
 func (p *Plan) add(s ...Step) { p.Steps = append(p.Steps, s...) }
@@ -197,8 +226,12 @@ func (p *Plan) closeProc() {
 	}
 }
 
-// layersDir is where the layers hang, covered.
-const layersDir = Own + "/layers"
+const (
+	// layersDir is where the layers hang, covered.
+	layersDir = Own + "/layers"
+	// emptyDir is what lies over hidden directories.
+	emptyDir = Own + "/empty"
+)
 
 // own brings in what Coffer itself needs inside: its layers, and its program, which
 // answers to the name sudo.

@@ -39,6 +39,7 @@ type Record struct {
 	Limits    Limits    `json:"limits,omitzero"`
 	Network   Network   `json:"network,omitzero"` // since version 2
 	Mounts    []Mount   `json:"mounts,omitempty"` // since version 2
+	Masks     Masks     `json:"masks,omitzero"`   // since version 3
 
 	// Nesting allows sandboxes and containers inside this one.
 	Nesting bool `json:"nesting,omitempty"`
@@ -119,6 +120,9 @@ func (r *Record) validate() error {
 		if err := m.validate(); err != nil {
 			return err
 		}
+	}
+	if err := r.Masks.validate(); err != nil {
+		return err
 	}
 	l := r.Limits
 	if l.Memory < 0 || l.Pids < 0 || !(l.CPUs >= 0) || l.OpenFiles < 0 || l.Timeout < 0 || l.Idle < 0 {

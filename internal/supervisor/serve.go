@@ -97,6 +97,8 @@ func (s *Supervisor) stream(c net.Conn) {
 		s.answerSync(c)
 	case wire.OpUndo:
 		s.answerUndo(c, r.Undo)
+	case wire.OpMasks:
+		s.answerMasks(c)
 	case wire.OpWatch:
 		if r.Watch != nil {
 			s.watch(c, r.Watch.Since)

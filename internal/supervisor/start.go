@@ -38,6 +38,7 @@ type Supervisor struct {
 	audit    *journal
 	git      git
 	keeper   keeper // of checkpoints
+	masks    masks
 	notices  notices
 	daemons  daemons
 
@@ -92,6 +93,7 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 	s.audit.add(audit.Event{Kind: audit.KindStart, Detail: "network " + sb.Network.Describe()})
 	s.watchGit()
 	s.resumeUndo()
+	s.watchMasks()
 	if sb.Limits.Timeout > 0 {
 		s.deadline = time.AfterFunc(sb.Limits.Timeout, func() {
 			s.because(fmt.Sprintf("the time limit of %s was reached", sb.Limits.Timeout))
@@ -135,6 +137,7 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 // plan decides what the sandbox sees.
 func (s *Supervisor) plan() (*rootfs.Plan, error) {
 	sb, me := s.Sandbox, person.Me()
+	masks := s.findMasks()
 	for _, dir := range []string{sb.Home(), sb.Layers()} {
 		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
 			return nil, err
@@ -177,6 +180,7 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 		Sandbox: dir, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
 		Hostname: sb.Name, Passwd: passwd, Group: group, Resolver: resolver, Program: program,
 		Hide: hide, Git: bridged, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
+		Masks: masks,
 	})
 }
 
@@ -282,6 +286,7 @@ func (s *Supervisor) cleanUp() {
 			fmt.Fprintln(os.Stderr, "the guest agent said:", words)
 		}
 	}
+	s.unwatchMasks()
 	s.disconnect()
 	_ = s.limits.Close()
 	s.closeOpenings()

@@ -57,7 +57,11 @@ const (
 	OpForward = "forward" // supervisor only: change which ports of the host lead inside
 	OpSync    = "sync"    // supervisor only: bring commits over, both ways
 	OpUndo    = "undo"    // supervisor only: take and restore checkpoints
+	OpMasks   = "masks"   // the guest hides files; the supervisor lists what is hidden
 )
+
+// NotThere is what a guest says of a place to hide that is not there.
+const NotThere = "not there"
 
 // Limits on one message, in bytes.
 const (
@@ -85,6 +89,8 @@ type Request struct {
 	Ports   *Survey     `json:"ports,omitempty"`
 	Watch   *Watch      `json:"watch,omitempty"`
 	Forward *Forwarding `json:"forward,omitempty"`
+	// Hide are the places inside that OpMasks is about.
+	Hide []string `json:"hide,omitempty"`
 }
 
 // An Exec asks for a program. Arguments and environment are bytes, as the kernel
@@ -146,6 +152,9 @@ type Event struct {
 	Synced *Synced `json:"synced,omitempty"`
 	// Undone answers OpUndo.
 	Undone json.RawMessage `json:"undone,omitempty"`
+	// Masks answers OpMasks: what went wrong, place by place, or what is hidden, in the
+	// words of package supervisor.
+	Masks json.RawMessage `json:"masks,omitempty"`
 }
 
 // Synced answers OpSync: what the user should know, and what went wrong.

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// ignoreFiles are the files of the repository that say what to hide, from its root to the
+// workspace. Those further down are found by who looks through the workspace; they
+// cannot show what others hide, so there is nothing to agree to in them.
+func (p Places) ignoreFiles(repository string) (rules []mask.Rule, err error) {
+	rel, err := filepath.Rel(repository, p.Dir)
+	if err != nil || p.Dir == "" {
+		return nil, nil
+	}
+	var dirs []string
+	for dir := rel; dir != "."; dir = filepath.Dir(dir) {
+		dirs = append([]string{dir}, dirs...)
+	}
+	for _, dir := range append([]string{""}, dirs...) {
+		file := filepath.Join(dir, mask.FileName)
+		if !exists(filepath.Join(repository, file)) {
+			continue
+		}
+		text, err := readIgnore(repository, file)
+		if err != nil {
+			return nil, err
+		}
+		more, err := mask.Parse(text, dir, file)
+		if err != nil {
+			return nil, hint.Wrap(err, "shorten the line")
+		}
+		rules = append(rules, more...)
+	}
+	return rules, nil
+}
+
+// readIgnore reads one of the files, which must be a file and in the repository. A link is
+// none: who looks through the workspace does not follow it either.
+func readIgnore(repository, file string) (string, error) {
+	root, err := os.OpenRoot(repository)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	info, err := root.Lstat(file)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return "", nil
+	}
+	f, err := root.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", fmt.Errorf("read what to hide: %w", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("read what to hide: %s is not a regular file", file)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, mask.MaxFile+1))
+	if err != nil {
+		return "", fmt.Errorf("read what to hide: %w", err)
+	}
+	if len(text) > mask.MaxFile {
+		return "", fmt.Errorf("%s has more than %d bytes", file, mask.MaxFile)
+	}
+	return string(text), nil
+}
+
+// maskRules are the lines about masks: the user's own, and the repository's.
+func (l *Loaded) maskRules() (own, wish []mask.Rule) {
+	mine := len(l.Config.Masks)
+	if l.base != nil {
+		mine = len(l.base.Config.Masks) // merging leaves them in front
+	}
+	for i, line := range l.Config.Masks {
+		r, says, err := mask.ParseLine(line, "", l.tree.get("masks", i).at.Origin())
+		if err != nil || !says {
+			continue // it was checked
+		}
+		if i < mine {
+			own = append(own, r)
+		} else {
+			wish = append(wish, r)
+		}
+	}
+	return own, append(wish, l.ignored...)
+}
+
+// Masks are the lines that say what to hide, as they go into a sandbox's record.
+func (l *Loaded) Masks() (m sandbox.Masks) {
+	own, wish := l.maskRules()
+	for i, r := range append(own, wish...) {
+		m.Rules = append(m.Rules, sandbox.Mask{Line: r.Text, From: r.From, Dir: r.Base(), Own: i < len(own)})
+	}
+	if len(m.Rules) == 0 {
+		return m
+	}
+	if rel, err := filepath.Rel(l.Repository, l.places.Dir); err == nil && rel != "." {
+		m.Prefix = rel
+	}
+	return m
+}
+
+// masks: lines of the repository that show what others hide.
+func (w *widening) masks() {
+	own, wish := w.l.maskRules()
+	for _, r := range mask.Shows(own, wish) {
+		w.add("masks: programs can see files that are hidden otherwise, by the line %s of %s", r.Text, r.From)
+	}
+}
+
+func (k *checker) masks() {
+	for i, line := range k.Masks {
+		_, says, err := mask.ParseLine(line, "", "")
+		switch {
+		case err != nil:
+		case strings.Contains(line, "\n"):
+			err = errors.New("is more than one line")
+		case !says:
+			err = errors.New("says nothing: it is empty or a comment")
+		}
+		k.at(path("masks", i), err)
+	}
+}

@@ -1,0 +1,34 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"golang.org/x/sys/unix"
+)
+
+// hide covers places that must stay unread, and tells for each what went wrong: nothing,
+// or that it is not there.
+func hide(s net.Conn, places []string) {
+	said := make([]string, len(places))
+	for i, err := range rootfs.ForbidNow(places) {
+		switch {
+		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+			said[i] = wire.NotThere
+		case err != nil:
+			said[i] = err.Error()
+		}
+	}
+	b, err := json.Marshal(said)
+	if err == nil {
+		err = wire.WriteMessage(s, wire.Event{Masks: b})
+	}
+	if err != nil {
+		_ = wire.WriteMessage(s, wire.Event{Failure: &wire.Failure{Code: 125, Message: "the answer is too long"}})
+	}
+	mux.HangUp(s)
+}

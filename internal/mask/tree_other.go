@@ -1,0 +1,31 @@
+//go:build !linux
+
+package mask
+
+import (
+	"context"
+	"errors"
+)
+
+// A Tree is a directory that is looked through. Only Linux has sandboxes so far.
+type Tree struct {
+	Set  *Set
+	Root string
+}
+
+// Open opens a tree to ask a set about.
+func Open(string, *Set) (*Tree, error) { return nil, errors.ErrUnsupported }
+
+// Close lets go of the tree.
+func (*Tree) Close() {}
+
+// Scan looks through the tree.
+func (*Tree) Scan(context.Context) (*Result, error) { return nil, errors.ErrUnsupported }
+
+// Hides returns the rule by which something in the tree is hidden.
+func (*Tree) Hides(string, bool) *Rule { return nil }
+
+// Watch calls told for what appears in the tree.
+func (*Tree) Watch(context.Context, bool, func(Found, bool) error) error {
+	return errors.ErrUnsupported
+}

@@ -1,0 +1,274 @@
+package mask
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxWatches bounds what the kernel keeps for us: about a kilobyte for each directory.
+const maxWatches = 1 << 15
+
+// A watcher hears what appears in a tree.
+type watcher struct {
+	t *Tree
+	// shared says that a sandbox makes files in this very tree. Who made a file the
+	// kernel does not tell, so one that gives nothing away is left alone.
+	shared bool
+	notify *os.File
+	fd     int
+	dirs   map[int32]string
+	files  map[int32]string // looked at again when they change
+	full   bool             // some directories are not watched
+	told   func(Found, bool) error
+}
+
+// Watch calls told for what is to be hidden in the tree and appears while it waits, until
+// the context ends. When it begins it looks through the whole tree, for what appeared
+// before: that is told with again unset, and may be known.
+//
+// What appears in a shared tree may be the sandbox's own. It is left alone for as long as
+// it is empty, or the same as a template beside it, as .env.example is for .env.
+func (t *Tree) Watch(ctx context.Context, shared bool, told func(f Found, again bool) error) error {
+	w := &watcher{t: t, shared: shared, fd: -1, dirs: map[int32]string{}, files: map[int32]string{}, told: told}
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err == nil {
+		w.fd, w.notify = fd, os.NewFile(uintptr(fd), "inotify")
+		defer w.notify.Close()
+		defer context.AfterFunc(ctx, func() { w.notify.Close() })()
+	}
+	begun := time.Now()
+	if err := w.tree(ctx, "", false); err != nil {
+		return err
+	}
+	if w.fd >= 0 && !w.full {
+		return w.listen(ctx)
+	}
+	// The kernel keeps no more watches for this user. So now and then all of it is
+	// looked at.
+	pause := max(time.Second, 20*time.Since(begun))
+	for ctx.Err() == nil {
+		var err error
+		if w.fd >= 0 {
+			_ = w.notify.SetReadDeadline(time.Now().Add(pause))
+			err = w.listen(ctx)
+		} else {
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		if err := w.tree(ctx, "", false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listen handles what the kernel tells, until the context ends or the time is over.
+func (w *watcher) listen(ctx context.Context) error {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := w.notify.Read(buf)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("watch for files to hide: %w", err)
+		}
+		if err := w.events(ctx, buf[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+// tree watches a directory and all below it, and tells what there is. again says that it
+// has just appeared.
+func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
+	queue := []string{dir}
+	buf := make([]byte, 32<<10)
+	for len(queue) > 0 && ctx.Err() == nil {
+		dir := queue[0]
+		queue = queue[1:]
+		w.watch(dir, w.dirs, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR|unix.IN_EXCL_UNLINK)
+		walk := &walk{t: w.t, ctx: ctx}
+		got, err := walk.look(dir, buf)
+		if err != nil {
+			return err
+		}
+		if got.rules {
+			w.watch(join(dir, FileName), w.files, unix.IN_CLOSE_WRITE)
+		}
+		queue = append(queue, got.dirs...)
+		for _, f := range got.hidden {
+			if err := w.consider(f, again); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// watch watches a directory or a file, which is reached without following a link.
+func (w *watcher) watch(path string, in map[int32]string, what uint32) {
+	if w.fd < 0 || len(w.dirs)+len(w.files) >= maxWatches {
+		w.full = true
+		return
+	}
+	fd, err := w.t.open(path, unix.O_PATH, unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return // gone
+	}
+	defer unix.Close(fd)
+	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", fd), what)
+	if err != nil {
+		w.full = w.full || err == unix.ENOSPC || err == unix.ENOMEM
+		return
+	}
+	in[int32(wd)] = path
+}
+
+// events handles what the kernel has to tell. Some of it is about the same file.
+func (w *watcher) events(ctx context.Context, b []byte) error {
+	changed := map[string]bool{}
+	for len(b) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(b))
+		what := binary.NativeEndian.Uint32(b[4:])
+		n := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+		if n > len(b) {
+			break
+		}
+		name := string(bytes.TrimRight(b[unix.SizeofInotifyEvent:n], "\x00"))
+		b = b[n:]
+		switch dir, ok := w.dirs[wd]; {
+		case what&unix.IN_Q_OVERFLOW != 0:
+			if err := w.tree(ctx, "", true); err != nil {
+				return err
+			}
+		case what&unix.IN_IGNORED != 0:
+			delete(w.dirs, wd)
+			delete(w.files, wd)
+		case ok && name != "":
+			if err := w.appeared(ctx, dir, name, what&unix.IN_ISDIR != 0); err != nil {
+				return err
+			}
+		case w.files[wd] != "":
+			changed[w.files[wd]] = true
+		}
+	}
+	for file := range changed {
+		if err := w.changed(ctx, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appeared is about a new entry of a directory.
+func (w *watcher) appeared(ctx context.Context, dir, name string, isDir bool) error {
+	at := join(dir, name)
+	in := w.t.Set.In(dir)
+	if name == ".git" {
+		return nil
+	}
+	r := in.Decide(name, isDir)
+	switch {
+	case r != nil && (!isDir || !r.Looks()):
+		return w.consider(found(r, at, isDir), true)
+	case isDir && in.Enters(name):
+		return w.tree(ctx, at, true)
+	case name == FileName && !isDir:
+		w.watch(at, w.files, unix.IN_CLOSE_WRITE)
+		return w.changed(ctx, at)
+	}
+	return nil
+}
+
+// changed is about a file that was left alone so far, or says what to hide.
+func (w *watcher) changed(ctx context.Context, file string) error {
+	dir, name := path.Split(file)
+	dir = strings.TrimSuffix(dir, "/")
+	if name == FileName {
+		fresh, err := w.t.readRules(dir)
+		if err != nil || !fresh {
+			return err
+		}
+		return w.tree(ctx, dir, false)
+	}
+	if r := w.t.Set.In(dir).Decide(name, false); r != nil {
+		return w.consider(found(r, file, false), true)
+	}
+	return nil
+}
+
+// consider tells about something to hide, unless it gives nothing away. Then it is looked
+// at again when it changes.
+func (w *watcher) consider(f Found, again bool) error {
+	if f.Dir {
+		return w.told(f, again)
+	}
+	dir, name := path.Split(f.Path)
+	r := w.t.Set.In(strings.TrimSuffix(dir, "/")).Decide(name, false)
+	if w.shared || r != nil && r.Looks() {
+		// First the watch, then the look: nothing is missed in between.
+		w.watch(f.Path, w.files, unix.IN_MODIFY|unix.IN_CLOSE_WRITE)
+		if r != nil && !w.t.confirms(r, f.Path) || w.shared && w.harmless(f.Path) {
+			return nil
+		}
+	}
+	if to, isDir := w.t.behind(f.Path); to != "" {
+		g := f
+		g.Path, g.Dir, g.Rule = to, isDir, f.Rule+" (behind "+f.Path+")"
+		if err := w.told(g, again); err != nil {
+			return err
+		}
+	}
+	return w.told(f, again)
+}
+
+// templates are what the names of files to copy end in.
+var templates = []string{".example", ".sample", ".template", ".dist", ".defaults"}
+
+// maxTemplate is the longest file that is compared.
+const maxTemplate = 64 << 10
+
+// harmless says that a file is empty, or has the very bytes of a template beside it.
+func (w *watcher) harmless(file string) bool {
+	st, err := w.t.stat(file)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return false
+	}
+	if st.Size == 0 {
+		return true
+	}
+	content, err := w.t.read(file, maxTemplate)
+	if err != nil || len(content) > maxTemplate {
+		return false
+	}
+	dir, name := path.Split(file)
+	beside := []string{name}
+	if strings.HasPrefix(name, ".env.") {
+		beside = append(beside, ".env")
+	}
+	return slices.ContainsFunc(beside, func(name string) bool {
+		return slices.ContainsFunc(templates, func(end string) bool {
+			if w.t.Hides(dir+name+end, false) != nil {
+				return false
+			}
+			same, err := w.t.read(dir+name+end, maxTemplate)
+			return err == nil && bytes.Equal(same, content)
+		})
+	})
+}

@@ -1,0 +1,316 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// Files that must stay unread are found while the machine boots, and covered before any
+// program runs. Later ones are heard of by a watch on the host, and the guest is told to
+// cover them too.
+
+// watchAfter is when the watch begins. A short run does not pay for it.
+const watchAfter = 40 * time.Millisecond
+
+// masks are what is hidden from a running sandbox.
+type masks struct {
+	shown []shown
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+
+	mu     sync.Mutex
+	hidden map[string]Hidden // by path on the host
+}
+
+// shown is a directory of the host that a sandbox sees.
+type shown struct {
+	tree   *mask.Tree
+	at     string // inside
+	shared bool   // what programs inside make lands here
+	stays  bool   // and next time it is looked through again
+	upper  string // where it lands otherwise
+}
+
+// A Hidden is a file or directory that a sandbox cannot read.
+type Hidden struct {
+	Path    string `json:"path"` // on the host
+	Dir     bool   `json:"directory,omitempty"`
+	Rule    string `json:"rule"`
+	From    string `json:"from"`              // the file and line of the rule, or "built-in"
+	Tracked bool   `json:"tracked,omitempty"` // it is in git's index
+}
+
+// maskRules are the rules of a record.
+func maskRules(m sandbox.Masks) (own, wish []mask.Rule) {
+	for _, line := range m.Rules {
+		r, says, err := mask.ParseLine(line.Line, line.Dir, line.From)
+		switch {
+		case err != nil || !says:
+		case line.Own:
+			own = append(own, r)
+		default:
+			wish = append(wish, r)
+		}
+	}
+	return own, wish
+}
+
+// OpenMasks opens the workspace of a sandbox, and asks of it what is hidden.
+func OpenMasks(rec *sandbox.Record) (*mask.Tree, error) {
+	own, wish := maskRules(rec.Masks)
+	return mask.Open(rec.Workspace.Path, mask.NewSet(own, wish, rec.Masks.Prefix))
+}
+
+// openMasks opens all directories of the host that the sandbox sees.
+func (s *Supervisor) openMasks() error {
+	sb := s.Sandbox
+	if mode := sb.Workspace.Mode; mode != sandbox.WorkspaceNone {
+		t, err := OpenMasks(&sb.Record)
+		if err != nil {
+			return err
+		}
+		one := shown{tree: t, at: sb.Workspace.Path, shared: mode != sandbox.WorkspaceCOW, stays: mode == sandbox.WorkspaceDirect}
+		if mode == sandbox.WorkspaceCOW {
+			one.upper = filepath.Join(sb.Layers(), "workspace", "upper")
+		}
+		s.masks.shown = append(s.masks.shown, one)
+	}
+	own, _ := maskRules(sb.Masks)
+	for _, m := range sb.Mounts {
+		if info, err := os.Stat(m.Source); err != nil || !info.IsDir() {
+			continue // a file that is mounted is meant to be seen
+		}
+		t, err := mask.Open(m.Source, mask.NewSet(own, nil, ""))
+		if err != nil {
+			return err
+		}
+		s.masks.shown = append(s.masks.shown, shown{tree: t, at: m.Target, shared: !m.ReadOnly, stays: !m.ReadOnly})
+	}
+	return nil
+}
+
+// findMasks starts to look for what is to be hidden, and returns where the answer is to
+// be had.
+func (s *Supervisor) findMasks() func() (rootfs.Masks, error) {
+	type answer struct {
+		m   rootfs.Masks
+		err error
+	}
+	done := make(chan answer, 1)
+	s.masks.ended.Go(func() {
+		m, err := s.scanMasks()
+		done <- answer{m, err}
+	})
+	return func() (rootfs.Masks, error) {
+		a := <-done
+		return a.m, a.err
+	}
+}
+
+func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
+	if err := s.openMasks(); err != nil {
+		return m, err
+	}
+	s.masks.hidden = map[string]Hidden{}
+	for _, one := range s.masks.shown {
+		r, err := one.tree.Scan(context.Background())
+		if errors.Is(err, mask.ErrTooMany) {
+			return m, hint.Wrap(err, "hide the directory that they are in, or have less hidden")
+		}
+		if err != nil {
+			return m, err
+		}
+		one.tree.Set.Seal()
+		for _, f := range r.Hidden {
+			s.note(one.tree.Root, f)
+			for _, at := range s.masks.inside(filepath.Join(one.tree.Root, f.Path)) {
+				m.Hidden = append(m.Hidden, at)
+			}
+			if one.stays {
+				m.Pinned = append(m.Pinned, above(one.at, f.Path)...)
+			}
+		}
+		for _, dir := range r.Rules {
+			if one.stays {
+				m.Locked = append(m.Locked, filepath.Join(one.at, dir, mask.FileName))
+			}
+		}
+	}
+	slices.Sort(m.Pinned)
+	slices.Sort(m.Hidden)
+	m.Pinned, m.Hidden = slices.Compact(m.Pinned), slices.Compact(m.Hidden)
+	return m, nil
+}
+
+// above lists the directories between a place and a path in it. They stay where they are:
+// moved somewhere else, the path might not match any more at the next start.
+func above(at, path string) (dirs []string) {
+	for i, c := range path {
+		if c == '/' {
+			dirs = append(dirs, filepath.Join(at, path[:i]))
+		}
+	}
+	return dirs
+}
+
+// inside lists where a path of the host is seen.
+func (m *masks) inside(host string) (at []string) {
+	for _, one := range m.shown {
+		rest, ok := strings.CutPrefix(host, one.tree.Root+"/")
+		if ok && !one.replaced(rest) {
+			at = append(at, filepath.Join(one.at, rest))
+		}
+	}
+	return at
+}
+
+// replaced says that a file of the sandbox's own is seen in the place of the host's.
+func (one *shown) replaced(path string) bool {
+	if one.upper == "" {
+		return false
+	}
+	root, err := os.OpenRoot(one.upper)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	info, err := root.Lstat(path)
+	return err == nil && !info.IsDir()
+}
+
+func (s *Supervisor) note(root string, f mask.Found) (known bool) {
+	s.masks.mu.Lock()
+	defer s.masks.mu.Unlock()
+	path := filepath.Join(root, f.Path)
+	_, known = s.masks.hidden[path]
+	s.masks.hidden[path] = Hidden{Path: path, Dir: f.Dir, Rule: f.Rule, From: f.From}
+	return known
+}
+
+// watchMasks starts to hear of what appears on the host.
+func (s *Supervisor) watchMasks() {
+	ctx, stop := context.WithCancel(context.Background())
+	s.masks.stop = stop
+	if len(s.masks.shown) == 0 {
+		return
+	}
+	s.masks.ended.Go(func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.session.CloseChan():
+			return
+		case <-time.After(watchAfter):
+		}
+		for _, one := range s.masks.shown {
+			s.masks.ended.Go(func() {
+				err := one.tree.Watch(ctx, one.shared, func(f mask.Found, again bool) error { return s.hide(one, f, again) })
+				switch {
+				case err == nil || ctx.Err() != nil || s.session.IsClosed():
+				default:
+					// What appears now would be seen.
+					s.because(fmt.Sprintf("files that appear in %s could not be hidden any more: %s", one.tree.Root, err))
+					s.instance.Kill()
+				}
+			})
+		}
+	})
+}
+
+// unwatchMasks ends it.
+func (s *Supervisor) unwatchMasks() {
+	if s.masks.stop != nil {
+		s.masks.stop()
+	}
+	s.masks.ended.Wait()
+	for _, one := range s.masks.shown {
+		one.tree.Close()
+	}
+}
+
+// hide hides what has appeared.
+func (s *Supervisor) hide(one shown, f mask.Found, again bool) error {
+	if s.note(one.tree.Root, f) && !again {
+		return nil
+	}
+	s.masks.mu.Lock()
+	n := len(s.masks.hidden)
+	s.masks.mu.Unlock()
+	if n > mask.MaxHidden {
+		return fmt.Errorf("%w files to hide", mask.ErrTooMany)
+	}
+	places := s.masks.inside(filepath.Join(one.tree.Root, f.Path))
+	if len(places) == 0 {
+		return nil
+	}
+	c, err := s.session.Open()
+	if err != nil {
+		return err
+	}
+	defer mux.HangUp(c)
+	c.SetDeadline(time.Now().Add(visitPatience))
+	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpMasks, Hide: places}); err != nil {
+		return err
+	}
+	var e wire.Event
+	if err := wire.ReadMessage(c, wire.MaxReply, &e); err != nil {
+		return err
+	}
+	var said []string
+	if err := json.Unmarshal(e.Masks, &said); err != nil || len(said) != len(places) {
+		return errors.New("the guest did not say whether it is hidden")
+	}
+	for _, what := range said {
+		if what != "" && what != wire.NotThere {
+			return errors.New(what)
+		}
+	}
+	return nil
+}
+
+// answerMasks serves OpMasks.
+func (s *Supervisor) answerMasks(c net.Conn) {
+	s.masks.mu.Lock()
+	list := make([]Hidden, 0, len(s.masks.hidden))
+	for _, h := range s.masks.hidden {
+		list = append(list, h)
+	}
+	s.masks.mu.Unlock()
+	slices.SortFunc(list, func(a, b Hidden) int { return strings.Compare(a.Path, b.Path) })
+	if b, err := json.Marshal(list); err == nil {
+		_ = wire.WriteMessage(c, wire.Event{Masks: b})
+	}
+}
+
+// Masked asks the supervisor at the end of a line what is hidden.
+func Masked(l wire.Opener) (list []Hidden, err error) {
+	c, err := l.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpMasks}); err != nil {
+		return nil, err
+	}
+	var e wire.Event
+	if err := wire.ReadMessage(c, wire.MaxRequest, &e); err != nil {
+		return nil, err
+	}
+	return list, json.Unmarshal(e.Masks, &list)
+}
