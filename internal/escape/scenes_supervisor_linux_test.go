@@ -80,20 +80,27 @@ func controlAbuse(s *stage) {
 	s.coffer(dir, "rm", "--force", "abuse")
 }
 
-// missingLayer: a wall that cannot be had means that nothing is started.
+// missingLayer: a wall that cannot be had means that nothing is started, if it is required;
+// otherwise a weaker one is taken, and said to be.
 func missingLayer(s *stage) {
 	if s.bed.UID == 0 {
 		return // root's user namespaces cannot be taken away without taking them from all
 	}
-	dir := s.fresh("layer")
-	run := func(role string) result {
-		c := s.bed.Program(program(s.t), role, s.bed.Coffer, "run", "--", "/bin/sh", "-c", ": > "+dir+"/ran-"+role)
+	dir, outside := s.fresh("layer"), s.fresh("beside")
+	run := func(role, command string, flags ...string) result {
+		args := append(append([]string{role, s.bed.Coffer, "run"}, flags...), "--", "/bin/sh", "-c", command)
+		c := s.bed.Program(program(s.t), args...)
 		c.Dir = dir
 		return s.run(c)
 	}
-	free, got := run("userns"), run("no-userns")
+	free := run("userns", ": > "+dir+"/ran-userns", "--sandbox=require")
+	got := run("no-userns", ": > "+dir+"/ran-no-userns", "--sandbox=require")
 	s.r.judge("115", "start where there are no user namespaces", free.code == 0 && exists(dir+"/ran-userns"), fmt.Sprint("exit status ", free.code, free.err),
 		got.code == 125 && !exists(dir+"/ran-no-userns"), refusal(got))
+	free = run("no-userns", ": > "+outside+"/free", "--sandbox=off", "--yes")
+	got = run("no-userns", "echo $COFFER_SANDBOX; : > "+dir+"/jailed; : > "+outside+"/jailed")
+	s.r.judge("115.jail", "write outside where a jail stands in", exists(outside+"/free"), fmt.Sprint("exit status ", free.code, free.err),
+		exists(dir+"/jailed") && !exists(outside+"/jailed") && strings.Contains(got.out, "jail") && strings.Contains(got.err, "taking a jail instead"), refusal(got))
 }
 
 // plantedPrograms: names that coffer might look up in PATH, where the workspace is.
