@@ -139,9 +139,7 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 		one.tree.Set.Seal()
 		for _, f := range r.Hidden {
 			s.note(one.tree.Root, f)
-			for _, at := range s.masks.inside(filepath.Join(one.tree.Root, f.Path)) {
-				m.Hidden = append(m.Hidden, at)
-			}
+			m.Hidden = append(m.Hidden, s.masks.inside(filepath.Join(one.tree.Root, f.Path))...)
 			if one.stays {
 				m.Pinned = append(m.Pinned, above(one.at, f.Path)...)
 			}
