@@ -12,6 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -42,8 +43,19 @@ type plannedTree struct {
 	bridge     *gitbridge.Bridge
 }
 
-// masked, if set, says which files of a repository are secrets, by their paths in it.
-var masked func(path string) bool
+// mind keeps secrets where they are: what the sandbox will not see is not carried along.
+func (p *plannedTree) mind(rec sandbox.Record) (done func(), err error) {
+	if !p.carrying.Work || p.repository.Top == "" {
+		return func() {}, nil
+	}
+	rec.Workspace.Path = p.repository.Top
+	masks, err := supervisor.OpenMasks(&rec)
+	if err != nil {
+		return nil, err
+	}
+	p.carrying.Masked = func(path string) bool { return masks.Hides(path, false) != nil }
+	return masks.Close, nil
+}
 
 // plan decides whether the sandbox gets a worktree, which is so in a repository unless the
 // user or the config says otherwise, and finds out whether it can.
@@ -68,7 +80,7 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 		return nil, err
 	}
 	p := &plannedTree{flags: t}
-	p.carrying.Work, p.carrying.Masked = t.carry, masked
+	p.carrying.Work = t.carry
 	if s.conf != nil {
 		p.carrying.Named = s.conf.Config.Git.Copy
 	}
@@ -145,6 +157,12 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 	if err != nil {
 		return err
 	}
+	done, err := p.mind(sb.Record)
+	if err != nil {
+		p.undo()
+		return err
+	}
+	defer done()
 	left, err := p.bridge.Carry(ctx, p.repository, p.carrying)
 	if err != nil {
 		p.undo()

@@ -18,7 +18,8 @@ type Carrying struct {
 	Work bool
 	// Named are files to copy although git ignores them.
 	Named []string
-	// Masked, if set, says which files are secrets. They stay where they are.
+	// Masked, if set, says which files are secrets. They stay where they are, unless
+	// they are named.
 	Masked func(path string) bool
 }
 
@@ -45,8 +46,11 @@ func (b *Bridge) Carry(ctx context.Context, r *Repository, c Carrying) (left []s
 		}
 	}
 	for _, p := range c.Named {
-		if _, err := from.Lstat(p); err == nil { // not everybody has each of them
-			paths = append(paths, p)
+		if _, err := from.Lstat(p); err != nil {
+			continue // not everybody has each of them
+		}
+		if err := carry(from, to, p); err != nil {
+			return nil, fmt.Errorf("copy %s: %w", p, err)
 		}
 	}
 	for _, p := range paths {
