@@ -223,7 +223,7 @@ func install(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
 		}
 		return nil
 	}
-	args := []string{"npm", "install", "--prefix", staged, "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"}
+	args := []string{"npm", "install", "--prefix", staged, "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=10000"}
 	if r := registry(); r != "" {
 		args = append(args, "--registry", r)
 	}

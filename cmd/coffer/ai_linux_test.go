@@ -1,0 +1,88 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/testbed"
+)
+
+// On a terminal: the first time one chooses the agent, which is remembered; then a
+// sandbox to go on with, by arrows or letters; and the agent has the terminal to itself.
+func TestAIOnTerminal(t *testing.T) {
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Parallel()
+		write := func(file, text string, mode os.FileMode) {
+			t.Helper()
+			file = filepath.Join(b.Home, file)
+			for _, err := range []error{
+				os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), mode),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		write(".local/bin/mine", `#!/bin/sh
+printf 'args(%s) size(%s)\n' "$*" "$(stty size)"
+mkdir -p ~/.mine; touch ~/.mine/talk
+read -r line; echo "heard $line"
+`, 0o755)
+		const config = "# mine\n[agents.mine]\nresume = [\"--continue\"]\nconversation = \".mine/talk\"\n"
+		write(".config/coffer/config.toml", config, 0o644)
+		own(t, b)
+
+		s := onScreen(t, 24, 100, b.Command("ai"))
+		s.see("Which agent? It is remembered")
+		s.typeIn("\x1b[Bmin\r")
+		s.see("coffer: mine in sandbox ")
+		s.see("args() size(24 100)")
+		s.see("\x1b]2;mine: ")
+		s.typeIn("hello\r")
+		s.see("heard hello")
+		s.see("go on with 'coffer ai -m ")
+		s.end(0)
+		data, err := os.ReadFile(filepath.Join(b.Home, ".config/coffer/config.toml"))
+		if err != nil || string(data) != config+"\n[ai]\nagent = \"mine\"\n" {
+			t.Errorf("the config is now %q, %v", data, err)
+		}
+
+		if out, err := b.Command("ai", "--name", "other", "--headless", "x").CombinedOutput(); err != nil {
+			t.Fatalf("%s", out)
+		}
+		s = onScreen(t, 24, 100, b.Command("ai"))
+		s.see("Go on with")
+		s.see("a new sandbox")
+		s.typeIn("othr\r")
+		s.see("args(--continue)")
+		s.typeIn("\r")
+		s.end(0)
+		s = onScreen(t, 24, 100, b.Command("ai"))
+		s.see("Go on with")
+		s.typeIn("\x1b")
+		s.end(130)
+		if strings.Contains(s.text(), "args(") {
+			t.Error("something was started")
+		}
+	})
+}
+
+// own gives the bed's home to its user.
+func own(t *testing.T, b *testbed.Bed) {
+	t.Helper()
+	if b.UID == os.Getuid() {
+		return
+	}
+	err := filepath.Walk(b.Home, func(path string, _ os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, b.UID, b.UID)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
