@@ -49,8 +49,13 @@ func chooseCOW(args []string) (*sandbox.Sandbox, error) {
 }
 
 func listChanges(ctx context.Context, sb *sandbox.Sandbox, asJSON bool) error {
+	hidden, done, err := hiddenFrom(ctx, sb)
+	if err != nil {
+		return err
+	}
+	defer done()
 	looked := busy.Start("looking for changes")
-	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb))
+	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb), hidden)
 	looked()
 	if err := none(err); err != nil {
 		return err
@@ -131,6 +136,12 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 	if err := guardApply(ctx, sb, o.Paths); err != nil {
 		return err
 	}
+	hidden, close, err := hiddenFrom(ctx, sb)
+	if err != nil {
+		return err
+	}
+	defer close()
+	o.Masked = hidden
 	stamps := filepath.Join(sb.Dir(), "applied.json")
 	o.Known, o.Since, o.Clear = readStamps(stamps), sb.Created, !o.DryRun
 	done := busy.Start("applying changes")

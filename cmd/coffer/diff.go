@@ -126,12 +126,17 @@ func workOf(ctx context.Context, sb *sandbox.Sandbox) (*gitbridge.Work, error) {
 
 // diffCOW shows what waits to be applied.
 func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
-	switch {
-	case style.json || style.names:
+	if style.json || style.names {
 		return listChanges(ctx, sb, style.json)
-	case style.stat:
+	}
+	hidden, done, err := hiddenFrom(ctx, sb)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if style.stat {
 		var all []changes.File
-		err := none(changes.Each(ctx, sb.Workspace.Path, upper(sb), maxShown, func(_ changes.Change, f changes.File) error {
+		err := none(changes.Each(ctx, sb.Workspace.Path, upper(sb), maxShown, hidden, func(_ changes.Change, f changes.File) error {
 			if (f.Old.Mode != 0 || f.New.Mode != 0) && style.wants(f.Path) {
 				all = append(all, slim(f))
 			}
@@ -144,7 +149,7 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 	}
 	out, finish := terminal.Guard(os.Stdout, terminal.Options{})
 	defer finish()
-	return none(changes.Diff(ctx, out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: style.paths}))
+	return none(changes.Diff(ctx, out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: style.paths, Masked: hidden}))
 }
 
 // diffBetween shows what is different between two worktrees.

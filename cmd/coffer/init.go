@@ -19,7 +19,8 @@ func initCommand() *cobra.Command {
 		Use:   "init",
 		Short: "Write a coffer.toml for this repository",
 		Long: `Look at the repository, its languages, lock files and agents, and write a commented
-coffer.toml at its root to start from. With --local, write coffer.local.toml, which is
+coffer.toml at its root to start from, and a .sandboxignore with what sandboxes cannot
+read, if there is none. With --local, write coffer.local.toml, which is
 for you alone, and have git ignore it.`,
 		Example: `  coffer init
   coffer init --print`,
@@ -80,7 +81,7 @@ func writeStarter(root, name, text string, force bool) error {
 	}
 	fmt.Fprintf(os.Stderr, "coffer: wrote %s\n", terminal.Escape(filepath.Join(root, name)))
 	if name != config.LocalName {
-		return nil
+		return writeIgnore(root)
 	}
 	added, err := config.Exclude(root)
 	if added {

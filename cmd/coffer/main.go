@@ -213,7 +213,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		checkpointsCommand(), undoCommand(), forkCommand(),
 		applyCommand(), discardCommand(),
 		policyCommand(), auditCommand(),
-		configCommand(), trustCommand(), presetsCommand(), initCommand(),
+		configCommand(), masksCommand(), trustCommand(), presetsCommand(), initCommand(),
 		doctorCommand(), demoCommand(), versionCommand(), completionCommand(), superviseCommand(),
 	)
 	return root

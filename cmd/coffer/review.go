@@ -193,7 +193,12 @@ func (r *reviewed) lookWork(ctx context.Context, w *gitbridge.Work) (err error) 
 // lookCOW looks at what waits to be applied.
 func (r *reviewed) lookCOW(ctx context.Context, sb *sandbox.Sandbox) error {
 	r.Since = sb.Workspace.Path
-	return none(changes.Each(ctx, sb.Workspace.Path, upper(sb), maxShown, func(c changes.Change, f changes.File) error {
+	hidden, done, err := hiddenFrom(ctx, sb)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return none(changes.Each(ctx, sb.Workspace.Path, upper(sb), maxShown, hidden, func(c changes.Change, f changes.File) error {
 		if !r.file(c.Path, c.Kind) {
 			return nil
 		}

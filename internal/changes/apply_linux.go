@@ -25,7 +25,7 @@ func Apply(ctx context.Context, lower, upper string, opts ApplyOptions) (Result,
 	if err != nil {
 		return Result{}, err
 	}
-	w, err := walk(ctx, lower, upper)
+	w, err := walk(ctx, lower, upper, opts.Masked)
 	if err != nil {
 		return Result{}, err
 	}

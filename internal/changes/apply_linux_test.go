@@ -200,7 +200,7 @@ func TestChangedMeanwhile(t *testing.T) {
 			s.sh(t, s.lower, `echo 1 >f; mkdir d t`)
 			s.sh(t, s.upper, `echo 2 >f; echo 2 >n; echo 2 >t`)
 			must(t, unix.Mknod(s.upper+"/d", unix.S_IFCHR, 0))
-			w, err := walk(context.Background(), s.lower, s.upper)
+			w, err := walk(context.Background(), s.lower, s.upper, nil)
 			must(t, err)
 			defer w.close()
 			later(t, s.lower)

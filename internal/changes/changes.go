@@ -31,7 +31,8 @@
 // # What is never applied
 //
 // Anything in a component that some file system takes for ".git" (git runs what
-// it finds there), devices, FIFOs, sockets, set-user-ID and set-group-ID bits,
+// it finds there), anything in the place of a file that is hidden from the sandbox
+// ([Masked]), devices, FIFOs, sockets, set-user-ID and set-group-ID bits,
 // owners and extended attributes. What is left out is reported with a [Reason].
 //
 // # What a conflict is
@@ -102,7 +103,12 @@ const (
 	SkipReserved   Reason = "reserved name" // a name Apply uses for its temporary files
 	SkipBusy       Reason = "changing"      // replaced while it was being read
 	SkipNotEmpty   Reason = "not empty"     // a deleted directory with something in it that stays
+	SkipMasked     Reason = "masked"        // the workspace's own is hidden from the sandbox
 )
+
+// Masked says whether something of the workspace is hidden from the sandbox: such a thing
+// is neither shown nor changed by what the sandbox did in its place. It may be nil.
+type Masked func(path string, dir bool) bool
 
 // Change is one path that differs between workspace and sandbox.
 type Change struct {

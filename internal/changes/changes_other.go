@@ -8,13 +8,13 @@ import (
 )
 
 // List returns ErrUnsupported: there is no overlayfs on this system.
-func List(context.Context, string, string) ([]Change, error) { return nil, ErrUnsupported }
+func List(context.Context, string, string, ...Masked) ([]Change, error) { return nil, ErrUnsupported }
 
 // Diff returns ErrUnsupported: there is no overlayfs on this system.
 func Diff(context.Context, io.Writer, string, string, DiffOptions) error { return ErrUnsupported }
 
 // Each returns ErrUnsupported: there is no overlayfs on this system.
-func Each(context.Context, string, string, int64, func(Change, File) error) error {
+func Each(context.Context, string, string, int64, Masked, func(Change, File) error) error {
 	return ErrUnsupported
 }
 

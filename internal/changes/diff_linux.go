@@ -22,7 +22,7 @@ func Diff(ctx context.Context, out io.Writer, lower, upper string, opts DiffOpti
 	if err != nil {
 		return err
 	}
-	w, err := walk(ctx, lower, upper)
+	w, err := walk(ctx, lower, upper, opts.Masked)
 	if err != nil {
 		return err
 	}
@@ -50,8 +50,8 @@ func Diff(ctx context.Context, out io.Writer, lower, upper string, opts DiffOpti
 
 // Each reads both sides of every change that there are two sides of: files and links. It
 // is told of the others without. A side larger than the limit has no text.
-func Each(ctx context.Context, lower, upper string, limit int64, visit func(Change, File) error) error {
-	w, err := walk(ctx, lower, upper)
+func Each(ctx context.Context, lower, upper string, limit int64, masked Masked, visit func(Change, File) error) error {
+	w, err := walk(ctx, lower, upper, masked)
 	if err != nil {
 		return err
 	}

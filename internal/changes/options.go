@@ -13,6 +13,8 @@ type DiffOptions struct {
 	// MaxFileSize is the size from which a file's content is not shown, only
 	// that it differs. Zero means 1 MiB. It bounds memory: both sides are held.
 	MaxFileSize int64
+	// Masked is what must not be shown.
+	Masked Masked
 }
 
 // ApplyOptions says what Apply does.
@@ -32,6 +34,8 @@ type ApplyOptions struct {
 	// Clear removes what was applied from the upper. The overlay must not be
 	// mounted: the kernel does not define what it would show afterwards.
 	Clear bool
+	// Masked is what must stay as it is.
+	Masked Masked
 }
 
 // Result is what Apply did, also when it failed half way.

@@ -31,6 +31,7 @@ type entry struct {
 type walker struct {
 	ctx          context.Context
 	lower, upper *tree
+	masked       Masked
 	entries      []*entry
 	opaque       []string // topmost opaque directories
 	seen, bytes  int
@@ -39,9 +40,12 @@ type walker struct {
 
 // List returns what differs between the workspace lower and the sandbox's upper,
 // sorted by path. It writes nothing, and may run while the sandbox does; what
-// changes meanwhile is listed in one state or another, or as SkipBusy.
-func List(ctx context.Context, lower, upper string) ([]Change, error) {
-	w, err := walk(ctx, lower, upper)
+// changes meanwhile is listed in one state or another, or as SkipBusy. What is masked, if
+// that is said, is SkipMasked.
+func List(ctx context.Context, lower, upper string, masked ...Masked) ([]Change, error) {
+	w, err := walk(ctx, lower, upper, func(path string, dir bool) bool {
+		return slices.ContainsFunc(masked, func(m Masked) bool { return m != nil && m(path, dir) })
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +58,8 @@ func List(ctx context.Context, lower, upper string) ([]Change, error) {
 }
 
 // walk lists both trees and leaves them open.
-func walk(ctx context.Context, lower, upper string) (*walker, error) {
-	w := &walker{ctx: ctx, buf: [2][]byte{make([]byte, 128<<10), make([]byte, 128<<10)}}
+func walk(ctx context.Context, lower, upper string, masked Masked) (*walker, error) {
+	w := &walker{ctx: ctx, masked: masked, buf: [2][]byte{make([]byte, 128<<10), make([]byte, 128<<10)}}
 	var err error
 	if w.lower, err = openTree("workspace", lower, 0); err != nil {
 		return nil, err
@@ -174,7 +178,7 @@ func (w *walker) children(rel string, dir, lowDir *os.File, names []string, m ma
 			}
 		}
 		p := place{rel: join(rel, name), name: name, dir: dir, lowDir: lowDir}
-		if up.isDir() && p.reason() == "" {
+		if up.isDir() && p.reason() == "" && !w.hides(p.rel, low) {
 			subs = append(subs, subdir{p.rel, low})
 			continue
 		}
@@ -226,7 +230,10 @@ func (w *walker) leaf(p place, up, low *node, m marks) error {
 		return w.deleted(p.rel, low, up.taken())
 	}
 	e := newEntry(p.rel, up, low)
-	if e.Skipped = p.reason(); e.Skipped != "" {
+	if e.Skipped = p.reason(); e.Skipped == "" && w.hides(p.rel, low) {
+		e.Skipped = SkipMasked
+	}
+	if e.Skipped != "" {
 		w.add(e)
 		return w.full()
 	}
@@ -244,6 +251,11 @@ func (w *walker) leaf(p place, up, low *node, m marks) error {
 	}
 	w.add(e)
 	return w.full()
+}
+
+// hides says whether something of the workspace is hidden from the sandbox.
+func (w *walker) hides(rel string, low *node) bool {
+	return low != nil && w.masked != nil && w.masked(rel, low.isDir())
 }
 
 // hiddenChildren are deleted by an opaque directory: all the lower has and the
@@ -285,6 +297,9 @@ func (w *walker) deleted(rel string, low *node, taken int64) error {
 	e.Skipped = place{rel: rel, name: path.Base(rel)}.reason()
 	if e.Skipped == SkipReserved {
 		e.Skipped = "" // left by an Apply that was killed; it may go
+	}
+	if e.Skipped == "" && w.hides(rel, low) {
+		e.Skipped = SkipMasked
 	}
 	w.add(e)
 	if !low.isDir() || e.Skipped != "" {

@@ -110,10 +110,14 @@ func (l *Loaded) Masks() (m sandbox.Masks) {
 	return m
 }
 
-// masks: lines of the repository that show what others hide.
+// MasksShown are the lines of the repository that show what others hide.
+func (l *Loaded) MasksShown() []mask.Rule {
+	own, wish := l.maskRules()
+	return mask.Shows(own, wish)
+}
+
 func (w *widening) masks() {
-	own, wish := w.l.maskRules()
-	for _, r := range mask.Shows(own, wish) {
+	for _, r := range w.l.MasksShown() {
 		w.add("masks: programs can see files that are hidden otherwise, by the line %s of %s", r.Text, r.From)
 	}
 }

@@ -121,6 +121,20 @@ func (g *Git) inMemory(file string) []Step {
 	return steps
 }
 
+// IndexOf is where the index is of the repository, or worktree, that a directory is the
+// root of.
+func IndexOf(dir string) string {
+	git := filepath.Join(dir, ".git")
+	if line, err := firstLine(git); err == nil {
+		if to, ok := strings.CutPrefix(line, "gitdir: "); ok {
+			if git = to; !filepath.IsAbs(to) {
+				git = filepath.Join(dir, to)
+			}
+		}
+	}
+	return filepath.Join(git, "index")
+}
+
 // IsGitDir says whether git would take a directory itself for a git directory.
 func IsGitDir(dir string) bool {
 	for _, name := range []string{"HEAD", "objects", "refs"} {

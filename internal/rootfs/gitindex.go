@@ -53,6 +53,21 @@ func parseGitlinks(b []byte) (links []string, err error) {
 	return nil, err
 }
 
+// Tracked returns the paths of all files in a repository's index, in git's order, which is
+// that of their bytes.
+func Tracked(path string) (names []string, err error) {
+	for _, hash := range []int{20, 32} {
+		var all []IndexEntry
+		if all, err = Index(path, hash); err == nil {
+			for _, e := range all {
+				names = append(names, e.Path)
+			}
+			return names, nil
+		}
+	}
+	return nil, err
+}
+
 // An IndexEntry is a file as git's index has it: what the kernel said of it when git last
 // looked, and the name of its content.
 type IndexEntry struct {

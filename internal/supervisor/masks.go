@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -216,6 +218,7 @@ func (s *Supervisor) watchMasks() {
 			return
 		case <-time.After(watchAfter):
 		}
+		s.warnTracked()
 		for _, one := range s.masks.shown {
 			s.masks.ended.Go(func() {
 				err := one.tree.Watch(ctx, one.shared, func(f mask.Found, again bool) error { return s.hide(one, f, again) })
@@ -282,32 +285,30 @@ func (s *Supervisor) hide(one shown, f mask.Found, again bool) error {
 	return nil
 }
 
-// answerMasks serves OpMasks.
-func (s *Supervisor) answerMasks(c net.Conn) {
+// hidden lists what is hidden, in order.
+func (s *Supervisor) hidden() []Hidden {
 	s.masks.mu.Lock()
-	list := make([]Hidden, 0, len(s.masks.hidden))
-	for _, h := range s.masks.hidden {
-		list = append(list, h)
-	}
+	list := slices.Collect(maps.Values(s.masks.hidden))
 	s.masks.mu.Unlock()
 	slices.SortFunc(list, func(a, b Hidden) int { return strings.Compare(a.Path, b.Path) })
-	if b, err := json.Marshal(list); err == nil {
+	return list
+}
+
+// answerMasks serves OpMasks. Files that are gone are not hidden any more.
+func (s *Supervisor) answerMasks(c net.Conn) {
+	list := slices.DeleteFunc(s.hidden(), func(h Hidden) bool {
+		_, err := os.Lstat(h.Path)
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	if b, err := json.Marshal(append([]Hidden{}, list...)); err == nil {
 		_ = wire.WriteMessage(c, wire.Event{Masks: b})
 	}
 }
 
 // Masked asks the supervisor at the end of a line what is hidden.
-func Masked(l wire.Opener) (list []Hidden, err error) {
-	c, err := l.Open()
+func Masked(l *Line) (list []Hidden, err error) {
+	e, err := l.Ask(wire.Request{Op: wire.OpMasks}, 5*time.Second)
 	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpMasks}); err != nil {
-		return nil, err
-	}
-	var e wire.Event
-	if err := wire.ReadMessage(c, wire.MaxRequest, &e); err != nil {
 		return nil, err
 	}
 	return list, json.Unmarshal(e.Masks, &list)
