@@ -13,6 +13,14 @@ type Found struct {
 	Dir  bool
 	Rule string // as it was written
 	From string // where
+	// Which tells the file from another one that takes its place later.
+	Which Which
+}
+
+// Which is a file's number and when it was made: numbers are used again.
+type Which struct {
+	Ino  uint64
+	Born int64
 }
 
 // unreadable is the rule for directories that we cannot look into. Whoever may change

@@ -217,6 +217,11 @@ func found(r *Rule, path string, dir bool) Found {
 // hide notes an entry, and what is behind it.
 func (w *walk) hide(got *seen, r *Rule, path string, fd int, e entry) {
 	f := found(r, path, e.kind == unix.DT_DIR)
+	var st unix.Statx_t
+	if unix.Statx(fd, e.name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_INO|unix.STATX_NLINK|unix.STATX_BTIME, &st) != nil {
+		st.Ino = e.ino // gone again, or not ours to look at
+	}
+	f.Which = Which{st.Ino, st.Btime.Sec*1e9 + int64(st.Btime.Nsec)}
 	got.hidden = append(got.hidden, f)
 	switch e.kind {
 	case unix.DT_LNK:
@@ -225,8 +230,7 @@ func (w *walk) hide(got *seen, r *Rule, path string, fd int, e entry) {
 			got.hidden = append(got.hidden, f)
 		}
 	case unix.DT_REG:
-		var st unix.Stat_t
-		if unix.Fstatat(fd, e.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Nlink > 1 {
+		if st.Nlink > 1 {
 			if got.linked == nil {
 				got.linked = map[uint64]Found{}
 			}
@@ -261,7 +265,7 @@ func (w *walk) sameInode(got *seen, dir string, fd int, e entry, r *Rule) {
 	if unix.Fstatat(fd, e.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Ino != e.ino {
 		return
 	}
-	got.hidden = append(got.hidden, Found{Path: path, Rule: f.Rule + " (the same file as " + f.Path + ")", From: f.From})
+	got.hidden = append(got.hidden, Found{Path: path, Rule: f.Rule + " (the same file as " + f.Path + ")", From: f.From, Which: f.Which})
 }
 
 // entries takes what the kernel lists apart.

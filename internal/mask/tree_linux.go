@@ -36,7 +36,10 @@ func (t *Tree) open(path string, flags uint64, resolve uint64) (int, error) {
 	if path == "" {
 		path = "."
 	}
-	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY, Resolve: resolve | unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	if flags&unix.O_PATH == 0 {
+		flags |= unix.O_NONBLOCK | unix.O_NOCTTY // whatever it is, it must not keep us
+	}
+	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve | unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 	for range 100 {
 		fd, err := unix.Openat2(t.fd, path, &how)
 		if err != unix.EAGAIN && err != unix.EINTR { // something was renamed meanwhile

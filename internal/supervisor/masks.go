@@ -56,6 +56,8 @@ type Hidden struct {
 	Rule    string `json:"rule"`
 	From    string `json:"from"`              // the file and line of the rule, or "built-in"
 	Tracked bool   `json:"tracked,omitempty"` // it is in git's index
+
+	which mask.Which
 }
 
 // maskRules are the rules of a record.
@@ -194,13 +196,14 @@ func (one *shown) replaced(path string) bool {
 	return err == nil && !info.IsDir()
 }
 
+// note notes what is hidden, and says whether that very file is known.
 func (s *Supervisor) note(root string, f mask.Found) (known bool) {
 	s.masks.mu.Lock()
 	defer s.masks.mu.Unlock()
 	path := filepath.Join(root, f.Path)
-	_, known = s.masks.hidden[path]
-	s.masks.hidden[path] = Hidden{Path: path, Dir: f.Dir, Rule: f.Rule, From: f.From}
-	return known
+	old, known := s.masks.hidden[path]
+	s.masks.hidden[path] = Hidden{Path: path, Dir: f.Dir, Rule: f.Rule, From: f.From, which: f.Which}
+	return known && old.which == f.Which
 }
 
 // watchMasks starts to hear of what appears on the host.
