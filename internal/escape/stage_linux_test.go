@@ -27,6 +27,7 @@ type stage struct {
 var scenes = []func(*stage){
 	terminalCalls, terminalBytes, messages,
 	freshRepository, linkedRepository, worktreeRepository, separateRepository, lockedDirectory, fullDirectory, nestedRepository, bridgedRepository,
+	maskedFiles, unmountedMasks, appearingSecrets,
 	copyOnWrite, nesting, homeWorkspace, plantedHome, swappedWorkspace, racedWorkspace,
 	keyring, hostIDs,
 	forkLimit, memoryLimit, fileLimit, diskSpace, outputFlood, deadline, daemons,

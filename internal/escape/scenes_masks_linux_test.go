@@ -1,0 +1,123 @@
+package escape
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// secretWord is in every file that is hidden in these scenes.
+const secretWord = "the-secret-word\n"
+
+// secretPlace makes a workspace with secrets in it.
+func (s *stage) secretPlace(name string) string {
+	dir := s.fresh(name)
+	for _, f := range []string{".env", "config/deep/.env", "config/prod.yml", ".aws/credentials", "server.key"} {
+		s.here.put(filepath.Join(dir, f), secretWord, 0o644)
+	}
+	s.here.put(filepath.Join(dir, ".sandboxignore"), "/config/prod.yml\n", 0o644)
+	must(s.t, os.Symlink("config/deep/.env", filepath.Join(dir, "link")))
+	must(s.t, os.Link(filepath.Join(dir, ".env"), filepath.Join(dir, "config/other")))
+	s.here.own(filepath.Dir(dir))
+	return dir
+}
+
+// maskedFiles: what is hidden cannot be read, replaced, renamed or removed, in any mode of
+// the workspace and by nobody inside.
+func maskedFiles(s *stage) {
+	const read = "EACCES ENOENT"
+	attempts := []struct{ n, name, do, walls string }{
+		{"m1", "read a hidden file", "read .env", read},
+		{"m1.deep", "read one further down", "read config/deep/.env", read},
+		{"m1.dir", "read a file of a hidden directory", "read .aws/credentials", read},
+		{"m1.rule", "read what .sandboxignore hides", "read config/prod.yml", read},
+		{"m1.link", "read it by a symbolic link", "read link", read},
+		{"m1.hard", "read it by another of its names", "read config/other", read},
+		{"m1.proc", "read it below /proc/self/root", "read /proc/self/root{dir}/.env", read},
+		{"m2", "write to a hidden file", "write .env", "EACCES EROFS"},
+		{"m2.trunc", "truncate it", "truncate .env", "EACCES EROFS EINVAL"},
+		{"m2.time", "set its times", "utime .env", "EROFS"},
+		{"m2.over", "move a file over it", "rename .sandboxignore .env", "EBUSY"},
+		{"m2.new", "put a file into a hidden directory", "create .aws/new", "EROFS"},
+		{"m3", "rename a hidden file", "rename .env moved", "EBUSY"},
+		{"m3.dir", "rename a hidden directory", "rename .aws moved", "EBUSY"},
+		{"m3.up", "rename a directory above one", "rename config moved", "EBUSY EXDEV"},
+		{"m3.in", "rename one further down", "rename config/deep moved", "EBUSY EXDEV"},
+		{"m4", "remove a hidden file", "unlink server.key", "EBUSY"},
+		{"m4.dir", "remove a hidden directory", "rmdir .aws", "EBUSY ENOTEMPTY"},
+		{"m5", "make another name for it", "link .env named", "EXDEV"},
+		{"m7", "change what .sandboxignore says", "write .sandboxignore", "EROFS EACCES"},
+	}
+	for _, mode := range []struct{ name, flags string }{{"", ""}, {"root", "--root"}, {"cow", "--workspace cow"}, {"nest", "--nesting"}} {
+		for _, a := range attempts {
+			if mode.name == "cow" && a.n == "m7" {
+				continue // it changes a copy
+			}
+			in, out := s.secretPlace("masks-in"), s.secretPlace("masks-out")
+			before := s.here.state(in)
+			args := func(dir string) []string { return strings.Fields(strings.ReplaceAll(a.do, "{dir}", dir)) }
+			free := s.outside(out, args(out)...)
+			kept := s.inside(in, append(append(strings.Fields(mode.flags), "--"), args(in)...)...)
+			works := free.Wall == "" || free.Wall == "ENOTEMPTY" // a control with something in the directory
+			same := mode.name == "cow" || s.here.state(in) == before || strings.HasPrefix(a.n, "m7")
+			s.r.judge(strings.TrimSuffix(a.n+"."+mode.name, "."), a.name, works, free.String(), met(kept, a.walls) && same, kept.String())
+			must(s.t, os.RemoveAll(in))
+			must(s.t, os.RemoveAll(out))
+		}
+	}
+}
+
+// unmountedMasks: nobody inside can take the cover away.
+func unmountedMasks(s *stage) {
+	in, out := s.secretPlace("cover-in"), s.secretPlace("cover-out")
+	for _, flags := range []string{"", "--root"} {
+		c := s.bed.Program(program(s.t), "ns", "in-mount", filepath.Join(out, ".aws"), "umount")
+		free := s.run(c).probed()
+		kept := s.inside(in, append(strings.Fields(flags), "--", "umount", filepath.Join(in, ".aws"))...)
+		s.r.judge("m6"+strings.Replace(flags, "--", ".", 1), "unmount the cover", free.Wall == "", free.String(), met(kept, "EPERM"), kept.String())
+	}
+	// In a namespace of its own a program has all capabilities, and the mounts are locked.
+	script := `unshare -Urm sh -c 'umount .env; umount -l .env; mkdir v; mount --bind . v && cat v/.env; mount --rbind . v && cat v/.env; cat .env'`
+	got := s.coffer(in, "run", "--nesting", "--", "sh", "-c", script)
+	control := s.run(s.bed.Program("/bin/sh", "-c", "cd "+out+" && "+script))
+	s.r.judge("m6.nest", "unmount or go round the cover in a namespace inside", strings.Contains(control.out, secretWord), "read",
+		!strings.Contains(got.out, secretWord), "not read")
+}
+
+// appearingSecrets: what appears on the host while a sandbox runs is hidden there.
+func appearingSecrets(s *stage) {
+	dir := s.secretPlace("appear")
+	s.coffer(dir, "exec", "--create", "--name", "appear", "--", "true")
+	for _, a := range []struct{ n, name, file string }{
+		{"m8", "read a secret that appears", "late.key"},
+		{"m8.deep", "read one in a directory that appears", "made/later/.env"},
+		{"m8.again", "read one that was replaced on the host", ".env"},
+	} {
+		at := filepath.Join(dir, a.file)
+		must(s.t, os.MkdirAll(filepath.Dir(at), 0o755))
+		must(s.t, os.WriteFile(at+".tmp-new", []byte(secretWord), 0o644))
+		must(s.t, os.Rename(at+".tmp-new", at))
+		s.here.own(dir)
+		free := s.outside(dir, "read", at)
+		kept := s.until(func() (outcome, bool) {
+			got := s.coffer(dir, "exec", "-m", "appear", "--", s.probe, "read", at).probed()
+			return got, met(got, "EACCES")
+		})
+		data, _ := os.ReadFile(at)
+		s.r.judge(a.n, a.name, free.Wall == "", free.String(), met(kept, "EACCES") && bytes.Equal(data, []byte(secretWord)), kept.String())
+	}
+	s.coffer(dir, "rm", "--force", "appear")
+}
+
+// until tries for a generous time.
+func (s *stage) until(try func() (outcome, bool)) (o outcome) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		var ok bool
+		if o, ok = try(); ok {
+			return o
+		}
+	}
+	return o
+}
