@@ -171,6 +171,13 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 	for _, path := range left {
 		fmt.Fprintf(os.Stderr, "coffer: left behind: %s\n", terminal.Escape(path))
 	}
+	if p.carrying.Work || len(p.carrying.Named) > 0 {
+		// Undo leads back to what came along, and not to before.
+		if err := p.bridge.Checkpoint(ctx, "(brought along)"); err != nil {
+			p.undo()
+			return err
+		}
+	}
 	return nil
 }
 

@@ -47,6 +47,15 @@ func (b *Bridge) Checkpoints(ctx context.Context) (*Checkpoints, error) {
 	return c, store.Start(b.Base, b.Branch)
 }
 
+// Checkpoint takes one of a sandbox that does not run.
+func (b *Bridge) Checkpoint(ctx context.Context, command string) error {
+	c, err := b.Checkpoints(ctx)
+	if err == nil {
+		_, err = c.Take(ctx, command)
+	}
+	return err
+}
+
 // seeds are the files as git wrote them when the worktree was made, from the host's index.
 func (b *Bridge) seeds() (all []checkpoint.Seed) {
 	path := filepath.Join(b.Admin, "index")
