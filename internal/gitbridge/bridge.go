@@ -187,6 +187,8 @@ func (b *Bridge) check() error {
 		return fmt.Errorf("%s is not a directory", b.Tree)
 	case b.Laid:
 		return nil
+	case b.Admin == "": // whoever made it was killed
+		return hint.New(fmt.Sprintf("sandbox %s was never completed", b.Name), "remove it with 'coffer rm --force "+b.ID+"'")
 	}
 	line, err := firstLine(filepath.Join(b.Tree, ".git"))
 	if err != nil {

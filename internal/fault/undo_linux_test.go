@@ -1,0 +1,88 @@
+package fault
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// undoMoments are steps of an undo or a fork that can be seen from outside.
+func init() {
+	moments["noted"] = func(w world, _ *exec.Cmd) bool { return w.noted() }
+	moments["forked"] = func(w world, _ *exec.Cmd) bool { return w.stored("[a-z]*/checkpoints/2") }
+}
+
+// noted says whether some sandbox is being restored.
+func (w world) noted() bool {
+	out, _ := exec.Command("sh", "-c", "grep -l restoring "+w.store()+"/*/checkpoints/list.json 2>/dev/null").Output()
+	return len(out) > 0
+}
+
+// manyFiles makes the workspace one, with files enough for an undo to take a while.
+func (w world) manyFiles(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	c := w.Program("sh", "-c", `git config --global user.name Ada; git config --global user.email ada@example.com
+		git init -q . && for i in $(seq 200); do echo first >f$i; done && git add -A && git commit -qm first`)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// whole is what all files of a worktree say, each once, with the commit.
+const whole = `cat f* | sort -u | tr "\n" " "; git log -1 --format=%s; git fsck 2>&1 | grep -v dangling | grep -v notice`
+
+// Who is killed in the middle of an undo leaves a sandbox that is, once it has started
+// again, as before or as after.
+func TestKillUndo(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.manyFiles(t)
+		w.must(t, "exec", "--create", "--workspace", "worktree", "--name", "s", "--", "sh", "-c", "for i in $(seq 200); do echo second >f$i; done; git commit -qam second")
+		for _, victim := range []string{"command", "supervisor"} {
+			t.Run(victim, func(t *testing.T) {
+				times(t, w, "noted", func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+					w.must(t, "undo", "s", "2")
+					w.murder(t, victim, when, "undo", "s", "1")
+					got := strings.TrimSpace(w.must(t, "exec", "-m", "s", "--", "sh", "-c", whole+"; true"))
+					if got != "first first" && got != "second second" {
+						t.Errorf("half of it: %q", got)
+					}
+				})
+			})
+		}
+		w.must(t, "remove", "--force", "s")
+	})
+}
+
+// Who is killed in the middle of a fork leaves none, one that is whole, or one that says
+// that it was never completed.
+func TestKillFork(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.manyFiles(t)
+		w.must(t, "exec", "--create", "--workspace", "worktree", "--name", "s", "--", "sh", "-c", "for i in $(seq 200); do echo second >f$i; done")
+		times(t, w, "record forked noted", func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+			w.murder(t, "command", when, "fork", "s", "--name", "f")
+			if strings.Contains(w.must(t, "list"), " f ") {
+				r := w.coffer(t, "exec", "-m", "f", "--", "sh", "-c", whole+"; true")
+				if r.code == 0 && strings.TrimSpace(r.out) != "second first" || r.code != 0 && !strings.Contains(r.err, "never completed") {
+					t.Errorf("half of it: %s", r)
+				}
+				w.must(t, "remove", "--force", "f")
+			}
+			if got := strings.TrimSpace(w.must(t, "exec", "-m", "s", "--", "sh", "-c", whole+"; true")); got != "second first" {
+				t.Errorf("the first one: %q", got)
+			}
+			w.program(t, "git branch -q -D coffer/f 2>/dev/null; git worktree prune; true")
+		})
+		w.must(t, "remove", "--force", "s")
+	})
+}
+
+func (w world) program(t *testing.T, script string) {
+	t.Helper()
+	if out, err := w.Program("sh", "-c", script).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
