@@ -82,7 +82,7 @@ func describeAgents(ctx context.Context, all []*agent.Agent, usual string) []des
 			d.LoggedIn = &since
 		}
 		for _, name := range a.Pass {
-			if (strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_TOKEN")) && os.Getenv(name) != "" {
+			if isKey(name) && os.Getenv(name) != "" {
 				d.Key = name
 				break
 			}

@@ -166,6 +166,7 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	if err := logins().Seed(a, home); err != nil {
 		return nil, err
 	}
+	adviseLogin(a, home, given(a, sb, f.env))
 	scene := agent.Scene{
 		Home: where, Dir: dir, Guide: filepath.Join(where, agent.Guide), Text: text, Has: home.Has,
 		Variable: given(a, sb, f.env),
@@ -204,6 +205,28 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	}
 	file := filepath.Join(where, agent.PromptFile)
 	return append([]string{"/bin/sh", "-c", `exec "$@" <"$0"`, file}, argv...), home.Write(agent.PromptFile, []byte(f.prompt))
+}
+
+// adviseLogin says how to log in, to who has neither a login nor a key for the agent.
+func adviseLogin(a *agent.Agent, home *agent.Home, variable func(string) string) {
+	if len(a.Credentials) == 0 || len(a.Login) == 0 || slices.ContainsFunc(a.Credentials, func(c agent.Credential) bool { return home.Has(c.Name) }) {
+		return
+	}
+	for _, name := range a.Pass {
+		if isKey(name) && variable(name) != "" {
+			return
+		}
+	}
+	also := ""
+	if len(agent.Imports(a, supervisor.Me().Home)) > 0 {
+		also = ", or have your own login copied with --import"
+	}
+	fmt.Fprintf(os.Stderr, "coffer: %s is not logged in: 'coffer login %s' does it for all sandboxes%s\n", a.Name, a.Name, also)
+}
+
+// isKey says whether a variable is one by which programs prove who they are.
+func isKey(name string) bool {
+	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_TOKEN")
 }
 
 // factsOf is what is true of a sandbox.

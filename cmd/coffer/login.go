@@ -101,7 +101,9 @@ func login(c *cobra.Command, a *agent.Agent, extra []string) error {
 	}
 	defer giveUp(sb)
 	defer line.Close()
-	if _, err := f.prepare(sb, a, place, false); err != nil {
+	quiet := *a
+	quiet.Login = nil // it is about to
+	if _, err := f.prepare(sb, &quiet, place, false); err != nil {
 		return err
 	}
 	if a.LoginHelp != "" {
