@@ -24,12 +24,13 @@ func (r *registry) tarball() []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	w := tar.NewWriter(z)
-	for name, text := range map[string]string{
-		"package/package.json": fmt.Sprintf(`{"name":"pocket","version":%q,"bin":{"pocket":"cli.sh"},"scripts":{"postinstall":"cat %s"}}`, r.version.Load(), "/proc/self/mounts >mounts"),
-		"package/cli.sh":       fmt.Sprintf("#!/bin/sh\necho pocket %s says \"$@\"\n(touch \"$(dirname \"$(readlink -f \"$0\")\")/planted\") 2>&1; exit 0\n", r.version.Load()),
+	// The same bytes every time: npm compares.
+	for _, f := range [][2]string{
+		{"package/package.json", fmt.Sprintf(`{"name":"pocket","version":%q,"bin":{"pocket":"cli.sh"}}`, r.version.Load())},
+		{"package/cli.sh", fmt.Sprintf("#!/bin/sh\necho pocket %s says \"$@\"\n(touch \"$(dirname \"$(readlink -f \"$0\")\")/planted\") 2>&1; exit 0\n", r.version.Load())},
 	} {
-		_ = w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text))})
-		_, _ = w.Write([]byte(text))
+		_ = w.WriteHeader(&tar.Header{Name: f[0], Mode: 0o755, Size: int64(len(f[1]))})
+		_, _ = w.Write([]byte(f[1]))
 	}
 	w.Close()
 	z.Close()
