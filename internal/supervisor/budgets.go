@@ -27,9 +27,17 @@ func Budgets(sb *sandbox.Sandbox) ([]Spent, error) {
 	if sb.Network.None() {
 		return nil, nil
 	}
-	r, err := ChangePolicy(sb, Change{Do: "budgets"})
+	var spent map[string]gateway.Used
+	var err error
+	if sb.Running() {
+		var r Reply
+		r, err = ChangePolicy(sb, Change{Do: "budgets"})
+		spent = r.Budgets
+	} else {
+		spent = readBudgets(sb) // of a store that can only be read, too
+	}
 	var list []Spent
-	for budget, used := range r.Budgets {
+	for budget, used := range spent {
 		list = append(list, Spent{budget, used})
 	}
 	slices.SortFunc(list, func(a, b Spent) int { return cmp.Compare(a.Budget, b.Budget) })

@@ -57,6 +57,7 @@ func (s *Supervisor) openGit() (*rootfs.Git, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.Unlock()
 	view, err := b.View()
 	if err == nil {
 		err = b.Refresh(context.Background())
@@ -76,6 +77,9 @@ func (s *Supervisor) layGit() (*rootfs.Git, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !sb.Ephemeral {
+		b.Unlock()
 	}
 	s.git.bridge = b
 	return b.View()

@@ -1,0 +1,46 @@
+package gitbridge
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Locks of gits that were killed go, and nothing else does.
+func TestUnlock(t *testing.T) {
+	dir := t.TempDir()
+	b := &Bridge{dir: dir}
+	write := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	var gone, stay []string
+	for _, name := range []string{"git/index.lock", "git/HEAD.lock", "git/refs/heads/coffer/x.lock", "git/worktrees/w/index.lock"} {
+		gone = append(gone, write(name))
+	}
+	for _, name := range []string{"git/index", "git/refs/heads/main", "git/objects/pack.lock", "git/hooks/a.lock", "outside/index.lock"} {
+		stay = append(stay, write(name))
+	}
+	for _, name := range []string{"git/evil.lock", "git/refs/evil"} {
+		if err := os.Symlink("../outside", filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Unlock()
+	for _, path := range gone {
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s is still there", path)
+		}
+	}
+	for _, path := range stay {
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
