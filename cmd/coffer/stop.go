@@ -105,7 +105,7 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 				killed, deadline = true, time.Now().Add(patience)
 				continue
 			}
-			return hint.New(fmt.Sprintf("sandbox %s does not stop", sb.Name), "kill it with 'coffer stop --force "+sb.ID+"'")
+			return hint.New(fmt.Sprintf("sandbox %s does not stop", sb.Name), "kill it with 'coffer stop --force "+sb.Name+"'")
 		}
 		select {
 		case <-ctx.Done():
@@ -132,9 +132,10 @@ func removeCommand() *cobra.Command {
 		Short:             "Remove sandboxes and everything in them",
 		Long: `Remove sandboxes: their home, what was installed in them, their logs. The workspace
 is yours and stays, unless it is a worktree: that goes, and its branch stays if there
-are commits on it. A sandbox that runs, that has changes waiting to be applied, or whose
-worktree has changes that are not committed, or commits that are merged nowhere, is
-removed with --force only.`,
+are commits on it. A sandbox in which a program runs, that has changes waiting to be
+applied, or whose worktree has changes that are not committed, or commits that are
+merged nowhere, is removed with --force only. One that only waits for its next command
+is stopped.`,
 		Example: "  coffer remove parser\n  coffer rm --force --all",
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
@@ -157,14 +158,31 @@ removed with --force only.`,
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "remove every sandbox")
-	c.Flags().BoolVar(&force, "force", false, "remove it although it runs, or has changes waiting")
+	c.Flags().BoolVar(&force, "force", false, "remove it although programs run in it, or something would be lost")
 	c.Flags().BoolVar(&branch, "delete-branch", false, "delete its branches too")
 	c.Flags().StringArrayVarP(&match, "match", "m", nil, "the `sandbox` to remove")
 	return c
 }
 
+// stopIdle stops a sandbox that waits for its next command: nobody would miss it. One
+// that does something is left alone.
+func stopIdle(ctx context.Context, sb *sandbox.Sandbox) error {
+	if !sb.Running() {
+		return nil
+	}
+	if d := describe(sb, false); d.State != "running" || d.Execs > 0 {
+		return nil
+	}
+	return stop(ctx, sb, false)
+}
+
 // remove deletes a sandbox, refusing what would lose something.
 func remove(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error {
+	if !force {
+		if err := stopIdle(ctx, sb); err != nil {
+			return err
+		}
+	}
 	if sb.Workspace.Mode == sandbox.WorkspaceTree {
 		return removeTree(ctx, sb, force, branch)
 	}
@@ -179,7 +197,7 @@ func remove(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error 
 		}
 		if n > 0 {
 			return hint.New(fmt.Sprintf("sandbox %s has %s not applied", sb.Name, count(n, "change")),
-				fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", sb.ID))
+				fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", sb.Name))
 		}
 	}
 	if b, err := gitbridge.Open(sb.Dir()); err == nil && !force && !sb.Running() {
@@ -196,7 +214,7 @@ func removeStopped(sb *sandbox.Sandbox, branch bool) error {
 		return purge(tree)
 	})
 	if errors.Is(err, sandbox.ErrRunning) {
-		return hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it with 'coffer stop "+sb.ID+"', or remove it all the same with --force")
+		return hint.New(fmt.Sprintf("a program runs in sandbox %s", sb.Name), "stop it with 'coffer stop "+sb.Name+"', or remove it all the same with --force")
 	}
 	return err
 }

@@ -79,12 +79,12 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 		return hint.Wrap(err, "remove it all the same with --force")
 	}
 	if n > 0 {
-		return hint.New(fmt.Sprintf("sandbox %s has %d changed files that are not committed", b.Name, n),
-			fmt.Sprintf("see 'git -C %s status', or remove it all the same with --force", b.Tree))
+		return hint.New(fmt.Sprintf("sandbox %s has %s not committed", b.Name, several(n, "changed file", "that is", "that are")),
+			fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", b.Name))
 	}
 	if b.seen.Inside != b.look() {
 		return hint.New(fmt.Sprintf("sandbox %s has commits that were not brought over yet", b.Name),
-			fmt.Sprintf("bring them over with 'coffer exec -m %s -- true', or remove it all the same with --force", b.ID))
+			fmt.Sprintf("bring them over with 'coffer exec -m %s -- true', or remove it all the same with --force", b.Name))
 	}
 	if n, err = b.Unmerged(ctx); err != nil {
 		return hint.Wrap(err, "remove it all the same with --force")
@@ -96,8 +96,16 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 	if branches {
 		stays = "remove it and them with --force"
 	}
-	return hint.New(fmt.Sprintf("sandbox %s has %d commits that are on no other branch", b.Name, n),
-		fmt.Sprintf("see 'git log %s' and 'coffer merge %s', or %s", b.Branch, b.ID, stays))
+	return hint.New(fmt.Sprintf("sandbox %s has %s on no other branch", b.Name, several(n, "commit", "that is", "that are")),
+		fmt.Sprintf("see 'git log %s' and 'coffer merge %s', or %s", b.Branch, b.Name, stays))
+}
+
+// several counts things of which something is said.
+func several(n int, thing, is, are string) string {
+	if n == 1 {
+		return fmt.Sprintf("1 %s %s", thing, is)
+	}
+	return fmt.Sprintf("%d %ss %s", n, thing, are)
 }
 
 // Forget takes the worktree out of the host's repository: its own directory there, and
