@@ -64,11 +64,13 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	case 1:
 		return hits[0], nil
 	}
-	var lines strings.Builder
+	var t table
 	for _, sb := range hits {
-		fmt.Fprintf(&lines, "\n%s  %s  %s", sb.ID, sb.Name, sb.Workspace.Mode)
+		t.add(sb.ID, sb.Name, sb.Workspace.Mode)
 	}
-	return nil, hint.Wrap(fmt.Errorf("several sandboxes lie over %s:%s", terminal.Escape(here), lines.String()), "%s", c.many)
+	var lines strings.Builder
+	t.print(&lines)
+	return nil, hint.Wrap(fmt.Errorf("several sandboxes lie over %s:\n%s", terminal.Escape(here), strings.TrimSuffix(lines.String(), "\n")), "%s", c.many)
 }
 
 // completeSandbox offers the names of sandboxes to the shell.

@@ -147,23 +147,39 @@ func printList(list []described) {
 		fmt.Fprintln(os.Stderr, "there are no sandboxes; make one with 'coffer exec --create'")
 		return
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	git := slices.ContainsFunc(list, func(d described) bool { return d.Git != nil })
-	line := func(columns, about []string, rest ...string) {
+	var t table
+	row := func(columns, about []string, rest ...string) {
 		if git {
 			columns = append(columns, about...)
 		}
-		columns = append(columns, rest...)
-		for i := range columns {
-			columns[i] = terminal.Escape(columns[i])
-		}
-		fmt.Fprintln(w, strings.Join(columns, "\t"))
+		t.add(append(columns, rest...)...)
 	}
-	line([]string{"ID", "NAME", "STATE", "AGE", "MODE"}, []string{"BRANCH", "AHEAD/BEHIND", "DIRTY", "REPOSITORY"}, "PORTS", "WORKSPACE")
+	row([]string{"ID", "NAME", "STATE", "AGE", "MODE"}, []string{"BRANCH", "AHEAD/BEHIND", "DIRTY", "REPOSITORY"}, "PORTS", "WORKSPACE")
+	width, _, err := terminal.Size(1)
 	for _, d := range list {
-		line([]string{d.ID, d.Name, d.State, age(d.Created), d.Workspace.Mode}, gitColumns(d.Git), portsText(d), d.Workspace.Path)
+		about, place := gitColumns(d.Git), d.Workspace.Path
+		if err == nil {
+			about[3], place = fromHome(about[3]), fromHome(place)
+			if git && (d.Workspace.Mode == sandbox.WorkspaceTree || place == about[3]) {
+				place = "-" // the repository says enough; of a worktree, 'coffer cd' tells
+			}
+		}
+		row([]string{d.ID, d.Name, d.State, age(d.Created), d.Workspace.Mode}, about, portsText(d), place)
 	}
-	w.Flush()
+	if err == nil {
+		t = t.fit(width, "MODE", "ID", "AGE", "WORKSPACE", "PORTS", "REPOSITORY", "DIRTY")
+	}
+	t.print(os.Stdout)
+}
+
+// fromHome is a path as people write it.
+func fromHome(path string) string {
+	home := supervisor.Me().Home
+	if rest, ok := strings.CutPrefix(path, home+"/"); ok && home != "" {
+		return "~/" + rest
+	}
+	return path
 }
 
 // age is how long ago something was, in its largest unit.
