@@ -1,7 +1,9 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 
@@ -96,8 +98,11 @@ func (j *journal) end() {
 
 // unlogged ends the network of a sandbox whose log cannot be opened.
 func (s *Supervisor) unlogged(err error) {
-	s.notices.tell(fmt.Sprintf("the network of %s ends: %v", s.Sandbox.Name, err))
-	fmt.Fprintln(os.Stderr, "the network ends:", err)
+	// The folder of a throw-away goes when it ends, and a connection may end after it.
+	if _, gone := os.Lstat(s.Sandbox.Dir()); !errors.Is(gone, fs.ErrNotExist) {
+		s.notices.tell(fmt.Sprintf("the network of %s ends: %v", s.Sandbox.Name, err))
+		fmt.Fprintln(os.Stderr, "the network ends:", err)
+	}
 	if s.network != nil {
 		go func() { _ = s.network.gateway.Close() }() // which waits for whoever has told us
 	}
