@@ -237,6 +237,10 @@ func install(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
 	defer l.stop()
 	err = run(l, s, append(args, a.Package+"@latest"))
 	_ = os.Remove(staged + "/ca.pem")
+	if code := status(0); errors.As(err, &code) && code != 130 {
+		// Npm has said why, but an exit code alone would be the end without a word of ours.
+		return nil, hint.New(fmt.Sprintf("npm could not install %s (%v)", a.Name, err), "see above, and 'coffer policy check https://…'; or install "+a.Name+" yourself, it is then used as it is")
+	}
 	if err != nil {
 		return nil, hint.Wrap(fmt.Errorf("npm could not install %s: %w", a.Name, err), "see above; 'coffer policy check https://…' tells whether a host is allowed")
 	}

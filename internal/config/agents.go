@@ -85,7 +85,11 @@ func (w *widening) agents() {
 			}
 		}
 		if is.Command != was.Command || is.Package != was.Package || !slices.Equal(is.Args, was.Args) {
-			say("is the program", append([]string{orElse(is.Command, name), orElse(is.Package, "")}, is.Args...)...)
+			words := []string{orElse(is.Command, name)}
+			if is.Package != "" {
+				words = append(words, is.Package)
+			}
+			say("is the program", append(words, is.Args...)...)
 		}
 		say("is logged in by", added(was.Credentials, is.Credentials)...)
 		say("is passed your variables", added(was.Pass, is.Pass)...)
