@@ -182,9 +182,10 @@ func newRoot(some ...*cobra.Command) *cobra.Command {
 		Short: "Run coding agents, or anything else, in a sandbox",
 		Long: `Coffer runs a program in a sandbox: it sees this machine's tools and the current
 directory, and nothing else of yours. No root, no daemon, nothing to install.`,
-		Example: `  coffer run -- make test        a throw-away sandbox over this directory
-  coffer exec --create -- bash   one that stays
-  coffer demo                    see what it stops`,
+		Example: `  coffer run -- make test         a throw-away sandbox over this directory
+  coffer ai claude "fix the bug"  a coding agent, on a branch of its own
+  coffer exec --create -- bash    a sandbox that stays
+  coffer demo                     see what it stops`,
 		SuggestionsMinimumDistance: 2,
 		Version:                    version(),
 		SilenceErrors:              true,
@@ -205,18 +206,29 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		root.AddCommand(some...)
 		return root
 	}
-	root.AddCommand(
-		aiCommand(), attachCommand(), statusCommand(), agentsCommand(), loginCommand(),
-		runCommand(), execCommand(), jailCommand(),
-		listCommand(), showCommand(), portForwardCommand(), logsCommand(), stopCommand(), removeCommand(), gcCommand(),
-		cdCommand(), diffCommand(), reviewCommand(), mergeCommand(), rebaseCommand(),
-		checkpointsCommand(), undoCommand(), forkCommand(),
-		applyCommand(), discardCommand(),
-		policyCommand(), auditCommand(),
-		configCommand(), masksCommand(), trustCommand(), presetsCommand(), initCommand(),
-		doctorCommand(), demoCommand(), versionCommand(), completionCommand(), superviseCommand(),
-	)
+	cobra.EnableCommandSorting = false // the order here is the order of a day
+	group(root, "Run something:", runCommand(), execCommand(), aiCommand(), jailCommand())
+	group(root, "See what was done, and take it:",
+		diffCommand(), reviewCommand(), mergeCommand(), rebaseCommand(),
+		checkpointsCommand(), undoCommand(), forkCommand(), applyCommand(), discardCommand())
+	group(root, "Sandboxes:",
+		listCommand(), showCommand(), statusCommand(), attachCommand(), logsCommand(), cdCommand(), portForwardCommand(),
+		stopCommand(), removeCommand(), gcCommand())
+	group(root, "What they may:", policyCommand(), auditCommand(), masksCommand(),
+		initCommand(), configCommand(), trustCommand(), presetsCommand())
+	group(root, "Coding agents:", agentsCommand(), loginCommand())
+	group(root, "Coffer itself:", demoCommand(), doctorCommand(), versionCommand(), completionCommand(), superviseCommand())
+	root.SetHelpCommandGroupID("Coffer itself:")
 	return root
+}
+
+// group adds commands under a heading of the help.
+func group(root *cobra.Command, heading string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: heading, Title: heading})
+	for _, c := range commands {
+		c.GroupID = heading
+		root.AddCommand(c)
+	}
 }
 
 // unknown is about a word that is no command.

@@ -26,8 +26,8 @@ func masksCommand() *cobra.Command {
 		Use:   "masks [-m MATCH]",
 		Short: "List the files that sandboxes cannot read, and why",
 		Long: `List the files that a sandbox over the current directory could not read, replace,
-rename or remove, each with the line that says so: of .sandboxignore, of a config file, or
-built in. With -m, those that are hidden from a sandbox.`,
+rename or remove, each with the line that says so: of .sandboxignore, of a config file,
+or built in. With -m, those that are hidden from a sandbox.`,
 		Example: `  coffer masks
   coffer masks -m parser --json`,
 		Args: noArgs,
