@@ -14,6 +14,7 @@ type Item []string
 // it looks like.
 type list struct {
 	title  string
+	keys   string // what keys do, for as long as nothing was typed
 	items  []Item
 	query  []rune
 	hits   []int // of items, the best first
@@ -135,6 +136,8 @@ func (l *list) lines(width int) []string {
 	head := l.title
 	if len(l.query) > 0 {
 		head += ": " + string(l.query)
+	} else if l.keys != "" && utf8.RuneCountInString(head+l.keys)+4 < width {
+		head += "  (" + l.keys + ")"
 	}
 	out := []string{cut(head, width)}
 	if len(l.hits) == 0 {

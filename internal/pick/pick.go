@@ -37,6 +37,7 @@ func Choose(tty *os.File, title string, items []Item) (int, error) {
 		shown = append(shown, clean)
 	}
 	l := newList(title, shown, min(most, height-2))
+	l.keys = "arrows and Enter; letters search; Esc leaves"
 	s := &screen{tty: tty}
 	defer s.clear()
 	var in []byte
