@@ -254,7 +254,11 @@ func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) 
 		}
 		errs = append(errs, one.beginOne(l, store, a, place))
 	}
-	return errors.Join(errs...)
+	err = errors.Join(errs...)
+	if f.detach && err == nil && terminal.IsTerminal(2) {
+		fmt.Fprintln(os.Stderr, "coffer: at work; see 'coffer ls', 'coffer attach NAME' and 'coffer diff NAME'")
+	}
+	return err
 }
 
 func completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

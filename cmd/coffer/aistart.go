@@ -130,7 +130,7 @@ func show(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Place) error {
 	}
 	lock, err := sb.Lock()
 	if errors.Is(err, sandbox.ErrRunning) {
-		return hint.New(fmt.Sprintf("sandbox %s runs and was started without %s in sight", sb.Name, a.Name), "stop it with 'coffer stop "+sb.ID+"', then try again")
+		return hint.New(fmt.Sprintf("sandbox %s runs and was started without %s in sight", sb.Name, a.Name), "stop it with 'coffer stop "+sb.Name+"', then try again")
 	}
 	if err != nil {
 		return err
@@ -298,7 +298,21 @@ func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) erro
 			return err
 		}
 		fmt.Fprintf(os.Stderr, "coffer: %s; go on with 'coffer ai -m %s'\n", terminal.Escape(outcome(sb)), sb.Name)
+		sayTaking(sb)
 		return err
+	}
+}
+
+// sayTaking tells how to get at commits that are on the sandbox's own branch.
+func sayTaking(sb *sandbox.Sandbox) {
+	b, err := gitbridge.Open(sb.Dir())
+	if err != nil || sb.Workspace.Mode != sandbox.WorkspaceTree {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+	defer cancel()
+	if gitbridge.Standings(ctx, []*gitbridge.Bridge{b})[b].Ahead > 0 {
+		fmt.Fprintf(os.Stderr, "coffer: see it with 'coffer diff %s' and 'coffer review %s', take it with 'coffer merge %s'\n", sb.Name, sb.Name, sb.Name)
 	}
 }
 

@@ -51,6 +51,7 @@ func watch(ctx context.Context, sb *sandbox.Sandbox) error {
 	}
 	if t, err := agent.ReadTrace(sb.Dir()); err == nil {
 		fmt.Fprintf(os.Stderr, "coffer: %s; talk to %s with 'coffer ai -m %s'\n", terminal.Escape(outcome(sb)), t.Agent, sb.Name)
+		sayTaking(sb)
 	}
 	if code := last.status(); code != 0 {
 		return status(code)

@@ -189,7 +189,7 @@ func printAudit(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, filter 
 		err = flushErr
 	}
 	if errors.Is(err, audit.ErrDamaged) {
-		return hint.Wrap(err, "see 'coffer audit verify %s'", sb.ID)
+		return hint.Wrap(err, "see 'coffer audit verify %s'", sb.Name)
 	}
 	if err == nil && shown == 0 {
 		fmt.Fprintln(os.Stderr, "there are no such events")

@@ -121,7 +121,7 @@ changed on both sides. Git directories, devices and set-user-id bits never are.`
 func lockStopped(sb *sandbox.Sandbox) (*sandbox.Lock, error) {
 	lock, err := sb.Lock()
 	if errors.Is(err, sandbox.ErrRunning) {
-		err = hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it first with 'coffer stop "+sb.ID+"'")
+		err = hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it first with 'coffer stop "+sb.Name+"'")
 	}
 	return lock, err
 }
@@ -164,13 +164,13 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 	}
 	var conflict *changes.ConflictError
 	if errors.As(err, &conflict) {
-		return hint.Wrap(err, "see 'coffer diff %s', then overwrite your version with --force or apply other paths", sb.ID)
+		return hint.Wrap(err, "see 'coffer diff %s', then overwrite your version with --force or apply other paths", sb.Name)
 	}
 	if err != nil || o.DryRun || len(o.Paths) > 0 || !sb.Once {
 		return err
 	}
 	if n := len(result.Skipped); n > 0 {
-		fmt.Fprintf(os.Stderr, "coffer: %s left out and still in sandbox %s; drop it with 'coffer discard %s'\n", count(n, "change"), sb.Name, sb.ID)
+		fmt.Fprintf(os.Stderr, "coffer: %s left out and still in sandbox %s; drop it with 'coffer discard %s'\n", count(n, "change"), sb.Name, sb.Name)
 		return nil
 	}
 	return lock.Remove(purge)

@@ -29,7 +29,7 @@ func chooseKept(match string) (*sandbox.Store, *sandbox.Sandbox, error) {
 	if sb.Workspace.Mode != sandbox.WorkspaceTree {
 		fix := "use --workspace worktree when you make a sandbox"
 		if sb.Workspace.Mode == sandbox.WorkspaceCOW {
-			fix = "drop all that it changed with 'coffer discard " + sb.ID + "', or use --workspace worktree when you make one"
+			fix = "drop all that it changed with 'coffer discard " + sb.Name + "', or use --workspace worktree when you make one"
 		}
 		return nil, nil, hint.New(fmt.Sprintf("sandbox %s has no checkpoints: they are kept of worktrees, and its workspace is %s", sb.Name, sb.Workspace.Mode), fix)
 	}
@@ -103,7 +103,7 @@ are not lost. Files that git ignores stay as they are; nothing is staged afterwa
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return hint.Wrap(usagef("want the name of a sandbox, and the number of a checkpoint"), "see '%s --help'", c.CommandPath())
+				return hint.Wrap(usagef("want the name of a sandbox, and perhaps the number of a checkpoint"), "see '%s --help'", c.CommandPath())
 			}
 			n := 0
 			if len(args) == 2 {

@@ -108,7 +108,7 @@ func workOf(ctx context.Context, sb *sandbox.Sandbox) (*gitbridge.Work, error) {
 		return b.Work(ctx)
 	}
 	if sb.Workspace.Path == "" {
-		return nil, hint.New(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.ID+"'")
+		return nil, hint.New(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.Name+"'")
 	}
 	r, err := gitbridge.Find(ctx, sb.Workspace.Path)
 	if err == nil {

@@ -70,7 +70,7 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 	}
 	from, err := points.Fork(ctx, at)
 	if err != nil {
-		return hint.Wrap(err, "see 'coffer checkpoints %s'", sb.ID)
+		return hint.Wrap(err, "see 'coffer checkpoints %s'", sb.Name)
 	}
 	r, err := b.Repository(ctx)
 	if err != nil {
@@ -84,6 +84,9 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 		return err
 	}
 	fmt.Println(made.Name)
+	if terminal.IsTerminal(2) {
+		fmt.Fprintf(os.Stderr, "coffer: go on there with 'coffer exec -m %s' or 'coffer ai -m %s'\n", made.Name, made.Name)
+	}
 	return nil
 }
 

@@ -48,7 +48,7 @@ func tidyTrees(ctx context.Context, store *sandbox.Store) {
 			continue // it is being made, or was moved
 		}
 		if b.Behind() {
-			fmt.Fprintf(os.Stderr, "coffer: the worktree of sandbox %s is gone, and commits in it were not brought over; remove it with 'coffer rm --force %s'\n", sb.Name, sb.ID)
+			fmt.Fprintf(os.Stderr, "coffer: the worktree of sandbox %s is gone, and commits in it were not brought over; remove it with 'coffer rm --force %s'\n", sb.Name, sb.Name)
 			continue
 		}
 		if err := stop(ctx, sb, true); err != nil {

@@ -162,7 +162,7 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 		if n > 0 {
 			lock.Release()
 			fmt.Fprintf(os.Stderr, "coffer: %s waiting in sandbox %s; see 'coffer diff %s', then 'coffer apply %s' or 'coffer discard %s'\n",
-				count(n, "change"), sb.Name, sb.ID, sb.ID, sb.ID)
+				count(n, "change"), sb.Name, sb.Name, sb.Name, sb.Name)
 			return
 		}
 	}

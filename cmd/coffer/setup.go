@@ -176,7 +176,9 @@ func (p *progress) end(err error) {
 		}
 		return
 	}
-	fmt.Fprintf(os.Stderr, "coffer: the last of what %s printed:\n", terminal.Escape(p.name))
+	if len(p.tail) > 0 {
+		fmt.Fprintf(os.Stderr, "coffer: the last of what %s printed:\n", terminal.Escape(p.name))
+	}
 	for line := range strings.Lines(strings.ToValidUTF8(string(p.tail), "?")) {
 		fmt.Fprintln(os.Stderr, "  "+terminal.Escape(strings.TrimRight(line, "\r\n")))
 	}

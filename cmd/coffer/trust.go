@@ -160,7 +160,7 @@ func ask(ctx context.Context, store config.Trust, l *config.Loaded, widens []str
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil || !terminal.IsTerminal(0) || !terminal.IsTerminal(2) {
 		return hint.New(fmt.Sprintf("%s asks for more than you have agreed to, and there is no terminal to ask you on:\n%s", wishes(l), bullets(widens)),
-			"read it, then run 'coffer trust' there, or agree for one run with --trust")
+			"read it, then run 'coffer trust' there (with --yes if there is no terminal), or agree for one run with --trust")
 	}
 	defer tty.Close()
 	yes, err := confirm(ctx, tty, fmt.Sprintf("%s asks for more than a sandbox has by itself:\n%s\nAgree, until it asks for something else? [y/N] ", wishes(l), bullets(widens)))

@@ -265,7 +265,7 @@ made over. A program cannot change its shell's directory; the shell has to do it
 				return err
 			}
 			if sb.Workspace.Path == "" {
-				return hint.New(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.ID+"'")
+				return hint.New(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.Name+"'")
 			}
 			fmt.Println(sb.Workspace.Path)
 			return nil
