@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -234,7 +235,8 @@ func group(root *cobra.Command, heading string, commands ...*cobra.Command) {
 // unknown is about a word that is no command.
 func unknown(c *cobra.Command, word string) error {
 	err := usagef("there is no command %q", word)
-	if like := c.SuggestionsFor(word); len(like) > 0 {
+	_, program := exec.LookPath(word)
+	if like := c.SuggestionsFor(word); len(like) > 0 && program != nil {
 		return hint.Wrap(err, "did you mean 'coffer %s'?", like[0])
 	}
 	return hint.Wrap(err, "run a program with 'coffer run -- %s', or see 'coffer help'", word)
