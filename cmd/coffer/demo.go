@@ -33,7 +33,7 @@ Exits with 1 if anything got through.`,
 			}
 			o := demo.Options{Program: program, Screen: os.Stdout}
 			if terminal.IsTerminal(1) {
-				o.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+				o.Color = colours()
 				o.Pace = 60 * time.Millisecond
 			}
 			ctx, stop := interruptible(c)

@@ -147,7 +147,7 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 		}
 		return printStat(os.Stdout, all)
 	}
-	out, finish := terminal.Guard(os.Stdout, terminal.Options{})
+	out, finish := paintDiff(os.Stdout)
 	defer finish()
 	return none(changes.Diff(ctx, out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: style.paths, Masked: hidden}))
 }
@@ -212,9 +212,9 @@ func (s diffStyle) show(all []tree.Delta, read func(tree.Delta) changes.File) er
 		}
 		return printStat(os.Stdout, files)
 	}
-	guarded, finish := terminal.Guard(os.Stdout, terminal.Options{})
+	painted, finish := paintDiff(os.Stdout)
 	defer finish()
-	out := bufio.NewWriter(guarded)
+	out := bufio.NewWriter(painted)
 	for _, d := range wanted {
 		f := read(d)
 		if f.Old.Mode != 0 && f.New.Mode != 0 && f.Old.Mode>>12 != f.New.Mode>>12 {

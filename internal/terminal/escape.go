@@ -20,6 +20,25 @@ func Escape(s string) string { return spell(s, isVisible) }
 // is not ASCII is spelled out, as many letters look like others.
 func Plain(s string) string { return spell(s, func(r rune) bool { return r < del }) }
 
+// Content is Escape for a line of a file, which is shown to be read as it is: tabs and
+// single backslashes stay.
+func Content(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r != '\t' && (r < 0x20 || r >= del) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		_, n := utf8.DecodeRuneInString(s)
+		if s[0] == '\t' || s[0] == '\\' {
+			b.WriteByte(s[0])
+		} else {
+			b.WriteString(Escape(s[:n]))
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
 func spell(s string, shown func(rune) bool) string {
 	if isClear(s) {
 		return s

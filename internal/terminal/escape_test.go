@@ -29,6 +29,23 @@ func TestEscape(t *testing.T) {
 	}
 }
 
+func TestContent(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                         "",
+		"\tprintf(\"a\\n\")":       "\tprintf(\"a\\n\")",
+		"\tgrüße, 世界":              "\tgrüße, 世界",
+		"a\x1b[A\x1b[2Kb":          `a\x1b[A\x1b[2Kb`,
+		"a\r":                      `a\x0d`,
+		"C1: \u009b2K":             `C1: \u009b2K`,
+		"if \u202e(x)":             `if \u202e(x)`,
+		"zero\u200bwidth\xff\t\\n": "zero\\u200bwidth\\xff\t\\n",
+	} {
+		if got := Content(in); got != want {
+			t.Errorf("Content(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestPlain(t *testing.T) {
 	for in, want := range map[string]string{
 		"/usr/share (read-only)": "/usr/share (read-only)",
