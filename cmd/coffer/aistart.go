@@ -312,7 +312,7 @@ func sayTaking(sb *sandbox.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()
 	if gitbridge.Standings(ctx, []*gitbridge.Bridge{b})[b].Ahead > 0 {
-		fmt.Fprintf(os.Stderr, "coffer: see it with 'coffer diff %s' and 'coffer review %s', take it with 'coffer merge %s'\n", sb.Name, sb.Name, sb.Name)
+		fmt.Fprintf(os.Stderr, "coffer: to take it: 'coffer diff %s', 'coffer review %s', 'coffer merge %s'\n", sb.Name, sb.Name, sb.Name)
 	}
 }
 
