@@ -5,12 +5,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/cofferhq/coffer/internal/watch"
 )
 
-// maxLook bounds how many refs inside are looked at.
-const maxLook = 5000
+// maxLook bounds how many refs inside are looked at, and maxDeep how far down.
+const (
+	maxLook = 5000
+	maxDeep = 32
+)
 
 // look describes what the refs inside look like, from outside: nothing is read but what
 // the kernel knows of the files, and no link is followed. It is different after a ref
@@ -21,35 +27,66 @@ func (b *Bridge) look() string {
 		return "none"
 	}
 	defer root.Close()
-	var s strings.Builder
-	note := func(name string, info fs.FileInfo) {
-		if st, ok := info.Sys().(*syscall.Stat_t); ok {
-			fmt.Fprintf(&s, "%q %d %d %d\n", name, st.Ino, st.Size, changed(st))
-		}
-	}
+	l := looker{root: root}
 	for _, name := range []string{"HEAD", "packed-refs"} {
 		if info, err := root.Lstat(name); err == nil {
-			note(name, info)
+			l.note(name, info)
 		}
 	}
-	heads := "refs/heads"
+	l.dir(b.heads(), 0)
+	return l.String()
+}
+
+// heads is where the branches are in the private directory.
+func (b *Bridge) heads() string {
 	if b.memory != nil { // then there are only refs
-		heads = "heads"
+		return "heads"
 	}
-	n := 0
-	_ = fs.WalkDir(root.FS(), heads, func(path string, d fs.DirEntry, err error) error {
-		if n++; n > maxLook {
-			return fs.SkipAll
+	return "refs/heads"
+}
+
+// looker goes through the refs inside.
+type looker struct {
+	strings.Builder
+	root  *os.Root
+	watch *watch.Watch // that directories are added to, or nil
+	n     int
+}
+
+func (l *looker) note(name string, info fs.FileInfo) {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		fmt.Fprintf(l, "%q %d %d %d\n", name, st.Ino, st.Size, changed(st))
+	}
+}
+
+// dir looks at a directory, and at those in it. What was one a moment ago may be a pipe
+// now, in which a reader would wait for ever.
+func (l *looker) dir(path string, deep int) {
+	f, err := l.root.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if l.watch != nil {
+		l.watch.Add(int(f.Fd()))
+	}
+	list, err := f.ReadDir(max(maxLook-l.n, 0) + 1) // one more than is looked at
+	if err != nil {
+		return // empty
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, d := range list {
+		if l.n++; l.n > maxLook {
+			return
 		}
-		if err != nil || strings.Count(path, "/") > 32 {
-			return fs.SkipDir
+		at := path + "/" + d.Name()
+		if info, err := l.root.Lstat(at); err == nil {
+			l.note(at, info)
 		}
-		if info, err := d.Info(); err == nil {
-			note(path, info)
+		if d.IsDir() && deep < maxDeep {
+			l.dir(at, deep+1)
 		}
-		return nil
-	})
-	return s.String()
+	}
 }
 
 // outside describes the host's side: the worktree's HEAD, and its branch. Over a tree of

@@ -27,19 +27,13 @@ type git struct {
 	ended  chan struct{}
 	asks   chan chan<- brought
 
-	mu       sync.Mutex
-	told     []string  // what some command has said to the user already
-	busy     time.Time // since when it is at work, or zero
-	programs int       // that run
+	mu   sync.Mutex
+	told []string  // what some command has said to the user already
+	busy time.Time // since when it is at work, or zero
 }
 
-const (
-	// syncEvery is how often the refs are looked at while programs run. It costs some
-	// 30 µs.
-	syncEvery = 300 * time.Millisecond
-	// syncPatience is how long a command waits for commits to come over.
-	syncPatience = 5 * time.Second
-)
+// syncPatience is how long a command waits for commits to come over.
+const syncPatience = 5 * time.Second
 
 // openGit opens the sandbox's bridge, if its workspace is or has a repository, and says
 // what is seen of it.
@@ -94,32 +88,7 @@ func (s *Supervisor) watchGit() {
 	s.git.stop, s.git.ended, s.git.asks = stop, make(chan struct{}), make(chan chan<- brought)
 	go func() {
 		defer close(s.git.ended)
-		tick := time.NewTicker(syncEvery)
-		defer tick.Stop()
-		for idle := 0; ; {
-			var asked []chan<- brought
-			select {
-			case <-ctx.Done():
-				return
-			case <-s.session.CloseChan():
-				return
-			case a := <-s.git.asks:
-				asked = append(asked, a)
-			case <-tick.C:
-				// What a program left running may commit too.
-				s.git.mu.Lock()
-				idle++
-				skip := s.git.programs == 0 && idle%3 != 0
-				s.git.mu.Unlock()
-				if skip {
-					continue
-				}
-			}
-			b := s.sync(ctx)
-			for _, a := range asked {
-				a <- b
-			}
-		}
+		s.follow(ctx)
 	}()
 }
 
@@ -161,12 +130,6 @@ func (g *git) working(yes bool) {
 	if g.busy = (time.Time{}); yes {
 		g.busy = time.Now()
 	}
-}
-
-func (g *git) count(n int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.programs += n
 }
 
 // late says whether it has been at work for longer than anybody waits.
@@ -224,14 +187,12 @@ func (g *git) news(notes, old []string) (news []string) {
 // before brings over what was committed outside, for a program that is about to start.
 // It returns what to say when it has ended, and what is known.
 func (s *Supervisor) before() (news, known []string) {
-	s.git.count(1)
 	known = append([]string{}, s.bringOver(syncPatience).words()...)
 	return s.git.news(known, nil), known
 }
 
 // after brings over what a program committed, and returns what is new since it started.
 func (s *Supervisor) after(known []string) []string {
-	s.git.count(-1)
 	return s.git.news(s.bringOver(syncPatience).words(), known)
 }
 

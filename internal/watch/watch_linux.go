@@ -1,7 +1,10 @@
 package watch
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,12 +19,19 @@ const interest = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELE
 type Watch struct {
 	fd   int
 	open bool
+	file *os.File // fd again, once somebody waits
 	dirs int
+	last int  // the kernel numbers watches as it makes them; this is the latest
 	lost bool // something is not watched
 }
 
 // Begin forgets what happened so far. Directories are to be added as they are looked at.
 func (w *Watch) Begin() {
+	if w.last > 2*maxDirs {
+		// Those that were moved away are watched still. Who moves ever new ones must not
+		// use up what the user may have.
+		w.Close()
+	}
 	if !w.open {
 		fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 		w.fd, w.open = fd, err == nil
@@ -36,18 +46,50 @@ func (w *Watch) Add(dir int) {
 		w.lost = true
 		return
 	}
-	if _, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", dir), interest); err != nil {
+	n, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", dir), interest)
+	if err != nil {
 		w.lost = true
 	}
+	w.last = max(w.last, n)
 }
+
+// Lose says that something is not watched which should be.
+func (w *Watch) Lose() { w.lost = true }
+
+// Blind says whether something is not watched, so that to wait would be in vain.
+func (w *Watch) Blind() bool { return !w.open || w.lost || w.dirs == 0 }
 
 // Happened says whether anything did since Begin.
 func (w *Watch) Happened() bool {
-	if !w.open || w.lost || w.dirs == 0 {
+	if w.Blind() {
 		return true
 	}
 	w.lost = w.drain()
 	return w.lost
+}
+
+// Wait waits until something has happened since Begin, or the context ends. Only who waits
+// is woken by the kernel, and once.
+func (w *Watch) Wait(ctx context.Context) {
+	if w.Happened() {
+		return
+	}
+	if w.file == nil {
+		w.file = os.NewFile(uintptr(w.fd), "inotify") // which the runtime can wait for
+	}
+	_ = w.file.SetReadDeadline(time.Time{})
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		_ = w.file.SetReadDeadline(time.Unix(1, 0))
+	})
+	var b [4 << 10]byte
+	if n, err := w.file.Read(b[:]); n > 0 || err != nil && ctx.Err() == nil {
+		w.lost = true
+	}
+	if !stop() {
+		<-ended
+	}
 }
 
 // drain reads all events, and says whether there were any.
@@ -68,7 +110,10 @@ func (w *Watch) drain() (any bool) {
 
 // Close watches nothing any more.
 func (w *Watch) Close() {
-	if w.open {
+	switch {
+	case w.file != nil:
+		w.file.Close()
+	case w.open:
 		unix.Close(w.fd)
 	}
 	*w = Watch{}

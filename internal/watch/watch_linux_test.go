@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -52,5 +54,65 @@ func TestWatch(t *testing.T) {
 	w.Close()
 	if !w.Happened() {
 		t.Error("closed")
+	}
+}
+
+// TestWait: who waits is woken by an event, and by the end of the context.
+func TestWait(t *testing.T) {
+	dir := t.TempDir()
+	var w Watch
+	defer w.Close()
+	begin := func() {
+		w.Begin()
+		f, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		w.Add(int(f.Fd()))
+	}
+	for i := range 3 {
+		begin()
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() { defer close(over); w.Wait(ctx) }()
+		cancel()
+		<-over
+		if w.Happened() {
+			t.Fatal("nothing happened")
+		}
+		over = make(chan struct{})
+		go func() { defer close(over); w.Wait(t.Context()) }()
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		<-over
+		if !w.Happened() {
+			t.Error("it was forgotten what woke us")
+		}
+	}
+}
+
+// TestMovedAway: directories that are moved away are not watched for ever.
+func TestMovedAway(t *testing.T) {
+	dir := t.TempDir()
+	var w Watch
+	defer w.Close()
+	w.Begin()
+	w.last = 2*maxDirs + 1 // so many were made since
+	first := w.fd
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w.Add(int(f.Fd()))
+	w.Begin()
+	if os.Mkdir(filepath.Join(dir, "sub"), 0o755); w.drain() {
+		t.Errorf("descriptor %d still has the old directories", first)
+	}
+	w.Add(int(f.Fd()))
+	if w.last > 2 {
+		t.Errorf("watch %d in a fresh list", w.last)
 	}
 }

@@ -1,0 +1,96 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/watch"
+)
+
+// What programs commit appears outside while they run, and what they left running may
+// commit too. The kernel tells when a ref moved: a sandbox in which nothing happens wakes
+// nobody, for as long as it lives.
+const (
+	// syncEvery is the least time between two looks. The first comes that long after the
+	// start, so that a short run pays for none.
+	syncEvery = 300 * time.Millisecond
+	// syncBlind is how often the refs are looked at where the kernel does not tell.
+	syncBlind = 2 * time.Second
+	// syncRarely is how often it is tried again what does not succeed.
+	syncRarely = 30 * time.Second
+)
+
+// follow brings commits over, when refs move and when somebody asks, until the context or
+// the sandbox ends.
+func (s *Supervisor) follow(ctx context.Context) {
+	var refs watch.Watch
+	defer refs.Close()
+	pause, again := syncEvery, 0
+	for {
+		asked, ok := s.await(ctx, func(ctx context.Context) {
+			ctx, stop := context.WithTimeout(ctx, pause)
+			defer stop()
+			<-ctx.Done()
+		})
+		if !ok {
+			return
+		}
+		s.git.bridge.Watch(&refs) // before it is looked at: nothing is missed in between
+		b := s.sync(ctx)
+		if asked != nil {
+			asked <- b
+		}
+		if again++; b.err == nil {
+			if _, settled := s.git.bridge.Settled(); settled {
+				again = 0
+			}
+		}
+		var quiet bool
+		if pause, quiet = syncPause(again, b.err != nil, refs.Blind()); !quiet {
+			continue
+		}
+		if asked, ok = s.await(ctx, refs.Wait); !ok {
+			return
+		}
+		if asked != nil {
+			asked <- s.sync(ctx)
+		}
+	}
+}
+
+// syncPause says how long to wait before the next look, and whether to wait for the kernel
+// first. again counts how often there was something left to do: that what was done moved
+// refs is no news.
+func syncPause(again int, failed, blind bool) (pause time.Duration, quiet bool) {
+	most := syncBlind
+	if failed {
+		most = syncRarely
+	}
+	switch {
+	case again > 0:
+		return min(syncEvery<<min(again-1, 10), most), false
+	case blind:
+		return syncBlind, false
+	}
+	return syncEvery, true
+}
+
+// await waits until something is over, or somebody asks.
+func (s *Supervisor) await(ctx context.Context, until func(context.Context)) (asked chan<- brought, ok bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		until(ctx)
+	}()
+	defer func() { cancel(); <-over }()
+	select {
+	case <-ctx.Done():
+		return nil, false
+	case <-s.session.CloseChan():
+		return nil, false
+	case asked = <-s.git.asks:
+	case <-over:
+	}
+	return asked, ctx.Err() == nil
+}
