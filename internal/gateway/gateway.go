@@ -171,7 +171,7 @@ type Gateway struct {
 	journal  *journal
 	about    *about
 	sessions *sessions
-	splices  chan struct{}  // one for each splice that may run
+	hurries  chan struct{}  // one for each lane that may hurry
 	large    loans          // large buffers
 	queries  chan struct{}  // one for each DNS query in work
 	records  *pace          // for look-ups of other records than addresses
@@ -196,7 +196,7 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 	if c.AskTimeout <= 0 {
 		c.AskTimeout = 2 * time.Minute
 	}
-	g := &Gateway{link: l, limits: lim, flows: map[*flow]struct{}{}, splices: make(chan struct{}, maxSplices)}
+	g := &Gateway{link: l, limits: lim, flows: map[*flow]struct{}{}, hurries: make(chan struct{}, maxHurries)}
 	g.large, g.queries = make(loans, maxLoans), make(chan struct{}, lim.queries)
 	g.ahead, g.waiting = newReserve(lim.ahead), newReserve(lim.waiting)
 	g.ctx, g.cancel = context.WithCancel(context.Background())

@@ -15,21 +15,30 @@ import (
 )
 
 // An idle connection keeps a small buffer in each direction. When bytes come faster
-// than it takes, a lane borrows a large one, and when they go on coming and both ends
-// are sockets of the kernel, it lets the kernel move them (splice). Measured on
-// loopback: splice moves about a quarter more than buffers of any size. Each splice
-// holds a pipe, that is two descriptors and up to a megabyte of the kernel, so there are
-// only so many at once, and none waits long.
+// than it takes, a lane borrows a large one, and when they go on coming, it hurries:
+//
+//   - Out of the machine, where both ends are sockets of the kernel, it lets the kernel move
+//     them (splice). Measured on loopback, that is about a quarter more than buffers of any size.
+//     It holds a pipe, that is two descriptors and up to a megabyte of the kernel.
+//   - Into the machine it takes a huge buffer. Measured, that is a fifth more than splice,
+//     likely since packets there may have half a megabyte (see package kernel), and
+//     spliced bytes stay in the pieces in which they came.
+//
+// Only so many lanes hurry at once, and no splice waits long.
 const (
 	smallBuffer = 2 << 10
 	largeBuffer = 64 << 10
-	spliceFrom  = 256 << 10 // bytes in a row before splice begins
+	hugeBuffer  = 256 << 10
+	hurryFrom   = 256 << 10 // bytes in a row before a lane hurries
 	spliceChunk = 4 << 20
 	spliceWait  = 250 * time.Millisecond
-	maxSplices  = 64
+	maxHurries  = 64
 )
 
-var buffers = sync.Pool{New: func() any { b := make([]byte, largeBuffer); return &b }}
+var (
+	buffers = sync.Pool{New: func() any { b := make([]byte, largeBuffer); return &b }}
+	huge    = sync.Pool{New: func() any { b := make([]byte, hugeBuffer); return &b }}
+)
 
 // errBudget says that a budget is used up.
 var errBudget = errors.New("the budget is used up")
@@ -57,7 +66,8 @@ type lane struct {
 	// ends and what was read is left in rest.
 	turn    func() bool
 	rest    []byte
-	splices chan struct{}
+	outward bool // out of the machine
+	hurries chan struct{}
 	large   loans
 }
 
@@ -136,8 +146,8 @@ func (l *lane) bulk(limit *int64) error {
 		if err != nil {
 			return err
 		}
-		if moved += n; moved >= spliceFrom && l.turn == nil {
-			if err := l.splice(limit); err != nil {
+		if moved += n; moved >= hurryFrom && l.turn == nil {
+			if err := l.hurry(limit); err != nil {
 				return err
 			}
 			moved = 0
@@ -149,18 +159,29 @@ func (l *lane) bulk(limit *int64) error {
 	return nil
 }
 
-// splice lets the kernel move bytes, as long as they come without a pause.
-func (l *lane) splice(limit *int64) error {
-	src, dst := tcp(l.src), tcp(l.dst)
-	if src == nil || dst == nil || !l.free() {
-		return nil
-	}
+// hurry carries bytes in the quickest way there is, as long as they come without a pause.
+func (l *lane) hurry(limit *int64) error {
 	select {
-	case l.splices <- struct{}{}:
-		defer func() { <-l.splices }()
+	case l.hurries <- struct{}{}:
+		defer func() { <-l.hurries }()
 	default:
 		return nil
 	}
+	if src, dst := tcp(l.src), tcp(l.dst); l.outward && src != nil && dst != nil && l.free() {
+		return l.splice(src, dst, limit)
+	}
+	b := huge.Get().(*[]byte)
+	defer huge.Put(b)
+	for *limit != 0 {
+		if n, err := l.step(*b, limit); err != nil || n < smallBuffer {
+			return err
+		}
+	}
+	return nil
+}
+
+// splice lets the kernel move bytes.
+func (l *lane) splice(src, dst *net.TCPConn, limit *int64) error {
 	defer l.unhurried(src)
 	for *limit != 0 && l.free() {
 		chunk := int64(spliceChunk)
@@ -224,7 +245,7 @@ func tcp(c net.Conn) *net.TCPConn {
 func (f *flow) upward() *lane {
 	if f.upLane == nil {
 		f.upLane = &lane{
-			src: f.client.Conn, dst: f.up, count: &f.sent, splices: f.g.splices, large: f.g.large,
+			src: f.client.Conn, dst: f.up, count: &f.sent, outward: true, hurries: f.g.hurries, large: f.g.large,
 			take: func(n int) int { return f.account.Load().takeSent(n) },
 			free: func() bool { return f.account.Load().freeToSend() },
 			over: func() bool { return f.mode.Load() == speaking && f.isDown() },
@@ -237,7 +258,7 @@ func (f *flow) upward() *lane {
 func (f *flow) downward() *lane {
 	if f.downLane == nil {
 		f.downLane = &lane{
-			src: f.up, dst: f.client.Conn, count: &f.received, splices: f.g.splices, large: f.g.large,
+			src: f.up, dst: f.client.Conn, count: &f.received, hurries: f.g.hurries, large: f.g.large,
 			take: func(n int) int { return f.account.Load().takeReceived(n) },
 			free: func() bool { return f.account.Load().freeToReceive() },
 		}

@@ -257,12 +257,12 @@ func TestSpliceKeepsDeadline(t *testing.T) {
 	var count atomic.Int64
 	var over atomic.Bool
 	l := &lane{
-		src: src, dst: dst, count: &count, splices: make(chan struct{}, 1), large: make(loans, 1), over: over.Load,
+		src: src, dst: dst, count: &count, outward: true, hurries: make(chan struct{}, 1), large: make(loans, 1), over: over.Load,
 		take: func(n int) int { return n }, free: func() bool { return true },
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- l.run(-1) }()
-	for count.Load() < 8*spliceFrom {
+	for count.Load() < 8*hurryFrom {
 		runtime.Gosched()
 	}
 	over.Store(true)
