@@ -180,6 +180,25 @@ func TestWatch(t *testing.T) {
 	h.wants("k.pem")
 }
 
+// TestGrown: a tree that has grown beyond what can be watched is looked through now and
+// then.
+func TestGrown(t *testing.T) {
+	was := maxWatches
+	t.Cleanup(func() { maxWatches = was })
+	maxWatches = 4
+	dir := t.TempDir()
+	plant(t, dir, map[string]string{"a/": "", "first.key": "x"})
+	h := watching(t, dir, false)
+	h.wants("first.key")
+	for _, d := range []string{"b/", "c/", "d/", "e/", "f/"} {
+		plant(t, dir, map[string]string{d: ""})
+	}
+	plant(t, dir, map[string]string{"second.key": "x"})
+	h.wants("second.key") // so all of these are known
+	plant(t, dir, map[string]string{"f/.env": "x"})
+	h.wants("f/.env")
+}
+
 // TestShared: in a tree that a sandbox shares, what gives nothing away is left alone.
 func TestShared(t *testing.T) {
 	dir := t.TempDir()

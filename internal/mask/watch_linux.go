@@ -15,8 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxWatches bounds what the kernel keeps for us: about a kilobyte for each directory.
-const maxWatches = 1 << 15
+// maxWatches bounds what the kernel keeps for us: about a kilobyte for each directory. Only
+// a test changes it.
+var maxWatches = 1 << 15
 
 // A watcher hears what appears in a tree.
 type watcher struct {
@@ -51,16 +52,18 @@ func (t *Tree) Watch(ctx context.Context, shared bool, told func(f Found, again 
 		return err
 	}
 	if w.fd >= 0 && !w.full {
-		return w.listen(ctx)
+		if err := w.listen(ctx, false); err != nil || ctx.Err() != nil {
+			return err
+		}
 	}
-	// The kernel keeps no more watches for this user. So now and then all of it is
-	// looked at.
+	// The kernel keeps no more watches for this user, from the beginning or since the tree
+	// has grown. So now and then all of it is looked at.
 	pause := max(time.Second, 20*time.Since(begun))
 	for ctx.Err() == nil {
 		var err error
 		if w.fd >= 0 {
 			_ = w.notify.SetReadDeadline(time.Now().Add(pause))
-			err = w.listen(ctx)
+			err = w.listen(ctx, true)
 		} else {
 			select {
 			case <-ctx.Done():
@@ -77,8 +80,9 @@ func (t *Tree) Watch(ctx context.Context, shared bool, told func(f Found, again 
 	return nil
 }
 
-// listen handles what the kernel tells, until the context ends or the time is over.
-func (w *watcher) listen(ctx context.Context) error {
+// listen handles what the kernel tells, until the context ends or the time is over or,
+// unless that is known, not everything is watched any more.
+func (w *watcher) listen(ctx context.Context, full bool) error {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := w.notify.Read(buf)
@@ -88,7 +92,7 @@ func (w *watcher) listen(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("watch for files to hide: %w", err)
 		}
-		if err := w.events(ctx, buf[:n]); err != nil {
+		if err := w.events(ctx, buf[:n]); err != nil || w.full && !full {
 			return err
 		}
 	}
