@@ -182,16 +182,32 @@ func (h *Home) Talked(a *Agent) bool {
 	if a.Talks == "" {
 		return false
 	}
-	found, n := false, 0
-	_ = fs.WalkDir(h.root.FS(), a.Talks, func(name string, d fs.DirEntry, err error) error {
-		if n++; n > maxLook || found {
-			return fs.SkipAll
+	if a.TalkIn == "" && h.Has(a.Talks) {
+		return true
+	}
+	left := maxLook
+	return h.talk(a, a.Talks, &left)
+}
+
+// talk says whether there is a file of a conversation in a directory. What was one a moment
+// ago may be a pipe now, in which a reader would wait for ever.
+func (h *Home) talk(a *Agent, dir string, left *int) bool {
+	f, err := h.root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	list, _ := f.ReadDir(*left)
+	for _, d := range list {
+		name := dir + "/" + d.Name()
+		switch *left--; {
+		case *left <= 0:
+			return false
+		case d.Type().IsRegular() && (a.TalkIn == "" || strings.Contains(name, "/"+a.TalkIn+"/")):
+			return true
+		case d.IsDir() && strings.Count(name, "/") <= 10 && h.talk(a, name, left):
+			return true
 		}
-		if err != nil || strings.Count(name, "/") > 10 {
-			return fs.SkipDir
-		}
-		found = d.Type().IsRegular() && (a.TalkIn == "" || strings.Contains(name, "/"+a.TalkIn+"/"))
-		return nil
-	})
-	return found
+	}
+	return false
 }

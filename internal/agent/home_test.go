@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -143,5 +144,11 @@ func TestTalked(t *testing.T) {
 	}
 	if h.Talked(&Agent{Talks: ".gemini/tmp", TalkIn: "nothing"}) || h.Talked(&Agent{}) {
 		t.Error("takes anything for a conversation")
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if h.Talked(&Agent{Talks: "pipe"}) { // would wait for a writer
+		t.Error("takes a pipe for a conversation")
 	}
 }
