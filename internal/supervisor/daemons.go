@@ -109,7 +109,9 @@ func (d *daemon) keep(ctx context.Context) {
 		}
 		d.note(func(s *wire.Daemon) { s.State, s.Last, s.Restarts = "waiting to be started again", last, s.Restarts+1 })
 		select {
-		case <-ctx.Done():
+		case <-ctx.Done(): // it is not started only to be asked to end
+			d.note(func(s *wire.Daemon) { s.State = "ended" })
+			return
 		case <-d.s.instance.Done():
 			return
 		case <-time.After(pause):
