@@ -1,8 +1,10 @@
 package packet
 
 import (
+	"math"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -59,8 +61,20 @@ func open(w wire, o Options) (*Link, error) {
 		w.close()
 		return nil, err
 	}
+	thrift()
 	l.port.start(l.sort, func() { l.Close() })
 	return l, nil
+}
+
+// memory is what a process with a packet link should make do with: a stack in the process
+// keeps what the kernel would keep, and what a burst has used is not left lying about.
+const memory = 120 << 20
+
+// thrift has the collector work harder near that, unless the user has set a limit (GOMEMLIMIT).
+func thrift() {
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
+		debug.SetMemoryLimit(memory)
+	}
 }
 
 // Accept waits for the next TCP connection.
