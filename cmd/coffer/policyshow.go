@@ -210,14 +210,25 @@ refused or you would be asked.`,
 			}
 			d := v.decide(q)
 			fmt.Printf("%s: %s in %s: %s\n", d.Verdict, terminal.Escape(args[0]), v.whose, terminal.Escape(d.Reason))
-			if d.Verdict != policy.Allow {
-				return status(1)
+			if d.Verdict == policy.Allow {
+				return nil
 			}
-			return nil
+			if d.Rule == "default" && q.Host != "" {
+				fmt.Fprintln(os.Stderr, "hint: to allow it:", v.allowing(terminal.Escape(q.Host), q.Port))
+			}
+			return status(1)
 		},
 	}
 	a.addTo(c)
 	return c
+}
+
+// allowing is the command that would allow a host that no rule is about.
+func (v view) allowing(host string, port uint16) string {
+	if v.sb == nil {
+		return fmt.Sprintf("coffer run --allow %s:%d …", host, port)
+	}
+	return fmt.Sprintf("coffer policy allow %s:%d --sandbox %s", host, port, v.sb.Name)
 }
 
 func policyExplain() *cobra.Command {
