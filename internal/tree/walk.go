@@ -120,6 +120,10 @@ func (w *walker) directory(d *Dir, rules *Ignore, depth int) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
+		// One directory may have them all, and each may be long to read.
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
 		if err := w.entry(d, name, rules, depth); err != nil {
 			return err
 		}
