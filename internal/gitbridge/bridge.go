@@ -152,11 +152,11 @@ func (b *Bridge) View() (*rootfs.Git, error) {
 		}
 	}
 	// What large files are kept in, git-lfs looks for beside the alternates.
-	if large := filepath.Join(b.Common, "lfs", "objects"); isDir(large) {
+	if large := filepath.Join(b.Common, "lfs", "objects"); isRealDir(large) {
 		view.Large = large
 	}
 	// The git directories of submodules that are checked out in the tree.
-	if modules := filepath.Join(b.Common, "modules"); b.Over && isDir(modules) {
+	if modules := filepath.Join(b.Common, "modules"); b.Over && isRealDir(modules) {
 		view.Modules = modules
 	}
 	return view, nil

@@ -68,7 +68,7 @@ func (b *Bridge) Carry(ctx context.Context, r *Repository, c Carrying) (left []s
 // uncommitted lists the files that are not as in a commit, and those that git does not know
 // and does not ignore.
 func (r *Repository) uncommitted(ctx context.Context, base string) ([]string, error) {
-	h := host{dir: r.Top, where: []string{"--git-dir=" + r.Dir, "--work-tree=" + r.Top}}
+	h := host{dir: r.Top, where: []string{"--git-dir=" + r.Dir, "--work-tree=" + r.Top}, mind: true}
 	changed, err := h.run(ctx, "", "diff", "--no-ext-diff", "--no-textconv", "--name-only", "-z", "--no-renames", "--ignore-submodules=all", base)
 	if err != nil {
 		return nil, err

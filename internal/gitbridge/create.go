@@ -125,7 +125,7 @@ func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
 		return err
 	}
 	h := r.git()
-	h.locks = true
+	h.locks, h.mind = true, true
 	_, err := h.run(ctx, "", "worktree", "add", "-q", "--no-track", "-b", b.Branch, b.Tree, b.Base)
 	if err != nil {
 		if strings.Contains(err.Error(), "already exists") || strings.Contains(err.Error(), "cannot lock ref") {

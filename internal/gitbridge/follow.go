@@ -84,6 +84,7 @@ func (b *Bridge) moveIndex(ctx context.Context, was, is string) error {
 	if err != nil {
 		return err
 	}
+	h.mind = true
 	// It fails when a file is not as the index says, which is no failure.
 	if _, err := h.run(ctx, "", "update-index", "-q", "--refresh"); err != nil && code(err) != 1 {
 		return err

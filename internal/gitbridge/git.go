@@ -36,6 +36,7 @@ var hardened = []string{
 	"gc.auto=0", "maintenance.auto=false", "fetch.writeCommitGraph=false",
 	"submodule.recurse=false", "fetch.recurseSubmodules=false", "diff.ignoreSubmodules=all",
 	"status.submoduleSummary=false", "advice.detachedHead=false",
+	"core.alternateRefsCommand=:", // which every fetch into a repository with alternates runs
 	// For git that looks for a repository: one must not be found in a directory of
 	// files. It counts only from here and from the user's own config.
 	"safe.bareRepository=explicit",
@@ -47,7 +48,7 @@ func environment() []string {
 		name, _, _ := strings.Cut(v, "=")
 		return strings.HasPrefix(name, "GIT_") && !slices.Contains(keptVariables, name) || name == "LC_ALL" || name == "LANGUAGE" || name == "PATH"
 	})
-	return append(env, "PATH="+strings.Join(programs, ":"), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_ASKPASS=true", "SSH_ASKPASS=true")
+	return append(env, "PATH="+strings.Join(programs, ":"), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1", "GIT_ASKPASS=true", "SSH_ASKPASS=true")
 }
 
 // keptVariables say where the user's own config is.
@@ -75,6 +76,7 @@ type host struct {
 	locks  bool     // it may write the index
 	config []string // besides what is hardened
 	index  string   // the index to use, if not git's own choice
+	mind   bool     // files are read or written: no filters of the repository's own
 }
 
 // command prepares git. The caller starts it.
@@ -108,6 +110,13 @@ func (h host) run(ctx context.Context, stdin string, args ...string) (string, er
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c := h.command(ctx, args...)
+	if h.mind {
+		env, err := h.unfiltered(ctx)
+		if err != nil {
+			return "", err
+		}
+		c.Env = append(c.Env, env...)
+	}
 	if stdin != "" {
 		c.Stdin = strings.NewReader(stdin)
 	}

@@ -87,7 +87,7 @@ func (b *Bridge) lay(r *Repository, refs []ref, lasting bool) error {
 		}
 		all, _ := filepath.Glob(filepath.Join(escapeGlob(b.Admin), "sharedindex.*"))
 		for _, file := range all {
-			if err := copyFile(file, filepath.Join(b.private(), filepath.Base(file))); err != nil {
+			if err := copyIn(b.Admin, filepath.Base(file), filepath.Join(b.private(), filepath.Base(file))); err != nil {
 				return err
 			}
 		}

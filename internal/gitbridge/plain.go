@@ -27,18 +27,18 @@ func Read(ctx context.Context, dir string) (*Repository, error) {
 	}
 	r := &Repository{Common: at.Common, Dir: at.Own, Top: dir, Prefix: ".", Format: "sha1", config: map[string]string{}}
 	included := false
-	read := func(file string) {
+	read := func(file string, own bool) {
 		rootfs.GitConfig(file, func(key, value string) {
-			r.config[key] = value
+			r.know(setting{key, value, own})
 			included = included || strings.HasPrefix(key, "include")
 		})
 	}
 	for _, file := range configFiles() {
-		read(file)
+		read(file, false)
 	}
-	read(filepath.Join(r.Common, "config"))
+	read(filepath.Join(r.Common, "config"), true)
 	if r.config["extensions.worktreeconfig"] == "true" {
-		read(filepath.Join(r.Dir, "config.worktree"))
+		read(filepath.Join(r.Dir, "config.worktree"), true)
 	}
 	if included { // by rules of git's own
 		if err := r.readConfig(ctx); err != nil {
@@ -86,7 +86,7 @@ func configFiles() (files []string) {
 // plainRefs lists branches and tags, and those of sandboxes apart.
 func (r *Repository) plainRefs() (refs []ref, sandboxes map[string]bool, err error) {
 	all := map[string]ref{}
-	if err := packedRefs(filepath.Join(r.Common, "packed-refs"), all); err != nil {
+	if err := packedRefs(r.Common, all); err != nil {
 		return nil, nil, err
 	}
 	for _, dir := range []string{"refs/heads", "refs/tags"} {
@@ -107,8 +107,8 @@ func (r *Repository) plainRefs() (refs []ref, sandboxes map[string]bool, err err
 }
 
 // packedRefs reads the file that git packs refs into.
-func packedRefs(file string, all map[string]ref) error {
-	f, err := os.Open(file)
+func packedRefs(common string, all map[string]ref) error {
+	f, err := openIn(common, "packed-refs")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -188,7 +188,7 @@ func (r *Repository) plainHead() (id string, err error) {
 		line, err := firstLine(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			all := map[string]ref{}
-			err = packedRefs(filepath.Join(r.Common, "packed-refs"), all)
+			err = packedRefs(r.Common, all)
 			return all[name].id, err
 		}
 		if err != nil {

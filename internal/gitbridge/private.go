@@ -91,20 +91,17 @@ func (b *Bridge) contents(r *Repository, refs []ref) (private, export []rootfs.F
 	if e := r.excludes(); e != "" {
 		add(&private, "info/exclude", e)
 	}
-	for to, from := range map[string]string{
-		"info/sparse-checkout": filepath.Join(b.Admin, "info/sparse-checkout"), "info/attributes": filepath.Join(b.Common, "info/attributes"),
-		"shallow": filepath.Join(b.Common, "shallow"),
-	} {
-		data, err := os.ReadFile(from)
+	for name, dir := range map[string]string{"info/sparse-checkout": b.Admin, "info/attributes": b.Common, "shallow": b.Common} {
+		data, err := readIn(dir, name, maxInfo)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		add(&private, to, string(data))
-		if to == "shallow" {
-			add(&export, to, string(data))
+		add(&private, name, string(data))
+		if name == "shallow" {
+			add(&export, name, string(data))
 		}
 	}
 	private = append(private, r.hooks()...)
@@ -138,7 +135,7 @@ func (b *Bridge) writePrivate(r *Repository, refs []ref) error {
 		return err
 	}
 	// The index is good for both sides: the files are the same ones.
-	if err := copyFile(filepath.Join(b.Admin, "index"), filepath.Join(dir, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := copyIn(b.Admin, "index", filepath.Join(dir, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if b.Over {
@@ -186,7 +183,12 @@ const (
 // hooks are the repository's, for the sandbox to run inside. Those that core.hooksPath
 // names in the tree are there already.
 func (r *Repository) hooks() (files []rootfs.File) {
-	entries, err := os.ReadDir(filepath.Join(r.Common, "hooks"))
+	root, err := os.OpenRoot(r.Common)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), "hooks")
 	if err != nil {
 		return nil // there are none
 	}
@@ -198,7 +200,7 @@ func (r *Repository) hooks() (files []rootfs.File) {
 		if err != nil || info.Mode()&0o100 == 0 || info.Size() > maxHook {
 			continue
 		}
-		if data, err := os.ReadFile(filepath.Join(r.Common, "hooks", e.Name())); err == nil {
+		if data, err := readIn(r.Common, "hooks/"+e.Name(), maxHook); err == nil {
 			files = append(files, rootfs.File{Name: "hooks/" + e.Name(), Data: string(data), Exec: true})
 		}
 	}
@@ -253,14 +255,15 @@ func (r *Repository) excludes() string {
 		everywhere = filepath.Join(home, ".config/git/ignore")
 	}
 	var all []byte
-	for _, file := range []string{everywhere, filepath.Join(r.Common, "info/exclude")} {
-		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() || info.Size() > maxExcludes {
-			continue
-		}
-		if b, err := os.ReadFile(file); err == nil && !blank(b) {
+	add := func(b []byte, err error) {
+		if err == nil && !blank(b) {
 			all = append(append(all, b...), '\n')
 		}
 	}
+	if info, err := os.Stat(everywhere); err == nil && info.Mode().IsRegular() && info.Size() <= maxExcludes {
+		add(os.ReadFile(everywhere))
+	}
+	add(readIn(r.Common, "info/exclude", maxExcludes))
 	return string(all)
 }
 

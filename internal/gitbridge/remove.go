@@ -18,7 +18,7 @@ func (b *Bridge) Dirty(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	h := b.tree()
-	h.locks = false
+	h.locks, h.mind = false, true
 	out, err := h.run(ctx, "", "status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
 	if err != nil {
 		return 0, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -74,20 +73,26 @@ func Find(ctx context.Context, dir string) (*Repository, error) {
 
 // readConfig reads what git's configuration says here, from all its files.
 func (r *Repository) readConfig(ctx context.Context) error {
-	out, err := r.git().run(ctx, "", "config", "--list", "-z")
+	all, err := r.git().settings(ctx)
 	if err != nil {
 		return err
 	}
 	r.config = map[string]string{}
-	for entry := range strings.SplitSeq(out, "\x00") {
-		key, value, _ := strings.Cut(entry, "\n")
-		r.config[key] = value
+	for _, s := range all {
+		r.know(s)
 	}
 	for _, c := range hardened { // said by us, not by the user
 		key, _, _ := strings.Cut(c, "=")
 		delete(r.config, strings.ToLower(key))
 	}
 	return nil
+}
+
+// know notes a setting. Which file of the host to show inside, the repository does not say.
+func (r *Repository) know(s setting) {
+	if !s.own || s.key != "core.excludesfile" {
+		r.config[s.key] = s.value
+	}
 }
 
 // git runs on the repository, without looking at any working tree.
@@ -109,7 +114,10 @@ func (r *Repository) objects() ([]string, error) {
 	}
 	all, seen := []string{first}, map[string]bool{first: true}
 	for i := 0; i < len(all) && len(all) < 32; i++ {
-		b, err := os.ReadFile(filepath.Join(all[i], "info", "alternates"))
+		if all[i] != filepath.Join(r.Common, "objects") && !holdsObjects(all[i]) {
+			return nil, hint.New(fmt.Sprintf("the repository borrows objects from %s, which is in no repository", all[i]), "see objects/info/alternates in "+r.Common)
+		}
+		b, err := readIn(all[i], "info/alternates", maxInfo)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -152,7 +160,7 @@ func (r *Repository) suits() error {
 // partial says whether objects are missing that git gets from a remote when it needs them.
 func (r *Repository) partial() bool {
 	for key, value := range r.config {
-		if strings.HasPrefix(key, "remote.") && strings.HasSuffix(key, ".promisor") && value == "true" {
+		if strings.HasPrefix(key, "remote.") && strings.HasSuffix(key, ".promisor") && value != "false" {
 			return true
 		}
 	}
