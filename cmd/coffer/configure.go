@@ -110,6 +110,7 @@ func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
 		return err
 	}
 	rec.Caches = l.Caches()
+	rec.Git = l.Git()
 	if rec.Env, rec.EnvFrom, err = l.Variables(); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ const (
 	KindPolicy = "policy" // the rules changed, or a question was answered
 	KindLimit  = "limit"  // a budget or another limit was hit
 	KindPort   = "port"   // a port was forwarded, or is so no longer
+	KindGit    = "git"    // the host pushed for the sandbox, or would not
 
 	// What the log writes about itself. A caller cannot add these.
 	KindRotated   = "rotated"   // first line of a file but the first: Count events came before
@@ -28,7 +29,7 @@ const (
 
 // Kinds is all of them.
 func Kinds() []string {
-	return []string{KindStart, KindStop, KindFlow, KindDNS, KindExec, KindPolicy, KindLimit, KindPort,
+	return []string{KindStart, KindStop, KindFlow, KindDNS, KindExec, KindPolicy, KindLimit, KindPort, KindGit,
 		KindRotated, KindRecovered, KindLost}
 }
 

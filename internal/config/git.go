@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
 var pushOrder = []string{"deny", "ask", "allow"}
@@ -39,4 +41,13 @@ func (w *widening) git() {
 			w.add("git: your file %s, which git ignores, is copied into new worktrees", file)
 		}
 	}
+}
+
+// Git is what a sandbox may have the host do with its repository.
+func (l *Loaded) Git() sandbox.Git {
+	g := l.Config.Git
+	if g.Push == "ask" {
+		g.Push = "" // as every record has it that says nothing
+	}
+	return sandbox.Git{Push: g.Push, Patterns: g.PushPatterns}
 }

@@ -34,8 +34,13 @@ func newAbout(g *Gateway) *about {
 	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, r *http.Request) { writeOK(w, a.policy()) })
 	mux.HandleFunc("GET /denials", func(w http.ResponseWriter, r *http.Request) { writeOK(w, g.Denials()) })
 	mux.HandleFunc("POST /request", a.request)
+	outer := http.NewServeMux()
+	outer.Handle("/", http.MaxBytesHandler(mux, 16<<10))
+	if g.cfg.Serve != nil {
+		outer.Handle("/git/", g.cfg.Serve)
+	}
 	a.server = &http.Server{
-		Handler: http.MaxBytesHandler(mux, 16<<10), MaxHeaderBytes: 16 << 10,
+		Handler: outer, MaxHeaderBytes: 16 << 10,
 		ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second,
 		ErrorLog: log.New(io.Discard, "", 0), // what programs do wrong is no news for the host
 	}

@@ -31,6 +31,8 @@ type Request struct {
 	// Filed: a program asked by http://coffer.internal/ for what the default denies. No
 	// connection can wait for the answer, so only one that lasts helps.
 	Filed bool `json:"filed,omitempty"`
+	// What is asked about, if it is no connection; see [Gateway.Number].
+	What string `json:"what,omitempty"`
 }
 
 // question is what one answer holds for: a destination, and where the rule looks at
@@ -263,6 +265,15 @@ func (g *Gateway) Pending() []Request {
 	}
 	slices.SortFunc(list, func(a, b Request) int { return cmp.Compare(a.ID, b.ID) })
 	return list
+}
+
+// Number gives a number to a question that is not about a connection, and that somebody
+// else keeps.
+func (g *Gateway) Number() int {
+	g.asks.mu.Lock()
+	defer g.asks.mu.Unlock()
+	g.asks.lastID++
+	return g.asks.lastID
 }
 
 // Answer answers a question for the connections that wait. If none does any more, a

@@ -57,6 +57,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"sync"
@@ -100,6 +101,9 @@ type Config struct {
 	// Budgets are counters of an earlier gateway of this sandbox, as [Gateway.Budgets] gave them.
 	Budgets map[string]Used
 	About   About
+	// Serve, if set, answers what programs ask of http://coffer.internal/git/. It bounds what
+	// it reads and how long it takes itself.
+	Serve http.Handler
 }
 
 // HostPort makes a port of the host's loopback interface reachable as host.coffer.internal:Inside.

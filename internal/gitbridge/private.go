@@ -218,7 +218,7 @@ func (b *Bridge) config(r *Repository) string {
 	if version == 1 {
 		fmt.Fprintf(&c, "[extensions]\n\tobjectformat = %s\n", b.Format)
 	}
-	fmt.Fprintf(&c, "[remote \"origin\"]\n\turl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n", insideHost)
+	fmt.Fprintf(&c, "[remote \"origin\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[push]\n\tdefault = current\n", insideHost, pushURL)
 	for _, key := range carried {
 		value, ok := r.config[key]
 		if !ok || strings.ContainsRune(value, 0) || key == "core.hookspath" && filepath.IsAbs(value) {

@@ -66,6 +66,15 @@ type Record struct {
 	Caches []Cache `json:"caches,omitempty"`
 	// Audit says that the sandbox must not run without its log.
 	Audit bool `json:"audit,omitempty"`
+	// Git is what programs may have the host do with its repository.
+	Git Git `json:"git,omitzero"`
+}
+
+// Git says what a sandbox may have the host do with its repository.
+type Git struct {
+	Push string `json:"push,omitempty"` // allow, deny, or empty to ask
+	// Patterns are branches of the remote that may be pushed to besides its own.
+	Patterns []string `json:"patterns,omitempty"`
 }
 
 // How a sandbox sees its workspace.

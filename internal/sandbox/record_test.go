@@ -33,6 +33,7 @@ func fullRecord() Record {
 		Daemons:   []Daemon{{Name: "db", Command: []string{"redis-server"}, Dir: "x", Env: []string{"A=b"}, Restart: RestartAlways, Signal: "INT", Grace: 1, ReadyPort: 80, ReadyCommand: "true", ReadyTimeout: 1}},
 		Caches:    []Cache{{Name: "npm", Source: "/home/me/.npm/_cacache", Target: "/home/me/.npm/_cacache"}},
 		Audit:     true,
+		Git:       Git{Push: "deny", Patterns: []string{"feature/*"}},
 	}
 }
 

@@ -100,7 +100,7 @@ func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, err
 	config := gateway.Config{
 		Policy: set, Audit: s.audit.add, Denied: s.denied, Asked: s.asked, Allow: s.allowCommand,
 		Budgets: readBudgets(sb), About: gateway.About{Name: sb.Name, ID: sb.ID},
-		HostPorts: hostPorts(sb),
+		HostPorts: hostPorts(sb), Serve: s.serveHost(),
 	}
 	n := &network{gateway: gateway.New(&flowing{Link: wire}, config), served: make(chan struct{}), live: live}
 	s.network = n // before anything can happen on it
@@ -143,6 +143,9 @@ func (s *Supervisor) disconnect() {
 
 // Describe says what a question is about, all that a lasting answer would be about.
 func Describe(r gateway.Request) string {
+	if r.What != "" {
+		return r.What
+	}
 	text := destination(r.Host, r.Addr, r.Port)
 	switch {
 	case r.Protocol == policy.UDP:

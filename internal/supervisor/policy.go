@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -191,7 +192,8 @@ func (s *Supervisor) changePolicy(c Change) (r Reply, err error) {
 	defer n.mu.Unlock()
 	switch c.Do {
 	case "pending":
-		r.Pending = n.gateway.Pending()
+		r.Pending = append(n.gateway.Pending(), s.consents.pending()...)
+		slices.SortFunc(r.Pending, func(a, b gateway.Request) int { return cmp.Compare(a.ID, b.ID) })
 	case "denials":
 		r.Denials = n.gateway.Denials()
 	case "budgets":
@@ -229,6 +231,9 @@ func (s *Supervisor) setLive(live []policy.RuleSource) error {
 // answer settles a question. The network's lock is held.
 func (s *Supervisor) answer(c Change) (r Reply, err error) {
 	n := s.network
+	if done, err := s.consents.answer(c); done || err != nil {
+		return r, err
+	}
 	asked := n.gateway.Pending()
 	i := slices.IndexFunc(asked, func(q gateway.Request) bool { return q.ID == c.ID })
 	if i < 0 {

@@ -41,6 +41,7 @@ type Supervisor struct {
 	masks    masks
 	notices  notices
 	daemons  daemons
+	consents consents
 
 	renewing sync.Mutex // one look at an agent's credentials at a time
 	refused  string     // why they were not taken over

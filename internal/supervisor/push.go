@@ -1,0 +1,188 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/audit"
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/gitbridge/receive"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// What programs inside have the host do comes to http://coffer.internal/: git push to
+// /git/, where a server of git's HTTP protocol is.
+func (s *Supervisor) serveHost() http.Handler {
+	h := &hostServer{Supervisor: s, turn: make(chan struct{}, 1)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /git/info/refs", h.advertise)
+	mux.HandleFunc("POST /git/git-receive-pack", h.receive)
+	return mux
+}
+
+type hostServer struct {
+	*Supervisor
+	turn chan struct{} // one at a time
+}
+
+const (
+	// patienceUpload is how long a push may take to arrive, and patienceServe how long its
+	// whole answer may take: the user may be asked, and the remote is far.
+	patienceUpload = 2 * time.Minute
+	patienceServe  = 25 * time.Minute
+)
+
+// take waits for a turn. The caller calls the function that it returns.
+func (h *hostServer) take(w http.ResponseWriter, r *http.Request) (release func(), ok bool) {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(patienceUpload))
+	_ = c.SetWriteDeadline(time.Now().Add(patienceServe))
+	if h.git.bridge == nil {
+		refuse(w, http.StatusNotFound, errors.New("this sandbox has no repository of its own"))
+		return nil, false
+	}
+	select {
+	case h.turn <- struct{}{}:
+		return func() { <-h.turn }, true
+	case <-r.Context().Done():
+		return nil, false
+	}
+}
+
+// refuse answers with text, which git prints behind "remote:".
+func refuse(w http.ResponseWriter, status int, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	fmt.Fprintln(w, err)
+	if h := hint.Of(err); h != "" {
+		fmt.Fprintln(w, "hint:", h)
+	}
+}
+
+// advertise says which branches of the remote the sandbox can push to.
+func (h *hostServer) advertise(w http.ResponseWriter, r *http.Request) {
+	if r.FormValue("service") != "git-receive-pack" {
+		refuse(w, http.StatusForbidden, hint.New("one can only push here", "fetch from origin, which is the user's repository"))
+		return
+	}
+	release, ok := h.take(w, r)
+	if !ok {
+		return
+	}
+	defer release()
+	b := h.git.bridge
+	// What has come out need not be sent again.
+	h.bringOver(syncPatience)
+	remote, err := b.Remote(r.Context())
+	var refs []receive.Ref
+	var have []string
+	if err == nil {
+		refs, have, err = b.Pushable(r.Context(), remote, h.Sandbox.Git.Patterns)
+	}
+	if err != nil {
+		refuse(w, http.StatusConflict, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-git-receive-pack-advertisement")
+	w.Header().Set("Cache-Control", "no-cache")
+	_ = receive.Advertise(w, b.Format, refs, have)
+}
+
+// receive takes a push.
+func (h *hostServer) receive(w http.ResponseWriter, r *http.Request) {
+	release, ok := h.take(w, r)
+	if !ok {
+		return
+	}
+	defer release()
+	commands, err := receive.Read(http.MaxBytesReader(w, r.Body, receive.MaxPack+1<<20), h.git.bridge.Format)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // to learn when it hangs up
+	w.Header().Set("Content-Type", "application/x-git-receive-pack-result")
+	w.Header().Set("Cache-Control", "no-cache")
+	if len(commands) == 0 {
+		return
+	}
+	out := receive.Answer{W: w, Flush: func() { _ = http.NewResponseController(w).Flush() }}
+	out.End(h.push(r.Context(), commands, out))
+}
+
+// push does what was asked for, as far as it may be: each branch by itself.
+func (h *hostServer) push(ctx context.Context, commands []receive.Command, out receive.Answer) (results []receive.Result) {
+	b, rule := h.git.bridge, h.Sandbox.Git
+	came := h.bringOver(time.Minute)
+	remote, err := b.Remote(ctx)
+	if err == nil {
+		err = came.err
+	}
+	for _, c := range commands {
+		move, failed := gitbridge.Move{}, err
+		if failed == nil {
+			move, failed = b.Judge(ctx, remote, rule.Patterns, c)
+		}
+		if failed == nil {
+			failed = h.consent(ctx, rule.Push, "push", "git.push", move.String(), out.Say)
+		}
+		if failed == nil {
+			failed = h.pushOne(ctx, move, out)
+		}
+		results = append(results, h.tell(c, move, failed, out))
+	}
+	return results
+}
+
+func (h *hostServer) pushOne(ctx context.Context, m gitbridge.Move, out receive.Answer) error {
+	said, err := h.git.bridge.Push(ctx, m, h.reach())
+	for _, line := range said {
+		out.Say(line)
+	}
+	if rejected := new(gitbridge.RejectedError); err != nil && !errors.As(err, &rejected) {
+		err = hostError{err}
+	}
+	return err
+}
+
+// hostError is what goes wrong between the host and the remote. It may name places and
+// credentials of the user, and is not for the inside to know.
+type hostError struct{ error }
+
+// tell says what became of one branch: to git inside, and to the log.
+func (h *hostServer) tell(c receive.Command, m gitbridge.Move, err error, out receive.Answer) receive.Result {
+	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"push", c.Old + ":" + c.New, c.Ref}, Detail: m.String()}
+	result := receive.Result{Ref: c.Ref}
+	if err != nil {
+		event.Verdict, event.Reason = "deny", err.Error()
+		result.Reason = err.Error()
+		if errors.As(err, new(hostError)) {
+			result.Reason = "the host could not push it"
+			err = hint.New("the host could not push to "+m.Remote, "the user sees why with 'coffer audit --kind git "+h.Sandbox.ID+"'")
+			h.notices.tell(fmt.Sprintf("a push to %s failed: %s", m.Remote, event.Reason))
+		}
+		out.Say(err.Error())
+		if text := hint.Of(err); text != "" {
+			out.Say("hint: " + text)
+		}
+	}
+	h.audit.add(event)
+	return result
+}
+
+// reach are directories of the host that the sandbox can write.
+func (s *Supervisor) reach() (dirs []string) {
+	if s.Sandbox.Workspace.Mode == sandbox.WorkspaceDirect {
+		dirs = append(dirs, s.Sandbox.Workspace.Path)
+	}
+	for _, m := range s.Sandbox.Mounts {
+		if !m.ReadOnly && !m.Copy {
+			dirs = append(dirs, m.Source)
+		}
+	}
+	return dirs
+}
