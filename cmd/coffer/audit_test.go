@@ -163,7 +163,7 @@ func TestPrintAudit(t *testing.T) {
 	}
 	var out bytes.Buffer
 	err = printAudit(ctx, &out, sb, audit.Filter{}, false, false)
-	if !errors.Is(err, audit.ErrDamaged) || hint.Of(err) != "see 'coffer audit verify "+sb.ID+"'" {
+	if !errors.Is(err, audit.ErrDamaged) || hint.Of(err) != "see 'coffer audit verify "+sb.Name+"'" {
 		t.Errorf("damaged: %v, hint %q", err, hint.Of(err))
 	}
 	if !strings.Contains(out.String(), "good.example") {

@@ -273,7 +273,7 @@ func TestListWithHungSandboxes(t *testing.T) {
 		}
 		var stopped []int
 		for _, p := range processes() {
-			if p.args == "coffer-guest" && p.parent == shown(t, b, "hung-guest").PID {
+			if strings.HasPrefix(p.args, "coffer-guest") && p.parent == shown(t, b, "hung-guest").PID {
 				stopped = append(stopped, p.pid)
 			}
 		}

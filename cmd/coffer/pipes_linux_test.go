@@ -178,7 +178,7 @@ func coffers(b *testbed.Bed, c *exec.Cmd) (mine []process) {
 		}
 	}
 	for _, p := range all {
-		if ours[p.pid] || ours[p.parent] && p.args == "coffer-guest" {
+		if ours[p.pid] || ours[p.parent] && strings.HasPrefix(p.args, "coffer-guest") {
 			mine = append(mine, p)
 		}
 	}

@@ -312,7 +312,7 @@ func TestTerminalGuestKilled(t *testing.T) {
 		s.see("ready")
 		guest := 0
 		for _, p := range processes() {
-			if p.parent == s.cmd.Process.Pid && p.args == "coffer-guest" {
+			if p.parent == s.cmd.Process.Pid && strings.HasPrefix(p.args, "coffer-guest") {
 				guest = p.pid
 			}
 		}

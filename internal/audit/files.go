@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -63,6 +64,9 @@ func open(dir, name string, flags int) (*os.File, error) {
 // ErrLocked is for a log that another process writes.
 var ErrLocked = errors.New("another process writes this log")
 
+// lockPatience is how long the end of another writer is waited for.
+const lockPatience = 3 * time.Second
+
 // lockDir makes the directory of a log and takes its lock, which ends with the file.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -86,7 +90,13 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	// Who was killed may have a child that has not let go of its files yet.
+	for until := time.Now().Add(lockPatience); errors.Is(err, unix.EWOULDBLOCK) && time.Now().Before(until); {
+		time.Sleep(10 * time.Millisecond)
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			err = ErrLocked

@@ -101,6 +101,10 @@ func (l *Loaded) Masks() (m sandbox.Masks) {
 	for i, r := range append(own, wish...) {
 		m.Rules = append(m.Rules, sandbox.Mask{Line: r.Text, From: r.From, Dir: r.Base(), Own: i < len(own)})
 	}
+	// A copy that was asked for by name, and agreed to, is there to be read.
+	for i, file := range l.Config.Git.Copy {
+		m.Rules = append(m.Rules, sandbox.Mask{Line: "!/" + exactly(file), From: l.tree.get("git", "copy", i).at.Origin()})
+	}
 	if len(m.Rules) == 0 {
 		return m
 	}
@@ -108,6 +112,15 @@ func (l *Loaded) Masks() (m sandbox.Masks) {
 		m.Prefix = rel
 	}
 	return m
+}
+
+// exactly is a path in .gitignore's language.
+func exactly(path string) string {
+	path = strings.NewReplacer(`\`, `\\`).Replace(path)
+	if trimmed := strings.TrimRight(path, " "); trimmed != path {
+		path = trimmed + strings.Repeat(`\ `, len(path)-len(trimmed))
+	}
+	return path
 }
 
 // MasksShown are the lines of the repository that show what others hide.

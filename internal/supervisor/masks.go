@@ -97,7 +97,7 @@ func (s *Supervisor) openMasks() error {
 	}
 	own, _ := maskRules(sb.Masks)
 	for _, m := range sb.Mounts {
-		if info, err := os.Stat(m.Source); err != nil || !info.IsDir() {
+		if info, err := os.Lstat(m.Source); err != nil || !info.IsDir() { // a link is refused elsewhere
 			continue // a file that is mounted is meant to be seen
 		}
 		t, err := mask.Open(m.Source, mask.NewSet(own, nil, ""))
