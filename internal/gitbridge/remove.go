@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/hint"
 )
@@ -160,7 +162,16 @@ func (b *Bridge) forgetAdmin() error {
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(b.Admin); err != nil {
+	err = os.RemoveAll(b.Admin)
+	// A git that somebody who was killed has left behind may still be writing there.
+	for range 100 {
+		if !errors.Is(err, syscall.ENOTEMPTY) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+		err = os.RemoveAll(b.Admin)
+	}
+	if err != nil {
 		return fmt.Errorf("forget the worktree: %w", err)
 	}
 	_ = os.Remove(filepath.Dir(b.Admin)) // if it was the last

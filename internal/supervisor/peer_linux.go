@@ -1,7 +1,9 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net"
 	"os"
@@ -48,6 +50,9 @@ func KillHung(sb *sandbox.Sandbox) error {
 	}
 	defer release()
 	c, err := net.Dial("unix", path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it has closed its door already: it is ending
+	}
 	if err != nil {
 		return fmt.Errorf("find the supervisor of sandbox %s: %w", sb.Name, err)
 	}
