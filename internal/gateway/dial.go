@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/policy"
@@ -21,45 +20,9 @@ const (
 	stagger = 250 * time.Millisecond
 )
 
-// dial connects. For a context that can end, net would start a goroutine, which costs as
-// much as connecting to a near server does. Here the socket is shut down when it ends, and
-// again in case it was not connecting yet.
 func dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
-	var mu sync.Mutex
-	var socket syscall.RawConn
-	d := net.Dialer{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
-		mu.Lock()
-		defer mu.Unlock()
-		socket = c
-		return ctx.Err()
-	}}
-	dialled := make(chan struct{})
-	giveUp := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if socket != nil {
-			_ = socket.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
-		}
-	}
-	stop := context.AfterFunc(ctx, func() {
-		for {
-			giveUp()
-			select {
-			case <-dialled:
-				return
-			case <-time.After(10 * time.Millisecond):
-			}
-		}
-	})
-	c, err := d.Dial(network, to.String())
-	close(dialled)
-	if stop() {
-		return c, err
-	}
-	if err == nil {
-		_ = c.Close()
-	}
-	return nil, ctx.Err()
+	d := net.Dialer{KeepAlive: 30 * time.Second}
+	return d.DialContext(ctx, network, to.String())
 }
 
 // connect dials the destination of a query that was decided: directly, at an address that the
