@@ -109,6 +109,7 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 		planned, err = tree.plan(l.ctx, store, s)
 		return err
 	}
+	s.heard = l.heard
 	rec, err := s.record(l.ctx, args)
 	if err != nil {
 		return nil, nil, err

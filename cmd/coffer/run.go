@@ -55,6 +55,7 @@ func run(l *listener, s settings, args []string) error {
 	if err != nil {
 		return err
 	}
+	s.heard = l.heard
 	rec, err := s.record(l.ctx, args)
 	if isOff(err) {
 		return s.runOff(l, s.conf, args)
@@ -235,6 +236,7 @@ func runDetached(l *listener, s settings, args []string) error {
 	if len(args) == 0 {
 		return usagef("there is nothing to run: a detached sandbox needs a command")
 	}
+	s.heard = l.heard
 	rec, err := s.record(l.ctx, args)
 	if err != nil {
 		return err

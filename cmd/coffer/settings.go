@@ -37,6 +37,7 @@ type settings struct {
 	netAsked  bool                        // by flag: a network with rules
 	alone     bool                        // nothing that a repository's config says counts
 	also      func(*sandbox.Record) error // what a command adds that has no flag
+	heard     func()                      // returns when a Ctrl-C would be heard
 	decide    func() error                // what the workspace is to be, when the config is known
 
 	mode

@@ -124,6 +124,9 @@ func (s *settings) agree(ctx context.Context, places config.Places, l *config.Lo
 	if has, err := agreed(store, l.Repository, widens, all); err != nil || has {
 		return err
 	}
+	if s.heard != nil {
+		s.heard()
+	}
 	return ask(ctx, store, l, widens)
 }
 

@@ -1,7 +1,10 @@
 package fault
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +39,21 @@ func (w world) pristine(t *testing.T) {
 	}
 }
 
+// gitEnds waits until no git of somebody who was killed works on the host any more.
+func (w world) gitEnds(t *testing.T) {
+	t.Helper()
+	eventually(t, func() error {
+		all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, file := range all {
+			args, _ := os.ReadFile(file)
+			if program, _, _ := strings.Cut(string(args), "\x00"); filepath.Base(program) == "git" && strings.Contains(string(args), w.Dir) {
+				return fmt.Errorf("still there: %q", args)
+			}
+		}
+		return nil
+	})
+}
+
 // TestKillWorktree kills whoever makes a worktree sandbox and brings its first commit over.
 func TestKillWorktree(t *testing.T) {
 	each(t, func(t *testing.T, w world) {
@@ -44,6 +62,7 @@ func TestKillWorktree(t *testing.T) {
 			t.Run(victim, func(t *testing.T) {
 				times(t, w, "record worktree private guest socket output incoming", func(t *testing.T, when func(*exec.Cmd, func() bool)) {
 					w.murder(t, victim, when, "exec", "--create", "--", "sh", "-c", "git commit -q --allow-empty -m inside; echo in; sleep 0.005")
+					w.gitEnds(t)
 					w.must(t, "rm", "--force", "--delete-branch", "--all")
 					w.pristine(t)
 				})

@@ -123,7 +123,7 @@ func (h host) run(ctx context.Context, stdin string, args ...string) (string, er
 	out := &limited{left: maxOutput}
 	errs := &limited{left: 64 << 10, drop: true}
 	c.Stdout, c.Stderr = out, errs
-	if err := c.Run(); err != nil {
+	if err := runMortal(c); err != nil {
 		return "", &Error{Args: args, Err: err, Said: errs.String()}
 	}
 	return out.String(), nil
