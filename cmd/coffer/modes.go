@@ -92,7 +92,6 @@ func (s *settings) runOff(l *listener, conf *config.Loaded, args []string) error
 	if err := setVariables(env, s.env); err != nil {
 		return err
 	}
-	l.heard()
 	return s.mode.becomeOff(l.ctx, args, sortedEnvironment(env))
 }
 

@@ -58,6 +58,7 @@ func run(l *listener, s settings, args []string) error {
 	s.heard = l.heard
 	rec, err := s.record(l.ctx, args)
 	if isOff(err) {
+		l.heard()
 		return s.runOff(l, s.conf, args)
 	}
 	if err != nil {
