@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -28,10 +29,12 @@ func TestBusy(t *testing.T) {
 		s := onScreen(t, 24, 80, stubborn("one"))
 		s.see("\r\x1b[Kcoffer: stopping sandbox one … 1s")
 		s.end(0)
-		s.see("s\r\x1b[K")
-		if !strings.HasSuffix(s.text(), "\r\x1b[K") {
-			t.Errorf("the line stays: %q", s.text())
-		}
+		eventually(t, func() error {
+			if !strings.HasSuffix(s.text(), "s\r\x1b[K") {
+				return fmt.Errorf("the line stays: %q", s.text())
+			}
+			return nil
+		})
 		out, err := stubborn("two").CombinedOutput()
 		if got := string(out); err != nil || got != "coffer: stopping sandbox two …\n" {
 			t.Errorf("said %q, %v", got, err)
