@@ -189,6 +189,16 @@ func describeHostPort(h sandbox.HostPort) string {
 	return fmt.Sprintf("%s:%d leads to port %d of this machine", link.HostName, h.Inside, h.Outside)
 }
 
+// asked is a question in the words of the command line, and the policy that answers it.
+func (a *about) asked(target string) (policy.Query, view, error) {
+	q, err := question(target)
+	if err != nil {
+		return q, view{}, err
+	}
+	v, err := a.policy()
+	return q, v, err
+}
+
 func policyCheck() *cobra.Command {
 	var a about
 	c := &cobra.Command{
@@ -200,11 +210,7 @@ refused or you would be asked.`,
 		Example: "  coffer policy check https://api.example.com/v1",
 		Args:    exactly(1, "a URL, or host:port"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			q, err := question(args[0])
-			if err != nil {
-				return err
-			}
-			v, err := a.policy()
+			q, v, err := a.asked(args[0])
 			if err != nil {
 				return err
 			}
@@ -239,11 +245,7 @@ func policyExplain() *cobra.Command {
 		Example: "  coffer policy explain http://example.com/admin",
 		Args:    exactly(1, "a URL, or host:port"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			q, err := question(args[0])
-			if err != nil {
-				return err
-			}
-			v, err := a.policy()
+			q, v, err := a.asked(args[0])
 			if err != nil {
 				return err
 			}
