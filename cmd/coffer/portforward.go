@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"regexp"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
@@ -62,12 +62,18 @@ when it is started again. Without ports, those that there are are listed.`,
 	return c
 }
 
-// portLike is what is taken for a port, not for a sandbox.
-var portLike = regexp.MustCompile(`^[0-9]*:?[0-9]+$`)
+// portLike says whether something is taken for a port, P, H:P or :P, not for a sandbox.
+func portLike(s string) bool {
+	local, port, both := strings.Cut(s, ":")
+	if !both {
+		port = local
+	}
+	return port != "" && strings.Trim(local+port, "0123456789") == ""
+}
 
 // sandboxAndPorts tells the sandbox, which comes first, from ports.
 func sandboxAndPorts(match string, args []string) (string, []wire.Forward, error) {
-	if match == "" && len(args) > 0 && !portLike.MatchString(args[0]) {
+	if match == "" && len(args) > 0 && !portLike(args[0]) {
 		match, args = args[0], args[1:]
 	}
 	ports, err := parseForwards(args)

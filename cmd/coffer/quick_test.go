@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -101,6 +103,39 @@ func TestQuickIsLight(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestInitialisationIsLight sees to it that our packages leave until it is needed what
+// takes time to make, expressions and tables: every command would wait for it.
+func TestInitialisationIsLight(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(self, "-test.run=^$")
+	c.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	seen := 0
+	for l := range strings.Lines(string(out)) {
+		// init PACKAGE @TIME ms, TIME ms clock, BYTES bytes, N allocs
+		var name string
+		var at, clock float64
+		var bytes int
+		if n, _ := fmt.Sscanf(l, "init %s @%g ms, %g ms clock, %d bytes", &name, &at, &clock, &bytes); n != 4 {
+			continue
+		}
+		if ours := "github.com/cofferhq/coffer/"; strings.HasPrefix(name, ours) {
+			if seen++; bytes > 20<<10 {
+				t.Errorf("the initialisation of %s allocates %d bytes", name, bytes)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Fatalf("no initialisation was seen: %s", out)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -324,10 +325,10 @@ func pushError(out, errs string, err error) error {
 	return &Error{Args: []string{"push"}, Err: err, Said: Redact(errs)}
 }
 
-var userinfo = regexp.MustCompile(`://[^/\s@]+@`)
+var userinfo = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`://[^/\s@]+@`) })
 
 // Redact takes credentials out of what git says.
-func Redact(text string) string { return userinfo.ReplaceAllString(text, "://") }
+func Redact(text string) string { return userinfo().ReplaceAllString(text, "://") }
 
 // remoteWords are the lines that the server said.
 func remoteWords(errs string) (said []string) {

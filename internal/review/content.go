@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cofferhq/coffer/internal/changes"
 )
@@ -127,7 +128,12 @@ var locks = []string{
 	"build.gradle.kts", "settings.gradle", "settings.gradle.kts", "pom.xml", ".npmrc", ".yarnrc", ".yarnrc.yml", "pip.conf", "config.toml", "nuget.config", "bunfig.toml", ".terraform.lock.hcl",
 }
 
-var address = regexp.MustCompile(`(?i)\b(?:https?|git|ssh|git\+https|git\+ssh|ftp)://(?:[^/\s"'@<>]*@)?([a-z0-9.-]+)`)
+// lazily compiles an expression when it is first used, which in most commands is never.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
+var address = lazily(`(?i)\b(?:https?|git|ssh|git\+https|git\+ssh|ftp)://(?:[^/\s"'@<>]*@)?([a-z0-9.-]+)`)
 
 // maxHosts bounds how many are collected of one file.
 const maxHosts = 1000
@@ -158,7 +164,7 @@ func downloads(l *look) {
 
 func hosts(text []byte) map[string]bool {
 	all := map[string]bool{}
-	for _, m := range address.FindAllSubmatch(text, -1) {
+	for _, m := range address().FindAllSubmatch(text, -1) {
 		if len(all) >= maxHosts {
 			break
 		}
@@ -193,22 +199,22 @@ func hidden(l *look) {
 // patterns of secrets that can be told from other text.
 var patterns = []struct {
 	name string
-	re   *regexp.Regexp
+	re   func() *regexp.Regexp
 }{
-	{"a private key", regexp.MustCompile(`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----`)},
-	{"an AWS access key", regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z2-7]{16}\b`)},
-	{"a GitHub token", regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})`)},
-	{"a GitLab token", regexp.MustCompile(`\bglpat-[A-Za-z0-9_-]{20,}`)},
-	{"a Slack token", regexp.MustCompile(`\bxox[abeprs]-[A-Za-z0-9-]{10,}`)},
-	{"a Google API key", regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`)},
-	{"an Anthropic key", regexp.MustCompile(`\bsk-ant-[A-Za-z0-9_-]{20,}`)},
-	{"an OpenAI key", regexp.MustCompile(`\bsk-(?:proj-|svcacct-)?[A-Za-z0-9_-]{32,}`)},
-	{"a Stripe key", regexp.MustCompile(`\b[rs]k_live_[A-Za-z0-9]{16,}`)},
-	{"an npm token", regexp.MustCompile(`\bnpm_[A-Za-z0-9]{36}`)},
-	{"a PyPI token", regexp.MustCompile(`\bpypi-[A-Za-z0-9_-]{50,}`)},
-	{"a Hugging Face token", regexp.MustCompile(`\bhf_[A-Za-z0-9]{30,}`)},
-	{"a JSON web token", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}`)},
-	{"a password in an address", regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^/\s:@"']{1,64}:[^/\s:@"'${}<>]{6,64}@[a-z0-9.-]+`)},
+	{"a private key", lazily(`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----`)},
+	{"an AWS access key", lazily(`\b(?:AKIA|ASIA)[A-Z2-7]{16}\b`)},
+	{"a GitHub token", lazily(`\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})`)},
+	{"a GitLab token", lazily(`\bglpat-[A-Za-z0-9_-]{20,}`)},
+	{"a Slack token", lazily(`\bxox[abeprs]-[A-Za-z0-9-]{10,}`)},
+	{"a Google API key", lazily(`\bAIza[A-Za-z0-9_-]{35}`)},
+	{"an Anthropic key", lazily(`\bsk-ant-[A-Za-z0-9_-]{20,}`)},
+	{"an OpenAI key", lazily(`\bsk-(?:proj-|svcacct-)?[A-Za-z0-9_-]{32,}`)},
+	{"a Stripe key", lazily(`\b[rs]k_live_[A-Za-z0-9]{16,}`)},
+	{"an npm token", lazily(`\bnpm_[A-Za-z0-9]{36}`)},
+	{"a PyPI token", lazily(`\bpypi-[A-Za-z0-9_-]{50,}`)},
+	{"a Hugging Face token", lazily(`\bhf_[A-Za-z0-9]{30,}`)},
+	{"a JSON web token", lazily(`\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}`)},
+	{"a password in an address", lazily(`[a-z][a-z0-9+.-]*://[^/\s:@"']{1,64}:[^/\s:@"'${}<>]{6,64}@[a-z0-9.-]+`)},
 }
 
 // secrets looks for keys and tokens. They are not shown.
@@ -217,7 +223,7 @@ func secrets(l *look) {
 	for _, a := range l.lines() {
 		text := a.text[:min(len(a.text), 64<<10)]
 		for _, p := range patterns {
-			if !said[p.name] && p.re.MatchString(text) {
+			if !said[p.name] && p.re().MatchString(text) {
 				said[p.name] = true
 				l.find(High, "secret", a.n, "looks like "+p.name)
 			}
