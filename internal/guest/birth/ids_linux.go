@@ -78,10 +78,11 @@ func subordinate(uid int) (u, g int, ok bool) {
 }
 
 // HelperPath finds a set-user-id helper in the system's own directories: PATH is the
-// caller's, and a workspace may be in it.
+// caller's, and a workspace may be in it. It must belong to root as seen from here: in a
+// container without root of the host, the kernel gives nobody what it promises.
 func HelperPath(name string) (string, error) {
 	for _, dir := range []string{"/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin", "/run/wrappers/bin"} {
-		if info, err := os.Stat(dir + "/" + name); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(dir + "/" + name); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && info.Sys().(*syscall.Stat_t).Uid == 0 {
 			return dir + "/" + name, nil
 		}
 	}
