@@ -80,7 +80,7 @@ func (l *layout) build(s *script, private bool, sockets []string) *view {
 	for _, m := range reopened {
 		v.put(m)
 	}
-	v.mask(sockets, l.context)
+	v.mask(sockets)
 	return v
 }
 
@@ -221,12 +221,9 @@ func (v *view) cover(path string, readOnly bool) {
 
 // mask covers the sockets that are there, because a read-only mount keeps nobody from
 // connecting to one. It does nothing about those to come.
-func (v *view) mask(sockets []string, context string) {
+func (v *view) mask(sockets []string) {
 	here := int64(unix.AT_FDCWD)
 	for _, path := range sockets {
-		if within(path, v.fresh) && !within(path, []string{context}) {
-			continue // covered, or new
-		}
 		at := v.find(path)
 		v.calls[len(v.calls)-1].forgiving(2, unix.ENOENT, unix.ENOTDIR) // gone since, or covered
 		null := v.result(v.call("take hold of /dev/null", unix.SYS_OPEN_TREE, uintptr(here), v.text("/dev/null"),
