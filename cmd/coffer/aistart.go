@@ -234,6 +234,7 @@ func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 	facts := agent.Facts{Name: sb.Name, ID: sb.ID, Dir: dir, Workspace: sb.Workspace.Mode, Memory: sb.Limits.Memory}
 	if b, err := gitbridge.Open(sb.Dir()); err == nil {
 		facts.Branch, facts.Git = b.Branch, true
+		facts.Upstream = b.State.Upstream && sb.Git.Upstream != "deny" && !sb.Network.None()
 	}
 	if sb.Limits.Timeout > 0 {
 		facts.Timeout = sb.Limits.Timeout.String()

@@ -15,6 +15,7 @@ type Facts struct {
 	Workspace string // direct, cow, none or worktree
 	Git       bool   // there is a git directory of the sandbox's own
 	Branch    string // on which its commits come out
+	Upstream  bool   // git fetch upstream gets what the user's remote has
 	Policy    *policy.Set
 	Forwards  []string // ports of the host and where they lead, as "HOST:INSIDE"
 	HostPorts []string // ports of the host that can be reached
@@ -29,6 +30,9 @@ func (f Facts) Text() string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "- "+format+"\n", args...) }
 	fmt.Fprintf(&b, "# Where you are\n\nYou are in a Coffer sandbox named %s (id %s), made for you. Nothing asks before you act: the sandbox is the limit, so just do what the task needs.\n\n## Files\n\n", f.Name, f.ID)
 	f.files(line)
+	if f.Upstream {
+		line("`git fetch upstream` has the user's repository fetch from its remote first, and gets the remote's branches as `upstream/BRANCH`; it may have to wait for the user's yes.")
+	}
 	line("Your home is this sandbox's own. It stays, with what you install and cache there, and other sandboxes do not see it. The user's own home, keys and other projects are not here.")
 	line("`sudo` works without a password and makes you root of this sandbox only. Install what you need; the user's machine does not change. What root changes outside of the home and the working directory stays in this sandbox too.")
 	fmt.Fprint(&b, "\n## Network\n\n")

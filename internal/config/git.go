@@ -10,7 +10,8 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
-var pushOrder = []string{"deny", "ask", "allow"}
+// consentOrder is how far what the host does for a sandbox may go without the user.
+var consentOrder = []string{"deny", "ask", "allow"}
 
 func (k *checker) git() {
 	for i, file := range k.Git.Copy {
@@ -28,8 +29,13 @@ func (k *checker) git() {
 
 // git: ignored files are where secrets are, and a push is heard far away.
 func (w *widening) git() {
-	if rank(w.is.Git.Push, pushOrder...) > rank(w.was.Git.Push, pushOrder...) {
-		w.add("git: pushes are %s, where you have %s", w.is.Git.Push, w.was.Git.Push)
+	for _, what := range []struct{ name, is, was string }{
+		{"pushes are", w.is.Git.Push, w.was.Git.Push},
+		{"fetches from your remote are", w.is.Git.Upstream, w.was.Git.Upstream},
+	} {
+		if rank(what.is, consentOrder...) > rank(what.was, consentOrder...) {
+			w.add("git: %s %s, where you have %s", what.name, what.is, what.was)
+		}
 	}
 	for _, p := range w.is.Git.PushPatterns {
 		if !slices.Contains(w.was.Git.PushPatterns, p) {
@@ -46,8 +52,10 @@ func (w *widening) git() {
 // Git is what a sandbox may have the host do with its repository.
 func (l *Loaded) Git() sandbox.Git {
 	g := l.Config.Git
-	if g.Push == "ask" {
-		g.Push = "" // as every record has it that says nothing
+	for _, answer := range []*string{&g.Push, &g.Upstream} {
+		if *answer == "ask" {
+			*answer = "" // as every record has it that says nothing
+		}
 	}
-	return sandbox.Git{Push: g.Push, Patterns: g.PushPatterns}
+	return sandbox.Git{Push: g.Push, Patterns: g.PushPatterns, Upstream: g.Upstream}
 }

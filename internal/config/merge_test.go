@@ -14,6 +14,7 @@ func TestMerge(t *testing.T) {
 	for name, c := range map[string]struct{ user, repo, local, want string }{
 		"defaults": {"", "", "", `
 git.push = "ask"  # built-in
+git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
 nesting = false  # built-in
 network.mode = "standard"  # built-in
@@ -21,6 +22,7 @@ sandbox = "auto"  # built-in
 workspace.mode = "auto"  # built-in`},
 		"the last value counts": {"limits.pids = 100\nlimits.cpus = 1", "limits.pids = 200\n", "\nlimits.pids = 300", `
 git.push = "ask"  # built-in
+git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
 limits.cpus = 1  # ~/.config/coffer/config.toml:2
 limits.pids = 300  # coffer.local.toml:2
@@ -32,6 +34,7 @@ workspace.mode = "auto"  # built-in`},
 			"[network]\ngroups = [\"npm\", \"go\"]\nhost_ports = [80]", "[network]\ngroups = [\"go\",\n\"pypi\"]", "env.pass = [\"A\"]\nnetwork.host_ports = [81, 80]", `
 env.pass = ["A"]  # coffer.local.toml:1
 git.push = "ask"  # built-in
+git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
 nesting = false  # built-in
 network.groups = ["npm", "go"]  # ~/.config/coffer/config.toml:2
@@ -45,6 +48,7 @@ workspace.mode = "auto"  # built-in`},
 			"[[network.rules]]\nname = \"r\"\nallow = [\"a.example\"]\nprotocol = \"tls\"\n[[network.rules]]\ndeny = [\"b.example\"]",
 			"[[network.rules]]\nname = \"r\"\nallow = [\"c.example\"]\n[[network.rules]]\ndeny = [\"b.example\"]", "", `
 git.push = "ask"  # built-in
+git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
 nesting = false  # built-in
 network.mode = "standard"  # built-in
@@ -58,6 +62,7 @@ workspace.mode = "auto"  # built-in`},
 		"a mount switched off from above": {
 			"[mounts.m]\nsource = \"~/m\"\ntarget = \"/m\"\nenabled = true", "[mounts.m]\nenabled = false", "", `
 git.push = "ask"  # built-in
+git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
 mounts.m.enabled = false  # coffer.toml:2
 mounts.m.source = "~/m"  # ~/.config/coffer/config.toml:2
@@ -72,6 +77,7 @@ env.set.A = "1"  # ~/.config/coffer/config.toml:1
 env.set.B = "3"  # coffer.toml:2
 env.set.C = "4"  # coffer.toml:3
 git.push = "ask"  # built-in
+git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
 nesting = false  # built-in
 network.mode = "standard"  # built-in
@@ -80,6 +86,7 @@ workspace.mode = "auto"  # built-in`},
 		"presets are below the file that names them, and above lower files": {
 			"workspace.mode = \"none\"\nnetwork.mode = \"ask\"", "presets = [\"strict\", \"perl\"]\nnetwork.mode = \"open\"", "", `
 git.push = "ask"  # built-in
+git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
 nesting = false  # built-in
 network.groups = ["cpan"]  # preset perl:4

@@ -206,6 +206,9 @@ type Git struct {
 	// PushPatterns are the branches upstream that may be pushed to. A * stands for
 	// anything. Without any, it is the sandbox's own.
 	PushPatterns []string `toml:"push_patterns" example:"[\"feature/*\"]"`
+	// Upstream says what becomes of 'git fetch upstream' inside, for which the host
+	// fetches from its remote with your credentials: ask (you), allow or deny.
+	Upstream string `toml:"upstream" enum:"ask,allow,deny"`
 }
 
 // A Port is a port of the host, "5432" or "8080:80". In TOML it may be a number.
@@ -271,4 +274,5 @@ mode = "auto"
 mode = "standard"
 [git]
 push = "ask"
+upstream = "ask"
 `

@@ -30,6 +30,8 @@ type State struct {
 	Format string `json:"format"`
 	// Objects are the host's directories of objects that the sandbox sees.
 	Objects []string `json:"objects"`
+	// Upstream says that git inside knows the user's remote as its own remote "upstream".
+	Upstream bool `json:"upstream,omitempty"`
 	// Laid says that the tree is the user's own, over whose .git the private directory
 	// lies; see [Lay]. Admin is that .git, or what it leads to.
 	Laid bool `json:"laid,omitempty"`

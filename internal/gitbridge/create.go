@@ -55,7 +55,7 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 	}
 	b = &Bridge{dir: folder, State: State{
 		ID: o.ID, Name: o.Name, Common: r.Common, Tree: o.Tree, Start: o.Start, Prefix: r.Prefix,
-		Branch: o.Branch, Base: o.Base, Format: r.Format,
+		Branch: o.Branch, Base: o.Base, Format: r.Format, Upstream: len(r.remotes()) > 0,
 	}}
 	if b.Objects, err = r.objects(); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func Lay(ctx context.Context, o Options, lasting bool) (*Bridge, error) {
 	}
 	b := &Bridge{dir: folder, State: State{
 		ID: o.ID, Name: o.Name, Common: r.Common, Admin: r.Dir, Tree: o.Tree, Start: o.Tree, Prefix: ".",
-		Branch: freeBranch(o.Name, taken), Format: r.Format, Laid: true, Over: r.Dir == filepath.Join(o.Tree, ".git"),
+		Branch: freeBranch(o.Name, taken), Format: r.Format, Upstream: len(r.remotes()) > 0, Laid: true, Over: r.Dir == filepath.Join(o.Tree, ".git"),
 	}}
 	if b.Base, err = r.plainHead(); err != nil {
 		return nil, ErrNoRepository

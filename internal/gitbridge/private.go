@@ -219,6 +219,9 @@ func (b *Bridge) config(r *Repository) string {
 		fmt.Fprintf(&c, "[extensions]\n\tobjectformat = %s\n", b.Format)
 	}
 	fmt.Fprintf(&c, "[remote \"origin\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[push]\n\tdefault = current\n", insideHost, pushURL)
+	if b.Upstream { // which asks the user, so only who names it gets it
+		fmt.Fprintf(&c, "[remote \"upstream\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/upstream/*\n\tskipFetchAll = true\n", upstreamURL, pushURL)
+	}
 	for _, key := range carried {
 		value, ok := r.config[key]
 		if !ok || strings.ContainsRune(value, 0) || key == "core.hookspath" && filepath.IsAbs(value) {

@@ -67,17 +67,27 @@ func (b *Bridge) Remote(ctx context.Context) (string, error) {
 	if err := r.readConfig(ctx); err != nil {
 		return "", err
 	}
-	var all []string
+	return r.remote(r.config["remote.pushdefault"], "origin")
+}
+
+// remotes lists the names of the remotes that the user has in this repository.
+func (r *Repository) remotes() (all []string) {
 	for key := range r.config {
 		if name, ok := strings.CutPrefix(key, "remote."); ok && strings.HasSuffix(name, ".url") {
 			all = append(all, strings.TrimSuffix(name, ".url"))
 		}
 	}
-	chosen := r.config["remote.pushdefault"]
+	return all
+}
+
+// remote is the first of these remotes that there is, or the only one.
+func (r *Repository) remote(first, second string) (chosen string, err error) {
+	all := r.remotes()
 	switch {
-	case slices.Contains(all, chosen):
-	case slices.Contains(all, "origin"):
-		chosen = "origin"
+	case slices.Contains(all, first):
+		chosen = first
+	case slices.Contains(all, second):
+		chosen = second
 	case len(all) == 1:
 		chosen = all[0]
 	case len(all) == 0:

@@ -75,6 +75,7 @@ type Git struct {
 	Push string `json:"push,omitempty"` // allow, deny, or empty to ask
 	// Patterns are branches of the remote that may be pushed to besides its own.
 	Patterns []string `json:"patterns,omitempty"`
+	Upstream string   `json:"upstream,omitempty"` // about fetching from the remote, as Push
 }
 
 // How a sandbox sees its workspace.

@@ -15,18 +15,22 @@ import (
 )
 
 // What programs inside have the host do comes to http://coffer.internal/: git push to
-// /git/, where a server of git's HTTP protocol is.
+// /git/, where a server of git's HTTP protocol is, and git fetch upstream below it.
 func (s *Supervisor) serveHost() http.Handler {
 	h := &hostServer{Supervisor: s, turn: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /git/info/refs", h.advertise)
 	mux.HandleFunc("POST /git/git-receive-pack", h.receive)
+	mux.HandleFunc("GET /git/upstream/info/refs", h.offer)
+	mux.HandleFunc("POST /git/upstream/git-upload-pack", h.want)
 	return mux
 }
 
 type hostServer struct {
 	*Supervisor
 	turn chan struct{} // one at a time
+
+	fetched time.Time // when the host last fetched; for who has a turn
 }
 
 const (

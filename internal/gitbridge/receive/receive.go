@@ -1,5 +1,6 @@
 // Package receive is the server's side of git push, as far as a gateway needs it: it says
-// which refs there are, reads which of them a client wants changed, and answers.
+// which refs there are, reads which of them a client wants changed, and answers. Of git
+// fetch it has as much as says where refs are; see [Offer].
 //
 // The client is git inside a sandbox, or whoever says so. Nothing of what it sends is
 // given to git: the commands are parsed here, and the pack that follows them is counted and
@@ -41,8 +42,8 @@ func (c Command) Branch() string {
 	return name
 }
 
-// A Ref is what there is already.
-type Ref struct{ Name, ID string }
+// A Ref is what there is already. Peeled is what a tag is of, for [Offer].
+type Ref struct{ Name, ID, Peeled string }
 
 // Advertise says what there is: refs that can be changed, and other commits whose objects
 // need not be sent.
