@@ -168,6 +168,8 @@ func rootFor(named string) *cobra.Command {
 		return newRoot(execCommand())
 	case gitbridge.PipeCommand:
 		return newRoot(gitPipeCommand())
+	case gitbridge.HookCommand:
+		return newRoot(gitHookCommand())
 	case "jail":
 		return newRoot(jailCommand())
 	case "ai":

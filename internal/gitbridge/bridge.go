@@ -35,6 +35,8 @@ type State struct {
 	// Laid says that the tree is the user's own, over whose .git the private directory
 	// lies; see [Lay]. Admin is that .git, or what it leads to.
 	Laid bool `json:"laid,omitempty"`
+	// Inside is where the tree is inside, if that is not its place outside.
+	Inside string `json:"inside,omitempty"`
 	// Over says that it lies there as a directory, and not as a file that names it.
 	Over bool `json:"over,omitempty"`
 }
@@ -127,6 +129,17 @@ func (b *Bridge) InsideDir() string {
 		return filepath.Join(b.Tree, ".git")
 	}
 	return insideGit
+}
+
+// Folder is where the bridge itself is kept.
+func (b *Bridge) Folder() string { return b.dir }
+
+// At is where the tree is inside.
+func (b *Bridge) At() string {
+	if b.Inside != "" {
+		return b.Inside
+	}
+	return b.Tree
 }
 
 func (b *Bridge) private() string { return filepath.Join(b.dir, "git") }

@@ -178,20 +178,9 @@ const settings = `
 	submoduleSummary = false
 `
 
-// guard marks submodules that the user's own commands put into the index.
-const guard = `#!/bin/sh
-# Written by coffer. Git runs commands in submodules, and what a sandbox put there is
-# not to be run: what is marked so, git does not look into.
-git ls-files -z -s -t | grep -qz '^H 160000 ' || exit 0
-git ls-files -z -s -t | grep -z '^H 160000 ' | cut -z -f 2- | git update-index -z --skip-worktree --stdin
-`
-
 // protect writes the worktree's settings and the hooks they name.
 func (b *Bridge) protect() error {
-	if err := os.MkdirAll(b.hooks(), 0o700); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(b.hooks(), "post-index-change"), []byte(guard), 0o700); err != nil {
+	if err := b.writeHooks(); err != nil {
 		return err
 	}
 	path := filepath.Join(b.Admin, "config.worktree")

@@ -78,9 +78,9 @@ func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// fetch brings what is on the branches inside to refs of our own. Git on the host checks
+// fetch brings what a refspec says, of what is inside, to refs of our own. Git on the host checks
 // every object; git inside is a stranger to it, as a server on the internet would be.
-func (b *Bridge) fetch(ctx context.Context, o wire.Opener) error {
+func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspec string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patienceFetch, errors.New("it took too long"))
 	defer cancel()
 	ours, theirs, err := socketPair()
@@ -105,7 +105,7 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener) error {
 		"--no-recurse-submodules", "--prune", "--force", "--no-show-forced-updates", "--no-write-commit-graph",
 		"--negotiation-tip="+b.own()+"*",
 		fmt.Sprintf("--upload-pack=/proc/%d/exe %s", os.Getpid(), PipeCommand),
-		b.InsideDir(), "+refs/heads/*:"+b.incoming()+"*")
+		b.InsideDir(), "+"+refspec)
 	words := &limited{left: maxWords, drop: true}
 	c.Stderr = words
 	c.ExtraFiles = []*os.File{theirs}
@@ -162,14 +162,14 @@ func (c *counted) Write(p []byte) (int, error) {
 
 // program is git inside, which minds nothing but the private directory's own settings.
 func (b *Bridge) program(args ...string) wire.Exec {
-	e := wire.Exec{Dir: b.Tree}
+	e := wire.Exec{Dir: b.At()}
 	for _, a := range append([]string{"git"}, args...) {
 		e.Argv = append(e.Argv, []byte(a))
 	}
 	for _, v := range []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LC_ALL=C",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_PROTOCOL=version=2",
-		"GIT_DIR=" + b.InsideDir(), "GIT_WORK_TREE=" + b.Tree,
+		"GIT_DIR=" + b.InsideDir(), "GIT_WORK_TREE=" + b.At(),
 	} {
 		e.Env = append(e.Env, []byte(v))
 	}

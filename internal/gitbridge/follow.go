@@ -41,7 +41,7 @@ func (s *session) follow(ctx context.Context) (head string, err error) {
 		return current, nil
 	}
 	if was != is {
-		if err := s.moveIndex(ctx, was, is); err != nil {
+		if err := s.moveIndex(ctx, filepath.Join(s.Admin, "index"), was, is); err != nil {
 			return current, fmt.Errorf("update the index of the worktree: %w", err)
 		}
 	}
@@ -54,18 +54,17 @@ func (s *session) follow(ctx context.Context) (head string, err error) {
 	return head, err
 }
 
-// moveIndex makes the host's index that of another commit, without looking at a file but
+// moveIndex makes an index of the host's that of another commit, without looking at a file but
 // to see whether it is as the index says. What the user has staged stays staged, unless it
 // is in the way. It is done in a copy, under git's own lock: nobody sees an index with a
 // submodule in it that is not marked.
-func (b *Bridge) moveIndex(ctx context.Context, was, is string) error {
-	index := filepath.Join(b.Admin, "index")
+func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
 	unlock, err := lockIndex(index)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	draft := filepath.Join(b.Admin, "index.coffer")
+	draft := index + ".coffer"
 	defer os.Remove(draft)
 	if err := copyFile(index, draft); err != nil {
 		return err

@@ -224,6 +224,9 @@ func (b *Bridge) config(r *Repository) string {
 	}
 	for _, key := range carried {
 		value, ok := r.config[key]
+		if key == "core.hookspath" && r.Top != "" { // the same place in this tree
+			value = strings.TrimPrefix(value, r.Top+"/")
+		}
 		if !ok || strings.ContainsRune(value, 0) || key == "core.hookspath" && filepath.IsAbs(value) {
 			continue
 		}

@@ -81,10 +81,6 @@ func (r *Repository) readConfig(ctx context.Context) error {
 	for _, s := range all {
 		r.know(s)
 	}
-	for _, c := range hardened { // said by us, not by the user
-		key, _, _ := strings.Cut(c, "=")
-		delete(r.config, strings.ToLower(key))
-	}
 	return nil
 }
 

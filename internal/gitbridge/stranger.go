@@ -95,7 +95,8 @@ type setting struct {
 	own        bool
 }
 
-// settings lists what git's configuration says, by git's own reading.
+// settings lists what git's configuration says, by git's own reading, without what we say
+// on the command line.
 func (h host) settings(ctx context.Context) (all []setting, err error) {
 	h.mind = false
 	out, err := h.run(ctx, "", "config", "--list", "-z", "--show-scope")
@@ -104,6 +105,9 @@ func (h host) settings(ctx context.Context) (all []setting, err error) {
 	}
 	words := strings.Split(out, "\x00")
 	for i := 0; i+1 < len(words); i += 2 {
+		if words[i] == "command" {
+			continue
+		}
 		key, value, _ := strings.Cut(words[i+1], "\n")
 		all = append(all, setting{key, value, words[i] == "local" || words[i] == "worktree"})
 	}

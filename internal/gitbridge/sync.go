@@ -36,7 +36,7 @@ func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err e
 	if status != 0 {
 		head = "" // detached, in the middle of a rebase for instance
 	}
-	if err := b.fetch(ctx, o); err != nil {
+	if err := b.fetch(ctx, o, "refs/heads/*:"+b.incoming()+"*"); err != nil {
 		return nil, err
 	}
 	s := &session{Bridge: b, o: o, head: strings.TrimPrefix(head, "refs/heads/")}

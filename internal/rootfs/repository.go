@@ -95,6 +95,11 @@ func GitConfig(file string, f func(key, value string)) {
 		return
 	}
 	defer r.Close()
+	ReadGitConfig(r, f)
+}
+
+// ReadGitConfig is GitConfig for a file that is open already.
+func ReadGitConfig(r io.Reader, f func(key, value string)) {
 	for k, v := range parseGitConfig(io.LimitReader(r, maxConfig)) {
 		f(k, v)
 	}

@@ -54,6 +54,9 @@ func (s *Supervisor) openGit() (*rootfs.Git, error) {
 	b.Unlock()
 	view, err := b.View()
 	if err == nil {
+		err = b.RenewHooks()
+	}
+	if err == nil {
 		err = b.Refresh(context.Background())
 	}
 	if err == nil {
@@ -248,8 +251,13 @@ func (s *Supervisor) ForgetGit() {
 }
 
 // answerSync serves OpSync.
-func (s *Supervisor) answerSync(c net.Conn) {
-	b := s.bringOver(time.Minute)
+func (s *Supervisor) answerSync(c net.Conn, only *wire.Sync) {
+	var b brought
+	if only != nil {
+		b.err = s.fetchCommit(only)
+	} else {
+		b = s.bringOver(time.Minute)
+	}
 	answer := wire.Synced{Notes: b.notes}
 	if b.err != nil {
 		answer.Error, answer.Hint = b.err.Error(), hint.Of(b.err)
@@ -257,15 +265,33 @@ func (s *Supervisor) answerSync(c net.Conn) {
 	_ = wire.WriteMessage(c, wire.Event{Synced: &answer})
 }
 
+// fetchCommit brings over one commit, for a hook.
+func (s *Supervisor) fetchCommit(only *wire.Sync) error {
+	b := s.git.bridge
+	if b == nil || b.Folder() != only.Repository {
+		return errors.New("the sandbox has no such repository")
+	}
+	return b.Fetch(context.Background(), s, only.Commit)
+}
+
+// FetchCommit has the supervisor at the end of a line bring over one commit, of the
+// repository whose bridge is in a folder.
+func FetchCommit(l wire.Opener, folder, commit string) error {
+	_, err := askSync(l, &wire.Sync{Commit: commit, Repository: folder})
+	return err
+}
+
 // Sync has the supervisor at the end of a line bring commits over, and says what the user
 // should know.
-func Sync(l wire.Opener) (notes []string, err error) {
+func Sync(l wire.Opener) (notes []string, err error) { return askSync(l, nil) }
+
+func askSync(l wire.Opener, only *wire.Sync) (notes []string, err error) {
 	c, err := l.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpSync}); err != nil {
+	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpSync, Sync: only}); err != nil {
 		return nil, err
 	}
 	var e wire.Event

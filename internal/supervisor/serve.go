@@ -94,7 +94,7 @@ func (s *Supervisor) stream(c net.Conn) {
 	case wire.OpPolicy:
 		s.answerPolicy(c, r.Policy)
 	case wire.OpSync:
-		s.answerSync(c)
+		s.answerSync(c, r.Sync)
 	case wire.OpUndo:
 		s.answerUndo(c, r.Undo)
 	case wire.OpMasks:

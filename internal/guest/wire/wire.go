@@ -84,6 +84,7 @@ type Request struct {
 	// Undo is what OpUndo is about, in the words of package supervisor.
 	Undo json.RawMessage `json:"undo,omitempty"`
 
+	Sync    *Sync       `json:"sync,omitempty"`
 	Dial    *Target     `json:"dial,omitempty"`
 	Listen  *Target     `json:"listen,omitempty"`
 	Ports   *Survey     `json:"ports,omitempty"`
@@ -111,6 +112,13 @@ type Exec struct {
 	// Log asks the supervisor to keep the output in the sandbox's log instead of
 	// sending it, and the exec to outlive the client.
 	Log bool `json:"log,omitempty"`
+}
+
+// Sync says what OpSync is to bring over, if not all that is on branches.
+type Sync struct {
+	Commit string `json:"commit"` // this one
+	// Repository is the folder of the bridge that it is about.
+	Repository string `json:"repository"`
 }
 
 // Watch asks for the lines that a supervisor has for the user since a time.
