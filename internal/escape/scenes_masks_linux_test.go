@@ -128,6 +128,12 @@ func appearingSecrets(s *stage) {
 		data, _ := os.ReadFile(at)
 		s.r.judge(a.n, a.name, free.Wall == "", free.String(), met(kept, "EACCES") && bytes.Equal(data, []byte(secretWord)), kept.String())
 	}
+	// Where it is not looked for, it would be seen at the next start.
+	out := s.secretPlace("appear-out")
+	free := s.outside(out, "rename", filepath.Join(out, "config"), filepath.Join(out, "vendor"))
+	kept := s.coffer(dir, "exec", "-m", "appear", "--", s.probe, "rename", "made", "vendor").probed()
+	s.r.judge("m9", "move a directory above one that appeared", free.Wall == "", free.String(), met(kept, "EBUSY"), kept.String())
+	must(s.t, os.RemoveAll(out))
 	s.coffer(dir, "rm", "--force", "appear")
 }
 

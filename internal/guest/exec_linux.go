@@ -31,7 +31,7 @@ func (a *agent) handle(s net.Conn) {
 	case r.Op == wire.OpPorts && r.Ports != nil:
 		a.ports(s, *r.Ports)
 	case r.Op == wire.OpMasks:
-		hide(s, r.Hide)
+		hide(s, a.layers, r.Hide)
 	default:
 		s.Close()
 	}

@@ -13,11 +13,13 @@ import (
 
 // hide covers places that must stay unread, and tells for each what went wrong: nothing,
 // or that it is not there.
-func hide(s net.Conn, places []string) {
+func hide(s net.Conn, layers *rootfs.Layers, places []wire.Cover) {
 	said := make([]string, len(places))
-	for i, err := range rootfs.ForbidNow(places) {
+	for i, p := range places {
+		err := layers.Forbid(string(p.Path), string(p.Tree))
 		switch {
-		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		// A link in the way was put in the place of a directory, of which the host hears.
+		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 			said[i] = wire.NotThere
 		case err != nil:
 			said[i] = err.Error()

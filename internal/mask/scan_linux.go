@@ -50,6 +50,7 @@ type walk struct {
 	linked  map[uint64]Found // inodes of hidden files that have other names
 	keep    bool             // the directories
 	inodes  map[uint64]Found // if set, only look for these
+	led     map[string]bool  // directories that links have led to
 }
 
 // many is a queue that is worth another pair of hands.
@@ -92,6 +93,15 @@ func (w *walk) take(dir string, got seen, err error) {
 	w.entries += got.entries
 	w.hidden = append(w.hidden, got.hidden...)
 	w.queue = append(w.queue, got.dirs...)
+	for _, to := range got.led {
+		if !w.led[to] {
+			if w.led == nil {
+				w.led = map[string]bool{}
+			}
+			w.led[to] = true
+			w.queue = append(w.queue, to)
+		}
+	}
 	for ino, f := range got.linked {
 		if w.linked == nil {
 			w.linked = map[uint64]Found{}
@@ -127,6 +137,7 @@ func (w *walk) take(dir string, got seen, err error) {
 type seen struct {
 	entries int
 	dirs    []string
+	led     []string // where links lead to, if that is not looked into otherwise
 	hidden  []Found
 	linked  map[uint64]Found
 	rules   bool
@@ -205,8 +216,13 @@ func (w *walk) entry(got *seen, in Dir, dir string, fd int, e entry) {
 		w.hide(got, r, join(dir, e.name), fd, e)
 		return
 	}
-	if isDir && (r == nil || r.Looks()) && in.Enters(e.name) {
+	switch {
+	case isDir && (r == nil || r.Looks()) && in.Enters(e.name):
 		got.dirs = append(got.dirs, join(dir, e.name))
+	case e.kind == unix.DT_LNK:
+		if to := w.t.leads(join(dir, e.name)); to != "" {
+			got.led = append(got.led, to)
+		}
 	}
 }
 

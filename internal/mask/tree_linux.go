@@ -113,6 +113,29 @@ func (t *Tree) behind(path string) (target string, dir bool) {
 	return target, st.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
+// leads is the directory that a link leads to, if that is in one which is not looked into;
+// else "". Whoever puts a link there in the place of a directory must not win by it: what
+// the user writes below the link lands behind it.
+func (t *Tree) leads(path string) string {
+	to, dir := t.behind(path)
+	if !dir {
+		return ""
+	}
+	for i := 0; i <= len(to); i++ {
+		if i < len(to) && to[i] != '/' {
+			continue
+		}
+		at := strings.LastIndexByte(to[:i], '/')
+		switch in, name := t.Set.In(to[:max(at, 0)]), to[at+1:i]; {
+		case name == ".git":
+			return ""
+		case !in.Enters(name):
+			return to
+		}
+	}
+	return ""
+}
+
 // readRules adds the file of a directory that says what to hide.
 func (t *Tree) readRules(dir string) (fresh bool, err error) {
 	path := join(dir, FileName)

@@ -101,7 +101,7 @@ func (w *watcher) listen(ctx context.Context, full bool) error {
 // tree watches a directory and all below it, and tells what there is. again says that it
 // has just appeared.
 func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
-	queue := []string{dir}
+	queue, led := []string{dir}, map[string]bool{}
 	buf := make([]byte, 32<<10)
 	for len(queue) > 0 && ctx.Err() == nil {
 		dir := queue[0]
@@ -116,6 +116,12 @@ func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
 			w.watch(join(dir, FileName), w.files, unix.IN_CLOSE_WRITE)
 		}
 		queue = append(queue, got.dirs...)
+		for _, to := range got.led {
+			if !led[to] {
+				led[to] = true
+				queue = append(queue, to)
+			}
+		}
 		for _, f := range got.hidden {
 			if err := w.consider(f, again); err != nil {
 				return err
@@ -196,6 +202,10 @@ func (w *watcher) appeared(ctx context.Context, dir, name string, isDir bool) er
 	case name == FileName && !isDir:
 		w.watch(at, w.files, unix.IN_CLOSE_WRITE)
 		return w.changed(ctx, at)
+	case !isDir:
+		if to := w.t.leads(at); to != "" {
+			return w.tree(ctx, to, true)
+		}
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func Assemble(p *Plan, handed []int) (*Layers, error) {
 // may find nothing to hide, and that is all.
 func (s *Step) forgives(err error) bool {
 	switch s.Do {
-	case Mask, Forbid, Lock, Pin:
+	case Mask, Forbid, Lock, Pin, Anchor:
 		return s.Optional && errors.Is(err, unix.ENOENT)
 	}
 	return s.Optional
@@ -152,6 +152,11 @@ func (a *assembly) step(p *Plan, s *Step) error {
 		return a.pin(s, unix.MOUNT_ATTR_RDONLY|safe)
 	case Pin:
 		return a.pin(s, safe)
+	case Anchor:
+		if a.layers == nil {
+			return errors.New("there are no layers")
+		}
+		return a.layers.anchor(a.root, s.Data, []string{strings.TrimPrefix(s.Target, s.Data)})
 	case Overlay:
 		return a.overlay(p, s)
 	case Identify:
@@ -193,7 +198,7 @@ func (a *assembly) keep(s *Step) error {
 	if err != nil {
 		return err
 	}
-	a.layers = &Layers{root{fd}}
+	a.layers = &Layers{root: root{fd}}
 	return nil
 }
 

@@ -46,6 +46,7 @@ const (
 	Forbid   = "forbid"   // Target cannot be opened; a directory is empty
 	Lock     = "lock"     // Target, as it is, read-only and not to be moved
 	Pin      = "pin"      // Target, as it is, not to be moved
+	Anchor   = "anchor"   // Target, below Data, not to be moved, and no mount in its place
 	Overlay  = "overlay"  // a copy-on-write view of Source at Target, layer named Data
 	Identify = "identify" // stop unless Target is the directory Dev, Ino
 )

@@ -3,6 +3,7 @@ package rootfs
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,6 +31,9 @@ func forbid(r root, target string) error {
 		return err
 	}
 	defer unix.Close(from)
+	if same, err := covered(at, from); err != nil || same {
+		return err
+	}
 	return cover(from, at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOEXEC|safe)
 }
 
@@ -50,20 +54,36 @@ func nothing(r root, dir bool) (int, error) {
 	return fd, nil
 }
 
-// ForbidNow covers places of a running sandbox, outer before inner. It says for each how
-// that went; one that is not there any more needs no cover.
-func ForbidNow(targets []string) []error {
-	results := make([]error, len(targets))
-	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err == nil {
-		defer unix.Close(fd)
+// covered says whether a place is covered by this very thing already. Whoever is told of
+// a file twice must not heap up mounts.
+func covered(at, by int) (bool, error) {
+	mounted, err := isMount(at)
+	if err != nil || !mounted {
+		return false, err
 	}
-	for i, t := range targets {
-		if err != nil {
-			results[i] = err
-		} else if e := forbid(root{fd}, t); e != nil {
-			results[i] = fmt.Errorf("hide %s: %w", t, e)
+	var here, there unix.Stat_t
+	if err := errors.Join(unix.Fstat(at, &here), unix.Fstat(by, &there)); err != nil {
+		return false, err
+	}
+	return here.Dev == there.Dev && here.Ino == there.Ino, nil
+}
+
+// Forbid covers a place of a running sandbox. If it is in a tree that programs inside can
+// change, the directories between are kept where they are.
+func (l *Layers) Forbid(target, tree string) error {
+	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	// First the directories: once they are kept, the place is the one that was meant.
+	if rel, ok := strings.CutPrefix(target, strings.TrimSuffix(tree, "/")+"/"); ok && tree != "" {
+		if err := l.anchor(root{fd}, tree, Above(rel)); err != nil {
+			return err
 		}
 	}
-	return results
+	if err := forbid(root{fd}, target); err != nil {
+		return fmt.Errorf("hide %s: %w", target, err)
+	}
+	return nil
 }

@@ -51,7 +51,10 @@ type View struct {
 type Masks struct {
 	Hidden []string
 	Pinned []string // directories above, which stay where they are
-	Locked []string // files that say what to hide, which stay as they are
+	// Anchored are such directories too, for trees in which programs move things between
+	// directories as they please. The first of each is the tree's root.
+	Anchored [][2]string
+	Locked   []string // files that say what to hide, which stay as they are
 }
 
 // A Mount is a place of the host, without symbolic links, and where to show it.
@@ -139,6 +142,9 @@ func (p *Plan) masks(v View) error {
 	m, err := v.Masks()
 	for _, at := range m.Pinned {
 		p.add(Step{Do: Pin, Target: at, Optional: true})
+	}
+	for _, at := range m.Anchored {
+		p.add(Step{Do: Anchor, Data: at[0], Target: at[1], Optional: true})
 	}
 	for _, at := range m.Locked {
 		p.add(Step{Do: Lock, Target: at, Optional: true})
@@ -389,4 +395,14 @@ func Within(path, dir string) bool {
 		return path != "/"
 	}
 	return strings.HasPrefix(path, dir+"/")
+}
+
+// Above lists the directories between a tree's root and a path in it, outer before inner.
+func Above(path string) (dirs []string) {
+	for i, c := range path {
+		if c == '/' {
+			dirs = append(dirs, path[:i])
+		}
+	}
+	return dirs
 }

@@ -83,10 +83,16 @@ func (r root) open(path string) (int, error) {
 		Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: noLinks | unix.RESOLVE_BENEATH,
 	})
 	if err == unix.ELOOP {
-		return -1, fmt.Errorf("%s: there is a symbolic link in the way", path)
+		return -1, &linkError{path}
 	}
 	return fd, err
 }
+
+// linkError says that a symbolic link is in the way.
+type linkError struct{ path string }
+
+func (e *linkError) Error() string { return e.path + ": there is a symbolic link in the way" }
+func (e *linkError) Unwrap() error { return unix.ELOOP }
 
 // make opens a path of the sandbox, creating what is missing.
 func (r root) make(path string, dir bool) (int, error) {

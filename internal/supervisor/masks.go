@@ -45,7 +45,7 @@ type shown struct {
 	tree   *mask.Tree
 	at     string // inside
 	shared bool   // what programs inside make lands here
-	stays  bool   // and next time it is looked through again
+	stays  bool   // it is the user's own
 	upper  string // where it lands otherwise
 }
 
@@ -143,9 +143,16 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 		one.tree.Set.Seal()
 		for _, f := range r.Hidden {
 			s.note(one.tree.Root, f)
-			m.Hidden = append(m.Hidden, s.masks.inside(filepath.Join(one.tree.Root, f.Path))...)
-			if one.stays {
-				m.Pinned = append(m.Pinned, above(one.at, f.Path)...)
+			for _, c := range s.masks.inside(filepath.Join(one.tree.Root, f.Path)) {
+				m.Hidden = append(m.Hidden, string(c.Path))
+			}
+			for _, dir := range rootfs.Above(f.Path) {
+				switch at := filepath.Join(one.at, dir); {
+				case one.stays:
+					m.Pinned = append(m.Pinned, at)
+				case one.shared:
+					m.Anchored = append(m.Anchored, [2]string{one.at, at})
+				}
 			}
 		}
 		for _, dir := range r.Rules {
@@ -154,30 +161,33 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 			}
 		}
 	}
+	// The directories above stay where they are: moved somewhere else, a file might not
+	// match any more at the next start.
 	slices.Sort(m.Pinned)
+	slices.SortFunc(m.Anchored, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	slices.Sort(m.Hidden)
-	m.Pinned, m.Hidden = slices.Compact(m.Pinned), slices.Compact(m.Hidden)
+	m.Pinned, m.Anchored, m.Hidden = slices.Compact(m.Pinned), slices.Compact(m.Anchored), slices.Compact(m.Hidden)
+	if n := len(m.Pinned) + len(m.Anchored); n > maxAbove {
+		return m, hint.New(fmt.Sprintf("hidden files are in %d directories, more than %d", n, maxAbove), "hide the directories that they are in, see 'coffer masks'")
+	}
 	return m, nil
 }
 
-// above lists the directories between a place and a path in it. They stay where they are:
-// moved somewhere else, the path might not match any more at the next start.
-func above(at, path string) (dirs []string) {
-	for i, c := range path {
-		if c == '/' {
-			dirs = append(dirs, filepath.Join(at, path[:i]))
-		}
-	}
-	return dirs
-}
+// maxAbove bounds how many directories are kept in their places: each takes a mount.
+const maxAbove = 10_000
 
 // inside lists where a path of the host is seen.
-func (m *masks) inside(host string) (at []string) {
+func (m *masks) inside(host string) (at []wire.Cover) {
 	for _, one := range m.shown {
 		rest, ok := strings.CutPrefix(host, one.tree.Root+"/")
-		if ok && !one.replaced(rest) {
-			at = append(at, filepath.Join(one.at, rest))
+		if !ok || one.replaced(rest) {
+			continue
 		}
+		c := wire.Cover{Path: []byte(filepath.Join(one.at, rest))}
+		if one.shared {
+			c.Tree = []byte(one.at)
+		}
+		at = append(at, c)
 	}
 	return at
 }

@@ -91,7 +91,15 @@ type Request struct {
 	Watch   *Watch      `json:"watch,omitempty"`
 	Forward *Forwarding `json:"forward,omitempty"`
 	// Hide are the places inside that OpMasks is about.
-	Hide []string `json:"hide,omitempty"`
+	Hide []Cover `json:"hide,omitempty"`
+}
+
+// A Cover is a place inside to hide. Paths are bytes, as the kernel has them.
+type Cover struct {
+	Path []byte `json:"path"`
+	// Tree, if set, is the directory below which the place is, and in which programs
+	// inside can move things. The directories between stay where they are.
+	Tree []byte `json:"tree,omitempty"`
 }
 
 // An Exec asks for a program. Arguments and environment are bytes, as the kernel
