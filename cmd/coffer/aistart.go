@@ -236,6 +236,9 @@ func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 		facts.Branch, facts.Git = b.Branch, true
 		facts.Upstream = b.State.Upstream && sb.Git.Upstream != "deny" && !sb.Network.None()
 	}
+	for _, b := range gitbridge.Included(sb.Dir()) {
+		facts.Included = append(facts.Included, b.At())
+	}
 	if sb.Limits.Timeout > 0 {
 		facts.Timeout = sb.Limits.Timeout.String()
 	}

@@ -26,6 +26,7 @@ const maxShown = 1 << 20
 // how a diff is shown.
 type diffStyle struct {
 	stat, names, json bool
+	repo              string
 	paths             []string
 }
 
@@ -68,6 +69,7 @@ between their worktrees.`,
 	}
 	c.Flags().BoolVar(&style.stat, "stat", false, "print how many lines of each file were changed")
 	c.Flags().BoolVar(&style.json, "json", false, "print the list of changes as JSON")
+	repoFlag(c, &style.repo)
 	c.Flags().BoolVar(&style.names, "names", false, "print the list of changes, without their content")
 	return c
 }
@@ -87,10 +89,10 @@ func otherSandbox(store *sandbox.Store, args []string) *sandbox.Sandbox {
 
 // diff shows what was done in one sandbox.
 func diff(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
-	if sb.Workspace.Mode == sandbox.WorkspaceCOW {
+	if sb.Workspace.Mode == sandbox.WorkspaceCOW && style.repo == "" {
 		return diffCOW(ctx, sb, style)
 	}
-	w, err := workOf(ctx, sb)
+	w, err := workOf(ctx, sb, style.repo)
 	if err != nil {
 		return err
 	}
@@ -99,9 +101,9 @@ func diff(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 }
 
 // workOf finds what was done in a worktree, or in the repository that a sandbox works on.
-func workOf(ctx context.Context, sb *sandbox.Sandbox) (*gitbridge.Work, error) {
-	if sb.Workspace.Mode == sandbox.WorkspaceTree {
-		b, err := gitbridge.Open(sb.Dir())
+func workOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*gitbridge.Work, error) {
+	if sb.Workspace.Mode == sandbox.WorkspaceTree || repo != "" {
+		b, err := bridgeOf(sb, repo)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -27,7 +28,7 @@ commits that were not brought over is kept, and so is every branch.`,
 			}
 			err = store.Sweep(purge)
 			tidyTrees(c.Context(), store)
-			return err
+			return errors.Join(err, sweepIncluded(c.Context(), store))
 		},
 	}
 }
@@ -37,6 +38,7 @@ commits that were not brought over is kept, and so is every branch.`,
 func tidyTrees(ctx context.Context, store *sandbox.Store) {
 	all, _ := store.List()
 	for _, sb := range all {
+		tidyIncluded(ctx, sb)
 		if sb.Workspace.Mode != sandbox.WorkspaceTree {
 			continue
 		}
@@ -59,4 +61,35 @@ func tidyTrees(ctx context.Context, store *sandbox.Store) {
 		}
 		fmt.Fprintf(os.Stderr, "coffer: sandbox %s was removed, because its worktree is gone; branches with commits stay\n", terminal.Escape(sb.Name))
 	}
+}
+
+// tidyIncluded takes out the repositories whose worktree somebody deleted.
+func tidyIncluded(ctx context.Context, sb *sandbox.Sandbox) {
+	for _, b := range gitbridge.Included(sb.Dir()) {
+		switch {
+		case !b.Gone() || sb.Running():
+		case b.Behind():
+			fmt.Fprintf(os.Stderr, "coffer: the worktree of repository %s of sandbox %s is gone, and commits in it were not brought over; take it out with 'coffer uninclude --force %s -m %s'\n", b.Include, sb.Name, b.Include, sb.Name)
+		case uninclude(ctx, sb, b.Include, true, false) == nil:
+			fmt.Fprintf(os.Stderr, "coffer: repository %s was taken out of sandbox %s, because its worktree is gone; branches with commits stay\n", b.Include, terminal.Escape(sb.Name))
+		}
+	}
+}
+
+// sweepIncluded removes what is left of repositories in whose including, or taking out,
+// somebody was killed. Both do so too.
+func sweepIncluded(ctx context.Context, store *sandbox.Store) error {
+	var errs []error
+	all, _ := store.List()
+	for _, sb := range all {
+		if !gitbridge.Includes(sb.Dir()) {
+			continue
+		}
+		unlock, err := gitbridge.LockIncluded(ctx, sb.Dir(), purgeFiles)
+		if err == nil {
+			unlock()
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }

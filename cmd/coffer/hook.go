@@ -117,7 +117,11 @@ func startIn(ctx context.Context, sb *sandbox.Sandbox, e wire.Exec) (line *super
 
 // sandboxOf finds the sandbox that a bridge belongs to, in whatever store it is.
 func sandboxOf(b *gitbridge.Bridge) (*sandbox.Sandbox, error) {
-	store, err := sandbox.Open(filepath.Dir(b.Folder()))
+	folder := b.Folder()
+	if b.Include != "" {
+		folder = filepath.Dir(filepath.Dir(folder))
+	}
+	store, err := sandbox.Open(filepath.Dir(folder))
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,8 @@ type described struct {
 	Listening []wire.Port `json:"listening,omitempty"`
 	// Git is how its branch stands.
 	Git *gitbridge.Standing `json:"git,omitempty"`
+	// Included are the repositories that it includes.
+	Included []included `json:"included,omitempty"`
 	// Running says how its daemons are.
 	Running []wire.Daemon `json:"daemons_running,omitempty"`
 	// Live are the rules that 'coffer policy' made, and Budgets the bytes that were used
@@ -147,7 +149,7 @@ func printList(list []described) {
 		fmt.Fprintln(os.Stderr, "there are no sandboxes; make one with 'coffer exec --create'")
 		return
 	}
-	git := slices.ContainsFunc(list, func(d described) bool { return d.Git != nil })
+	git := slices.ContainsFunc(list, func(d described) bool { return d.Git != nil || len(d.Included) > 0 })
 	var t table
 	row := func(columns, about []string, rest ...string) {
 		if git {
@@ -166,6 +168,9 @@ func printList(list []described) {
 			}
 		}
 		row([]string{d.ID, d.Name, d.State, age(d.Created), d.Workspace.Mode}, about, portsText(d), place)
+		for _, i := range d.Included {
+			row([]string{"", "+" + i.Name, "", "", ""}, gitColumns(&i.Standing), "", "-")
+		}
 	}
 	if err == nil {
 		t = t.fit(width, "MODE", "ID", "AGE", "WORKSPACE", "PORTS", "REPOSITORY", "DIRTY")
@@ -257,6 +262,10 @@ func printShow(d described) {
 		row("branch", columns[0])
 		row("ahead, behind", columns[1])
 		row("not committed", columns[2])
+	}
+	for _, i := range d.Included {
+		columns := gitColumns(&i.Standing)
+		row("included", fmt.Sprintf("%s: %s on %s, %s, %s not committed, in %s", i.Name, i.Repository, columns[0], columns[1], columns[2], i.Dir))
 	}
 	row("command", strings.Join(d.Command, " "))
 	row("folder", d.Dir)

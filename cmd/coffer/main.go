@@ -216,6 +216,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		checkpointsCommand(), undoCommand(), forkCommand(), applyCommand(), discardCommand())
 	group(root, "Sandboxes:",
 		listCommand(), showCommand(), statusCommand(), attachCommand(), logsCommand(), cdCommand(), portForwardCommand(),
+		includeCommand(), unincludeCommand(),
 		stopCommand(), removeCommand(), gcCommand())
 	group(root, "What they may:", policyCommand(), auditCommand(), masksCommand(),
 		initCommand(), configCommand(), trustCommand(), presetsCommand())

@@ -15,9 +15,13 @@ import (
 )
 
 // takeFlags are about hooks that the sandbox has changed.
-type takeFlags struct{ hooks, noHooks bool }
+type takeFlags struct {
+	hooks, noHooks bool
+	repo           string // one that is included
+}
 
 func (t *takeFlags) addTo(c *cobra.Command) {
+	repoFlag(c, &t.repo)
 	c.Flags().BoolVar(&t.noHooks, "no-hooks", false, "run none of the repository's hooks")
 	c.Flags().BoolVar(&t.hooks, "changed-hooks", false, "run the hooks though the sandbox has changed them")
 }
@@ -85,11 +89,11 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 	if err != nil {
 		return err
 	}
-	if sb.Workspace.Mode != sandbox.WorkspaceTree {
+	if sb.Workspace.Mode != sandbox.WorkspaceTree && flags.repo == "" {
 		return hint.New(fmt.Sprintf("sandbox %s has no branch of its own", sb.Name), "use --workspace worktree when you make a sandbox; see also 'coffer apply'")
 	}
 	bringRunning(sb)
-	b, err := gitbridge.Open(sb.Dir())
+	b, err := bridgeOf(sb, flags.repo)
 	if err != nil {
 		return err
 	}

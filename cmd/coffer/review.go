@@ -42,6 +42,7 @@ type reviewedFile struct {
 
 func reviewCommand() *cobra.Command {
 	var asJSON bool
+	var repo string
 	c := &cobra.Command{
 		Use:               "review [MATCH]",
 		ValidArgsFunction: completeSandbox,
@@ -62,7 +63,7 @@ hosts in lock files, programs, and what looks like a secret. Nothing of it is ru
 			if err != nil {
 				return err
 			}
-			r, err := reviewOf(c.Context(), sb)
+			r, err := reviewOf(c.Context(), sb, repo)
 			if err != nil {
 				return err
 			}
@@ -73,30 +74,31 @@ hosts in lock files, programs, and what looks like a secret. Nothing of it is ru
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	repoFlag(c, &repo)
 	return c
 }
 
-// reviewOf looks at what was done in a sandbox.
-func reviewOf(ctx context.Context, sb *sandbox.Sandbox) (*reviewed, error) {
+// reviewOf looks at what was done in a sandbox, or in a repository that it includes.
+func reviewOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*reviewed, error) {
 	r := &reviewed{Sandbox: sb.Name, Files: []reviewedFile{}, Findings: []review.Finding{}}
 	var err error
-	switch sb.Workspace.Mode {
-	case sandbox.WorkspaceCOW:
+	switch {
+	case sb.Workspace.Mode == sandbox.WorkspaceCOW && repo == "":
 		err = r.lookCOW(ctx, sb)
 	default:
 		bringRunning(sb)
 		var w *gitbridge.Work
-		if w, err = workOf(ctx, sb); err == nil {
+		if w, err = workOf(ctx, sb, repo); err == nil {
 			err = r.lookWork(ctx, w)
 			w.Close()
-		} else if sb.Workspace.Mode == sandbox.WorkspaceDirect {
+		} else if sb.Workspace.Mode == sandbox.WorkspaceDirect && repo == "" {
 			err = r.lookNewer(ctx, sb)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if b, err := gitbridge.Open(sb.Dir()); err == nil && b.Behind() {
+	if b, err := bridgeOf(sb, repo); err == nil && b.Behind() {
 		r.Notes = append(r.Notes, "commits were made inside that were not brought over: 'coffer exec -m "+sb.ID+" -- true' does")
 	}
 	r.sort()

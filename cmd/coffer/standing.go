@@ -13,18 +13,29 @@ import (
 // lookTime is how long a listing waits for git to look at worktrees.
 const lookTime = 3 * time.Second
 
-// addStandings says of those sandboxes that have a git directory how they stand.
+// included is a repository that a sandbox includes, as listings show it.
+type included struct {
+	Name string `json:"name"`
+	Dir  string `json:"dir"` // its worktree
+	gitbridge.Standing
+}
+
+// addStandings says of those sandboxes that have a git directory how they stand, and the
+// repositories that they include.
 func addStandings(ctx context.Context, all []*sandbox.Sandbox, list []described) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	var bridges []*gitbridge.Bridge
-	of := map[int]*gitbridge.Bridge{}
+	var of []int // whose
 	for i, sb := range all {
 		if !sb.HasGit() {
 			continue
 		}
 		if b, err := gitbridge.Open(sb.Dir()); err == nil {
-			bridges, of[i] = append(bridges, b), b
+			bridges, of = append(bridges, b), append(of, i)
+		}
+		for _, b := range gitbridge.Included(sb.Dir()) {
+			bridges, of = append(bridges, b), append(of, i)
 		}
 	}
 	if len(bridges) == 0 {
@@ -34,8 +45,8 @@ func addStandings(ctx context.Context, all []*sandbox.Sandbox, list []described)
 	standings := map[*gitbridge.Bridge]*gitbridge.Standing{}
 	looking.Go(func() { standings = gitbridge.Standings(ctx, bridges) })
 	const atOnce = 8
-	dirty, places := make([]int, len(all)), make(chan struct{}, atOnce)
-	for i, b := range of {
+	dirty, places := make([]int, len(bridges)), make(chan struct{}, atOnce)
+	for i, b := range bridges {
 		looking.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
@@ -46,9 +57,14 @@ func addStandings(ctx context.Context, all []*sandbox.Sandbox, list []described)
 		})
 	}
 	looking.Wait()
-	for i, b := range of {
-		list[i].Git = standings[b]
-		list[i].Git.Dirty = dirty[i]
+	for i, b := range bridges {
+		s, d := standings[b], &list[of[i]]
+		s.Dirty = dirty[i]
+		if b.Include != "" {
+			d.Included = append(d.Included, included{b.Include, b.Tree, *s})
+		} else {
+			d.Git = s
+		}
 	}
 }
 

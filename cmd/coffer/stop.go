@@ -205,6 +205,9 @@ func remove(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error 
 			return err
 		}
 	}
+	if err := mayRemoveIncluded(ctx, sb, force, branch); err != nil {
+		return err
+	}
 	return removeStopped(sb, branch)
 }
 

@@ -130,11 +130,31 @@ func guardPlanted(store *sandbox.Store, top string) error {
 	all, _ := store.List()
 	for _, sb := range all {
 		if w := sb.Workspace; top != "" && (w.Mode == sandbox.WorkspaceDirect || w.Mode == sandbox.WorkspaceTree) && rootfs.Within(top, w.Path) {
-			return hint.New(fmt.Sprintf("%s is in the workspace of sandbox %s, which could have made the repository there, with programs for git to run", top, sb.Name),
-				fmt.Sprintf("change to %s, or use --workspace direct", w.Path))
+			return planted(top, sb, w.Path)
+		}
+		if tree := includedIn(sb, top); tree != "" && tree != top {
+			return planted(top, sb, tree)
 		}
 	}
 	return nil
+}
+
+func planted(top string, sb *sandbox.Sandbox, instead string) error {
+	return hint.New(fmt.Sprintf("%s is in the workspace of sandbox %s, which could have made the repository there, with programs for git to run", top, sb.Name),
+		fmt.Sprintf("change to %s, or use --workspace direct", instead))
+}
+
+// includedIn is the worktree of a repository that a sandbox includes in which a directory is.
+func includedIn(sb *sandbox.Sandbox, dir string) string {
+	if real, err := filepath.EvalSymlinks(sb.Dir()); err != nil || !rootfs.Within(dir, real) {
+		return "" // all of them are there
+	}
+	for _, b := range gitbridge.Included(sb.Dir()) {
+		if dir == b.Tree || rootfs.Within(dir, b.Tree) {
+			return b.Tree
+		}
+	}
+	return ""
 }
 
 // make makes the worktree of a new sandbox.
@@ -203,6 +223,9 @@ func (p *plannedTree) dir() string {
 // over says whether a sandbox is the one that the user means by where he is: in its
 // workspace, or where it was made.
 func over(sb *sandbox.Sandbox, here string) bool {
+	if includedIn(sb, here) != "" {
+		return true
+	}
 	if sb.Workspace.Mode != sandbox.WorkspaceTree {
 		return sb.Workspace.Path == here
 	}
@@ -214,9 +237,12 @@ func over(sb *sandbox.Sandbox, here string) bool {
 }
 
 // forgetGit takes back what a sandbox over a directory of the user's has in his
-// repository, but for the branches that hold its commits. What cannot be had back does no
+// repository, and any in those that it includes, but for the branches that hold its commits. What cannot be had back does no
 // harm.
 func forgetGit(folder string, branches bool) {
+	for _, b := range gitbridge.Included(folder) {
+		_ = b.Forget(context.Background(), branches)
+	}
 	if b, err := gitbridge.Open(folder); err == nil && b.Laid {
 		_ = b.Forget(context.Background(), branches)
 	}
@@ -240,14 +266,31 @@ func removeTree(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) er
 			return err
 		}
 	}
+	if err := mayRemoveIncluded(ctx, sb, force, branch); err != nil {
+		return err
+	}
 	if err := removeStopped(sb, branch); err != nil || b == nil {
 		return err
 	}
 	return b.Forget(ctx, branch)
 }
 
+// mayRemoveIncluded says what would be lost of the repositories that a sandbox includes.
+func mayRemoveIncluded(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error {
+	if force || sb.Running() {
+		return nil
+	}
+	for _, b := range gitbridge.Included(sb.Dir()) {
+		if err := b.MayRemove(ctx, branch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func cdCommand() *cobra.Command {
-	return &cobra.Command{
+	var repo string
+	c := &cobra.Command{
 		Use:               "cd [MATCH]",
 		ValidArgsFunction: completeSandbox,
 		Short:             "Print the directory that a sandbox works on",
@@ -264,6 +307,13 @@ made over. A program cannot change its shell's directory; the shell has to do it
 			if err != nil {
 				return err
 			}
+			if repo != "" {
+				b, err := gitbridge.OpenIncluded(sb.Dir(), repo)
+				if err == nil {
+					fmt.Println(b.Tree)
+				}
+				return err
+			}
 			if sb.Workspace.Path == "" {
 				return hint.New(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.Name+"'")
 			}
@@ -271,6 +321,8 @@ made over. A program cannot change its shell's directory; the shell has to do it
 			return nil
 		},
 	}
+	repoFlag(c, &repo)
+	return c
 }
 
 // gitPipeCommand is what git starts when it fetches from a sandbox.

@@ -11,11 +11,12 @@ import (
 // Facts are what is true of a sandbox, for the text that its agent reads.
 type Facts struct {
 	Name, ID  string
-	Dir       string // where the agent works
-	Workspace string // direct, cow, none or worktree
-	Git       bool   // there is a git directory of the sandbox's own
-	Branch    string // on which its commits come out
-	Upstream  bool   // git fetch upstream gets what the user's remote has
+	Dir       string   // where the agent works
+	Workspace string   // direct, cow, none or worktree
+	Git       bool     // there is a git directory of the sandbox's own
+	Branch    string   // on which its commits come out
+	Upstream  bool     // git fetch upstream gets what the user's remote has
+	Included  []string // where worktrees of other repositories are
 	Policy    *policy.Set
 	Forwards  []string // ports of the host and where they lead, as "HOST:INSIDE"
 	HostPorts []string // ports of the host that can be reached
@@ -30,6 +31,9 @@ func (f Facts) Text() string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "- "+format+"\n", args...) }
 	fmt.Fprintf(&b, "# Where you are\n\nYou are in a Coffer sandbox named %s (id %s), made for you. Nothing asks before you act: the sandbox is the limit, so just do what the task needs.\n\n## Files\n\n", f.Name, f.ID)
 	f.files(line)
+	for _, dir := range f.Included {
+		line("%s is a worktree of another repository, with a branch of its own: commit there what belongs there.", dir)
+	}
 	if f.Upstream {
 		line("`git fetch upstream` has the user's repository fetch from its remote first, and gets the remote's branches as `upstream/BRANCH`; it may have to wait for the user's yes.")
 	}

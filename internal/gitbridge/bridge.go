@@ -35,6 +35,8 @@ type State struct {
 	// Laid says that the tree is the user's own, over whose .git the private directory
 	// lies; see [Lay]. Admin is that .git, or what it leads to.
 	Laid bool `json:"laid,omitempty"`
+	// Include is the name of a repository besides the sandbox's own; see [Included].
+	Include string `json:"include,omitempty"`
 	// Inside is where the tree is inside, if that is not its place outside.
 	Inside string `json:"inside,omitempty"`
 	// Over says that it lies there as a directory, and not as a file that names it.
@@ -116,19 +118,16 @@ func (b *Bridge) put(name string, v any) error {
 	return os.Rename(path+".new", path)
 }
 
-// Where things are in the sandbox's folder, and inside.
-const (
-	insideGit     = rootfs.Own + "/git"
-	insideObjects = rootfs.Own + "/objects"
-	insideHost    = rootfs.Own + "/host.git"
-)
+// Where things are inside.
+func (b *Bridge) insideObjects() string { return b.insidePlace() + "/objects" }
+func (b *Bridge) insideHost() string    { return b.insidePlace() + "/host.git" }
 
 // InsideDir is the private directory's path inside.
 func (b *Bridge) InsideDir() string {
 	if b.Over {
 		return filepath.Join(b.Tree, ".git")
 	}
-	return insideGit
+	return b.insidePlace() + "/git"
 }
 
 // Folder is where the bridge itself is kept.
@@ -154,8 +153,8 @@ func (b *Bridge) View() (*rootfs.Git, error) {
 		return nil, err
 	}
 	view := &rootfs.Git{
-		Dir: b.private(), At: b.InsideDir(), Host: b.export(), HostAt: insideHost,
-		Objects: b.Objects, ObjectsAt: insideObjects,
+		Dir: b.private(), At: b.InsideDir(), Host: b.export(), HostAt: b.insideHost(),
+		Objects: b.Objects, ObjectsAt: b.insideObjects(),
 	}
 	if !b.Over {
 		view.File = b.pointer()
@@ -195,7 +194,11 @@ func (b *Bridge) check() error {
 	info, err := os.Lstat(b.Tree)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return hint.Wrap(fmt.Errorf("sandbox %s: %w", b.Name, ErrTreeGone), "remove the sandbox with 'coffer rm %s'; the branch %s stays", b.ID, b.Branch)
+		remove := "remove the sandbox with 'coffer rm " + b.ID + "'"
+		if b.Include != "" {
+			remove = fmt.Sprintf("take it out with 'coffer uninclude %s -m %s'", b.Include, b.ID)
+		}
+		return hint.Wrap(fmt.Errorf("%s: %w", b.title(), ErrTreeGone), "%s; the branch %s stays", remove, b.Branch)
 	case err != nil:
 		return err
 	case !info.IsDir():

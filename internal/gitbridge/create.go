@@ -20,6 +20,9 @@ type Options struct {
 	Branch   string // its branch; none is coffer/<name>
 	Base     string // a commit, from [Repository.Base]
 	Start    string // the directory in which the sandbox is made
+	// Include and Inside are for a repository besides the sandbox's own: its name, and
+	// where the tree is seen inside.
+	Include, Inside string
 }
 
 // Base finds the commit that a worktree is to start from, and says whether one can be
@@ -56,6 +59,7 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 	b = &Bridge{dir: folder, State: State{
 		ID: o.ID, Name: o.Name, Common: r.Common, Tree: o.Tree, Start: o.Start, Prefix: r.Prefix,
 		Branch: o.Branch, Base: o.Base, Format: r.Format, Upstream: len(r.remotes()) > 0,
+		Include: o.Include, Inside: o.Inside,
 	}}
 	if b.Objects, err = r.objects(); err != nil {
 		return nil, err
@@ -124,14 +128,14 @@ func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
 	if err := os.MkdirAll(filepath.Dir(b.Tree), 0o700); err != nil {
 		return err
 	}
+	if err := b.reserve(ctx); err != nil {
+		return err
+	}
 	h := r.git()
 	h.locks, h.mind = true, true
 	_, err := h.run(ctx, "", "worktree", "add", "-q", "--no-track", "-b", b.Branch, b.Tree, b.Base)
 	if err != nil {
-		if strings.Contains(err.Error(), "already exists") || strings.Contains(err.Error(), "cannot lock ref") {
-			return hint.Wrap(err, "choose another branch with --branch, or another --name")
-		}
-		return err
+		return errors.Join(taken(err), b.Forget(context.WithoutCancel(ctx), true))
 	}
 	line, err := firstLine(filepath.Join(b.Tree, ".git"))
 	if err != nil {
@@ -142,8 +146,25 @@ func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
 		return fmt.Errorf("the new worktree says %q, which is not understood", line)
 	}
 	b.Admin = admin
-	// The first refs of our own: where it began, and what both sides agree on.
-	_, err = b.refs().run(ctx, fmt.Sprintf("create %sbase %s\ncreate %s%s %s\n", b.own(), b.Base, b.synced(), b.Branch, b.Base), "update-ref", "--stdin")
+	return nil
+}
+
+// reserve makes the first refs of our own: where it began, and what both sides agree on. They
+// are there before the branch, and only if that is not: so who finds them knows whose it is.
+func (b *Bridge) reserve(ctx context.Context) error {
+	none := strings.Repeat("0", len(b.Base))
+	_, err := b.refs().run(ctx, fmt.Sprintf("verify %s %s\ncreate %sbase %s\ncreate %s%s %s\n", b.branchRef(), none, b.own(), b.Base, b.synced(), b.Branch, b.Base), "update-ref", "--stdin")
+	if err != nil && strings.Contains(err.Error(), "reference already exists") {
+		err = fmt.Errorf("a branch named %s already exists", b.Branch)
+	}
+	return taken(err)
+}
+
+// taken says what to do about a branch that cannot be made.
+func taken(err error) error {
+	if err != nil && (strings.Contains(err.Error(), "already exists") || strings.Contains(err.Error(), "cannot lock ref")) {
+		return hint.Wrap(err, "choose another branch with --branch, or another --name")
+	}
 	return err
 }
 

@@ -98,7 +98,7 @@ func TestHookWords(t *testing.T) {
 		"HOME=/home/ada", "GIT_DIR=/r/.git/worktrees/x", "GIT_WORK_TREE=/tree", "GIT_INDEX_FILE=/r/.git/worktrees/x/index",
 		"GIT_AUTHOR_NAME=Ada", "GIT_EDITOR=:", "GIT_CONFIG_PARAMETERS='http.extraheader=secret'", "GIT_ASKPASS=/x", "GIT_SSH_COMMAND=ssh -i key", "GITHEAD_ab=topic",
 	})
-	want := []string{"GIT_DIR=" + insideGit, "GIT_WORK_TREE=/tree", "GIT_AUTHOR_NAME=Ada", "GIT_EDITOR=:", "GITHEAD_ab=topic"}
+	want := []string{"GIT_DIR=/.coffer/git", "GIT_WORK_TREE=/tree", "GIT_AUTHOR_NAME=Ada", "GIT_EDITOR=:", "GITHEAD_ab=topic"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("variables: got %q, want %q", got, want)
 	}

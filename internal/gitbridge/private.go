@@ -72,7 +72,7 @@ var carried = []string{
 func (b *Bridge) contents(r *Repository, refs []ref) (private, export []rootfs.File, err error) {
 	var alternates strings.Builder
 	for i := range b.Objects {
-		fmt.Fprintf(&alternates, "%s/%d\n", insideObjects, i)
+		fmt.Fprintf(&alternates, "%s/%d\n", b.insideObjects(), i)
 	}
 	inside := make([]ref, 0, len(refs)+1)
 	for _, f := range refs {
@@ -218,9 +218,9 @@ func (b *Bridge) config(r *Repository) string {
 	if version == 1 {
 		fmt.Fprintf(&c, "[extensions]\n\tobjectformat = %s\n", b.Format)
 	}
-	fmt.Fprintf(&c, "[remote \"origin\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[push]\n\tdefault = current\n", insideHost, pushURL)
+	fmt.Fprintf(&c, "[remote \"origin\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[push]\n\tdefault = current\n", b.insideHost(), b.pushURL())
 	if b.Upstream { // which asks the user, so only who names it gets it
-		fmt.Fprintf(&c, "[remote \"upstream\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/upstream/*\n\tskipFetchAll = true\n", upstreamURL, pushURL)
+		fmt.Fprintf(&c, "[remote \"upstream\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/upstream/*\n\tskipFetchAll = true\n", b.upstreamURL(), b.pushURL())
 	}
 	for _, key := range carried {
 		value, ok := r.config[key]

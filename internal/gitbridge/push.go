@@ -57,7 +57,15 @@ func (m Move) String() string {
 }
 
 // pushURL is where git inside pushes to.
-const pushURL = "http://" + link.AboutName + "/git"
+func (b *Bridge) pushURL() string { return "http://" + link.AboutName + b.PushPath() }
+
+// PushPath is the path of that.
+func (b *Bridge) PushPath() string {
+	if b.Include != "" {
+		return "/include/" + b.Include + "/git"
+	}
+	return "/git"
+}
 
 func (b *Bridge) pushed() string { return b.own() + "pushed/" }
 

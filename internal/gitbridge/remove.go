@@ -81,11 +81,11 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 		return hint.Wrap(err, "remove it all the same with --force")
 	}
 	if n > 0 {
-		return hint.New(fmt.Sprintf("sandbox %s has %s not committed", b.Name, several(n, "changed file", "that is", "that are")),
-			fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", b.Name))
+		return hint.New(fmt.Sprintf("%s has %s not committed", b.title(), several(n, "changed file", "that is", "that are")),
+			fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", b.words()))
 	}
 	if b.seen.Inside != b.look() {
-		return hint.New(fmt.Sprintf("sandbox %s has commits that were not brought over yet", b.Name),
+		return hint.New(fmt.Sprintf("%s has commits that were not brought over yet", b.title()),
 			fmt.Sprintf("bring them over with 'coffer exec -m %s -- true', or remove it all the same with --force", b.Name))
 	}
 	if n, err = b.Unmerged(ctx); err != nil {
@@ -98,8 +98,8 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 	if branches {
 		stays = "remove it and them with --force"
 	}
-	return hint.New(fmt.Sprintf("sandbox %s has %s on no other branch", b.Name, several(n, "commit", "that is", "that are")),
-		fmt.Sprintf("see 'git log %s' and 'coffer merge %s', or %s", b.Branch, b.Name, stays))
+	return hint.New(fmt.Sprintf("%s has %s on no other branch", b.title(), several(n, "commit", "that is", "that are")),
+		fmt.Sprintf("see 'git log %s' and 'coffer merge %s', or %s", b.Branch, b.words(), stays))
 }
 
 // several counts things of which something is said.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/gitbridge/receive"
 	"github.com/cofferhq/coffer/internal/hint"
-	"github.com/cofferhq/coffer/internal/link"
 )
 
 // The user's remote is the remote "upstream" inside: git fetch upstream has the host fetch,
@@ -16,7 +15,7 @@ import (
 // objects need not be sent, for the host's can be seen inside.
 
 // upstreamURL is where git inside fetches the user's remote from.
-const upstreamURL = "http://" + link.AboutName + "/git/upstream"
+func (b *Bridge) upstreamURL() string { return b.pushURL() + "/upstream" }
 
 // Origin is the remote that the user fetches from in this repository.
 func (b *Bridge) Origin(ctx context.Context) (string, error) {

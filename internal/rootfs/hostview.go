@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -42,6 +43,8 @@ type View struct {
 	Profile string
 	// Git is the sandbox's own git directory, see package gitbridge.
 	Git *Git
+	// Includes are worktrees of other repositories, shown in the workspace.
+	Includes []Include
 	// Masks are places inside that must stay unread. They are found while the rest is
 	// planned, so this is asked last.
 	Masks func() (Masks, error)
@@ -77,6 +80,12 @@ type Git struct {
 	Index         string
 	FileData      string // File, likewise
 	Modules       string // the host's git directories of submodules, read-only; may be empty
+}
+
+// An Include is a worktree of the sandbox's own, and where to show it.
+type Include struct {
+	Tree, At string
+	Git      *Git
 }
 
 // A File is one that the sandbox starts with.
@@ -125,12 +134,33 @@ func HostView(v View) (*Plan, error) {
 			p.Writable = append(p.Writable, m.Target)
 		}
 	}
+	p.includes(v)
 	p.caches(v)
 	p.profile(v)
 	if err := p.maskSockets(v); err != nil {
 		return nil, err
 	}
 	return p, p.masks(v)
+}
+
+// includes shows the worktrees of other repositories. The directories above them are the
+// sandbox's, and stay where they are while it runs.
+func (p *Plan) includes(v View) {
+	var above []Step
+	for _, i := range v.Includes {
+		p.add(Step{Do: Dir, Target: i.At})
+		for _, pin := range pins(v.Workspace, i.At) {
+			if !slices.Contains(above, pin) {
+				above = append(above, pin)
+			}
+		}
+	}
+	p.add(above...)
+	for _, i := range v.Includes {
+		p.add(Step{Do: Bind, Source: i.Tree, Target: i.At, Mine: true})
+		p.add(i.Git.steps(i.At)...)
+		p.Writable = append(p.Writable, i.Git.At)
+	}
 }
 
 // masks hides what must stay unread. The pins come first: what is mounted below a place is

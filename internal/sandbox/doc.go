@@ -13,6 +13,7 @@
 //	<store>/<id>/layers/       its writable layers
 //	<store>/<id>/workspace/    its git worktree, if it has one; see package gitbridge
 //	<store>/<id>/git/          and the private git directory
+//	<store>/<id>/include/      the same of other repositories
 //	<store>/<id>/logs/         what it and its supervisor wrote
 //	<store>/.new-<id>/         being created
 //	<store>/.gone-<id>-<rand>/ being deleted

@@ -20,6 +20,8 @@ const (
 	logsName   = "logs"
 	treeName   = "workspace"
 	gitName    = "git"
+	// includeName is where git directories of other repositories are.
+	includeName = "include"
 )
 
 // A Sandbox is a record and the folder it was read from. The fields of the
@@ -46,11 +48,11 @@ func (sb *Sandbox) Layers() string { return filepath.Join(sb.dir, layersName) }
 // Logs is the folder of everything that is written down about it.
 func (sb *Sandbox) Logs() string { return filepath.Join(sb.dir, logsName) }
 
-// HasGit says whether it has a git directory of its own, whose commits are brought over;
+// HasGit says whether it has git directories of its own, whose commits are brought over;
 // see package gitbridge.
 func (sb *Sandbox) HasGit() bool {
 	var st unix.Stat_t
-	return unix.Lstat(filepath.Join(sb.dir, gitName), &st) == nil
+	return unix.Lstat(filepath.Join(sb.dir, gitName), &st) == nil || unix.Lstat(filepath.Join(sb.dir, includeName), &st) == nil
 }
 
 // Owe notes that something outside the folder has to be put right when the sandbox

@@ -22,12 +22,12 @@ const (
 
 // follow brings commits over, when refs move and when somebody asks, until the context or
 // the sandbox ends.
-func (s *Supervisor) follow(ctx context.Context) {
+func (s *Supervisor) follow(ctx context.Context, g *git) {
 	var refs watch.Watch
 	defer refs.Close()
 	pause, again := syncEvery, 0
 	for {
-		asked, ok := s.await(ctx, func(ctx context.Context) {
+		asked, ok := s.await(ctx, g, func(ctx context.Context) {
 			ctx, stop := context.WithTimeout(ctx, pause)
 			defer stop()
 			<-ctx.Done()
@@ -35,13 +35,13 @@ func (s *Supervisor) follow(ctx context.Context) {
 		if !ok {
 			return
 		}
-		s.git.bridge.Watch(&refs) // before it is looked at: nothing is missed in between
-		b := s.sync(ctx)
+		g.bridge.Watch(&refs) // before it is looked at: nothing is missed in between
+		b := s.sync(ctx, g)
 		if asked != nil {
 			asked <- b
 		}
 		if again++; b.err == nil {
-			if _, settled := s.git.bridge.Settled(); settled {
+			if _, settled := g.bridge.Settled(); settled {
 				again = 0
 			}
 		}
@@ -49,11 +49,11 @@ func (s *Supervisor) follow(ctx context.Context) {
 		if pause, quiet = syncPause(again, b.err != nil, refs.Blind()); !quiet {
 			continue
 		}
-		if asked, ok = s.await(ctx, refs.Wait); !ok {
+		if asked, ok = s.await(ctx, g, refs.Wait); !ok {
 			return
 		}
 		if asked != nil {
-			asked <- s.sync(ctx)
+			asked <- s.sync(ctx, g)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func syncPause(again int, failed, blind bool) (pause time.Duration, quiet bool) 
 }
 
 // await waits until something is over, or somebody asks.
-func (s *Supervisor) await(ctx context.Context, until func(context.Context)) (asked chan<- brought, ok bool) {
+func (s *Supervisor) await(ctx context.Context, g *git, until func(context.Context)) (asked chan<- brought, ok bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
 	go func() {
@@ -89,7 +89,7 @@ func (s *Supervisor) await(ctx context.Context, until func(context.Context)) (as
 		return nil, false
 	case <-s.session.CloseChan():
 		return nil, false
-	case asked = <-s.git.asks:
+	case asked = <-g.asks:
 	case <-over:
 	}
 	return asked, ctx.Err() == nil

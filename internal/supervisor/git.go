@@ -23,6 +23,7 @@ import (
 // that one, and does not wait for ever: what a program left inside may never answer.
 type git struct {
 	bridge *gitbridge.Bridge // nil without
+	name   string            // of a repository that is included
 	stop   context.CancelFunc
 	ended  chan struct{}
 	asks   chan chan<- brought
@@ -82,17 +83,24 @@ func (s *Supervisor) layGit() (*rootfs.Git, error) {
 	return b.View()
 }
 
+// gits are those of the sandbox's own repository and of those that it includes.
+func (s *Supervisor) gits() (all []*git) {
+	if s.git.bridge != nil {
+		all = append(all, &s.git)
+	}
+	return append(all, s.included...)
+}
+
 // watchGit starts to bring commits over.
 func (s *Supervisor) watchGit() {
-	if s.git.bridge == nil {
-		return
+	for _, g := range s.gits() {
+		ctx, stop := context.WithCancel(context.Background())
+		g.stop, g.ended, g.asks = stop, make(chan struct{}), make(chan chan<- brought)
+		go func() {
+			defer close(g.ended)
+			s.follow(ctx, g)
+		}()
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.git.stop, s.git.ended, s.git.asks = stop, make(chan struct{}), make(chan chan<- brought)
-	go func() {
-		defer close(s.git.ended)
-		s.follow(ctx)
-	}()
 }
 
 // brought is what came of bringing commits over.
@@ -105,22 +113,28 @@ type brought struct {
 var errLate = errors.New("they are still on their way, and will be there later")
 
 // words is all of it for the user.
-func (b brought) words() []string {
-	if b.err == nil {
-		return b.notes
+func (g *git) words(b brought) (words []string) {
+	words = slices.Clone(b.notes)
+	if b.err != nil {
+		word := "commits were not brought over: " + b.err.Error()
+		if h := hint.Of(b.err); h != "" {
+			word += "; " + h
+		}
+		words = append(words, word)
 	}
-	word := "commits were not brought over: " + b.err.Error()
-	if h := hint.Of(b.err); h != "" {
-		word += "; " + h
+	if g.name != "" {
+		for i := range words {
+			words[i] = g.name + ": " + words[i]
+		}
 	}
-	return append(slices.Clone(b.notes), word)
+	return words
 }
 
 // sync brings commits over.
-func (s *Supervisor) sync(ctx context.Context) (b brought) {
-	s.git.working(true)
-	defer s.git.working(false)
-	b.notes, b.err = s.git.bridge.Sync(ctx, s)
+func (s *Supervisor) sync(ctx context.Context, g *git) (b brought) {
+	g.working(true)
+	defer g.working(false)
+	b.notes, b.err = g.bridge.Sync(ctx, s)
 	if ctx.Err() != nil || errors.Is(b.err, wire.ErrGone) {
 		b.err = nil // nobody is there any more
 	}
@@ -143,8 +157,7 @@ func (g *git) late() bool {
 }
 
 // bringOver has commits brought over that were made before it was called.
-func (s *Supervisor) bringOver(patience time.Duration) brought {
-	g := &s.git
+func (g *git) bringOver(patience time.Duration) brought {
 	if g.asks == nil {
 		return brought{}
 	}
@@ -188,20 +201,26 @@ func (g *git) news(notes, old []string) (news []string) {
 }
 
 // before brings over what was committed outside, for a program that is about to start.
-// It returns what to say when it has ended, and what is known.
-func (s *Supervisor) before() (news, known []string) {
-	known = append([]string{}, s.bringOver(syncPatience).words()...)
-	return s.git.news(known, nil), known
+// It returns what to say when it has ended, and what is known about each repository.
+func (s *Supervisor) before() (news []string, known [][]string) {
+	for _, g := range s.gits() {
+		words := append([]string{}, g.words(g.bringOver(syncPatience))...)
+		news, known = append(news, g.news(words, nil)...), append(known, words)
+	}
+	return news, known
 }
 
 // after brings over what a program committed, and returns what is new since it started.
-func (s *Supervisor) after(known []string) []string {
-	return s.git.news(s.bringOver(syncPatience).words(), known)
+func (s *Supervisor) after(known [][]string) (news []string) {
+	for i, g := range s.gits() {
+		news = append(news, g.news(g.words(g.bringOver(syncPatience)), known[i])...)
+	}
+	return news
 }
 
 // Bridged runs a program between the two. It returns what to tell the user.
 func (s *Supervisor) Bridged(program func()) []string {
-	if s.git.bridge == nil {
+	if len(s.gits()) == 0 {
 		program()
 		return nil
 	}
@@ -213,13 +232,13 @@ func (s *Supervisor) Bridged(program func()) []string {
 // syncSoon brings over what there is, before the sandbox is ended, if it still lives. Who
 // stops it does not wait long; what does not come over now comes after the next start.
 func (s *Supervisor) syncSoon() {
-	if s.git.bridge == nil {
-		return
-	}
-	select {
-	case <-s.instance.Done():
-	default:
-		if notes := s.git.news(s.bringOver(4*time.Second).words(), nil); len(notes) > 0 {
+	for _, g := range s.gits() {
+		select {
+		case <-s.instance.Done():
+			return
+		default:
+		}
+		if notes := g.news(g.words(g.bringOver(4*time.Second)), nil); len(notes) > 0 {
 			fmt.Fprintln(os.Stderr, strings.Join(notes, "\n"))
 		}
 	}
@@ -227,12 +246,15 @@ func (s *Supervisor) syncSoon() {
 
 // lastSync ends the bringing over, after once more.
 func (s *Supervisor) lastSync() {
-	if s.git.stop == nil {
+	all := slices.DeleteFunc(s.gits(), func(g *git) bool { return g.stop == nil })
+	if len(all) == 0 {
 		return
 	}
 	s.syncSoon()
-	s.git.stop()
-	<-s.git.ended
+	for _, g := range all {
+		g.stop()
+		<-g.ended
+	}
 	s.restCheckpoints()
 }
 
@@ -252,26 +274,33 @@ func (s *Supervisor) ForgetGit() {
 
 // answerSync serves OpSync.
 func (s *Supervisor) answerSync(c net.Conn, only *wire.Sync) {
-	var b brought
+	var answer wire.Synced
+	var err error
 	if only != nil {
-		b.err = s.fetchCommit(only)
+		err = s.fetchCommit(only)
 	} else {
-		b = s.bringOver(time.Minute)
+		for _, g := range s.gits() {
+			b := g.bringOver(time.Minute)
+			answer.Notes = append(answer.Notes, g.words(brought{notes: b.notes})...)
+			if err == nil {
+				err = b.err
+			}
+		}
 	}
-	answer := wire.Synced{Notes: b.notes}
-	if b.err != nil {
-		answer.Error, answer.Hint = b.err.Error(), hint.Of(b.err)
+	if err != nil {
+		answer.Error, answer.Hint = err.Error(), hint.Of(err)
 	}
 	_ = wire.WriteMessage(c, wire.Event{Synced: &answer})
 }
 
 // fetchCommit brings over one commit, for a hook.
 func (s *Supervisor) fetchCommit(only *wire.Sync) error {
-	b := s.git.bridge
-	if b == nil || b.Folder() != only.Repository {
-		return errors.New("the sandbox has no such repository")
+	for _, g := range s.gits() {
+		if g.bridge.Folder() == only.Repository {
+			return g.bridge.Fetch(context.Background(), s, only.Commit)
+		}
 	}
-	return b.Fetch(context.Background(), s, only.Commit)
+	return errors.New("the sandbox has no such repository")
 }
 
 // FetchCommit has the supervisor at the end of a line bring over one commit, of the

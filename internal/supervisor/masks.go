@@ -96,6 +96,13 @@ func (s *Supervisor) openMasks() error {
 		s.masks.shown = append(s.masks.shown, one)
 	}
 	own, _ := maskRules(sb.Masks)
+	for _, g := range s.included {
+		t, err := mask.Open(g.bridge.Tree, mask.NewSet(own, nil, ""))
+		if err != nil {
+			return err
+		}
+		s.masks.shown = append(s.masks.shown, shown{tree: t, at: g.bridge.At(), shared: true})
+	}
 	for _, m := range sb.Mounts {
 		if info, err := os.Lstat(m.Source); err != nil || !info.IsDir() { // a link is refused elsewhere
 			continue // a file that is mounted is meant to be seen

@@ -17,18 +17,24 @@ import (
 // What programs inside have the host do comes to http://coffer.internal/: git push to
 // /git/, where a server of git's HTTP protocol is, and git fetch upstream below it.
 func (s *Supervisor) serveHost() http.Handler {
-	h := &hostServer{Supervisor: s, turn: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /git/info/refs", h.advertise)
-	mux.HandleFunc("POST /git/git-receive-pack", h.receive)
-	mux.HandleFunc("GET /git/upstream/info/refs", h.offer)
-	mux.HandleFunc("POST /git/upstream/git-upload-pack", h.want)
+	for _, g := range append([]*git{&s.git}, s.included...) {
+		h, path := &hostServer{Supervisor: s, repository: g, turn: make(chan struct{}, 1)}, "/git"
+		if g.bridge != nil {
+			path = g.bridge.PushPath()
+		}
+		mux.HandleFunc("GET "+path+"/info/refs", h.advertise)
+		mux.HandleFunc("POST "+path+"/git-receive-pack", h.receive)
+		mux.HandleFunc("GET "+path+"/upstream/info/refs", h.offer)
+		mux.HandleFunc("POST "+path+"/upstream/git-upload-pack", h.want)
+	}
 	return mux
 }
 
 type hostServer struct {
 	*Supervisor
-	turn chan struct{} // one at a time
+	repository *git
+	turn       chan struct{} // one at a time
 
 	fetched time.Time // when the host last fetched; for who has a turn
 }
@@ -45,7 +51,7 @@ func (h *hostServer) take(w http.ResponseWriter, r *http.Request) (release func(
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(patienceUpload))
 	_ = c.SetWriteDeadline(time.Now().Add(patienceServe))
-	if h.git.bridge == nil {
+	if h.repository.bridge == nil {
 		refuse(w, http.StatusNotFound, errors.New("this sandbox has no repository of its own"))
 		return nil, false
 	}
@@ -78,9 +84,9 @@ func (h *hostServer) advertise(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	b := h.git.bridge
+	b := h.repository.bridge
 	// What has come out need not be sent again.
-	h.bringOver(syncPatience)
+	h.repository.bringOver(syncPatience)
 	remote, err := b.Remote(r.Context())
 	var refs []receive.Ref
 	var have []string
@@ -103,7 +109,7 @@ func (h *hostServer) receive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	commands, err := receive.Read(http.MaxBytesReader(w, r.Body, receive.MaxPack+1<<20), h.git.bridge.Format)
+	commands, err := receive.Read(http.MaxBytesReader(w, r.Body, receive.MaxPack+1<<20), h.repository.bridge.Format)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err)
 		return
@@ -120,8 +126,8 @@ func (h *hostServer) receive(w http.ResponseWriter, r *http.Request) {
 
 // push does what was asked for, as far as it may be: each branch by itself.
 func (h *hostServer) push(ctx context.Context, commands []receive.Command, out receive.Answer) (results []receive.Result) {
-	b, rule := h.git.bridge, h.Sandbox.Git
-	came := h.bringOver(time.Minute)
+	b, rule := h.repository.bridge, h.Sandbox.Git
+	came := h.repository.bringOver(time.Minute)
 	remote, err := b.Remote(ctx)
 	if err == nil {
 		err = came.err
@@ -143,7 +149,7 @@ func (h *hostServer) push(ctx context.Context, commands []receive.Command, out r
 }
 
 func (h *hostServer) pushOne(ctx context.Context, m gitbridge.Move, out receive.Answer) error {
-	said, err := h.git.bridge.Push(ctx, m, h.reach())
+	said, err := h.repository.bridge.Push(ctx, m, h.reach())
 	for _, line := range said {
 		out.Say(line)
 	}
@@ -182,6 +188,9 @@ func (h *hostServer) tell(c receive.Command, m gitbridge.Move, err error, out re
 func (s *Supervisor) reach() (dirs []string) {
 	if s.Sandbox.Workspace.Mode == sandbox.WorkspaceDirect {
 		dirs = append(dirs, s.Sandbox.Workspace.Path)
+	}
+	for _, g := range s.included {
+		dirs = append(dirs, g.bridge.Tree)
 	}
 	for _, m := range s.Sandbox.Mounts {
 		if !m.ReadOnly && !m.Copy {

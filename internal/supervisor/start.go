@@ -37,6 +37,7 @@ type Supervisor struct {
 	network  *network // nil without one
 	audit    *journal
 	git      git
+	included []*git // of other repositories
 	keeper   keeper // of checkpoints
 	masks    masks
 	notices  notices
@@ -138,6 +139,7 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 // plan decides what the sandbox sees.
 func (s *Supervisor) plan() (*rootfs.Plan, error) {
 	sb, me := s.Sandbox, person.Me()
+	includes := s.openIncluded()
 	masks := s.findMasks()
 	for _, dir := range []string{sb.Home(), sb.Layers()} {
 		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
@@ -181,7 +183,7 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 		Sandbox: dir, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
 		Hostname: sb.Name, Passwd: passwd, Group: group, Resolver: resolver, Program: program,
 		Hide: hide, Git: bridged, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
-		Masks: masks,
+		Includes: includes, Masks: masks,
 	})
 }
 

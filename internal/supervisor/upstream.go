@@ -27,7 +27,7 @@ func (h *hostServer) offer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	b := h.git.bridge
+	b := h.repository.bridge
 	remote, err := b.Origin(r.Context())
 	if err == nil {
 		err = h.fetch(r.Context(), remote)
@@ -54,7 +54,7 @@ func (h *hostServer) fetch(ctx context.Context, remote string) error {
 	err := h.consent(ctx, h.Sandbox.Git.Upstream, "upstream", "git.upstream", "have your repository fetch from "+remote, func(string) {})
 	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"fetch", remote}, Detail: "fetch from " + remote}
 	if err == nil {
-		if err = h.git.bridge.FetchUpstream(ctx, remote, h.reach()); err != nil {
+		if err = h.repository.bridge.FetchUpstream(ctx, remote, h.reach()); err != nil {
 			err = hostError{err}
 		}
 	}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cofferhq/coffer/internal/busy"
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/spf13/cobra"
+)
+
+// includeFlags say what is to be included, and how.
+type includeFlags struct {
+	repo, as, branch, base string
+	this                   bool
+}
+
+func includeCommand() *cobra.Command {
+	var f includeFlags
+	var match string
+	c := &cobra.Command{
+		Use:   "include --repo PATH | --this",
+		Short: "Give a sandbox a worktree of another repository as well",
+		Long: `Give a sandbox a worktree of another repository as well: of the one at PATH, or of the
+one that you are in with --this. Inside it is at .coffer/include/NAME of the workspace,
+with a branch of its own, coffer/SANDBOX, in that repository. Commits come over as
+they do from the sandbox's own repository.
+
+It is there when the sandbox is started the next time: one that only waits for its
+next command is stopped for that.`,
+		Example: `  coffer include --repo ../library -m parser
+  coffer include --this -m parser
+  coffer diff parser --repo library`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case (f.repo == "") == !f.this:
+				return hint.Wrap(usagef("want one of --repo PATH and --this"), "see 'coffer include --help'")
+			case f.this && match == "":
+				return hint.Wrap(usagef("--this is the repository here, for a sandbox elsewhere"), "say which one with -m")
+			}
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			sb, err := forExec.choose(store, match)
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible(c)
+			defer stop()
+			return include(ctx, store, sb, f)
+		},
+	}
+	c.Flags().StringVar(&f.repo, "repo", "", "include the repository at `PATH`")
+	c.Flags().BoolVar(&f.this, "this", false, "include the repository of the current directory")
+	c.Flags().StringVar(&f.as, "as", "", "the `name` to include it by (default: that of its directory)")
+	c.Flags().StringVar(&f.branch, "branch", "", "the `name` of its branch (default: coffer/SANDBOX)")
+	c.Flags().StringVar(&f.base, "base", "", "the `commit` that it starts from (default: HEAD)")
+	c.Flags().StringVarP(&match, "match", "m", "", "the `sandbox` that gets it")
+	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
+	return c
+}
+
+// include makes the worktree of another repository for a sandbox.
+func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f includeFlags) error {
+	if mode := sb.Workspace.Mode; sb.Ephemeral || mode != sandbox.WorkspaceTree && mode != sandbox.WorkspaceDirect {
+		return hint.New(fmt.Sprintf("sandbox %s cannot include a repository: its workspace is %s", sb.Name, mode), "use --workspace worktree or direct when you make a sandbox")
+	}
+	r, err := repositoryAt(ctx, store, f.repo)
+	if err != nil {
+		return err
+	}
+	base, err := r.Base(ctx, f.base, f.branch)
+	if err != nil {
+		return err
+	}
+	if f.as == "" {
+		f.as = r.IncludeName()
+	}
+	unlock, err := gitbridge.LockIncluded(ctx, sb.Dir(), purgeFiles)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	made := busy.Start("making the worktree")
+	b, err := r.Include(ctx, gitbridge.IncludeOptions{
+		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Workspace: sb.Workspace.Path, As: f.as, Branch: f.branch, Base: base,
+	})
+	made()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("included %s on the branch %s: inside at %s, outside at %s\n", b.Include, b.Branch, b.At(), b.Tree)
+	if err := stopIdle(ctx, sb); err != nil {
+		return err
+	}
+	if sb.Running() {
+		fmt.Fprintf(os.Stderr, "coffer: programs run in sandbox %s; they see it after 'coffer stop %s' and the next start\n", sb.Name, sb.Name)
+	}
+	return nil
+}
+
+// repositoryAt finds the repository at a path, or here, unless a sandbox could have made it.
+func repositoryAt(ctx context.Context, store *sandbox.Store, path string) (*gitbridge.Repository, error) {
+	path, err := filepath.Abs(path)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return nil, hint.Wrap(err, "name the directory of a repository")
+	}
+	if err := guardPlanted(store, path); err != nil {
+		return nil, err
+	}
+	if err := guardPlanted(store, repositoryOf(path)); err != nil {
+		return nil, err
+	}
+	r, err := gitbridge.Find(ctx, path)
+	if errors.Is(err, gitbridge.ErrNoRepository) {
+		return nil, hint.New(path+" is not in a git repository", "name the directory of one with --repo")
+	}
+	return r, err
+}
+
+func unincludeCommand() *cobra.Command {
+	var match string
+	var force, branch bool
+	c := &cobra.Command{
+		Use:   "uninclude NAME",
+		Short: "Take an included repository out of a sandbox",
+		Long: `Take a repository out of a sandbox that was included in it. Its worktree goes, and its
+branch stays if there are commits on it. One with changes that are not committed, or
+commits that are merged nowhere, is taken out with --force only.`,
+		Example: "  coffer uninclude library -m parser",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return hint.Wrap(usagef("want the name of one repository"), "see 'coffer show' and 'coffer uninclude --help'")
+			}
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			sb, err := forExec.choose(store, match)
+			if err != nil {
+				return err
+			}
+			return uninclude(c.Context(), sb, args[0], force, branch)
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "take it out although programs run in the sandbox, or something would be lost")
+	c.Flags().BoolVar(&branch, "delete-branch", false, "delete its branches too")
+	c.Flags().StringVarP(&match, "match", "m", "", "the `sandbox` that has it")
+	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
+	return c
+}
+
+// uninclude takes a repository out of a sandbox, which is stopped for that.
+func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch bool) error {
+	unlock, err := gitbridge.LockIncluded(ctx, sb.Dir(), purgeFiles)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	b, err := gitbridge.OpenIncluded(sb.Dir(), name)
+	if err != nil {
+		return err
+	}
+	end := stopIdle(ctx, sb)
+	if force {
+		end = stop(ctx, sb, true)
+	}
+	if end != nil {
+		return end
+	}
+	lock, err := lockStopped(sb)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	if b, err = gitbridge.OpenIncluded(sb.Dir(), name); err != nil { // what came over by the stop
+		return err
+	}
+	if !force {
+		if err := b.MayRemove(ctx, branch); err != nil {
+			return err
+		}
+	}
+	if err := b.Uninclude(ctx, branch, purgeFiles); err != nil {
+		return err
+	}
+	b.RemovePlace(sb.Workspace.Path)
+	return nil
+}
+
+// bridgeOf opens the bridge of a sandbox's own repository, or of one that it includes.
+func bridgeOf(sb *sandbox.Sandbox, repo string) (*gitbridge.Bridge, error) {
+	if repo == "" {
+		return gitbridge.Open(sb.Dir())
+	}
+	return gitbridge.OpenIncluded(sb.Dir(), repo)
+}
+
+// repoFlag lets a command be about a repository that is included.
+func repoFlag(c *cobra.Command, repo *string) {
+	c.Flags().StringVar(repo, "repo", "", "the included repository of this `name`, instead of the sandbox's own")
+}

@@ -1,0 +1,67 @@
+package fault
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// slowly is times for what takes longer.
+func slowly(t *testing.T, f func(t *testing.T, when func(c *exec.Cmd, ended func() bool))) {
+	t.Helper()
+	for _, d := range []int{0, 5, 12, 20, 30, 40, 55, 70, 90, 120, 160} {
+		try(t, fmt.Sprintf("%dms", d), func(t *testing.T) {
+			f(t, func(*exec.Cmd, func() bool) { time.Sleep(time.Duration(d) * time.Millisecond) })
+		})
+	}
+}
+
+// TestKillInclude kills whoever includes a repository, or takes it out. The sandbox works
+// all the same, what was begun can be done again, and in the end nothing is left.
+func TestKillInclude(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.repository(t)
+		lib := w.Dir + "/lib"
+		w.host(t, `mkdir `+lib+` && cd `+lib+` && git init -q . && echo lib >lib.txt && git add -A && git commit -qm lib`)
+		clean := func(t *testing.T) {
+			t.Helper()
+			if got := w.host(t, `cd `+lib+` && git worktree list | wc -l; git for-each-ref refs/coffer refs/heads/coffer; git log -1 --format=%s main; git status --short`); got != "1\nlib" {
+				t.Errorf("the repository is not as it was: %s", got)
+			}
+		}
+		w.must(t, "exec", "--create", "--name", "s", "--", "true")
+		t.Run("include", func(t *testing.T) {
+			slowly(t, func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+				w.murder(t, "command", when, "include", "--repo", lib, "-m", "s")
+				w.gitEnds(t)
+				w.must(t, "exec", "-m", "s", "--", "true")
+				if r := w.coffer(t, "include", "--repo", lib, "-m", "s"); r.code != 0 && !strings.Contains(r.err, "is included in sandbox s already") {
+					t.Errorf("it cannot be included any more: %s", r)
+				}
+				if got := w.must(t, "exec", "-m", "s", "--", "cat", ".coffer/include/lib/lib.txt"); got != "lib\n" {
+					t.Errorf("inside there is %q", got)
+				}
+				w.must(t, "uninclude", "lib", "-m", "s")
+				clean(t)
+			})
+		})
+		t.Run("uninclude", func(t *testing.T) {
+			slowly(t, func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+				w.must(t, "include", "--repo", lib, "-m", "s")
+				w.must(t, "exec", "-m", "s", "--", "sh", "-c", "cd .coffer/include/lib && git status")
+				w.murder(t, "command", when, "uninclude", "lib", "-m", "s")
+				w.gitEnds(t)
+				w.must(t, "exec", "-m", "s", "--", "true")
+				if r := w.coffer(t, "uninclude", "lib", "-m", "s"); r.code != 0 && !strings.Contains(r.err, "includes no other repository") {
+					t.Errorf("it cannot be taken out any more: %s", r)
+				}
+				w.must(t, "gc")
+				clean(t)
+			})
+		})
+		w.must(t, "rm", "--force", "--delete-branch", "s")
+		w.pristine(t)
+	})
+}
