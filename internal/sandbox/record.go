@@ -16,7 +16,7 @@ import (
 // field needs a new version: an older coffer must refuse a limit it would not
 // enforce, and not overlook it. Records of older versions have fewer fields, and are
 // read all the same.
-const recordVersion = 3
+const recordVersion = 4
 
 // maxRecord bounds sandbox.json, for reading and for writing.
 const maxRecord = 1 << 20
@@ -67,7 +67,7 @@ type Record struct {
 	// Audit says that the sandbox must not run without its log.
 	Audit bool `json:"audit,omitempty"`
 	// Git is what programs may have the host do with its repository.
-	Git Git `json:"git,omitzero"`
+	Git Git `json:"git,omitzero"` // since version 4
 }
 
 // Git says what a sandbox may have the host do with its repository.

@@ -75,8 +75,8 @@ func TestDecodeRecord(t *testing.T) {
 		"zeros":            {strings.Repeat("\x00", 512), "is damaged"},
 		"null":             {"null", "no valid version"},
 		"no version":       {"{}", "no valid version"},
-		"old version":      {with(`"version": 3`, `"version": 0`), "no valid version"},
-		"newer":            {with(`"version": 3`, `"version": 4, "wall": "moat"`), "made by a newer coffer"},
+		"old version":      {with(`"version": 4`, `"version": 0`), "no valid version"},
+		"newer":            {with(`"version": 4`, `"version": 5, "wall": "moat"`), "made by a newer coffer"},
 		"unknown field":    {with(`"nesting"`, `"nestling"`), "unknown field"},
 		"wrong type":       {with(`"pids": 100`, `"pids": "100"`), "is damaged"},
 		"more follows":     {good + "{}", "after top-level value"},
@@ -115,7 +115,7 @@ func TestDecodeRecord(t *testing.T) {
 			t.Fatalf("the first %d of %d bytes were taken for a record", cut, len(data))
 		}
 	}
-	if _, err := decodeRecord([]byte(with(`"version": 3`, `"version": 4`))); !errors.Is(err, ErrNewer) {
+	if _, err := decodeRecord([]byte(with(`"version": 4`, `"version": 5`))); !errors.Is(err, ErrNewer) {
 		t.Errorf("got %v, want ErrNewer", err)
 	}
 }
@@ -160,7 +160,7 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add(data)
 	f.Add([]byte(`{"version":1,"id":"abcdefgh","name":"x","created":"2026-01-01T00:00:00+02:00","workspace":{"mode":"none"}}`))
 	f.Add([]byte(`{"version":2}`))
-	f.Add([]byte(`{"version":3}`))
+	f.Add([]byte(`{"version":4}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		rec, err := decodeRecord(in)
 		if err != nil {

@@ -45,11 +45,11 @@ func TestScanLeavesTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, change := range [][2]string{
-		{`"version": 3`, `"version": 01`},
-		{`"version": 3`, `"version": -1`},
-		{`"version": 3`, `"version": 1.0`},
-		{`"version": 3`, `"version": 99999999999999999999`},
-		{`"version": 3,`, `"version": 3`},
+		{`"version": 4`, `"version": 01`},
+		{`"version": 4`, `"version": -1`},
+		{`"version": 4`, `"version": 1.0`},
+		{`"version": 4`, `"version": 99999999999999999999`},
+		{`"version": 3,`, `"version": 4`},
 		{`"version": 3,`, `"version": 3,,`},
 		{`"name": "parser"`, `"name": "par\u0073er"`},
 		{`"name": "parser"`, "\"name\": \"par\tser\""},
