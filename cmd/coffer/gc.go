@@ -17,8 +17,9 @@ func gcCommand() *cobra.Command {
 		Use:   "gc",
 		Short: "Remove what is left of sandboxes that are gone",
 		Long: `Remove what is left of sandboxes that are gone: of those whose processes were killed,
-and of those whose worktree you deleted. Other commands do so too. A sandbox with
-commits that were not brought over is kept, and so is every branch.`,
+and of those whose worktree or folder you deleted, in the repository here and in those
+that sandboxes work on. Other commands do most of it too. A sandbox with commits that
+were not brought over is kept, and so is every branch that is merged nowhere.`,
 		Example: "  coffer gc",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -28,7 +29,8 @@ commits that were not brought over is kept, and so is every branch.`,
 			}
 			err = store.Sweep(purge)
 			tidyTrees(c.Context(), store)
-			return errors.Join(err, sweepIncluded(c.Context(), store))
+			err = errors.Join(err, sweepIncluded(c.Context(), store))
+			return errors.Join(err, forgetOrphans(c.Context(), store))
 		},
 	}
 }
@@ -90,6 +92,36 @@ func sweepIncluded(ctx context.Context, store *sandbox.Store) error {
 			unlock()
 		}
 		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// forgetOrphans takes what sandboxes whose folders were deleted have left out of the
+// repository here, and of those that are known.
+func forgetOrphans(ctx context.Context, store *sandbox.Store) error {
+	common := map[string]bool{}
+	if here, err := os.Getwd(); err == nil {
+		if r, err := repositoryAt(ctx, store, here); err == nil {
+			common[r.Common] = true
+		}
+	}
+	all, _ := store.List()
+	for _, sb := range all {
+		bridges := gitbridge.Included(sb.Dir())
+		if b, err := gitbridge.Open(sb.Dir()); err == nil {
+			bridges = append(bridges, b)
+		}
+		for _, b := range bridges {
+			common[b.Common] = true
+		}
+	}
+	var errs []error
+	for dir := range common {
+		for _, b := range gitbridge.Orphans(ctx, dir, store.Dir()) {
+			errs = append(errs, b.Forget(ctx, false))
+			fmt.Fprintf(os.Stderr, "coffer: what the deleted sandbox %s had left in %s was removed\n", b.ID, terminal.Escape(dir))
+			sayStayed(b)
+		}
 	}
 	return errors.Join(errs...)
 }

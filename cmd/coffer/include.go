@@ -195,6 +195,7 @@ func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, bra
 	if err := b.Uninclude(ctx, branch, purgeFiles); err != nil {
 		return err
 	}
+	sayStayed(b)
 	b.RemovePlace(sb.Workspace.Path)
 	return nil
 }

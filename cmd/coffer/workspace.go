@@ -48,7 +48,7 @@ func workspaceHere(mode string, force bool) (sandbox.Workspace, error) {
 	if word != nil {
 		return sandbox.Workspace{}, word
 	}
-	if repo := repositoryAbove(here); repo != "" && terminal.IsTerminal(2) {
+	if repo := repositoryAbove(here); repo != "" {
 		fmt.Fprintf(os.Stderr, "coffer: the repository of %s is not visible from a directory in it; start coffer there to have git inside\n", terminal.Escape(repo))
 	}
 	return sandbox.Workspace{Path: here, Mode: mode}, nil

@@ -240,11 +240,21 @@ func over(sb *sandbox.Sandbox, here string) bool {
 // repository, and any in those that it includes, but for the branches that hold its commits. What cannot be had back does no
 // harm.
 func forgetGit(folder string, branches bool) {
-	for _, b := range gitbridge.Included(folder) {
-		_ = b.Forget(context.Background(), branches)
-	}
+	all := gitbridge.Included(folder)
 	if b, err := gitbridge.Open(folder); err == nil && b.Laid {
+		all = append(all, b)
+	}
+	for _, b := range all {
 		_ = b.Forget(context.Background(), branches)
+		sayStayed(b)
+	}
+}
+
+// sayStayed says which branches of a sandbox that is gone are left.
+func sayStayed(b *gitbridge.Bridge) {
+	for _, branch := range b.Stayed() {
+		branch = terminal.Escape(branch)
+		fmt.Fprintf(os.Stderr, "coffer: the branch %s stays; delete it with 'git branch -D %s'\n", branch, branch)
 	}
 }
 
@@ -272,7 +282,9 @@ func removeTree(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) er
 	if err := removeStopped(sb, branch); err != nil || b == nil {
 		return err
 	}
-	return b.Forget(ctx, branch)
+	err = b.Forget(ctx, branch)
+	sayStayed(b)
+	return err
 }
 
 // mayRemoveIncluded says what would be lost of the repositories that a sandbox includes.

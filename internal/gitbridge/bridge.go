@@ -50,6 +50,7 @@ type Bridge struct {
 	begun bool   // our refs are in the user's repository
 	// memory is what the private directory starts with, if it is not on a disk.
 	memory *memory
+	stayed []string // branches that were left when it was forgotten
 
 	mu   sync.Mutex
 	seen seen

@@ -153,7 +153,8 @@ func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
 // are there before the branch, and only if that is not: so who finds them knows whose it is.
 func (b *Bridge) reserve(ctx context.Context) error {
 	none := strings.Repeat("0", len(b.Base))
-	_, err := b.refs().run(ctx, fmt.Sprintf("verify %s %s\ncreate %sbase %s\ncreate %s%s %s\n", b.branchRef(), none, b.own(), b.Base, b.synced(), b.Branch, b.Base), "update-ref", "--stdin")
+	_, err := b.refs().run(ctx, fmt.Sprintf("verify %s %s\ncreate %sbase %s\ncreate %s%s %s\n", b.branchRef(), none, b.own(), b.Base, b.synced(), b.Branch, b.Base),
+		"update-ref", "-m", madeFor+b.dir, "--create-reflog", "--stdin")
 	if err != nil && strings.Contains(err.Error(), "reference already exists") {
 		err = fmt.Errorf("a branch named %s already exists", b.Branch)
 	}

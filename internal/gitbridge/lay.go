@@ -127,7 +127,7 @@ func (b *Bridge) begin(ctx context.Context) error {
 		return err
 	}
 	if b.Base != "" {
-		if _, err := b.refs().run(ctx, "", "update-ref", b.own()+"base", b.Base); err != nil {
+		if _, err := b.refs().run(ctx, "", "update-ref", "-m", madeFor+b.dir, "--create-reflog", b.own()+"base", b.Base); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -111,8 +112,8 @@ func several(n int, thing, is, are string) string {
 }
 
 // Forget takes the worktree out of the host's repository: its own directory there, and
-// the refs that are nobody else's. A branch with commits of its own stays, unless
-// branches are to go. The files are the caller's to remove.
+// the refs that are nobody else's. A branch with commits that are merged nowhere stays,
+// unless branches are to go; see [Bridge.Stayed]. The files are the caller's to remove.
 func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 	if _, err := os.Stat(b.Common); errors.Is(err, fs.ErrNotExist) {
 		return nil // the whole repository is gone
@@ -130,12 +131,36 @@ func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 	made := s.refs[b.own()+"base"].id != "" || b.Laid && b.Base == ""
 	for ref, t := range s.refs {
 		_, public := b.inside(ref)
-		if !public || made && t.tree == "" && (branches || t.id == b.Base) {
+		if !public || made && t.tree == "" && (branches || t.id == b.Base || s.merged(ctx, ref, t.id)) {
 			s.set(ref, "")
+		} else if made {
+			b.stayed = append(b.stayed, short(ref))
 		}
 	}
+	slices.Sort(b.stayed)
 	return s.write(ctx)
 }
+
+// merged says whether all commits of a branch, whose name is coffer's own, are on another
+// one of the user's, or have a tag of his.
+func (s *session) merged(ctx context.Context, ref, id string) bool {
+	if !strings.HasPrefix(ref, "refs/heads/coffer/") {
+		return false // who gave it a name may want it
+	}
+	out, err := s.Bridge.refs().run(ctx, "", "for-each-ref", "--format=%(refname)", "--contains="+id, "refs/heads/", "refs/tags/")
+	if err != nil {
+		return false
+	}
+	for name := range strings.Lines(out) {
+		if !strings.HasPrefix(name, "refs/heads/coffer/") {
+			return true
+		}
+	}
+	return false
+}
+
+// Stayed are the branches that [Bridge.Forget] has left.
+func (b *Bridge) Stayed() []string { return b.stayed }
 
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
