@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -59,7 +60,7 @@ func (s *session) follow(ctx context.Context) (head string, err error) {
 // is in the way. It is done in a copy, under git's own lock: nobody sees an index with a
 // submodule in it that is not marked.
 func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
-	unlock, err := lockIndex(index)
+	unlock, err := lockIndex(ctx, index)
 	if err != nil {
 		return err
 	}
@@ -94,14 +95,16 @@ func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
 // ours is what a lock of ours says.
 const ours = "coffer\n"
 
+// patienceIndex is how long git on the host may hold the lock, which it does not for long.
+const patienceIndex = 2 * time.Second
+
 // lockIndex takes the lock that git takes to write an index.
-func lockIndex(index string) (unlock func(), err error) {
+func lockIndex(ctx context.Context, index string) (unlock func(), err error) {
 	lock := index + ".lock"
-	for range 100 {
-		var f *os.File
-		if f, err = os.OpenFile(lock, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
-			_, _ = f.WriteString(ours)
-			f.Close()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for late := time.Now().Add(patienceIndex); ; {
+		if err = putLock(lock); err == nil {
 			return func() { os.Remove(lock) }, nil
 		}
 		// There is one who brings commits over, and that is us: another one was killed.
@@ -112,9 +115,26 @@ func lockIndex(index string) (unlock func(), err error) {
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		time.Sleep(20 * time.Millisecond) // git on the host holds it, which does not take long
+		if time.Now().After(late) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-again.C:
+		}
 	}
-	return nil, err
+}
+
+// putLock makes a lock that says whose it is from its first moment: who is killed must not
+// leave one that looks like git's.
+func putLock(lock string) error {
+	mine := strings.TrimSuffix(lock, ".lock") + ".coffer.lock"
+	defer os.Remove(mine)
+	if err := os.WriteFile(mine, []byte(ours), 0o600); err != nil {
+		return err
+	}
+	return os.Link(mine, lock)
 }
 
 func copyFile(from, to string) error {

@@ -1,6 +1,8 @@
 package gitbridge
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -42,5 +44,32 @@ func TestUnlock(t *testing.T) {
 		if _, err := os.Lstat(path); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestIndexLock: a lock of somebody who was killed is taken over, git's is waited for, and
+// who gives up waiting is let go.
+func TestIndexLock(t *testing.T) {
+	index := filepath.Join(t.TempDir(), "index")
+	if err := os.WriteFile(index+".lock", []byte(ours), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lockIndex(t.Context(), index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if err := os.WriteFile(index+".lock", nil, 0o600); err != nil { // as git makes it
+		t.Fatal(err)
+	}
+	gone := errors.New("nobody waits")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	if _, err := lockIndex(ctx, index); !errors.Is(err, gone) {
+		t.Errorf("got %v", err)
+	}
+	left, _ := os.ReadDir(filepath.Dir(index))
+	if len(left) != 1 {
+		t.Errorf("left behind: %v", left)
 	}
 }
