@@ -68,7 +68,7 @@ What follows -- goes to the agent as it is.`,
 	flags.StringVarP(&f.match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
 	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
 	flags.BoolVar(&f.create, "create", false, "make a new sandbox")
-	flags.DurationVar(&f.idle, "idle", 10*time.Minute, "stop a new sandbox when nothing has run in it for this `time`")
+	flags.DurationVar(&f.idle, "idle", idleDefault, "stop a new sandbox when nothing has run in it for this `time`")
 	flags.BoolVar(&f.fresh, "fresh", false, "begin a new conversation in a sandbox that exists")
 	flags.BoolVar(&f.headless, "headless", false, "do what the prompt says and end, on a terminal too")
 	flags.StringVar(&f.promptFile, "prompt-file", "", "read the prompt from a `FILE`, - for standard input")

@@ -26,12 +26,8 @@ func chooseKept(match string) (*sandbox.Store, *sandbox.Sandbox, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if sb.Workspace.Mode != sandbox.WorkspaceTree {
-		fix := "use --workspace worktree when you make a sandbox"
-		if sb.Workspace.Mode == sandbox.WorkspaceCOW {
-			fix = "drop all that it changed with 'coffer discard " + sb.Name + "', or use --workspace worktree when you make one"
-		}
-		return nil, nil, hint.New(fmt.Sprintf("sandbox %s has no checkpoints: they are kept of worktrees, and its workspace is %s", sb.Name, sb.Workspace.Mode), fix)
+	if sb.Workspace.Mode != sandbox.WorkspaceTree && (!sb.HasGit() || sb.Ephemeral) {
+		return nil, nil, supervisor.NoCheckpoints(sb)
 	}
 	return store, sb, nil
 }
@@ -42,10 +38,10 @@ func checkpointsCommand() *cobra.Command {
 		Use:               "checkpoints [MATCH]",
 		ValidArgsFunction: completeSandbox,
 		Short:             "List the moments to which a sandbox's files can be taken back",
-		Long: `List the checkpoints of a worktree sandbox. Every command that changed files, or what
-is committed, leaves one, and so does what you changed between two commands. Kept are
-the first and the newest hundred. Files that git ignores and files of more than 64 MiB
-are not in them.`,
+		Long: `List the checkpoints of a sandbox that works in a git repository. Every command that
+changed files, or what is committed, leaves one, and so does what you changed between
+two commands. Kept are the first and the newest hundred. Files that git ignores and
+files of more than 64 MiB are not in them.`,
 		Example: "  coffer checkpoints parser\n  coffer checkpoints parser --json | jq '.[-1].n'",
 		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -91,15 +87,19 @@ func printCheckpoints(all []checkpoint.Checkpoint) error {
 }
 
 func undoCommand() *cobra.Command {
+	var force bool
 	c := &cobra.Command{
 		Use:               "undo MATCH [N]",
 		ValidArgsFunction: completeSandbox,
 		Short:             "Take a sandbox's files back to a checkpoint",
-		Long: `Take the files of a worktree sandbox, and the commit that is checked out in it, back to
+		Long: `Take the files of a sandbox, and the commit that is checked out in it, back to
 checkpoint N, or to the one before the last: to before the last command that changed
 something. What is there now is a checkpoint too, so an undo can be undone, and commits
-are not lost. Files that git ignores stay as they are; nothing is staged afterwards.`,
-		Example: "  coffer undo parser\n  coffer undo parser 3",
+are not lost. Files that git ignores stay as they are; nothing is staged afterwards.
+
+In a direct workspace the files are your own. What you changed there yourself, between
+two commands, is taken back only with --force.`,
+		Example: "  coffer undo parser\n  coffer undo parser 3\n  coffer undo parser --force",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
@@ -116,21 +116,22 @@ are not lost. Files that git ignores stay as they are; nothing is staged afterwa
 			if err != nil {
 				return err
 			}
-			return undo(c, sb, n)
+			return undo(c, sb, n, force)
 		},
 	}
+	c.Flags().BoolVar(&force, "force", false, "take back what you changed yourself in a directory of yours, too")
 	return c
 }
 
 // undo has the sandbox's supervisor take it back; it is started if it does not run.
-func undo(c *cobra.Command, sb *sandbox.Sandbox, n int) error {
+func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 	line, err := supervisor.Reach(c.Context(), sb, nil)
 	if err != nil {
 		return err
 	}
 	defer line.Close()
 	bringRunning(sb)
-	done, err := supervisor.Undo(line, n)
+	done, err := supervisor.Undo(line, n, force)
 	for _, f := range done.Failed {
 		fmt.Fprintln(os.Stderr, "coffer: not restored:", terminal.Escape(f))
 	}

@@ -14,6 +14,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// idleDefault is how long a sandbox in which nothing runs is kept running.
+const idleDefault = 10 * time.Minute
+
 func execCommand() *cobra.Command {
 	var s settings
 	var match string
@@ -66,7 +69,7 @@ direct, it works on the current directory itself.`,
 	c.Flags().StringVarP(&match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
 	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
 	c.Flags().BoolVar(&create, "create", false, "make a new sandbox over the current directory")
-	c.Flags().DurationVar(&idle, "idle", 10*time.Minute, "stop the sandbox when nothing has run in it for this `time`")
+	c.Flags().DurationVar(&idle, "idle", idleDefault, "stop the sandbox when nothing has run in it for this `time`")
 	c.Flags().SetInterspersed(false)
 	return c
 }

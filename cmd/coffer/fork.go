@@ -26,7 +26,8 @@ func forkCommand() *cobra.Command {
 		Long: `Make a second sandbox with a worktree and a branch of its own, whose files and commit
 are those of the first at a checkpoint, or now. Settings, limits and rules are those of
 the first; its home, installed packages and forwarded ports are not taken along. The
-first one is left as it is.`,
+first one is left as it is. Of a sandbox over your own directory, too, the second one
+gets a worktree.`,
 		Example: "  coffer fork parser --name second-try\n  coffer fork parser --at 3",
 		Args:    exactlyOne,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -50,7 +51,7 @@ first one is left as it is.`,
 
 // fork makes a sandbox from a checkpoint of another.
 func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int, name, branch string) error {
-	release, err := settleForFork(sb)
+	release, err := settleForFork(ctx, sb)
 	if err != nil {
 		return err
 	}
@@ -59,12 +60,12 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 	if err != nil {
 		return err
 	}
-	points, err := b.Checkpoints(ctx)
+	points, err := b.Checkpoints(ctx, gitbridge.Access{})
 	if err != nil {
 		return err
 	}
 	if !sb.Running() {
-		if _, err := points.Take(ctx, "(between commands)"); err != nil {
+		if _, err := points.Take(ctx, gitbridge.Meanwhile); err != nil {
 			return err
 		}
 	}
@@ -91,12 +92,18 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 }
 
 // settleForFork makes what is there now a checkpoint, and keeps others from changing the
-// list meanwhile.
-func settleForFork(sb *sandbox.Sandbox) (release func(), err error) {
-	if line, err := supervisor.Connect(sb); err == nil {
+// list meanwhile. What is not a worktree is seen by its supervisor only, as it must be.
+func settleForFork(ctx context.Context, sb *sandbox.Sandbox) (release func(), err error) {
+	line, err := supervisor.Connect(sb)
+	if err != nil && sb.Workspace.Mode != sandbox.WorkspaceTree {
+		if line, err = supervisor.Reach(ctx, sb, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err == nil {
 		defer line.Close()
 		bringRunning(sb)
-		_, err = supervisor.Checkpoint(line, "(between commands)")
+		_, err = supervisor.Checkpoint(line, gitbridge.Meanwhile)
 		return func() {}, err
 	}
 	lock, err := lockStopped(sb)
@@ -109,7 +116,11 @@ func settleForFork(sb *sandbox.Sandbox) (release func(), err error) {
 // forked makes the new sandbox. It is noted what it is to be before it is anything.
 func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, b *gitbridge.Bridge, r *gitbridge.Repository, from *gitbridge.Forked, name, branch string) (*sandbox.Sandbox, error) {
 	rec := sb.Record
-	rec.ID, rec.Name, rec.Created, rec.Workspace.Path = "", name, time.Time{}, ""
+	rec.ID, rec.Name, rec.Created = "", name, time.Time{}
+	rec.Workspace = sandbox.Workspace{Mode: sandbox.WorkspaceTree}
+	if rec.Once { // what a single run left
+		rec.Once, rec.Limits.Idle = false, idleDefault
+	}
 	rec.Forwards, rec.Sockets = nil, nil
 	made, lock, err := store.Create(rec)
 	if errors.Is(err, sandbox.ErrExists) {

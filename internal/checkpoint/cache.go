@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,7 +22,7 @@ type Seed struct {
 
 // Seed says how to fill the cache if there is none: from git's index of the workspace,
 // which git on the host wrote.
-func (s *Store) Seed(all func() []Seed) { s.seed = all }
+func (s *Store) Seed(all func(context.Context) []Seed) { s.seed = all }
 
 func (s *Store) writeCache() {
 	b := make([]byte, 0, 128*len(s.files))
@@ -39,11 +40,11 @@ func (s *Store) writeCache() {
 	}
 }
 
-func (s *Store) readCache(seed func() []Seed) (all []Seed) {
+func (s *Store) readCache(ctx context.Context) (all []Seed) {
 	b, err := os.ReadFile(filepath.Join(s.dir, "cache"))
 	if err != nil {
-		if seed != nil {
-			all = seed()
+		if s.seed != nil {
+			all = s.seed(ctx)
 		}
 		return all
 	}

@@ -52,9 +52,19 @@ func (l *lab) write(p, text string) {
 	}
 }
 
+func (l *lab) workspace() *Workspace {
+	l.t.Helper()
+	top, err := tree.Open(l.root)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(top.Close)
+	return &Workspace{Top: top, Ignore: tree.NewIgnore()}
+}
+
 func (l *lab) take(command string) *Checkpoint {
 	l.t.Helper()
-	c, err := l.Take(context.Background(), l.root, tree.NewIgnore(), Checkpoint{Command: command})
+	c, err := l.Take(context.Background(), l.workspace(), Checkpoint{Command: command})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -71,14 +81,14 @@ func (l *lab) blob(id string, _ int64) ([]byte, int64, error) {
 
 func (l *lab) restore(n int) map[string]error {
 	l.t.Helper()
-	if _, _, err := l.Look(context.Background(), l.root, tree.NewIgnore()); err != nil {
+	if _, _, err := l.Look(context.Background(), l.workspace()); err != nil {
 		l.t.Fatal(err)
 	}
 	want, err := l.Manifest(n)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	failed, err := l.Restore(context.Background(), l.root, l.Current(), want, l.blob)
+	failed, err := l.Restore(context.Background(), l.workspace(), l.Current(), want, l.blob)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -154,7 +164,7 @@ func TestThereAndBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := again.Take(t.Context(), l.root, tree.NewIgnore(), Checkpoint{}); c != nil || err != nil {
+	if c, err := again.Take(t.Context(), l.workspace(), Checkpoint{}); c != nil || err != nil {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -205,11 +215,11 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	os.Remove(filepath.Join(l.root, "top"))
 	os.Symlink(filepath.Join(victim, "top"), filepath.Join(l.root, "top"))
 	want, _ := l.Manifest(1)
-	failed, err := l.Restore(t.Context(), l.root, is, want, l.blob)
+	failed, err := l.Restore(t.Context(), l.workspace(), is, want, l.blob)
 	if err != nil || failed["dir/file"] == nil {
 		t.Errorf("%v, %v", failed, err)
 	}
-	if _, err := l.Restore(t.Context(), l.root, want, is, l.blob); err != nil { // removal
+	if _, err := l.Restore(t.Context(), l.workspace(), want, is, l.blob); err != nil { // removal
 		t.Error(err)
 	}
 	for _, name := range []string{"file", "top"} {
@@ -266,4 +276,53 @@ func TestPrune(t *testing.T) {
 func FuzzDelta(f *testing.F) {
 	f.Add("100644 abc path\x000 - gone\x00")
 	f.Fuzz(func(t *testing.T, text string) { _ = parseDelta(tree.Manifest{}, text) })
+}
+
+// TestHidden: a file that the sandbox cannot see is in no checkpoint, and what the user
+// does with it is not taken back.
+func TestHidden(t *testing.T) {
+	l := newLab(t, map[string]string{"a": "1", ".env": "committed"})
+	if err := l.Start("", ""); err != nil {
+		t.Fatal(err)
+	}
+	w := l.workspace()
+	w.Hidden = func(p string) bool { return strings.HasSuffix(p, ".env") }
+	l.write("a", "2")
+	l.write(".env", "secret")
+	l.write("dir/.env", "another")
+	if c, err := l.Take(t.Context(), w, Checkpoint{Command: "x"}); err != nil || c == nil || c.Files != 1 {
+		t.Fatalf("got %+v, %v", c, err)
+	}
+	if all, err := l.readDelta(2); err != nil || len(all) != 1 {
+		t.Errorf("kept %v, %v", all, err)
+	}
+	os.Remove(filepath.Join(l.root, "dir/.env"))
+	want, err := l.Manifest(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed, err := l.Restore(t.Context(), w, l.Current(), want, l.blob); len(failed) > 0 || err != nil {
+		t.Errorf("%v, %v", failed, err)
+	}
+	if got := l.state(); !slices.Equal(got, []string{".env 0 secret", "a 0 1", "dir/"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestPermissions: what is restored can be read by whom it could before.
+func TestPermissions(t *testing.T) {
+	l := newLab(t, map[string]string{"a": "1", "b": "1"})
+	if err := l.Start("", ""); err != nil {
+		t.Fatal(err)
+	}
+	l.write("a", "2")
+	l.write("b", "2")
+	os.Chmod(filepath.Join(l.root, "a"), 0o600)
+	l.take("x")
+	l.restore(1)
+	for name, want := range map[string]os.FileMode{"a": 0o600, "b": 0o644} {
+		if info, err := os.Lstat(filepath.Join(l.root, name)); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
 }

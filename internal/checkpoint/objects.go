@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bufio"
+	"bytes"
 	"compress/zlib"
 	"errors"
 	"fmt"
@@ -32,9 +33,30 @@ func (s *Store) has(id string) bool {
 	return err == nil
 }
 
-// keep keeps a content of this size, and returns its name. It is a draft until it is
-// whole: what is read may change meanwhile.
+// small is how much is read at once, to know its name before it is written.
+const small = 1 << 20
+
+// keep keeps a content of this size, and returns its name. Most of what looks changed is
+// there already.
 func (s *Store) keep(r io.Reader, size int64) (id string, err error) {
+	if size > small {
+		return s.writeObject(r, size)
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(r, text); err == io.EOF && size > 0 || err == io.ErrUnexpectedEOF {
+		return "", tree.ErrBusy
+	} else if err != nil && size > 0 {
+		return "", err
+	}
+	if id, err = tree.Name(s.format, bytes.NewReader(text), size, nil); err != nil || s.has(id) {
+		return id, err
+	}
+	return s.writeObject(bytes.NewReader(text), size)
+}
+
+// writeObject writes a content. It is a draft until it is whole: what is read may change
+// meanwhile.
+func (s *Store) writeObject(r io.Reader, size int64) (id string, err error) {
 	draft, err := os.CreateTemp(s.dir, "draft")
 	if err != nil {
 		return "", err

@@ -18,30 +18,31 @@ import (
 
 // Restore makes the files of a workspace what a manifest says, from what they are. Every
 // file is the old one or the new one at any time. What is in neither manifest is not
-// touched. It goes on after a failure; the failures are returned by path.
-func (s *Store) Restore(ctx context.Context, root string, is, want tree.Manifest, from Source) (failed map[string]error, err error) {
+// touched, and nothing that is hidden. It goes on after a failure; the failures are
+// returned by path.
+func (s *Store) Restore(ctx context.Context, w *Workspace, is, want tree.Manifest, from Source) (failed map[string]error, err error) {
 	failed = map[string]error{}
 	all := tree.Compare(is, want)
 	// First what goes: a file may be where a directory has to be.
 	for _, d := range all {
-		if d.New.Mode != 0 || d.Old.Mode == tree.Gitlink {
+		if d.New.Mode != 0 || d.Old.Mode == tree.Gitlink || w.hides(d.Path) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return failed, err
 		}
-		if err := remove(root, d.Path); err != nil {
+		if err := w.remove(d.Path); err != nil {
 			failed[d.Path] = err
 		}
 	}
 	for _, d := range all {
-		if d.New.Mode == 0 || d.New.Mode == tree.Gitlink || d.New.ID == notKept {
+		if d.New.Mode == 0 || d.New.Mode == tree.Gitlink || d.New.ID == notKept || w.hides(d.Path) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return failed, err
 		}
-		if err := s.put(root, d.Path, d.New, from); err != nil {
+		if err := s.put(w, d.Path, d.New, from); err != nil {
 			failed[d.Path] = err
 		}
 	}
@@ -49,8 +50,8 @@ func (s *Store) Restore(ctx context.Context, root string, is, want tree.Manifest
 }
 
 // remove removes a file, and the directories above it that are empty then.
-func remove(root, rel string) error {
-	d, name, err := tree.Find(root, rel)
+func (w *Workspace) remove(rel string) error {
+	d, name, err := w.Top.Find(rel)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -63,7 +64,7 @@ func remove(root, rel string) error {
 		return err
 	}
 	for dir := path.Dir(rel); dir != "."; dir = path.Dir(dir) {
-		d, name, err := tree.Find(root, dir)
+		d, name, err := w.Top.Find(dir)
 		if err != nil {
 			break
 		}
@@ -78,28 +79,32 @@ func remove(root, rel string) error {
 
 // put writes a file: beside its place, and then there. Nothing is followed on the way, so
 // it ends up in the workspace whatever a program inside does meanwhile.
-func (s *Store) put(root, rel string, item tree.Item, from Source) error {
+func (s *Store) put(w *Workspace, rel string, item tree.Item, from Source) error {
 	content, err := s.open(item.ID, from)
 	if err != nil {
 		return err
 	}
 	defer content.Close()
-	if err := parents(root, rel); err != nil {
+	return as(w.Writer, func() error { return w.put(rel, item.Mode, content) })
+}
+
+func (w *Workspace) put(rel string, mode uint32, content io.Reader) error {
+	if err := w.parents(rel); err != nil {
 		return err
 	}
-	d, name, err := tree.Find(root, rel)
+	d, name, err := w.Top.Find(rel)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
 	draft := ".coffer-" + rand.Text()[:16]
-	if item.Mode == tree.Symlink {
+	if mode == tree.Symlink {
 		var target []byte
 		if target, err = io.ReadAll(io.LimitReader(content, unix.PathMax)); err == nil {
 			err = unix.Symlinkat(string(target), d.FD(), draft)
 		}
 	} else {
-		err = write(d.FD(), draft, item.Mode, content)
+		err = write(d.FD(), draft, name, mode, content)
 	}
 	if err == nil {
 		err = unix.Renameat(d.FD(), draft, d.FD(), name)
@@ -113,25 +118,40 @@ func (s *Store) put(root, rel string, item tree.Item, from Source) error {
 	return err
 }
 
-func write(dir int, name string, mode uint32, content io.Reader) error {
+// write writes a file that is to take the place of another one. Who may read that one may
+// read this one: git does not know, and it may be the user's own.
+func write(dir int, name, other string, mode uint32, content io.Reader) error {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o666|mode&0o111)
 	if err != nil {
 		return err
 	}
 	f := os.NewFile(uintptr(fd), name)
-	_, err = io.Copy(f, content)
+	var old unix.Stat_t
+	if unix.Fstatat(dir, other, &old, unix.AT_SYMLINK_NOFOLLOW) == nil && old.Mode&unix.S_IFMT == unix.S_IFREG {
+		if os.Geteuid() == 0 {
+			_ = unix.Fchown(fd, int(old.Uid), int(old.Gid)) // root works on others' files too
+		}
+		may := uint32(old.Mode) & 0o666
+		if mode&0o111 != 0 {
+			may |= may >> 2 & 0o111
+		}
+		err = unix.Fchmod(fd, may)
+	}
+	if err == nil {
+		_, err = io.Copy(f, content)
+	}
 	return errors.Join(err, f.Close())
 }
 
 // parents makes the directories above a path.
-func parents(root, rel string) error {
+func (w *Workspace) parents(rel string) error {
 	parts := strings.Split(path.Dir(rel), "/")
 	for i := range parts {
 		dir := strings.Join(parts[:i+1], "/")
 		if dir == "." {
 			return nil
 		}
-		d, name, err := tree.Find(root, dir)
+		d, name, err := w.Top.Find(dir)
 		if err != nil {
 			return err
 		}

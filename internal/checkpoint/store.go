@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"compress/zlib"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type Checkpoint struct {
 	Command string    `json:"command"`          // after which it was taken; a stranger's words
 	Head    string    `json:"head,omitempty"`   // the commit that was checked out
 	Branch  string    `json:"branch,omitempty"` // and its branch, without refs/heads/; none if detached
+	Base    string    `json:"base,omitempty"`   // the commit of the user's that the sandbox started from, or followed, where the files are his
 	Files   int       `json:"files"`            // how many are different from the one before
 	Left    int       `json:"left,omitempty"`   // how many are not kept: too large, or unreadable
 }
@@ -62,7 +64,7 @@ type Store struct {
 	dirs  map[string]bool  // the directories that they are in
 	delta tree.Manifest    // what of the last checkpoint is different from base
 	look  uint32           // counts looks
-	seed  func() []Seed
+	seed  func(context.Context) []Seed
 	stale int  // how many files the cache on the disk has not seen
 	same  bool // at the last look, the files were as at the last checkpoint
 	watch watch.Watch
@@ -210,6 +212,35 @@ func parseDelta(m tree.Manifest, text string) error {
 		}
 	}
 	return nil
+}
+
+// Changed lists the files that are different between two checkpoints.
+func (s *Store) Changed(a, b int) (paths []string, err error) {
+	was, err := s.readDelta(a)
+	if err != nil {
+		return nil, err
+	}
+	is, err := s.readDelta(b)
+	if err != nil {
+		return nil, err
+	}
+	item := func(m tree.Manifest, p string) tree.Item {
+		if i, ok := m[p]; ok {
+			return i
+		}
+		return s.base[p]
+	}
+	for p := range is {
+		if is[p] != item(was, p) {
+			paths = append(paths, p)
+		}
+	}
+	for p := range was {
+		if _, both := is[p]; !both && was[p] != s.base[p] {
+			paths = append(paths, p)
+		}
+	}
+	return paths, nil
 }
 
 // writeDelta writes the list of files of a checkpoint.

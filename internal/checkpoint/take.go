@@ -27,8 +27,8 @@ const racy = 20 * time.Millisecond
 const notKept = "not-kept"
 
 // load finds out what the files were at the last checkpoint, and what they looked like at
-// the last look; seed tells that if there was none.
-func (s *Store) load(seed func() []Seed) (err error) {
+// the last look; the seed tells that if there was none.
+func (s *Store) load(ctx context.Context) (err error) {
 	if s.files != nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (s *Store) load(seed func() []Seed) (err error) {
 		s.files[p] = &file{last: item}
 		s.known(p)
 	}
-	for _, e := range s.readCache(seed) {
+	for _, e := range s.readCache(ctx) {
 		f := s.files[e.Path]
 		if f == nil {
 			continue // it was there once
@@ -67,44 +67,45 @@ func (s *Store) known(p string) {
 // look is one look at the files.
 type look struct {
 	*Store
-	since   int64 // a file that changed later may change again unseen
-	fresh   int64 // bytes of contents that are new
-	left    int
-	changed []string // paths that are not as at the last checkpoint
+	workspace *Workspace
+	since     int64 // a file that changed later may change again unseen
+	fresh     int64 // bytes of contents that are new
+	left      int
+	changed   []string // paths that are not as at the last checkpoint
 }
 
 // Look reads the files of a workspace, keeping contents that are new. It says how many
 // are not as at the last checkpoint, and how many are not kept.
-func (s *Store) Look(ctx context.Context, root string, rules *tree.Ignore) (changed, left int, err error) {
-	l, err := s.lookAt(ctx, root, rules)
+func (s *Store) Look(ctx context.Context, w *Workspace) (changed, left int, err error) {
+	l, err := s.lookAt(ctx, w)
 	if err != nil {
 		return 0, 0, fmt.Errorf("look at the workspace: %w", err)
 	}
 	return len(l.changed), l.left, nil
 }
 
-func (s *Store) lookAt(ctx context.Context, root string, rules *tree.Ignore) (*look, error) {
-	if err := s.load(s.seed); err != nil {
+func (s *Store) lookAt(ctx context.Context, w *Workspace) (*look, error) {
+	if err := s.load(ctx); err != nil {
 		return nil, err
 	}
 	s.look++
 	s.same = false
-	l := &look{Store: s, since: time.Now().Add(-racy).UnixNano()}
+	l := &look{Store: s, workspace: w, since: time.Now().Add(-racy).UnixNano()}
 	s.watch.Begin()
 	err := tree.Walk{
-		Ignore: rules,
+		Ignore: w.Ignore,
 		Known:  func(p string) bool { return s.dirs[p] || s.files[p] != nil },
 		Enter:  func(d *tree.Dir) error { s.watch.Add(d.FD()); return ctx.Err() },
 		Visit:  l.visit,
-	}.Do(ctx, root)
+	}.In(ctx, w.Top)
 	if err != nil {
 		return nil, err
 	}
 	for p, f := range s.files {
 		switch {
 		case f.look == s.look:
-		case f.last.Mode == tree.Gitlink:
-			f.item = f.last // which commit it is, is not among the files
+		case f.last.Mode == tree.Gitlink, w.hides(p):
+			f.item = f.last // which commit it is, is not among the files; nor is what is hidden
 		case f.last.Mode == 0:
 			delete(s.files, p)
 		default:
@@ -121,13 +122,17 @@ func (s *Store) lookAt(ctx context.Context, root string, rules *tree.Ignore) (*l
 
 func (l *look) visit(d *tree.Dir, name string, e tree.Entry) error {
 	f := l.files[e.Path]
+	known := f != nil && f.matches(e)
+	if !known && l.workspace.hides(e.Path) {
+		return nil
+	}
 	if f == nil {
 		f = &file{}
 		l.files[e.Path] = f
 		l.known(e.Path)
 	}
 	f.look = l.Store.look
-	if !f.matches(e) {
+	if !known {
 		item, err := l.read(d, name, e)
 		if err != nil {
 			return err
@@ -197,8 +202,8 @@ func (s *Store) Current() tree.Manifest {
 
 // Take makes a checkpoint, if something is different from the last one: the files, or the
 // commit that is checked out. It returns nil if nothing is.
-func (s *Store) Take(ctx context.Context, root string, rules *tree.Ignore, about Checkpoint) (*Checkpoint, error) {
-	l, err := s.lookAt(ctx, root, rules)
+func (s *Store) Take(ctx context.Context, w *Workspace, about Checkpoint) (*Checkpoint, error) {
+	l, err := s.lookAt(ctx, w)
 	if err != nil {
 		return nil, fmt.Errorf("look at the workspace: %w", err)
 	}
@@ -209,8 +214,8 @@ func (s *Store) Take(ctx context.Context, root string, rules *tree.Ignore, about
 }
 
 // Force makes a checkpoint whether something is different or not.
-func (s *Store) Force(ctx context.Context, root string, rules *tree.Ignore, about Checkpoint) (*Checkpoint, error) {
-	l, err := s.lookAt(ctx, root, rules)
+func (s *Store) Force(ctx context.Context, w *Workspace, about Checkpoint) (*Checkpoint, error) {
+	l, err := s.lookAt(ctx, w)
 	if err != nil {
 		return nil, fmt.Errorf("look at the workspace: %w", err)
 	}

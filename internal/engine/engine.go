@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"net"
+	"os"
 
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/link"
@@ -49,6 +50,9 @@ type Instance interface {
 	// Link carries what the machine sends to the network; nil without one. Whoever
 	// boots the machine closes it.
 	Link() link.Link
+	// Root opens the machine's root directory, as programs inside see it, and says which
+	// id of the host the user inside is. What is below it is a stranger's.
+	Root() (root *os.File, owner int, err error)
 	// Kill ends the machine at once.
 	Kill()
 	// Done is closed when the machine has ended and nothing is left of it.

@@ -163,6 +163,8 @@ func (s *session) catchUp(ctx context.Context) error {
 	}
 	s.set(s.incoming()+s.Branch, head)
 	s.set(s.own()+"base", head)
+	s.mu.Lock()
 	s.Base = head
+	s.mu.Unlock()
 	return s.save()
 }

@@ -71,8 +71,8 @@ func (b *Bridge) pushed() string { return b.own() + "pushed/" }
 
 // Remote is where the user pushes to from this repository.
 func (b *Bridge) Remote(ctx context.Context) (string, error) {
-	r := &Repository{Common: b.Common, Dir: b.Common}
-	if err := r.readConfig(ctx); err != nil {
+	r, err := b.settings(ctx)
+	if err != nil {
 		return "", err
 	}
 	return r.remote(r.config["remote.pushdefault"], "origin")

@@ -63,11 +63,17 @@ func (r *Repository) Work(ctx context.Context) (*Work, error) {
 // ignore are the user's own rules about files to ignore. Not those inside, which the
 // sandbox can write.
 func (b *Bridge) ignore(ctx context.Context) (*tree.Ignore, error) {
-	r := &Repository{Common: b.Common, Dir: b.Common}
-	if err := r.readConfig(ctx); err != nil {
+	r, err := b.settings(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return tree.NewIgnore(string(r.excludes())), nil
+	return tree.NewIgnore(r.excludes()), nil
+}
+
+// settings is the repository, for what its config says.
+func (b *Bridge) settings(ctx context.Context) (*Repository, error) {
+	r := &Repository{Common: b.Common, Dir: b.Common}
+	return r, r.readConfig(ctx)
 }
 
 func work(ctx context.Context, h *History, root, since, tip string, rules *tree.Ignore) (w *Work, err error) {

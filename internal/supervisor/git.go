@@ -38,10 +38,10 @@ const syncPatience = 5 * time.Second
 
 // openGit opens the sandbox's bridge, if its workspace is or has a repository, and says
 // what is seen of it.
-func (s *Supervisor) openGit() (*rootfs.Git, error) {
+func (s *Supervisor) openGit(ctx context.Context) (*rootfs.Git, error) {
 	switch s.Sandbox.Workspace.Mode {
 	case sandbox.WorkspaceDirect, sandbox.WorkspaceCOW:
-		return s.layGit()
+		return s.layGit(ctx)
 	case sandbox.WorkspaceNone:
 		return nil, nil
 	}
@@ -58,7 +58,7 @@ func (s *Supervisor) openGit() (*rootfs.Git, error) {
 		err = b.RenewHooks()
 	}
 	if err == nil {
-		err = b.Refresh(context.Background())
+		err = b.Refresh(ctx)
 	}
 	if err == nil {
 		s.git.bridge = b
@@ -67,9 +67,9 @@ func (s *Supervisor) openGit() (*rootfs.Git, error) {
 }
 
 // layGit makes the git directory that lies over that of the workspace.
-func (s *Supervisor) layGit() (*rootfs.Git, error) {
+func (s *Supervisor) layGit(ctx context.Context) (*rootfs.Git, error) {
 	sb := s.Sandbox
-	b, err := gitbridge.Lay(context.Background(), gitbridge.Options{ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path}, !sb.Ephemeral)
+	b, err := gitbridge.Lay(ctx, gitbridge.Options{ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path}, !sb.Ephemeral)
 	if errors.Is(err, gitbridge.ErrNoRepository) {
 		return nil, nil // or one that can only be read inside
 	}
@@ -255,7 +255,7 @@ func (s *Supervisor) lastSync() {
 		g.stop()
 		<-g.ended
 	}
-	s.restCheckpoints()
+	s.keeper.close()
 }
 
 // ForgetGit takes back what a throw-away has in the user's repository, if it ever had

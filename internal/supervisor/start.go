@@ -70,6 +70,7 @@ type Supervisor struct {
 // Start boots the sandbox. The caller holds its lock.
 func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervisor, error) {
 	s := &Supervisor{Sandbox: sb, since: time.Now(), rested: make(chan struct{}), idleTime: sb.Limits.Idle}
+	s.keeper.open()
 	var err error
 	s.limits, err = limits.Prepare(sb.ID, limits.Limits{
 		Memory: sb.Limits.Memory, Pids: sb.Limits.Pids, CPUs: sb.Limits.CPUs,
@@ -94,7 +95,7 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 	}
 	s.audit.add(audit.Event{Kind: audit.KindStart, Detail: "network " + sb.Network.Describe()})
 	s.watchGit()
-	s.resumeUndo()
+	s.resumeUndo(ctx)
 	s.watchMasks()
 	if sb.Limits.Timeout > 0 {
 		s.deadline = time.AfterFunc(sb.Limits.Timeout, func() {
@@ -116,7 +117,7 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 	// The rules take a moment, in which the machine can boot already.
 	rules := s.readPolicy()
 	s.instance, err = e.Boot(ctx, &engine.Machine{
-		Hostname: s.Sandbox.Name, Root: s.plan,
+		Hostname: s.Sandbox.Name, Root: func() (*rootfs.Plan, error) { return s.plan(ctx) },
 		Limits: s.limits, FewProcesses: s.Sandbox.Limits.Pids > 0, Nesting: s.Sandbox.Nesting,
 		SetID: !s.Sandbox.WritesHost(), Network: !s.Sandbox.Network.None(),
 	})
@@ -137,7 +138,7 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 }
 
 // plan decides what the sandbox sees.
-func (s *Supervisor) plan() (*rootfs.Plan, error) {
+func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 	sb, me := s.Sandbox, person.Me()
 	includes := s.openIncluded()
 	masks := s.findMasks()
@@ -162,7 +163,7 @@ func (s *Supervisor) plan() (*rootfs.Plan, error) {
 		return nil, err
 	}
 	hide := []string{filepath.Dir(filepath.Dir(dir))}
-	bridged, err := s.openGit()
+	bridged, err := s.openGit(ctx)
 	if err != nil {
 		return nil, err
 	}

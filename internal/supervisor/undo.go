@@ -6,11 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/changes"
@@ -21,25 +17,8 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
-// keeper takes checkpoints of a worktree sandbox: after every command that changed
-// something, and before one if something changed since.
-type keeper struct {
-	begun atomic.Bool // a program was run
-	mu    sync.Mutex
-	all   *gitbridge.Checkpoints // nil until they are needed
-	rest  *time.Timer
-}
-
-// patienceCheckpoint bounds how long a command waits for its checkpoint. The files are a
-// stranger's and may be any number.
-const patienceCheckpoint = 20 * time.Second
-
 // patienceUndo bounds how long an undo may take.
 const patienceUndo = 5 * time.Minute
-
-// restAfter is how long the kernel's help is kept while nothing runs: each user has some
-// hundred watchers, for all programs.
-const restAfter = time.Minute
 
 // What OpUndo can ask for.
 const (
@@ -52,6 +31,7 @@ type undoRequest struct {
 	What    string `json:"what"`
 	Command string `json:"command,omitempty"`
 	N       int    `json:"n,omitempty"`
+	Force   bool   `json:"force,omitempty"` // also what the user changed himself
 }
 
 // Undone is the answer: the checkpoint that was made, if any.
@@ -63,150 +43,54 @@ type Undone struct {
 	Hint       string                 `json:"hint,omitempty"`
 }
 
-// keeps says whether checkpoints are taken here at all.
-func (s *Supervisor) keeps() bool {
-	return s.git.bridge != nil && s.Sandbox.Workspace.Mode == sandbox.WorkspaceTree
-}
-
-// checkpoints opens them. The keeper's lock is held.
-func (s *Supervisor) checkpoints(ctx context.Context) (*gitbridge.Checkpoints, error) {
-	if s.keeper.all != nil {
-		return s.keeper.all, nil
-	}
-	all, err := s.git.bridge.Checkpoints(ctx)
-	if err == nil {
-		s.keeper.all = all
-	}
-	return all, err
-}
-
-// beforeProgram makes what changed while no program ran a checkpoint of its own. In a new
-// sandbox nothing has: then it only gets ready, while the program runs. It returns what
-// the user should know.
-func (s *Supervisor) beforeProgram() []string {
-	if !s.keeps() {
-		return nil
-	}
-	if !s.keeper.begun.Swap(true) && !checkpoint.Exist(s.Sandbox.Dir()) {
-		go s.arm()
-		return nil
-	}
-	_, err := s.checkpoint(context.Background(), "(between commands)")
-	return untaken(err)
-}
-
-// afterProgram makes what a program changed a checkpoint.
-func (s *Supervisor) afterProgram(e *wire.Exec) []string {
-	if !s.keeps() || e == nil {
-		return nil
-	}
-	var words []byte
-	for _, a := range e.Argv {
-		if len(words) < maxWords {
-			words = append(append(words, a[:min(len(a), maxWords)]...), ' ')
-		}
-	}
-	_, err := s.checkpoint(context.Background(), strings.ToValidUTF8(strings.TrimSpace(string(words)), "?"))
-	return untaken(err)
-}
-
-// maxWords bounds what is kept of a command line.
-const maxWords = 400
-
-func untaken(err error) []string {
-	if err == nil {
-		return nil
-	}
-	return []string{"no checkpoint was taken: " + err.Error()}
-}
-
-// arm gets ready to tell whether something changes.
-func (s *Supervisor) arm() {
-	s.keeper.mu.Lock()
-	defer s.keeper.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), patienceCheckpoint)
-	defer cancel()
-	if all, err := s.checkpoints(ctx); err == nil {
-		_ = all.Arm(ctx) // without, the files are looked at
-	}
-}
-
-// checkpoint takes one, if something changed.
-func (s *Supervisor) checkpoint(ctx context.Context, command string) (*checkpoint.Checkpoint, error) {
-	s.keeper.mu.Lock()
-	defer s.keeper.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, patienceCheckpoint, errors.New("it took too long"))
-	defer cancel()
-	all, err := s.checkpoints(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.restLater()
-	if all.Quiet() {
-		return nil, nil
-	}
-	taken, err := all.Take(ctx, command)
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return taken, err
-}
-
-// restLater gives the watch back when nothing has run for a while. The lock is held.
-func (s *Supervisor) restLater() {
-	if s.keeper.rest != nil {
-		s.keeper.rest.Stop()
-	}
-	s.keeper.rest = time.AfterFunc(restAfter, s.restCheckpoints)
-}
-
-// restCheckpoints gives back what is not needed while nothing runs.
-func (s *Supervisor) restCheckpoints() {
-	if !s.keeper.mu.TryLock() {
-		return // they are needed
-	}
-	defer s.keeper.mu.Unlock()
-	if s.keeper.all != nil {
-		s.keeper.all.Rest()
-	}
-}
-
 // resumeUndo finishes an undo in which somebody was killed.
-func (s *Supervisor) resumeUndo() {
+func (s *Supervisor) resumeUndo(ctx context.Context) {
 	if !s.keeps() {
 		return
 	}
 	if _, n, err := checkpoint.Read(s.Sandbox.Dir()); err != nil || n == 0 {
 		return
 	}
-	s.keeper.mu.Lock()
-	defer s.keeper.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), patienceUndo)
+	ctx, cancel := context.WithTimeout(ctx, patienceUndo)
 	defer cancel()
-	all, err := s.checkpoints(ctx)
+	all, release, err := s.keeper.take(ctx, s)
 	if err == nil {
-		_, _, err = all.Resume(ctx, s)
+		defer release()
+		var failed map[string]error
+		_, failed, err = all.Resume(ctx, s)
+		for _, why := range tellFailed(failed) {
+			s.notices.tell("an undo was interrupted, and finished now; not restored: " + why)
+		}
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "finish an undo:", err)
+		s.notices.tell("an undo was interrupted, and could not be finished: " + err.Error())
 	}
 }
 
-// undo restores a checkpoint; 0 is the one before the last.
-func (s *Supervisor) undo(n int) (answer Undone, err error) {
+// tellFailed says what could not be restored, and why.
+func tellFailed(failed map[string]error) (all []string) {
+	for path, why := range failed {
+		all = append(all, changes.Quote(path)+": "+why.Error())
+	}
+	slices.Sort(all)
+	return all[:min(len(all), 20)]
+}
+
+// undo restores a checkpoint; 0 is the one before the last. Who starts a program meanwhile
+// waits for its end, for as long as anybody waits for a checkpoint.
+func (s *Supervisor) undo(n int, force bool) (answer Undone, err error) {
 	s.mu.Lock()
 	answer.Running = s.execs
 	s.mu.Unlock()
-	s.keeper.mu.Lock()
-	defer s.keeper.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), patienceUndo)
+	ctx, cancel := context.WithTimeoutCause(s.keeper.life, patienceUndo, errLong)
 	defer cancel()
-	all, err := s.checkpoints(ctx)
+	all, release, err := s.keeper.take(ctx, s)
 	if err != nil {
 		return answer, err
 	}
+	defer release()
 	// What was changed since the last one counts as the last.
-	if _, err := all.Take(ctx, "(between commands)"); err != nil {
+	if _, err := all.Take(ctx, gitbridge.Meanwhile); err != nil {
 		return answer, err
 	}
 	list := all.All()
@@ -219,14 +103,26 @@ func (s *Supervisor) undo(n int) (answer Undone, err error) {
 		}
 		return answer, hint.New(fmt.Sprintf("there is no checkpoint %d", n), "see 'coffer checkpoints "+s.Sandbox.Name+"'")
 	}
-	made, failed, err := all.Undo(ctx, s, n)
-	for path, why := range failed {
-		answer.Failed = append(answer.Failed, changes.Quote(path)+": "+why.Error())
+	yours, err := all.Yours(n)
+	if err != nil {
+		return answer, err
 	}
-	slices.Sort(answer.Failed)
-	answer.Failed = answer.Failed[:min(len(answer.Failed), 20)]
-	answer.Checkpoint = made
+	if len(yours) > 0 && !force {
+		return answer, refuseYours(yours, n)
+	}
+	made, failed, err := all.Undo(ctx, s, n)
+	answer.Failed, answer.Checkpoint = tellFailed(failed), made
 	return answer, err
+}
+
+// refuseYours is about files of the user's own directory that he has worked on.
+func refuseYours(paths []string, n int) error {
+	what := changes.Quote(paths[0])
+	if more := len(paths) - 1; more > 0 {
+		what += fmt.Sprintf(" and %d more", more)
+	}
+	return hint.New(fmt.Sprintf("you changed %s yourself after checkpoint %d, and that would be taken back", what, n),
+		"with --force it is; what is there now is a checkpoint already, and can be had back")
 }
 
 // answerUndo serves OpUndo.
@@ -237,11 +133,11 @@ func (s *Supervisor) answerUndo(c net.Conn, asked json.RawMessage) {
 	switch {
 	case err != nil:
 	case !s.keeps():
-		err = hint.New(fmt.Sprintf("sandbox %s has no checkpoints", s.Sandbox.Name), "they are kept of worktrees: use --workspace worktree when you make a sandbox")
+		err = NoCheckpoints(s.Sandbox)
 	case r.What == undoTake:
-		answer.Checkpoint, err = s.checkpoint(context.Background(), r.Command)
+		answer.Checkpoint, err = s.checkpoint(r.Command)
 	case r.What == undoTo:
-		answer, err = s.undo(r.N)
+		answer, err = s.undo(r.N, r.Force)
 	}
 	if err != nil {
 		answer.Error, answer.Hint = err.Error(), hint.Of(err)
@@ -288,6 +184,18 @@ func Checkpoint(l wire.Opener, command string) (*checkpoint.Checkpoint, error) {
 }
 
 // Undo restores a checkpoint; 0 is the one before the last.
-func Undo(l wire.Opener, n int) (Undone, error) {
-	return askUndo(l, undoRequest{What: undoTo, N: n})
+func Undo(l wire.Opener, n int, force bool) (Undone, error) {
+	return askUndo(l, undoRequest{What: undoTo, N: n, Force: force})
+}
+
+// NoCheckpoints says why there are none of a sandbox.
+func NoCheckpoints(sb *sandbox.Sandbox) error {
+	why, fix := "its workspace is in no git repository that coffer can read", "make one with 'git init' before you make a sandbox"
+	switch {
+	case sb.Workspace.Mode == sandbox.WorkspaceNone:
+		why, fix = "it has no workspace", "use another --workspace when you make a sandbox"
+	case sb.Ephemeral:
+		why, fix = "it is gone when its program ends", "make one that stays with 'coffer exec --create'"
+	}
+	return hint.New(fmt.Sprintf("sandbox %s has no checkpoints: %s", sb.Name, why), fix)
 }

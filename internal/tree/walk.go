@@ -3,12 +3,10 @@ package tree
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -77,16 +75,21 @@ type Walk struct {
 
 // Do walks the tree below a directory, whose own path is ours and is believed.
 func (w Walk) Do(ctx context.Context, root string) error {
-	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	top, err := Open(root)
 	if err != nil {
-		return fmt.Errorf("open %s: %w", root, err)
+		return err
 	}
-	defer unix.Close(fd)
+	defer top.Close()
+	return w.In(ctx, top)
+}
+
+// In walks the tree below an open directory.
+func (w Walk) In(ctx context.Context, top *Dir) error {
 	if w.Max == 0 {
 		w.Max = maxEntries
 	}
 	s := &walker{Walk: w, ctx: ctx}
-	return s.directory(&Dir{fd: fd}, w.Ignore, 0)
+	return s.directory(&Dir{fd: top.fd}, w.Ignore, 0)
 }
 
 type walker struct {
@@ -262,39 +265,4 @@ func (d *Dir) text(name string, limit int64) string {
 		return ""
 	}
 	return string(b)
-}
-
-// Find opens the directory of a path and returns it with the last name, going through no
-// link. The caller closes it.
-func Find(root, rel string) (*Dir, string, error) {
-	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, "", err
-	}
-	parts := strings.Split(rel, "/")
-	for _, part := range parts[:len(parts)-1] {
-		next, err := -1, error(unix.EINVAL)
-		if plain(part) {
-			next, err = unix.Openat(fd, part, dirFlags, 0)
-		}
-		unix.Close(fd)
-		if err != nil {
-			return nil, "", err
-		}
-		fd = next
-	}
-	name := parts[len(parts)-1]
-	if !plain(name) {
-		unix.Close(fd)
-		return nil, "", unix.EINVAL
-	}
-	return &Dir{Path: strings.Join(parts[:len(parts)-1], "/"), fd: fd}, name, nil
-}
-
-// Close closes a directory that [Find] opened.
-func (d *Dir) Close() { unix.Close(d.fd) }
-
-// plain says whether a word is the name of an entry.
-func plain(name string) bool {
-	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00")
 }

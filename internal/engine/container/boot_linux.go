@@ -144,6 +144,25 @@ func (i *instance) reap() {
 	}
 }
 
+// Root opens what the first process has for a root directory.
+func (i *instance) Root() (root *os.File, owner int, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.gone {
+		return nil, 0, os.ErrProcessDone
+	}
+	// No later than it is reaped, or it could be another process's, the host's own.
+	name := fmt.Sprintf("/proc/%d/root", i.pid)
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, 0, fmt.Errorf("open the sandbox's root directory: %w", err)
+	}
+	if owner = i.who.UID; i.who.Shift {
+		owner = birth.Foreign
+	}
+	return os.NewFile(uintptr(fd), name), owner, nil
+}
+
 // Kill ends the first process, and with it all others.
 func (i *instance) Kill() {
 	i.mu.Lock()
