@@ -136,7 +136,7 @@ func TestAskHangUp(t *testing.T) {
 	io.WriteString(half, getRequest)
 	half.CloseWrite()
 	r.waitPending(2)
-	reset(c)
+	hangUp(c)
 	r.waitPending(1)
 	r.g.Answer(q.ID, true)
 	if said, _ := outcome(half); said != ok {
@@ -152,7 +152,7 @@ func TestAskHangUp(t *testing.T) {
 func TestAskAddress(t *testing.T) {
 	r := newRig(t, rules(t, "ask 10.0.0.0/8", "ask example.com"))
 	r.serveAt(mustPort("10.1.2.3:80"), func(c *net.TCPConn) { io.WriteString(c, "hi") })
-	r.world.names["example.com"] = addrs("10.1.2.3")
+	r.world.name("example.com", addrs("10.1.2.3"))
 	c := r.connectTo(mustPort("10.1.2.3:80"))
 	if q := <-r.asked; q.Host != "10.1.2.3" {
 		t.Errorf("%+v", q)
@@ -307,7 +307,7 @@ func TestPolicyChangeCloses(t *testing.T) {
 	const begun = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhi"
 	open := func(t *testing.T, goOn chan struct{}) (*rig, map[string]*net.TCPConn) {
 		r := newRig(t, rules(t, all...))
-		r.world.names["private.com"] = addrs("10.0.0.1")
+		r.world.name("private.com", addrs("10.0.0.1"))
 		flows := map[string]*net.TCPConn{}
 		for _, name := range []string{"raw.com", "kept.com", "private.com", "asked.com"} {
 			r.serve(name, 80, hello)

@@ -206,8 +206,9 @@ func (f *flow) idle() {
 
 // reset closes a connection so that its other end sees an error and not an end.
 func reset(c net.Conn) {
-	if t := tcp(c); t != nil {
-		_ = t.SetLinger(0)
+	if t, ok := c.(interface{ Reset() }); ok {
+		t.Reset()
+		return
 	}
 	_ = c.Close()
 }

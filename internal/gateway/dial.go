@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/tcp"
 )
 
 const (
@@ -21,7 +22,14 @@ const (
 )
 
 func dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
-	d := net.Dialer{KeepAlive: 30 * time.Second}
+	if network == "tcp" {
+		c, err := tcp.Dial(ctx, to)
+		if err != nil {
+			return nil, err // and not a nil connection that is none
+		}
+		return c, nil
+	}
+	var d net.Dialer
 	return d.DialContext(ctx, network, to.String())
 }
 

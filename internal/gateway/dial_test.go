@@ -39,7 +39,7 @@ func TestRebinding(t *testing.T) {
 			r := newRig(t, rules(t, rule, "allow *", "allow 0.0.0.0/0"), func(c *Config, _ *limits) {
 				c.Own = func(a netip.Addr) bool { return a == netip.MustParseAddr("8.8.4.4") }
 			})
-			r.world.names["example.com"] = addrs(a)
+			r.world.name("example.com", addrs(a))
 			r.serveAt(netip.AddrPortFrom(addrs(a)[0].Unmap(), 80), echo)
 			c := r.connect("example.com", 80)
 			io.WriteString(c, get)
@@ -57,22 +57,22 @@ func TestRebinding(t *testing.T) {
 	}
 	// Control: the same when a rule names the address, and never looked up again.
 	r := newRig(t, rules(t, "allow example.com", "allow 10.1.2.3"))
-	r.world.names["example.com"] = addrs("10.1.2.3")
+	r.world.name("example.com", addrs("10.1.2.3"))
 	r.serveAt(mustPort("10.1.2.3:80"), script(ok))
 	c := r.connect("example.com", 80)
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n")
 	if said, _ := outcome(c); said != ok {
 		t.Errorf("%q", said)
 	}
-	if len(r.world.looked) != 1 || len(r.world.dialled()) != 1 {
-		t.Errorf("looked up %v, dialled %v", r.world.looked, r.world.dialled())
+	if looked := r.world.lookedUp(); len(looked) != 1 || len(r.world.dialled()) != 1 {
+		t.Errorf("looked up %v, dialled %v", looked, r.world.dialled())
 	}
 }
 
 // TestMixedAddresses: of several addresses only those that may be are dialled.
 func TestMixedAddresses(t *testing.T) {
 	r := newRig(t, rules(t, "allow example.com"))
-	r.world.names["example.com"] = addrs("127.0.0.1", "2606:2800::1", "10.0.0.1", "93.184.215.14", "93.184.215.15")
+	r.world.name("example.com", addrs("127.0.0.1", "2606:2800::1", "10.0.0.1", "93.184.215.14", "93.184.215.15"))
 	r.serveAt(mustPort("93.184.215.15:1000"), echo)
 	c := r.connect("example.com", 1000)
 	io.WriteString(c, "\x00")
@@ -173,7 +173,7 @@ func TestDialTimeout(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	r.world.names["example.com"] = []netip.Addr{public}
+	r.world.name("example.com", []netip.Addr{public})
 	c := r.connect("example.com", 80)
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
 	if said, _ := outcome(c); !strings.HasPrefix(said, "HTTP/1.1 502 ") || !strings.Contains(said, "timed out") {

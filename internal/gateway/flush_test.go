@@ -52,7 +52,7 @@ func TestUDPDeniedWhileDialling(t *testing.T) {
 				return up, nil
 			}
 		})
-		r.world.names["example.com"] = []netip.Addr{public}
+		r.world.name("example.com", []netip.Addr{public})
 		v4, _ := r.g.table.Addresses("example.com")
 		r.link.datagrams <- packet{b: []byte("hello"), from: inside1, to: netip.AddrPortFrom(v4, 123)}
 		if deny {
@@ -142,7 +142,7 @@ func TestUDPBudgetAtFlush(t *testing.T) {
 				return up, nil
 			}
 		})
-		r.world.names["example.com"] = []netip.Addr{public}
+		r.world.name("example.com", []netip.Addr{public})
 		v4, _ := r.g.table.Addresses("example.com")
 		to := netip.AddrPortFrom(v4, 123)
 		for _, b := range []string{first, "12345678"} {

@@ -111,7 +111,7 @@ func FuzzConnection(f *testing.F) {
 	r.serve("denied.com", 80, echo)
 	for n, run := range []func(*judge, *net.TCPConn){(*judge).web, (*judge).tls, func(j *judge, c *net.TCPConn) { io.Copy(&j.got, c) }} {
 		name := hosts[n+1]
-		r.world.names[name] = []netip.Addr{netip.AddrFrom4([4]byte{93, 184, 215, byte(20 + n)})}
+		r.world.name(name, []netip.Addr{netip.AddrFrom4([4]byte{93, 184, 215, byte(20 + n)})})
 		r.serve(name, 80, handle(run))
 	}
 	f.Fuzz(func(t *testing.T, which uint8, data []byte) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -461,7 +462,7 @@ func TestUnreachable(t *testing.T) {
 		if said, _ := outcome(c); !strings.HasPrefix(said, "HTTP/1.1 502 ") || !strings.Contains(said, `"unreachable"`) {
 			t.Errorf("no name: %q", said)
 		}
-		r.world.names["example.com"] = append(r.world.names["example.com"], public)
+		r.world.name("example.com", []netip.Addr{public})
 		c = r.connect("example.com", 80)
 		io.WriteString(c, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
 		if said, _ := outcome(c); !strings.HasPrefix(said, "HTTP/1.1 502 ") || !strings.Contains(said, "connection refused") {

@@ -70,7 +70,7 @@ func TestManyConnections(t *testing.T) {
 				t.Errorf("%d MB more", (used-before)>>20)
 			}
 			for _, c := range conns {
-				reset(c) // which leaves no port in use for a minute
+				hangUp(c) // which leaves no port in use for a minute
 			}
 			r.waitEvents("flow", count)
 		})
@@ -157,7 +157,7 @@ func BenchmarkRelayDown(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	reset(c)
+	hangUp(c)
 }
 
 // BenchmarkConnectDirect is BenchmarkConnect without a gateway.
@@ -175,7 +175,7 @@ func BenchmarkConnectDirect(b *testing.B) {
 		if _, err := io.ReadFull(c, buf); err != nil {
 			b.Fatal(err)
 		}
-		reset(c)
+		hangUp(c)
 	}
 }
 
@@ -190,6 +190,6 @@ func BenchmarkConnect(b *testing.B) {
 		if _, err := io.ReadFull(c, buf); err != nil {
 			b.Fatal(err)
 		}
-		reset(c)
+		hangUp(c)
 	}
 }

@@ -52,11 +52,11 @@ func TestConnectProxy(t *testing.T) {
 					return &url.URL{Scheme: "http", Host: "proxy.corp:3128", User: url.UserPassword("joe", password)}
 				}
 			})
-		r.world.names["proxy.corp"] = addrs("10.9.9.9") // its address is the user's choice
+		r.world.name("proxy.corp", addrs("10.9.9.9")) // its address is the user's choice
 		r.serveAt(mustPort("10.9.9.9:3128"), connectProxy(t, seen, early))
-		r.world.names["example.com"] = []netip.Addr{public}
-		r.world.names["private.com"] = addrs("10.0.0.1")
-		r.world.names["mixed.com"] = addrs("93.184.215.14", "10.0.0.1")
+		r.world.name("example.com", []netip.Addr{public})
+		r.world.name("private.com", addrs("10.0.0.1"))
+		r.world.name("mixed.com", addrs("93.184.215.14", "10.0.0.1"))
 		r.serve("direct.com", 80, echo)
 		try := func(c *net.TCPConn) string {
 			io.WriteString(c, "\x00hello")

@@ -83,7 +83,7 @@ func TestRecordsAreSeen(t *testing.T) {
 // TestForeignSource: what comes from another address than the machine's own goes nowhere.
 func TestForeignSource(t *testing.T) {
 	r := newRig(t, rules(t, "allow 93.184.215.14 udp", "allow 93.184.215.14"))
-	r.world.names["x"] = []netip.Addr{public}
+	r.world.name("x", []netip.Addr{public})
 	r.serveUDP("x", 7, shout)
 	to := netip.AddrPortFrom(public, 7)
 	for _, from := range []string{"93.184.215.15:7", "127.0.0.1:7", "198.18.0.1:7", "[2a0f::1]:7"} {

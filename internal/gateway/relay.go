@@ -7,11 +7,10 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway/head"
-	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/tcp"
 )
 
 // An idle connection keeps a small buffer in each direction. When bytes come faster
@@ -167,8 +166,13 @@ func (l *lane) hurry(limit *int64) error {
 	default:
 		return nil
 	}
-	if src, dst := tcp(l.src), tcp(l.dst); l.outward && src != nil && dst != nil && l.free() {
-		return l.splice(src, dst, limit)
+	src, fromKernel := l.src.(*tcp.Conn)
+	dst, toKernel := l.dst.(*tcp.Conn)
+	if l.outward && tcp.CanSplice && fromKernel && toKernel && l.free() {
+		if p, err := tcp.NewPipe(); err == nil { // if not, there are other ways
+			defer p.Close()
+			return l.splice(src, dst, p, limit)
+		}
 	}
 	b := huge.Get().(*[]byte)
 	defer huge.Put(b)
@@ -181,64 +185,48 @@ func (l *lane) hurry(limit *int64) error {
 }
 
 // splice lets the kernel move bytes.
-func (l *lane) splice(src, dst *net.TCPConn, limit *int64) error {
+func (l *lane) splice(src, dst *tcp.Conn, p *tcp.Pipe, limit *int64) error {
 	defer l.unhurried(src)
-	for *limit != 0 && l.free() {
-		chunk := int64(spliceChunk)
-		if *limit > 0 {
-			chunk = min(chunk, *limit)
+	for chunk := 0; *limit != 0 && l.free(); {
+		if chunk <= 0 {
+			chunk = spliceChunk
+			_ = src.SetReadDeadline(time.Now().Add(spliceWait))
 		}
-		_ = src.SetReadDeadline(time.Now().Add(spliceWait))
-		n, err := dst.ReadFrom(&io.LimitedReader{R: src, N: chunk})
-		l.count.Add(n)
-		l.take(int(n)) // free: only counted
+		most := chunk
 		if *limit > 0 {
-			*limit -= n
+			most = int(min(int64(most), *limit))
+		}
+		n, err := p.Fill(src, most)
+		if l.over != nil && l.over() {
+			return nil
 		}
 		switch {
-		case l.over != nil && l.over():
-			return nil
+		case err == io.EOF:
+			return io.EOF
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return nil
 		case err != nil:
-			return l.blame(src, err)
-		case n < chunk:
-			return io.EOF
+			return &sideError{false, err}
+		}
+		sent, err := p.Drain(dst, n)
+		l.count.Add(int64(sent))
+		l.take(sent) // free: only counted
+		if err != nil {
+			return &sideError{true, err}
+		}
+		if chunk -= n; *limit > 0 {
+			*limit -= int64(n)
 		}
 	}
 	return nil
 }
 
 // unhurried takes back the deadline of a splice, and no other.
-func (l *lane) unhurried(src *net.TCPConn) {
+func (l *lane) unhurried(src *tcp.Conn) {
 	_ = src.SetReadDeadline(time.Time{})
 	if l.over != nil && l.over() {
 		_ = src.SetReadDeadline(time.Now())
 	}
-}
-
-// blame finds out which side an error of splice came from, which does not say it.
-func (l *lane) blame(src *net.TCPConn, err error) error {
-	if errors.Is(err, syscall.EPIPE) {
-		return &sideError{true, err}
-	}
-	_ = src.SetReadDeadline(time.Now().Add(time.Millisecond))
-	var one [1]byte
-	_, probe := src.Read(one[:])
-	return &sideError{probe == nil || errors.Is(probe, os.ErrDeadlineExceeded), err}
-}
-
-// tcp returns the kernel's connection under c, or nil. Only a link's wrapper is looked
-// into: that of TLS has a connection underneath as well, and bytes must not go past it.
-func tcp(c net.Conn) *net.TCPConn {
-	if w, ok := c.(interface {
-		link.Conn
-		NetConn() net.Conn
-	}); ok {
-		c = w.NetConn()
-	}
-	t, _ := c.(*net.TCPConn)
-	return t
 }
 
 // upward is the lane from the program to the server.

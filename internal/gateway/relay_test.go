@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/tcp"
 )
 
 // TestServerFirst: the server's words come before the program has said anything.
@@ -123,7 +125,7 @@ func TestReset(t *testing.T) {
 	r := newRig(t, rules(t, "allow example.com"))
 	r.serve("example.com", 1000, func(c *net.TCPConn) {
 		io.ReadFull(c, make([]byte, 1))
-		reset(c)
+		hangUp(c)
 	})
 	c := r.connect("example.com", 1000)
 	io.WriteString(c, "\x00")
@@ -138,7 +140,7 @@ func TestReset(t *testing.T) {
 	})
 	c = r.connect("example.com", 1001)
 	io.ReadFull(c, make([]byte, 1))
-	reset(c)
+	hangUp(c)
 	if end := <-ended; end != "reset" {
 		t.Errorf("by the program: %s", end)
 	}
@@ -227,12 +229,8 @@ func TestBackPressure(t *testing.T) {
 
 // TestSpliceKeepsDeadline: who wants a lane to end is heard while the kernel moves bytes.
 func TestSpliceKeepsDeadline(t *testing.T) {
-	pair := func() (near, far *net.TCPConn) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
+	pair := func() (near *tcp.Conn, far net.Conn) {
+		l := listen(t)
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -242,7 +240,7 @@ func TestSpliceKeepsDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close(); in.Close() })
-		return in.(*net.TCPConn), c.(*net.TCPConn)
+		return in, c
 	}
 	src, writer := pair()
 	dst, reader := pair()

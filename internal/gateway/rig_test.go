@@ -16,12 +16,13 @@ import (
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/tcp"
 )
 
 // fakeLink is a link whose programs are the test itself. Its connections are real TCP
 // on loopback, so that resets, half-closes and splices are real.
 type fakeLink struct {
-	l         net.Listener
+	l         *tcp.Listener
 	mu        sync.Mutex // one pair is made at a time
 	flows     chan link.Flow
 	datagrams chan packet
@@ -37,15 +38,32 @@ type packet struct {
 }
 
 func newFakeLink(t testing.TB) *fakeLink {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
+	l := listen(t)
 	return &fakeLink{
 		l: l, flows: make(chan link.Flow), datagrams: make(chan packet),
 		replies: make(chan packet, 4096), closed: make(chan struct{}),
 	}
+}
+
+// listen makes a listener as links have it.
+func listen(t testing.TB) *tcp.Listener {
+	t.Helper()
+	n, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	f, err := n.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	l, err := tcp.Listen(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
 }
 
 func (l *fakeLink) Accept() (link.Flow, error) {
@@ -94,7 +112,7 @@ func (l *fakeLink) open(to netip.AddrPort) (*net.TCPConn, error) {
 		return nil, err
 	}
 	select {
-	case l.flows <- &fakeFlow{in.(*net.TCPConn), to}:
+	case l.flows <- &fakeFlow{in, to}:
 	case <-l.closed:
 		in.Close()
 	}
@@ -102,22 +120,14 @@ func (l *fakeLink) open(to netip.AddrPort) (*net.TCPConn, error) {
 }
 
 type fakeFlow struct {
-	c  *net.TCPConn
+	c  *tcp.Conn
 	to netip.AddrPort
 }
 
 func (f *fakeFlow) Source() netip.AddrPort      { return netip.MustParseAddrPort("198.18.0.2:40000") }
 func (f *fakeFlow) Destination() netip.AddrPort { return f.to }
-func (f *fakeFlow) Accept() (link.Conn, error)  { return fakeConn{f.c}, nil }
-func (f *fakeFlow) Refuse()                     { fakeConn{f.c}.Reset() }
-
-type fakeConn struct{ *net.TCPConn }
-
-func (c fakeConn) NetConn() net.Conn { return c.TCPConn }
-func (c fakeConn) Reset() {
-	_ = c.SetLinger(0)
-	c.Close()
-}
+func (f *fakeFlow) Accept() (link.Conn, error)  { return f.c, nil }
+func (f *fakeFlow) Refuse()                     { f.c.Reset() }
 
 // world is the internet of a test: names, addresses, and what listens there.
 type world struct {
@@ -126,6 +136,13 @@ type world struct {
 	servers map[netip.AddrPort]string // the loopback address that stands for it
 	dials   []netip.AddrPort
 	looked  []string
+}
+
+// name gives a name its addresses.
+func (w *world) name(host string, at []netip.Addr) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.names[host] = at
 }
 
 func (w *world) resolve(_ context.Context, host string) ([]netip.Addr, error) {
@@ -146,8 +163,13 @@ func (w *world) dial(ctx context.Context, network string, to netip.AddrPort) (ne
 	if !ok {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	}
-	var d net.Dialer
-	return d.DialContext(ctx, network, real)
+	return dial(ctx, network, netip.MustParseAddrPort(real))
+}
+
+func (w *world) lookedUp() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.looked...)
 }
 
 func (w *world) dialled() []netip.AddrPort {
@@ -390,6 +412,12 @@ func (s *recorder) bytes() string {
 }
 
 func echo(c *net.TCPConn) { _, _ = io.Copy(c, c) }
+
+// hangUp ends a program's or a server's connection with a reset.
+func hangUp(c net.Conn) {
+	_ = c.(*net.TCPConn).SetLinger(0)
+	c.Close()
+}
 
 // outcome reads all and says how a connection ended: what was read, and "eof" or "reset".
 func outcome(c net.Conn) (string, string) {

@@ -100,8 +100,8 @@ func TestDNS(t *testing.T) {
 			t.Errorf("%s: refused: %+v", how, m)
 		}
 	}
-	if len(r.world.looked) > 0 {
-		t.Errorf("names were looked up outside: %v", r.world.looked)
+	if looked := r.world.lookedUp(); len(looked) > 0 {
+		t.Errorf("names were looked up outside: %v", looked)
 	}
 	refused := 0
 	for _, e := range r.waitEvents("dns", 3) {
@@ -186,7 +186,7 @@ func shout(c net.PacketConn) {
 func TestUDP(t *testing.T) {
 	r := newRig(t, rules(t, "allow example.com udp", "allow tcponly.com", "allow private.com udp", "allow *.many.com udp"))
 	r.serveUDP("example.com", 123, shout)
-	r.world.names["private.com"] = addrs("10.0.0.1")
+	r.world.name("private.com", addrs("10.0.0.1"))
 	to := func(name string, port uint16) netip.AddrPort {
 		_, v6 := r.g.table.Addresses(name)
 		return netip.AddrPortFrom(v6, port)
@@ -268,7 +268,7 @@ func TestUDPRefusedByServer(t *testing.T) {
 			return refusing{a}, nil
 		}
 	})
-	r.world.names["example.com"] = []netip.Addr{public}
+	r.world.name("example.com", []netip.Addr{public})
 	v4, _ := r.g.table.Addresses("example.com")
 	if p := r.datagram([]byte("x"), netip.AddrPortFrom(v4, 9)); !p.refused {
 		t.Errorf("%+v", p)

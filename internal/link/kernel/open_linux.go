@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/tcp"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,7 +24,7 @@ func Open(files []*os.File) (link.Link, error) {
 	if len(files) != 3 && len(files) != 6 {
 		return nil, fmt.Errorf("%d sockets instead of 3 or 6", len(files))
 	}
-	k := &kernelLink{closed: make(chan struct{}), flows: make(chan net.Conn), datagrams: make(chan datagram)}
+	k := &kernelLink{closed: make(chan struct{}), flows: make(chan *tcp.Conn), datagrams: make(chan datagram)}
 	for n := 0; n < len(files); n += 3 {
 		s, err := openSide(files[n : n+3])
 		if err != nil {
@@ -41,33 +42,33 @@ func Open(files []*os.File) (link.Link, error) {
 
 // side is one family's sockets.
 type side struct {
-	tcp *net.TCPListener
+	tcp *tcp.Listener
 	udp *net.UDPConn
 	raw *net.IPConn
 }
 
 func openSide(files []*os.File) (s side, err error) {
-	tcp, err := net.FileListener(files[0])
+	listener, err := tcp.Listen(files[0])
 	if err != nil {
 		return s, fmt.Errorf("take over the TCP socket: %w", err)
 	}
 	udp, err := net.FilePacketConn(files[1])
 	if err != nil {
-		tcp.Close()
+		listener.Close()
 		return s, fmt.Errorf("take over the UDP socket: %w", err)
 	}
 	raw, err := net.FilePacketConn(files[2])
 	if err != nil {
-		tcp.Close()
+		listener.Close()
 		udp.Close()
 		return s, fmt.Errorf("take over the raw socket: %w", err)
 	}
-	return side{tcp.(*net.TCPListener), udp.(*net.UDPConn), raw.(*net.IPConn)}, nil
+	return side{listener, udp.(*net.UDPConn), raw.(*net.IPConn)}, nil
 }
 
 type kernelLink struct {
 	sides     []side // IPv4, and IPv6 if there is one
-	flows     chan net.Conn
+	flows     chan *tcp.Conn
 	datagrams chan datagram
 	running   sync.WaitGroup
 	once      sync.Once
@@ -78,7 +79,7 @@ type kernelLink struct {
 // people need not.
 func (k *kernelLink) Ports() (ports []uint16) {
 	for _, s := range k.sides {
-		ports = append(ports, uint16(s.tcp.Addr().(*net.TCPAddr).Port))
+		ports = append(ports, s.tcp.Addr().Port())
 	}
 	return ports
 }
@@ -106,7 +107,7 @@ func (k *kernelLink) closeSides() {
 }
 
 // accept takes connections of one family. Being out of descriptors is no reason to end.
-func (k *kernelLink) accept(l *net.TCPListener) {
+func (k *kernelLink) accept(l *tcp.Listener) {
 	for {
 		c, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -130,34 +131,19 @@ func (k *kernelLink) accept(l *net.TCPListener) {
 func (k *kernelLink) Accept() (link.Flow, error) {
 	select {
 	case c := <-k.flows:
-		return flow{conn{c.(*net.TCPConn)}}, nil
+		return flow{c}, nil
 	case <-k.closed:
 		return nil, net.ErrClosed
 	}
 }
 
 // flow is a connection that the kernel has accepted already.
-type flow struct{ c conn }
+type flow struct{ c *tcp.Conn }
 
-func (f flow) Source() netip.AddrPort      { return address(f.c.RemoteAddr()) }
-func (f flow) Destination() netip.AddrPort { return address(f.c.LocalAddr()) }
+func (f flow) Source() netip.AddrPort      { return f.c.Remote() }
+func (f flow) Destination() netip.AddrPort { return f.c.Local() }
 func (f flow) Accept() (link.Conn, error)  { return f.c, nil }
 func (f flow) Refuse()                     { f.c.Reset() }
-
-func address(a net.Addr) netip.AddrPort {
-	p := a.(*net.TCPAddr).AddrPort()
-	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
-}
-
-type conn struct{ *net.TCPConn }
-
-// NetConn is the kernel's connection itself, for who can do more with one.
-func (c conn) NetConn() net.Conn { return c.TCPConn }
-
-func (c conn) Reset() {
-	_ = c.SetLinger(0)
-	c.Close()
-}
 
 // maxDatagram is more than a datagram can have.
 const maxDatagram = 1 << 16
