@@ -52,8 +52,9 @@ type Bridge struct {
 	memory *memory
 	stayed []string // branches that were left when it was forgotten
 
-	mu   sync.Mutex
-	seen seen
+	mu    sync.Mutex
+	seen  seen
+	small []string // packs that fetches left; see Tidy
 }
 
 // seen is what the refs looked like on both sides when they were last brought over, and

@@ -109,6 +109,7 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspec string) error
 	words := &limited{left: maxWords, drop: true}
 	c.Stderr = words
 	c.ExtraFiles = []*os.File{theirs}
+	before := b.packs()
 	err = c.Start()
 	theirs.Close()
 	if err != nil {
@@ -126,6 +127,7 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspec string) error
 	far := <-inside
 	switch {
 	case err == nil:
+		b.noteNew(before)
 		return nil
 	case cancelled != nil:
 		return fmt.Errorf("fetch from the sandbox: %w", cancelled)

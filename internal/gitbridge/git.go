@@ -76,7 +76,10 @@ type host struct {
 	locks  bool     // it may write the index
 	config []string // besides what is hardened
 	index  string   // the index to use, if not git's own choice
-	mind   bool     // files are read or written: no filters of the repository's own
+	// objects is where new objects go, and the only place they are looked for in, if it
+	// is not the repository's own.
+	objects string
+	mind    bool // files are read or written: no filters of the repository's own
 }
 
 // command prepares git. The caller starts it.
@@ -97,6 +100,9 @@ func (h host) command(ctx context.Context, args ...string) *exec.Cmd {
 	if h.index != "" {
 		c.Env = append(c.Env, "GIT_INDEX_FILE="+h.index)
 	}
+	if h.objects != "" {
+		c.Env = append(c.Env, "GIT_OBJECT_DIRECTORY="+h.objects)
+	}
 	// Git starts others; all of them end when time is up, and none of them hears a
 	// Ctrl-C that is meant for a program inside.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -107,6 +113,14 @@ func (h host) command(ctx context.Context, args ...string) *exec.Cmd {
 
 // run runs git and returns what it printed.
 func (h host) run(ctx context.Context, stdin string, args ...string) (string, error) {
+	if stdin == "" {
+		return h.read(ctx, nil, args...)
+	}
+	return h.read(ctx, strings.NewReader(stdin), args...)
+}
+
+// read is run for what comes from elsewhere, and may be nil. A file is git's own standard input.
+func (h host) read(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c := h.command(ctx, args...)
@@ -117,9 +131,7 @@ func (h host) run(ctx context.Context, stdin string, args ...string) (string, er
 		}
 		c.Env = append(c.Env, env...)
 	}
-	if stdin != "" {
-		c.Stdin = strings.NewReader(stdin)
-	}
+	c.Stdin = stdin
 	out := &limited{left: maxOutput}
 	errs := &limited{left: 64 << 10, drop: true}
 	c.Stdout, c.Stderr = out, errs

@@ -40,6 +40,7 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 		if asked != nil {
 			asked <- b
 		}
+		g.bridge.Tidy(ctx)
 		if again++; b.err == nil {
 			if _, settled := g.bridge.Settled(); settled {
 				again = 0
@@ -54,6 +55,7 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 		}
 		if asked != nil {
 			asked <- s.sync(ctx, g)
+			g.bridge.Tidy(ctx)
 		}
 	}
 }

@@ -254,6 +254,7 @@ func (s *Supervisor) lastSync() {
 	for _, g := range all {
 		g.stop()
 		<-g.ended
+		g.bridge.Tidy(context.Background())
 	}
 	s.keeper.close()
 }
@@ -268,6 +269,7 @@ func (s *Supervisor) ForgetGit() {
 	s.git.stop()
 	<-s.git.ended
 	if b.Begun() {
+		b.Tidy(context.Background())
 		_ = b.Forget(context.Background(), false)
 	}
 }

@@ -1,0 +1,132 @@
+package gitbridge
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A fetch that checks its objects keeps them as the pack that they came in, however few
+// they are. An agent commits often, and every git, inside and outside, looks into every
+// pack there is: after an hour they would all be slow. So small packs that a fetch left are
+// taken apart, as git does it when it does not check.
+
+// maxLoose is the number of objects from which a pack stays one, as in git.
+const maxLoose = 100
+
+// packs are those of the host's repository.
+func (b *Bridge) packs() (names []string) {
+	list, _ := os.ReadDir(filepath.Join(b.Objects[0], "pack"))
+	for _, d := range list {
+		if strings.HasSuffix(d.Name(), ".pack") && d.Type().IsRegular() {
+			names = append(names, d.Name())
+		}
+	}
+	return names
+}
+
+// noteNew remembers the packs that are there now and were not before.
+func (b *Bridge) noteNew(before []string) {
+	var fresh []string
+	for _, name := range b.packs() {
+		if !slices.Contains(before, name) {
+			fresh = append(fresh, name)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.small = append(b.small, fresh...)
+}
+
+// Tidy takes the small packs apart that were fetched since the last time. What cannot be
+// stays as it is, which does no harm.
+func (b *Bridge) Tidy(ctx context.Context) {
+	b.mu.Lock()
+	names := b.small
+	b.small = nil
+	b.mu.Unlock()
+	for _, name := range names {
+		_ = b.loosen(ctx, filepath.Join(b.Objects[0], "pack", name))
+	}
+}
+
+// loosen takes a pack apart. Its objects are written aside and moved to their places before
+// it goes: at no time is one of them missing.
+func (b *Bridge) loosen(ctx context.Context, pack string) error {
+	f, err := os.Open(pack)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if small, err := isSmall(f); err != nil || !small {
+		return err
+	}
+	stem := strings.TrimSuffix(pack, ".pack")
+	for _, kind := range []string{".keep", ".promisor", ".mtimes", ".bitmap"} {
+		if _, err := os.Lstat(stem + kind); !errors.Is(err, fs.ErrNotExist) {
+			return err // somebody has plans with it
+		}
+	}
+	// By this name git knows it for what it is, should we be killed.
+	aside, err := os.MkdirTemp(b.Objects[0], "tmp_objdir-coffer-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(aside)
+	h := b.refs()
+	h.objects = aside
+	if _, err := h.read(ctx, f, "unpack-objects", "-q"); err != nil {
+		return err
+	}
+	if err := moveObjects(aside, b.Objects[0]); err != nil {
+		return err
+	}
+	for _, kind := range []string{".rev", ".idx", ".pack"} {
+		if err := os.Remove(stem + kind); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// isSmall reads how many objects a pack says that it has, and goes back to its beginning.
+func isSmall(f io.ReadSeeker) (bool, error) {
+	var head [12]byte
+	if _, err := io.ReadFull(f, head[:]); err != nil {
+		return false, err
+	}
+	_, err := f.Seek(0, io.SeekStart)
+	return string(head[:4]) == "PACK" && binary.BigEndian.Uint32(head[8:]) < maxLoose, err
+}
+
+// moveObjects moves loose objects from one directory of objects to another.
+func moveObjects(from, to string) error {
+	dirs, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		if len(d.Name()) != 2 || !d.IsDir() {
+			continue
+		}
+		if os.Rename(filepath.Join(from, d.Name()), filepath.Join(to, d.Name())) == nil {
+			continue // there was none yet
+		}
+		files, err := os.ReadDir(filepath.Join(from, d.Name()))
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if err := os.Rename(filepath.Join(from, d.Name(), f.Name()), filepath.Join(to, d.Name(), f.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
