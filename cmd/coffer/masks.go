@@ -80,7 +80,7 @@ func listMasks(ctx context.Context, match string) (list []supervisor.Hidden, roo
 	defer tree.Close()
 	r, err := tree.Scan(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, "", supervisor.MaskProblem(err)
 	}
 	for _, f := range r.Hidden {
 		list = append(list, supervisor.Hidden{Path: filepath.Join(tree.Root, f.Path), Dir: f.Dir, Rule: f.Rule, From: f.From})
@@ -174,7 +174,7 @@ func hiddenFrom(ctx context.Context, sb *sandbox.Sandbox) (hidden changes.Masked
 	}
 	if _, err := tree.Scan(ctx); err != nil { // for the files that say what to hide
 		tree.Close()
-		return nil, nil, err
+		return nil, nil, supervisor.MaskProblem(err)
 	}
 	return func(path string, dir bool) bool { return tree.Hides(path, dir) != nil }, tree.Close, nil
 }

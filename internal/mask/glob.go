@@ -12,14 +12,17 @@ type glob struct {
 	fold    bool // ASCII letters match in either case; the pattern is in lower case
 }
 
-func (g *glob) match(text string) bool {
+// match says whether a text matches, and how many steps that took.
+func (g *glob) match(text string) (yes bool, steps int) {
 	m := matcher{glob: g, text: text}
-	return m.from(0, 0)
+	yes = m.from(0, 0)
+	return yes, m.steps
 }
 
 type matcher struct {
 	*glob
-	text string
+	text  string
+	steps int
 	// failed is from where on a place behind a star has been tried in vain: by the
 	// place in the pattern, and where the star's reach ends.
 	failed map[[2]int]int
@@ -36,6 +39,7 @@ func (m *matcher) at(i int) byte {
 // from says whether the pattern from p on matches the text from t on, all of it.
 func (m *matcher) from(p, t int) bool {
 	for p < len(m.pattern) {
+		m.steps++
 		c := m.pattern[p]
 		if c == '*' {
 			return m.star(p, t)
@@ -50,6 +54,7 @@ func (m *matcher) from(p, t int) bool {
 			}
 		case '[':
 			end, ok := m.bracket(p, m.at(t))
+			m.steps += end - p
 			if !ok || m.slashes && m.text[t] == '/' {
 				return false
 			}
@@ -105,6 +110,7 @@ func (m *matcher) stretch(p, t int, cross bool) bool {
 		tried = end + 1
 	}
 	for i := t; i < tried; i++ {
+		m.steps++
 		if m.from(p, i) {
 			return true
 		}

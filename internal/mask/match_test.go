@@ -62,8 +62,8 @@ func must(t testing.TB, err error) {
 
 // ours asks a set of these files, parents first, and of nothing else.
 func ours(t testing.TB, files map[string]string, path string) bool {
-	s := &Set{own: newList(nil), wish: newList(nil)}
-	s.found.Store(&additions{known: map[string]string{}, named: map[string]bool{}})
+	s := NewSet(nil, nil, "")
+	s.own = newList(nil)
 	names := slices.Sorted(func(yield func(string) bool) {
 		for n := range files {
 			if !yield(n) {
@@ -139,8 +139,17 @@ func FuzzLikeGit(f *testing.F) {
 	}
 	f.Add(strings.Repeat("*a", 32), strings.Repeat("a", 1000))
 	f.Add(strings.Repeat("**/", 15)+"x", strings.Repeat("a/", 100))
+	for _, h := range hostile {
+		f.Add(h.line, h.path)
+	}
 	f.Fuzz(func(t *testing.T, text, path string) {
 		rules, err := Parse(text, "", "f")
+		for i := range rules {
+			r := &rules[i]
+			if _, n := r.matches("", path, true); n > 16+4*(len(r.Text)+1)*(len(path)+1) {
+				t.Errorf("%q takes %d steps for %q", r.Text, n, path)
+			}
+		}
 		s := NewSet(nil, rules, "")
 		s.Hides(path, false, func(*Rule) bool { return true })
 		Shows(nil, rules)
@@ -259,5 +268,46 @@ func TestPrefix(t *testing.T) {
 		if got := s.Hides(path, false, nil) != nil; got != want {
 			t.Errorf("%s: hidden %t", path, got)
 		}
+	}
+}
+
+// hostile are lines that are hard to match, and paths to match them with.
+var hostile = []struct{ line, path string }{
+	{strings.Repeat("*a", 32) + "b", strings.Repeat("a", 255)},
+	{strings.Repeat("*a", 15) + "*/" + strings.Repeat("*a", 15) + "b", strings.Repeat("a", 250) + "/" + strings.Repeat("a", 250)},
+	{strings.Repeat("**/", 16) + "x", strings.Repeat("a/", 1000) + "a"},
+	{strings.Repeat("**/a/", 10) + "**/b", strings.Repeat("a/", 1000) + "a"},
+	{strings.Repeat("**/*a", 10) + "/b", strings.Repeat("aaa/", 500) + "a"},
+	{strings.Repeat("*", 32) + "x/y", strings.Repeat("a/", 1000) + "a"},
+	{"*" + strings.Repeat("[a-z]", 190) + "Z", strings.Repeat("a", 255)},
+	{"*" + strings.Repeat("a", 900) + "b*", strings.Repeat("a", 255)},
+	{"**/" + strings.Repeat("[!b]", 200), strings.Repeat("a/", 1000) + "a"},
+}
+
+// TestSteps: no line takes more steps than its length times the path's.
+func TestSteps(t *testing.T) {
+	for _, h := range hostile {
+		r, says, err := ParseLine(h.line, "", "x")
+		if err != nil || !says {
+			t.Fatal(h.line, err)
+		}
+		at := strings.LastIndexByte(h.path, '/')
+		if _, n := r.matches(h.path[:max(at, 0)], h.path[at+1:], false); n > 3*len(h.line)*len(h.path) {
+			t.Errorf("%.60s takes %d steps, more than three times %d by %d", h.line, n, len(h.line), len(h.path))
+		}
+	}
+}
+
+// TestTooHard: what takes too many steps to tell is hidden.
+func TestTooHard(t *testing.T) {
+	text := strings.Repeat(strings.Repeat("*a", 31)+"[b]\n", 900)
+	s := NewSet(nil, nil, "")
+	_, err := s.Add("", text)
+	must(t, err)
+	if r := s.Hides(strings.Repeat("a", 255), false, nil); r == nil || !strings.Contains(r.Text, "too hard") {
+		t.Errorf("it is hidden by %v", r)
+	}
+	if r := s.Hides("short", false, nil); r != nil {
+		t.Errorf("another is hidden by %v", r)
 	}
 }

@@ -16,6 +16,7 @@ const (
 	maxPattern = 1024
 	maxStars   = 32
 	MaxRules   = 4000
+	maxText    = 256 << 10 // of all files of a tree
 )
 
 // A Rule is one line.
@@ -28,7 +29,9 @@ type Rule struct {
 	anyDir  bool // there is no slash in it: it is about names, in any directory
 	base    string
 	glob    glob
-	literal int // so many bytes of the pattern have no special meaning
+	literal int  // so many bytes of the pattern have no special meaning
+	tail    int  // and so many at its end
+	suffix  bool // it is a star and then only such bytes
 	look    *evidence
 }
 
@@ -70,6 +73,8 @@ func ParseLine(line, base, from string) (r Rule, says bool, err error) {
 	if i := strings.IndexAny(p, `*?[\`); i >= 0 {
 		r.literal = i
 	}
+	r.tail = len(p) - 1 - strings.LastIndexAny(p, `/*?[]\`)
+	r.suffix = r.anyDir && strings.HasPrefix(p, "*") && !strings.ContainsAny(p[1:], `*?[\`)
 	r.glob = glob{pattern: p, slashes: !r.anyDir}
 	return r, true, nil
 }
@@ -110,35 +115,46 @@ func Parse(text, base, name string) (rules []Rule, err error) {
 }
 
 // matches says whether the rule is about an entry of a directory, which is "" or a path
-// from the root of the tree.
-func (r *Rule) matches(in, name string, dir bool) bool {
+// from the root of the tree, and how many steps it took to tell.
+func (r *Rule) matches(in, name string, dir bool) (yes bool, steps int) {
 	if r.dirOnly && !dir {
-		return false
+		return false, 1
 	}
 	if r.base != "" {
 		rest, ok := strings.CutPrefix(in, r.base)
 		if !ok || rest != "" && rest[0] != '/' {
-			return false
+			return false, 1
 		}
 		in = strings.TrimPrefix(rest, "/")
 	}
-	text := name
-	if !r.anyDir {
-		text = join(in, name)
+	g := &r.glob
+	if r.anyDir {
+		return r.about(name)
 	}
+	// Most paths differ at once, which can be told without putting them together.
+	if n := min(len(in), r.literal); !g.equal(in[:n], g.pattern[:n]) {
+		return false, 1
+	}
+	return r.about(join(in, name))
+}
+
+// about matches a text: a name, or a path from where the rule's begins.
+func (r *Rule) about(text string) (yes bool, steps int) {
 	g := &r.glob
 	switch {
 	case r.literal == len(g.pattern):
-		return g.equal(text, g.pattern)
+		return g.equal(text, g.pattern), 1
 	case len(text) < r.literal || !g.equal(text[:r.literal], g.pattern[:r.literal]):
-		return false
-	case r.anyDir && r.literal == 0 && g.pattern[0] == '*' && !strings.ContainsAny(g.pattern[1:], `*?[\`):
-		n := len(g.pattern) - 1
-		return len(text) >= n && g.equal(text[len(text)-n:], g.pattern[1:])
+		return false, 1
+	case len(text) < r.tail || !g.equal(text[len(text)-r.tail:], g.pattern[len(g.pattern)-r.tail:]):
+		return false, 1
+	case r.suffix:
+		return true, 1
 	}
 	// As git does, the rest is matched as if it stood alone.
 	rest := glob{pattern: g.pattern[r.literal:], slashes: g.slashes, fold: g.fold}
-	return rest.match(text[r.literal:])
+	yes, steps = rest.match(text[r.literal:])
+	return yes, steps + 1
 }
 
 // equal compares a text with a part of the pattern.

@@ -1,16 +1,19 @@
 package mask
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,6 +49,7 @@ type walk struct {
 	all     sync.WaitGroup
 	err     error
 	entries int
+	effort  effort
 	hidden  []Found
 	linked  map[uint64]Found // inodes of hidden files that have other names
 	keep    bool             // the directories
@@ -66,7 +70,7 @@ func (w *walk) run() error {
 
 // work takes directories until there are none and nobody can find more.
 func (w *walk) work() {
-	buf := make([]byte, 32<<10)
+	buf := make([]byte, 0, 32<<10)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
@@ -81,7 +85,7 @@ func (w *walk) work() {
 		w.queue = w.queue[:len(w.queue)-1]
 		w.busy++
 		w.mu.Unlock()
-		got, err := w.look(dir, buf)
+		got, err := w.look(dir, &buf)
 		w.mu.Lock()
 		w.busy--
 		w.take(dir, got, err)
@@ -91,6 +95,7 @@ func (w *walk) work() {
 // take notes what a directory had.
 func (w *walk) take(dir string, got seen, err error) {
 	w.entries += got.entries
+	w.effort.add(got.effort)
 	w.hidden = append(w.hidden, got.hidden...)
 	w.queue = append(w.queue, got.dirs...)
 	for _, to := range got.led {
@@ -117,9 +122,11 @@ func (w *walk) take(dir string, got seen, err error) {
 	switch {
 	case err != nil:
 	case w.entries > maxEntries:
-		err = fmt.Errorf("look for files to hide: there are more than %d in %s", maxEntries, w.t.Root)
+		err = &CrowdError{w.t.Root}
+	case w.effort.exceeds(w.entries):
+		err = w.effort.excess(w.t.Root)
 	case len(w.hidden) > MaxHidden:
-		err = fmt.Errorf("more than %d files of %s match the masks, and each takes a mount: %w", MaxHidden, w.t.Root, ErrTooMany)
+		err = &FullError{Root: w.t.Root, Most: most(w.hidden)}
 	default:
 		err = w.ctx.Err()
 	}
@@ -136,6 +143,7 @@ func (w *walk) take(dir string, got seen, err error) {
 // seen is what one directory has in it.
 type seen struct {
 	entries int
+	effort  effort
 	dirs    []string
 	led     []string // where links lead to, if that is not looked into otherwise
 	hidden  []Found
@@ -143,15 +151,22 @@ type seen struct {
 	rules   bool
 }
 
-// entry is a line of a directory.
+// entry is a line of a directory. Its name is in the buffer that the kernel has filled.
 type entry struct {
 	name string
 	ino  uint64
 	kind byte
 }
 
+// maxDeep is the longest path that is looked at. The kernel takes none of more than 4096
+// bytes, and the tree has a path of its own, outside and inside.
+const maxDeep = 2048
+
+// tooDeep is the rule for directories further down than that.
+var tooDeep = Rule{Text: "a directory too far down to be looked into", From: Builtin}
+
 // look reads one directory.
-func (w *walk) look(dir string, buf []byte) (got seen, err error) {
+func (w *walk) look(dir string, buf *[]byte) (got seen, err error) {
 	fd, err := w.t.open(dir, unix.O_RDONLY|unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS)
 	switch {
 	case err == unix.EACCES && dir != "":
@@ -165,36 +180,57 @@ func (w *walk) look(dir string, buf []byte) (got seen, err error) {
 		return got, fmt.Errorf("look for files to hide: open %s/%s: %w", w.t.Root, dir, err)
 	}
 	defer unix.Close(fd)
-	var list []entry
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil && err != unix.ENOENT {
-			return got, fmt.Errorf("look for files to hide: list %s/%s: %w", w.t.Root, dir, err)
-		}
-		if n <= 0 {
-			break
-		}
-		list = entries(list, buf[:n])
-		if len(list) > maxEntries {
-			break // and take says so
-		}
+	if err := readDir(fd, buf); err != nil {
+		return got, fmt.Errorf("look for files to hide: list %s/%s: %w", w.t.Root, dir, err)
 	}
-	got.entries = len(list)
-	if w.inodes == nil && slices.ContainsFunc(list, func(e entry) bool { return e.name == FileName && e.kind == unix.DT_REG }) {
+	rules := false
+	for e := range entries(*buf) {
+		got.entries++
+		rules = rules || e.name == FileName && e.kind == unix.DT_REG
+	}
+	if rules && w.inodes == nil {
 		if _, err := w.t.readRules(dir); err != nil {
 			return got, err
 		}
 		got.rules = true
 	}
 	in := w.t.Set.In(dir)
-	for _, e := range list {
+	in.effort = &got.effort
+	for e := range entries(*buf) {
 		w.entry(&got, in, dir, fd, e)
+		if got.effort.exceeds(got.entries) {
+			break // and take says so
+		}
 	}
 	return got, nil
 }
+
+// readDir reads all lines of a directory, as the kernel writes them.
+func readDir(fd int, buf *[]byte) error {
+	*buf = (*buf)[:0]
+	for {
+		if cap(*buf)-len(*buf) < 8<<10 {
+			*buf = slices.Grow(*buf, 64<<10)
+		}
+		n, err := unix.Getdents(fd, (*buf)[len(*buf):cap(*buf)])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil && err != unix.ENOENT {
+			return err
+		}
+		if n <= 0 {
+			return nil
+		}
+		*buf = (*buf)[:len(*buf)+n]
+		if len(*buf) > maxListing {
+			return errors.New("it has too many entries")
+		}
+	}
+}
+
+// maxListing bounds one directory: some millions of entries.
+const maxListing = 128 << 20
 
 // entry decides about one entry.
 func (w *walk) entry(got *seen, in Dir, dir string, fd int, e entry) {
@@ -209,16 +245,22 @@ func (w *walk) entry(got *seen, in Dir, dir string, fd int, e entry) {
 	if isDir && e.name == ".git" {
 		return
 	}
+	if isDir && len(dir)+1+len(e.name) > maxDeep {
+		e.name = strings.Clone(e.name)
+		w.hide(got, &tooDeep, join(dir, e.name), fd, e)
+		return
+	}
 	r := in.Decide(e.name, isDir)
 	if w.inodes != nil {
 		w.sameInode(got, dir, fd, e, r)
 	} else if r != nil && (!r.Looks() || !isDir && w.t.confirms(r, join(dir, e.name))) {
+		e.name = strings.Clone(e.name)
 		w.hide(got, r, join(dir, e.name), fd, e)
 		return
 	}
 	switch {
 	case isDir && (r == nil || r.Looks()) && in.Enters(e.name):
-		got.dirs = append(got.dirs, join(dir, e.name))
+		got.dirs = append(got.dirs, join(dir, strings.Clone(e.name)))
 	case e.kind == unix.DT_LNK:
 		if to := w.t.leads(join(dir, e.name)); to != "" {
 			got.led = append(got.led, to)
@@ -264,8 +306,8 @@ func (w *walk) links() error {
 	again := &walk{t: w.t, ctx: w.ctx, queue: []string{""}, inodes: w.linked}
 	err := again.run()
 	w.hidden = append(w.hidden, again.hidden...)
-	if len(w.hidden) > MaxHidden {
-		err = errors.Join(err, ErrTooMany)
+	if err == nil && len(w.hidden) > MaxHidden {
+		err = &FullError{Root: w.t.Root, Most: most(w.hidden)}
 	}
 	return err
 }
@@ -273,8 +315,11 @@ func (w *walk) links() error {
 // sameInode hides an entry that is another name of a hidden file.
 func (w *walk) sameInode(got *seen, dir string, fd int, e entry, r *Rule) {
 	f, ok := w.inodes[e.ino]
-	path := join(dir, e.name)
-	if !ok || e.kind != unix.DT_REG || f.Path == path {
+	if !ok || e.kind != unix.DT_REG {
+		return
+	}
+	path := join(dir, strings.Clone(e.name))
+	if f.Path == path {
 		return
 	}
 	var st unix.Stat_t
@@ -284,22 +329,25 @@ func (w *walk) sameInode(got *seen, dir string, fd int, e entry, r *Rule) {
 	got.hidden = append(got.hidden, Found{Path: path, Rule: f.Rule + " (the same file as " + f.Path + ")", From: f.From, Which: f.Which})
 }
 
-// entries takes what the kernel lists apart.
-func entries(list []entry, b []byte) []entry {
+// entries takes what the kernel lists apart. The names are only good for as long as the
+// buffer is.
+func entries(b []byte) iter.Seq[entry] {
 	const head = 19 // ino, offset, length, type
-	for len(b) > head {
-		n := int(binary.NativeEndian.Uint16(b[16:]))
-		if n <= head || n > len(b) {
-			break
+	return func(yield func(entry) bool) {
+		for len(b) > head {
+			n := int(binary.NativeEndian.Uint16(b[16:]))
+			if n <= head || n > len(b) {
+				return
+			}
+			name := b[head:n]
+			if i := bytes.IndexByte(name, 0); i >= 0 {
+				name = name[:i]
+			}
+			e := entry{unsafe.String(unsafe.SliceData(name), len(name)), binary.NativeEndian.Uint64(b), b[18]}
+			if e.name != "" && e.name != "." && e.name != ".." && !strings.Contains(e.name, "/") && !yield(e) {
+				return
+			}
+			b = b[n:]
 		}
-		name := b[head:n]
-		if i := slices.Index(name, 0); i >= 0 {
-			name = name[:i]
-		}
-		if s := string(name); s != "." && s != ".." && !strings.Contains(s, "/") {
-			list = append(list, entry{s, binary.NativeEndian.Uint64(b), b[18]})
-		}
-		b = b[n:]
 	}
-	return list
 }

@@ -2,11 +2,9 @@ package mask
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
 // A Set says what of one tree is hidden. It may be asked by several at once.
@@ -17,20 +15,22 @@ type Set struct {
 	own    *list // built in, and the user's
 	wish   *list // the repository's, agreed to
 
-	found atomic.Pointer[additions]
-	mu    sync.Mutex // held by who adds
+	mu    sync.RWMutex
+	found additions
 }
 
 // additions are rules from files in the tree. They hide, and show nothing but what they
-// hide themselves. Nobody changes them once they are in force.
+// hide themselves.
 type additions struct {
-	lists []*list // the first is of the start; each of the others of one file, later
-	later bool
-	known map[string]string // what each file said last, by its directory
-	count int
-	// named are names of directories that rules speak of: those of dependencies are
-	// looked into if they are among them.
-	named map[string]bool
+	// first are those of the first look, by directory from where the rules' paths begin.
+	// As for git, the file that is furthest down counts, and in it the last line.
+	first map[string]*list
+	// later are files, and versions of files, that came afterwards. Each stands for itself.
+	later  []*list
+	sealed bool
+	known  map[string]string // what each file said last, by its directory
+	count  int
+	bytes  int
 }
 
 // ErrTooMany is for more rules than anybody writes, or more files than can be hidden.
@@ -43,24 +43,8 @@ const maxLater = 64
 // is the tree's place in the repository, "" if it is all of it.
 func NewSet(own, wish []Rule, prefix string) *Set {
 	s := &Set{prefix: prefix, own: newList(append(slices.Clip(builtin()), own...)), wish: newList(wish)}
-	a := &additions{known: map[string]string{}, named: map[string]bool{}}
-	for _, r := range append(slices.Clip(own), wish...) {
-		a.name(r)
-	}
-	s.found.Store(a)
+	s.found.first, s.found.known = map[string]*list{}, map[string]string{}
 	return s
-}
-
-// name notes which directories a rule speaks of.
-func (a *additions) name(r Rule) {
-	if r.Negated {
-		return
-	}
-	for part := range strings.SplitSeq(r.base+"/"+r.glob.pattern, "/") {
-		if Dependencies[part] {
-			a.named[part] = true
-		}
-	}
 }
 
 // Add adds the rules of a file that was found in the tree, in the directory dir of it. It
@@ -70,25 +54,25 @@ func (a *additions) name(r Rule) {
 func (s *Set) Add(dir, text string) (fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.found.Load()
-	if old.known[dir] == text {
+	a := &s.found
+	if a.known[dir] == text {
 		return false, nil
 	}
 	rules, err := Parse(text, s.at(dir), join(dir, FileName))
-	if old.count+len(rules) > MaxRules || old.later && len(old.lists) > maxLater {
+	if a.count += len(rules); a.count > MaxRules || len(a.later) > maxLater {
 		return false, ErrTooMany
 	}
-	a := &additions{lists: slices.Clone(old.lists), later: old.later, known: maps.Clone(old.known), named: maps.Clone(old.named), count: old.count + len(rules)}
+	if a.bytes += len(text); a.bytes > maxText {
+		return false, ErrTooMany
+	}
 	a.known[dir] = text
-	if a.later || len(a.lists) == 0 {
-		a.lists = append(a.lists, newList(rules))
-	} else {
-		a.lists[0] = newList(append(slices.Clone(a.lists[0].rules), rules...))
+	switch l := newList(rules); {
+	case len(rules) == 0:
+	case a.sealed || a.first[s.at(dir)] != nil:
+		a.later = append(a.later, l)
+	default:
+		a.first[s.at(dir)] = l
 	}
-	for _, r := range rules {
-		a.name(r)
-	}
-	s.found.Store(a)
 	return len(rules) > 0, err
 }
 
@@ -96,9 +80,7 @@ func (s *Set) Add(dir, text string) (fresh bool, err error) {
 func (s *Set) Seal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := *s.found.Load()
-	a.later = true
-	s.found.Store(&a)
+	s.found.sealed = true
 }
 
 func (s *Set) at(path string) string {
@@ -112,24 +94,60 @@ func (s *Set) at(path string) string {
 type Dir struct {
 	s    *Set
 	path string // from where the rules' paths begin
-	add  *additions
+	// first are the lists of the first look for this directory, the one furthest down
+	// first; later are the others.
+	first, later []*list
+	effort       *effort // if it is counted
 }
 
 // In prepares to ask about entries of a directory.
-func (s *Set) In(dir string) Dir { return Dir{s, s.at(dir), s.found.Load()} }
+func (s *Set) In(dir string) Dir {
+	d := Dir{s: s, path: s.at(dir)}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	d.later = s.found.later
+	if len(s.found.first) == 0 {
+		return d
+	}
+	for p := d.path; ; p = p[:max(strings.LastIndexByte(p, '/'), 0)] {
+		if l := s.found.first[p]; l != nil {
+			d.first = append(d.first, l)
+		}
+		if p == "" {
+			return d
+		}
+	}
+}
 
 // Decide returns the rule by which an entry is hidden; nil if it is not. The directories
 // above it are not: in one that is hidden, everything is. A rule that [Rule.Looks] hides
 // the entry only if the look confirms it.
 func (d Dir) Decide(name string, dir bool) *Rule {
-	for _, l := range d.add.lists {
-		if r := l.last(d.path, name, dir); r != nil && !r.Negated {
+	var own effort
+	r := d.decide(name, dir, &own)
+	if d.effort != nil {
+		d.effort.add(own)
+	}
+	return r
+}
+
+func (d Dir) decide(name string, dir bool, e *effort) *Rule {
+	for _, l := range d.first {
+		if r := l.last(d.path, name, dir, e); r != nil {
+			if !r.Negated {
+				return r
+			}
+			break
+		}
+	}
+	for _, l := range d.later {
+		if r := l.last(d.path, name, dir, e); r != nil && !r.Negated {
 			return r
 		}
 	}
-	r := d.s.wish.last(d.path, name, dir)
+	r := d.s.wish.last(d.path, name, dir, e)
 	if r == nil {
-		r = d.s.own.last(d.path, name, dir)
+		r = d.s.own.last(d.path, name, dir, e)
 	}
 	if r == nil || r.Negated {
 		return nil
@@ -139,7 +157,11 @@ func (d Dir) Decide(name string, dir bool) *Rule {
 
 // Enters says whether a directory of this name is looked into.
 func (d Dir) Enters(name string) bool {
-	return name != ".git" && (!Dependencies[name] || d.add.named[name])
+	if name == ".git" || !Dependencies[name] {
+		return name != ".git"
+	}
+	names := func(l *list) bool { return l.named[name] }
+	return names(d.s.own) || names(d.s.wish) || slices.ContainsFunc(d.first, names) || slices.ContainsFunc(d.later, names)
 }
 
 // Hides returns the rule by which a path is hidden by its name or by that of a directory

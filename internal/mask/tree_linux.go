@@ -144,12 +144,12 @@ func (t *Tree) readRules(dir string) (fresh bool, err error) {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ELOOP):
 		return false, nil // gone, or a link, which could lead anywhere
 	case err != nil:
-		return false, fmt.Errorf("read %s: %w", path, err)
+		return false, &FileError{t.Root, path, err.Error()}
 	case len(text) > MaxFile:
-		return false, fmt.Errorf("%s has more than %d bytes", path, MaxFile)
+		return false, &FileError{t.Root, path, fmt.Sprintf("it has more than %d bytes", MaxFile)}
 	}
 	if fresh, err = t.Set.Add(dir, string(text)); errors.Is(err, ErrTooMany) {
-		err = fmt.Errorf("%s: %w rules", path, err)
+		err = &FileError{t.Root, path, "with it there are too many lines"}
 	} else if errors.Is(err, ErrPattern) {
 		err = nil // it hides nothing, for git either
 	}

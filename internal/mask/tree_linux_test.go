@@ -2,6 +2,7 @@ package mask
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // plant makes files; a name that ends in a slash is a directory, and text that begins with
@@ -213,4 +216,51 @@ func TestShared(t *testing.T) {
 	h.wants("empty.key")
 	plant(t, dir, map[string]string{"sub/.env": "A=1\n"}) // a template, but not one beside it
 	h.wants("sub/.env")
+}
+
+// TestSlow: lines that are too hard for a whole tree are refused, and named.
+func TestSlow(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{"a/.sandboxignore": strings.Repeat(strings.Repeat("*a", 31)+"[b]\n", 900)}
+	for i := range 2000 {
+		files["a/"+strings.Repeat("a", 240)+fmt.Sprint(i)+"aaaa"] = ""
+	}
+	plant(t, dir, files)
+	_, err := openTree(t, dir).Scan(context.Background())
+	var slow *SlowError
+	if !errors.As(err, &slow) || !strings.HasPrefix(slow.From, "a/.sandboxignore:") {
+		t.Errorf("the look said %v", err)
+	}
+}
+
+// TestDeep: directories further down than any path leads are hidden, and all above them
+// are looked into.
+func TestDeep(t *testing.T) {
+	dir := t.TempDir()
+	plant(t, dir, map[string]string{".env": "x"})
+	at, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	must(t, err)
+	name := strings.Repeat("d", 200)
+	for range 40 { // 8000 bytes
+		must(t, unix.Mkdirat(at, name, 0o755))
+		next, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		must(t, err)
+		unix.Close(at)
+		at = next
+		fd, err := unix.Openat(at, ".env", unix.O_CREAT|unix.O_WRONLY, 0o644)
+		must(t, err)
+		unix.Close(fd)
+	}
+	unix.Close(at)
+	r, err := openTree(t, dir).Scan(context.Background())
+	must(t, err)
+	last := r.Hidden[len(r.Hidden)-1]
+	for _, f := range r.Hidden {
+		if f.Dir {
+			last = f
+		}
+	}
+	if !last.Dir || len(last.Path) <= maxDeep || len(last.Path) > maxDeep+256 || len(r.Hidden) != strings.Count(last.Path, "/")+2 {
+		t.Errorf("%d are hidden, the directory is %d bytes down", len(r.Hidden), len(last.Path))
+	}
 }

@@ -30,6 +30,7 @@ type watcher struct {
 	dirs   map[int32]string
 	files  map[int32]string // looked at again when they change
 	full   bool             // some directories are not watched
+	effort effort           // of what the kernel told at once
 	told   func(Found, bool) error
 }
 
@@ -102,15 +103,21 @@ func (w *watcher) listen(ctx context.Context, full bool) error {
 // has just appeared.
 func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
 	queue, led := []string{dir}, map[string]bool{}
-	buf := make([]byte, 32<<10)
+	var all effort
+	entries := 0
+	buf := make([]byte, 0, 32<<10)
 	for len(queue) > 0 && ctx.Err() == nil {
 		dir := queue[0]
 		queue = queue[1:]
 		w.watch(dir, w.dirs, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR|unix.IN_EXCL_UNLINK)
 		walk := &walk{t: w.t, ctx: ctx}
-		got, err := walk.look(dir, buf)
+		got, err := walk.look(dir, &buf)
 		if err != nil {
 			return err
+		}
+		entries += got.entries
+		if all.add(got.effort); all.exceeds(entries) {
+			return all.excess(w.t.Root)
 		}
 		if got.rules {
 			w.watch(join(dir, FileName), w.files, unix.IN_CLOSE_WRITE)
@@ -153,6 +160,7 @@ func (w *watcher) watch(path string, in map[int32]string, what uint32) {
 // events handles what the kernel has to tell. Some of it is about the same file.
 func (w *watcher) events(ctx context.Context, b []byte) error {
 	changed := map[string]bool{}
+	w.effort = effort{}
 	for len(b) >= unix.SizeofInotifyEvent {
 		wd := int32(binary.NativeEndian.Uint32(b))
 		what := binary.NativeEndian.Uint32(b[4:])
@@ -174,6 +182,9 @@ func (w *watcher) events(ctx context.Context, b []byte) error {
 			if err := w.appeared(ctx, dir, name, what&unix.IN_ISDIR != 0); err != nil {
 				return err
 			}
+			if w.effort.exceeds(0) {
+				return w.effort.excess(w.t.Root)
+			}
 		case w.files[wd] != "":
 			changed[w.files[wd]] = true
 		}
@@ -190,8 +201,12 @@ func (w *watcher) events(ctx context.Context, b []byte) error {
 func (w *watcher) appeared(ctx context.Context, dir, name string, isDir bool) error {
 	at := join(dir, name)
 	in := w.t.Set.In(dir)
-	if name == ".git" {
+	in.effort = &w.effort
+	switch {
+	case name == ".git":
 		return nil
+	case isDir && len(at) > maxDeep:
+		return w.consider(found(&tooDeep, at, true), true)
 	}
 	r := in.Decide(name, isDir)
 	switch {
@@ -230,7 +245,10 @@ func (w *watcher) changed(ctx context.Context, file string) error {
 // consider tells about something to hide, unless it gives nothing away. Then it is looked
 // at again when it changes.
 func (w *watcher) consider(f Found, again bool) error {
-	if f.Dir {
+	switch {
+	case f.Rule == tooDeep.Text && w.shared:
+		return nil // somebody inside goes down there, and the next start hides it
+	case f.Dir:
 		return w.told(f, again)
 	}
 	dir, name := path.Split(f.Path)

@@ -141,11 +141,8 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 	s.masks.hidden = map[string]Hidden{}
 	for _, one := range s.masks.shown {
 		r, err := one.tree.Scan(context.Background())
-		if errors.Is(err, mask.ErrTooMany) {
-			return m, hint.Wrap(err, "hide the directory that they are in, or have less hidden")
-		}
 		if err != nil {
-			return m, err
+			return m, MaskProblem(err)
 		}
 		one.tree.Set.Seal()
 		for _, f := range r.Hidden {
