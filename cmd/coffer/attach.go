@@ -43,7 +43,7 @@ watching and not the program. To talk to the agent afterwards, 'coffer ai -m MAT
 
 // watch copies a sandbox's log until nothing runs in it.
 func watch(ctx context.Context, sb *sandbox.Sandbox) error {
-	out, finish := terminal.Guard(os.Stdout, terminal.Options{})
+	out, finish := terminal.Guard(os.Stdout)
 	defer finish()
 	last := &tail{Writer: out}
 	if err := printLog(ctx, last, supervisor.LogFile(sb), "no program has been run with --detach", func() bool { return hasProgram(sb) }); err != nil {

@@ -52,9 +52,13 @@ neither read nor change it. With --json, every line is as it stands in the log.`
 			if err != nil {
 				return err
 			}
-			out, finish := terminal.Guard(os.Stdout, terminal.Options{})
+			out, finish := terminal.Guard(os.Stdout)
 			defer finish()
-			return printAudit(c.Context(), out, sb, filter, asJSON, follow)
+			shown, err := printAudit(c.Context(), out, sb, filter, asJSON, follow)
+			if shown == 0 && err == nil {
+				fmt.Fprintf(os.Stderr, "coffer: nothing in the log of sandbox %s is what you asked for\nhint: 'coffer audit %[1]s' shows all of it\n", sb.Name)
+			}
+			return err
 		},
 	}
 	f := c.Flags()
@@ -156,14 +160,17 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 // printNetwork shows what a sandbox did on the network.
 func printNetwork(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, follow bool) error {
 	filter := audit.Filter{Kinds: []string{audit.KindFlow, audit.KindDNS, audit.KindLimit}}
-	return printAudit(ctx, out, sb, filter, false, follow)
+	shown, err := printAudit(ctx, out, sb, filter, false, follow)
+	if shown == 0 && err == nil {
+		fmt.Fprintf(os.Stderr, "coffer: no program in sandbox %s has used the network so far\n"+
+			"hint: 'coffer policy show --sandbox %[1]s' says what it may reach, 'coffer audit %[1]s' what else happened\n", sb.Name)
+	}
+	return err
 }
 
 // printAudit shows the events that the filter chooses, and with follow those that are
-// added while the sandbox runs.
-func printAudit(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, filter audit.Filter, asJSON, follow bool) error {
-	var err error
-	shown := 0
+// added while the sandbox runs. It returns how many there were.
+func printAudit(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, filter audit.Filter, asJSON, follow bool) (shown int, err error) {
 	buffered := bufio.NewWriter(out)
 	show := func(r audit.Record) error {
 		if shown++; shown == 1 && !asJSON {
@@ -189,12 +196,9 @@ func printAudit(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, filter 
 		err = flushErr
 	}
 	if errors.Is(err, audit.ErrDamaged) {
-		return hint.Wrap(err, "see 'coffer audit verify %s'", sb.Name)
+		err = hint.Wrap(err, "see 'coffer audit verify %s'", sb.Name)
 	}
-	if err == nil && shown == 0 {
-		fmt.Fprintln(os.Stderr, "there are no such events")
-	}
-	return err
+	return shown, err
 }
 
 // followAudit follows the log until the sandbox stops.

@@ -144,12 +144,14 @@ func TestPrintAudit(t *testing.T) {
 	}
 	for _, follow := range []bool{false, true} { // it is stopped, so following ends
 		check("all", show(func(out *bytes.Buffer) error {
-			return printAudit(ctx, out, sb, audit.Filter{}, false, follow)
+			_, err := printAudit(ctx, out, sb, audit.Filter{}, false, follow)
+			return err
 		}), "TIME", "start", "flow", "dns")
 		check("network", show(func(out *bytes.Buffer) error { return printNetwork(ctx, out, sb, follow) }),
 			"TIME", "example.com:443", "evil.example")
 		check("JSON", show(func(out *bytes.Buffer) error {
-			return printAudit(ctx, out, sb, audit.Filter{Verdict: "deny"}, true, follow)
+			_, err := printAudit(ctx, out, sb, audit.Filter{Verdict: "deny"}, true, follow)
+			return err
 		}), `"host":"evil.example"`)
 	}
 
@@ -162,7 +164,7 @@ func TestPrintAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	err = printAudit(ctx, &out, sb, audit.Filter{}, false, false)
+	_, err = printAudit(ctx, &out, sb, audit.Filter{}, false, false)
 	if !errors.Is(err, audit.ErrDamaged) || hint.Of(err) != "see 'coffer audit verify "+sb.Name+"'" {
 		t.Errorf("damaged: %v, hint %q", err, hint.Of(err))
 	}

@@ -42,7 +42,7 @@ func logsCommand() *cobra.Command {
 				}
 				none = "the daemon has printed nothing yet"
 			}
-			out, finish := terminal.Guard(os.Stdout, terminal.Options{})
+			out, finish := terminal.Guard(os.Stdout)
 			defer finish()
 			more := sb.Running
 			if !follow {

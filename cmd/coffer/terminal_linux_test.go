@@ -441,6 +441,28 @@ func TestTerminalErrorsElsewhere(t *testing.T) {
 	})
 }
 
+// A log is shown line by line: what a program printed does not move the cursor to the
+// lines above, which are somebody else's.
+func TestLogOnTerminal(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		c := b.Command("run", "--detach", "--name", "loud", "--", "printf", `first\n\033[A\033[2K\033[1;31msecond\033[m\033]0;title\007\033[?1049h\nlast\n`)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for _, how := range [][]string{{"logs", "-f", "loud"}, {"attach", "loud"}, {"logs", "loud"}} {
+			s := onScreen(t, 24, 80, b.Command(how...))
+			s.see("first\r\n\x1b[1;31msecond\x1b[m\r\nlast\r\n")
+			s.end(0)
+		}
+		// Positive control: in a file it is what the program printed.
+		if out, err := b.Command("logs", "loud").Output(); err != nil || !strings.Contains(string(out), "\x1b[A\x1b[2K") {
+			t.Errorf("%q, %v", out, err)
+		}
+	})
+}
+
 // A terminal that goes away takes the program with it.
 func TestTerminalGone(t *testing.T) {
 	t.Parallel()

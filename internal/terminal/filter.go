@@ -13,6 +13,9 @@ type Options struct {
 	// ClipboardWrite lets the program replace the clipboard (OSC 52 and
 	// 5522). Reading it is never allowed.
 	ClipboardWrite bool
+	// Lines is for a log or a listing. Text passes with its colours, and nothing that
+	// moves the cursor away from the line it is on: no line may touch another.
+	Lines bool
 }
 
 // A Filter passes the bytes of a hostile program on to a terminal, without
@@ -150,7 +153,7 @@ func (f *Filter) filter(p []byte) []byte {
 func (f *Filter) bulk(p []byte) int {
 	switch {
 	case f.state == ground && f.rune.n == 0:
-		return plain(p)
+		return plain(p, f.controls())
 	case f.state == image:
 		return f.image.span(p)
 	}
@@ -163,9 +166,20 @@ func (f *Filter) bulk(p []byte) int {
 // others offer to receive, and the rest does nothing on a screen.
 var screenControls = setOf("\x00\a\b\t\n\v\f\r")
 
+// lineControls are those that pass where lines are shown. A line may be begun anew, as
+// those that show progress are.
+var lineControls = setOf("\t\n\r")
+
+func (f *Filter) controls() *byteSet {
+	if f.opts.Lines {
+		return &lineControls
+	}
+	return &screenControls
+}
+
 // plain returns the length of the longest prefix of p that is nothing but
 // text: printable ASCII, harmless controls and whole, valid UTF-8 characters.
-func plain(p []byte) int {
+func plain(p []byte, controls *byteSet) int {
 	const (
 		high   = 0x8080808080808080
 		spaces = 0x2020202020202020
@@ -191,7 +205,7 @@ func plain(p []byte) int {
 				return i
 			}
 			i += n
-		case b >= 0x20 || screenControls[b]:
+		case b >= 0x20 || controls[b]:
 			i++
 		default:
 			return i
@@ -263,12 +277,15 @@ func (f *Filter) breakRune() {
 	f.rune.n = 0
 }
 
-// Guard is where untrusted output for one of our own files goes: the file itself, or a
-// filter before it if it is a terminal. finish is to be called at the end.
-func Guard(to *os.File, opts Options) (w io.Writer, finish func()) {
+// Guard is where an untrusted log goes that one of our own files is to show: the file itself,
+// or a filter before it if it is a terminal. finish is to be called at the end.
+func Guard(to *os.File) (w io.Writer, finish func()) {
 	if !IsTerminal(int(to.Fd())) {
 		return to, func() {}
 	}
-	f := NewFilter(to, opts)
-	return f, func() { f.Close() }
+	f := NewFilter(to, Options{Lines: true})
+	return f, func() {
+		f.Close()
+		_, _ = to.Write(f.Undo())
+	}
 }

@@ -92,9 +92,9 @@ func (f *Filter) stepGround(b byte) {
 // execute passes a control character that acts by itself.
 func (f *Filter) execute(b byte) {
 	switch {
-	case b == so, b == si:
+	case (b == so || b == si) && !f.opts.Lines:
 		f.left.shifted = b == so
-	case b < 0x20 && !screenControls[b]:
+	case b < 0x20 && !f.controls()[b]:
 		return
 	}
 	f.out = append(f.out, b)
@@ -156,7 +156,7 @@ func (f *Filter) stepEscape(b byte) {
 		}
 	}
 	f.state = ground
-	if !f.bad {
+	if !f.bad && !f.opts.Lines {
 		f.judge(vetEscape(f.seq))
 	}
 }
@@ -174,7 +174,7 @@ func (f *Filter) stepControl(b byte) {
 		return
 	}
 	f.state = ground
-	if f.bad || !f.csi.parse(f.seq) {
+	if f.bad || !f.csi.parse(f.seq) || f.opts.Lines && f.csi.name() != "m" {
 		return
 	}
 	if v := f.csi.vet(); v != drop {
@@ -206,6 +206,7 @@ func (f *Filter) judge(v verdict) {
 
 func (f *Filter) openString(kind byte) {
 	f.state, f.kind = str, kind
+	f.bad = f.bad || f.opts.Lines
 	f.rune.n = 0
 }
 
