@@ -56,7 +56,10 @@ func policyAllow(allow bool) *cobra.Command {
 			if _, err := supervisor.ChangePolicy(sb, change); err != nil {
 				return err
 			}
-			return stillDecides(sb, args, allow)
+			if !allow {
+				return nil
+			}
+			return stillDecides(sb, args, protocol)
 		},
 	}
 	a.addTo(c)
@@ -66,16 +69,13 @@ func policyAllow(allow bool) *cobra.Command {
 }
 
 // stillDecides warns when another rule has the last word about what was just allowed.
-func stillDecides(sb *sandbox.Sandbox, targets []string, allow bool) error {
-	if !allow {
-		return nil
-	}
+func stillDecides(sb *sandbox.Sandbox, targets []string, protocol string) error {
 	set, _, err := supervisor.Policy(sb)
 	if err != nil {
 		return err
 	}
 	for _, t := range targets {
-		q, err := policy.ParseURL(t)
+		q, err := destination(t, protocol)
 		if err != nil {
 			continue // a pattern: not one destination
 		}
@@ -84,6 +84,22 @@ func stillDecides(sb *sandbox.Sandbox, targets []string, allow bool) error {
 		}
 	}
 	return nil
+}
+
+// destination is what a target means by the protocol that its rule is limited to.
+func destination(target, protocol string) (policy.Query, error) {
+	if protocol == "" {
+		return policy.ParseURL(target)
+	}
+	q, err := policy.ParseURL(protocol + "://" + target)
+	if err != nil { // perhaps it is for all ports; then any will do
+		port := "443"
+		if protocol == "udp" {
+			port = "1" // as there 443 is refused to everybody
+		}
+		q, err = policy.ParseURL(protocol + "://" + target + ":" + port)
+	}
+	return q, err
 }
 
 func policyReset() *cobra.Command {

@@ -59,6 +59,10 @@ func (v view) decide(q policy.Query) policy.Decision {
 		builtIn.Reason = fmt.Sprintf("port %d of this machine was not opened, with --host-port or network.host_ports", q.Port)
 		return builtIn
 	}
+	if q.Protocol == policy.UDP && q.Port == 443 {
+		builtIn.Reason = "QUIC is refused, so that programs use TLS over TCP"
+		return builtIn
+	}
 	d := v.set.Decide(q)
 	if q.Host == "" && d.Verdict != policy.Deny {
 		if a := v.set.Address(q, q.Addr, nil); a.Verdict == policy.Deny {

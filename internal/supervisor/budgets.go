@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway"
+	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
@@ -34,7 +35,7 @@ func Budgets(sb *sandbox.Sandbox) ([]Spent, error) {
 		r, err = ChangePolicy(sb, Change{Do: "budgets"})
 		spent = r.Budgets
 	} else {
-		spent = readBudgets(sb) // of a store that can only be read, too
+		spent, err = readBudgets(sb) // of a store that can only be read, too
 	}
 	var list []Spent
 	for budget, used := range spent {
@@ -48,20 +49,37 @@ func Budgets(sb *sandbox.Sandbox) ([]Spent, error) {
 // sandbox that stops and starts again does not get a new allowance.
 const budgetsName = "budgets.json"
 
-func readBudgets(sb *sandbox.Sandbox) map[string]gateway.Used {
+// readBudgets returns what was used. A file that cannot be read is no new allowance
+// either: the sandbox does not start before somebody has looked at it.
+func readBudgets(sb *sandbox.Sandbox) (map[string]gateway.Used, error) {
 	path := filepath.Join(sb.Dir(), budgetsName)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	var used map[string]gateway.Used
 	if err == nil {
 		err = json.Unmarshal(data, &used)
 	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "byte budgets start anew: %s: %v\n", path, err)
+	for _, u := range used {
+		if err == nil && (u.Sent < 0 || u.Received < 0) {
+			err = errors.New("a number of bytes is less than none")
+		}
 	}
-	return used
+	if err != nil {
+		return nil, hint.Wrap(fmt.Errorf("what sandbox %s has used of its byte budgets cannot be read: %s: %w", sb.Name, path, plainPath(err)),
+			"to let the budgets start anew: rm '%s'", path)
+	}
+	return used, nil
+}
+
+// plainPath leaves the path out of an error about a file.
+func plainPath(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 // keepBudgets saves what was used from time to time, for a supervisor that is killed.

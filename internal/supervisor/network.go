@@ -89,6 +89,10 @@ func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, err
 		return hint.New("this engine gives a sandbox no network", "go without one: --net none")
 	}
 	set, live, err := rules()
+	var used map[string]gateway.Used
+	if err == nil {
+		used, err = readBudgets(s.Sandbox)
+	}
 	if err != nil {
 		wire.Close()
 		return err
@@ -99,7 +103,7 @@ func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, err
 	sb := s.Sandbox
 	config := gateway.Config{
 		Policy: set, Audit: s.audit.add, Denied: s.denied, Asked: s.asked, Allow: s.allowCommand,
-		Budgets: readBudgets(sb), About: gateway.About{Name: sb.Name, ID: sb.ID},
+		Budgets: used, About: gateway.About{Name: sb.Name, ID: sb.ID},
 		HostPorts: hostPorts(sb), Serve: s.serveHost(),
 	}
 	n := &network{gateway: gateway.New(&flowing{Link: wire}, config), served: make(chan struct{}), live: live}

@@ -116,7 +116,8 @@ func changeAtRest(sb *sandbox.Sandbox, c Change) (Reply, error) {
 	case "pending", "denials":
 		return Reply{}, nil
 	case "budgets":
-		return Reply{Budgets: readBudgets(sb)}, nil
+		used, err := readBudgets(sb)
+		return Reply{Budgets: used}, err
 	case "answer":
 		return Reply{}, hint.New("nothing waits for an answer: the sandbox does not run", "see 'coffer policy show'")
 	}
