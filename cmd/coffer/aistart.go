@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
@@ -235,6 +236,7 @@ func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 	if b, err := gitbridge.Open(sb.Dir()); err == nil {
 		facts.Branch, facts.Git = b.Branch, true
 		facts.Upstream = b.State.Upstream && sb.Git.Upstream != "deny" && !sb.Network.None()
+		facts.GH = b.State.Upstream && sb.Git.GH != "deny" && sb.Git.GHRead != "deny" && !sb.Network.None() && hasGH(b)
 	}
 	for _, b := range gitbridge.Included(sb.Dir()) {
 		facts.Included = append(facts.Included, b.At())
@@ -255,6 +257,24 @@ func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 		facts.Policy, _, err = supervisor.Policy(sb)
 	}
 	return facts, err
+}
+
+// hasGH says whether the host has gh, and a remote that it knows.
+func hasGH(b *gitbridge.Bridge) bool {
+	if _, err := gh.Look(b.Writable(nil)); err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+	defer cancel()
+	remote, err := b.Origin(ctx)
+	if err != nil {
+		return false
+	}
+	url, err := b.RemoteURL(ctx, remote, false)
+	if err == nil {
+		_, err = gh.ParseURL(url)
+	}
+	return err == nil
 }
 
 // given finds a variable that the agent will have.

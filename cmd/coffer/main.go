@@ -16,8 +16,8 @@
 //     executed or is not there.
 //   - Nothing is asked on a terminal that a flag cannot answer.
 //
-// The same binary is, inside a sandbox and by other names, the guest agent, sudo, and
-// the way to root.
+// The same binary is, inside a sandbox and by other names, the guest agent, sudo, gh,
+// and the way to root.
 package main
 
 import (
@@ -45,6 +45,8 @@ func main() {
 	switch filepath.Base(os.Args[0]) {
 	case guest.SudoName:
 		os.Exit(sudo(os.Args[1:]))
+	case guest.GHName:
+		os.Exit(ghMain(os.Args[1:]))
 	case purgeName:
 		os.Exit(purgeMain())
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/policy"
 )
 
@@ -16,6 +17,7 @@ type Facts struct {
 	Git       bool     // there is a git directory of the sandbox's own
 	Branch    string   // on which its commits come out
 	Upstream  bool     // git fetch upstream gets what the user's remote has
+	GH        bool     // gh is there, and gets at pull requests
 	Included  []string // where worktrees of other repositories are
 	Policy    *policy.Set
 	Forwards  []string // ports of the host and where they lead, as "HOST:INSIDE"
@@ -36,6 +38,9 @@ func (f Facts) Text() string {
 	}
 	if f.Upstream {
 		line("`git fetch upstream` has the user's repository fetch from its remote first, and gets the remote's branches as `upstream/BRANCH`; it may have to wait for the user's yes.")
+	}
+	if f.GH {
+		line("`gh` is run by the user's machine, with the user's login, for this repository only: `gh pr %s`, `gh run %s`, `gh issue %s`. It changes only pull requests of branches that you have pushed, so `git push` comes first; both may have to wait for the user's yes.", gh.Verbs("pr"), gh.Verbs("run"), gh.Verbs("issue"))
 	}
 	line("Your home is this sandbox's own. It stays, with what you install and cache there, and other sandboxes do not see it. The user's own home, keys and other projects are not here.")
 	line("`sudo` works without a password and makes you root of this sandbox only. Install what you need; the user's machine does not change. What root changes outside of the home and the working directory stays in this sandbox too.")

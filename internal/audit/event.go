@@ -19,7 +19,7 @@ const (
 	KindPolicy = "policy" // the rules changed, or a question was answered
 	KindLimit  = "limit"  // a budget or another limit was hit
 	KindPort   = "port"   // a port was forwarded, or is so no longer
-	KindGit    = "git"    // the host pushed or fetched for the sandbox, or would not
+	KindGit    = "git"    // the host pushed, fetched or ran gh for the sandbox, or would not
 
 	// What the log writes about itself. A caller cannot add these.
 	KindRotated   = "rotated"   // first line of a file but the first: Count events came before

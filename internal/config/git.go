@@ -32,6 +32,8 @@ func (w *widening) git() {
 	for _, what := range []struct{ name, is, was string }{
 		{"pushes are", w.is.Git.Push, w.was.Git.Push},
 		{"fetches from your remote are", w.is.Git.Upstream, w.was.Git.Upstream},
+		{"what gh changes with your login is", w.is.Git.GH, w.was.Git.GH},
+		{"what gh reads with your login is", w.is.Git.GHRead, w.was.Git.GHRead},
 	} {
 		if rank(what.is, consentOrder...) > rank(what.was, consentOrder...) {
 			w.add("git: %s %s, where you have %s", what.name, what.is, what.was)
@@ -52,10 +54,10 @@ func (w *widening) git() {
 // Git is what a sandbox may have the host do with its repository.
 func (l *Loaded) Git() sandbox.Git {
 	g := l.Config.Git
-	for _, answer := range []*string{&g.Push, &g.Upstream} {
+	for _, answer := range []*string{&g.Push, &g.Upstream, &g.GH, &g.GHRead} {
 		if *answer == "ask" {
 			*answer = "" // as every record has it that says nothing
 		}
 	}
-	return sandbox.Git{Push: g.Push, Patterns: g.PushPatterns, Upstream: g.Upstream}
+	return sandbox.Git{Push: g.Push, Patterns: g.PushPatterns, Upstream: g.Upstream, GH: g.GH, GHRead: g.GHRead}
 }

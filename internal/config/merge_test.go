@@ -13,6 +13,8 @@ import (
 func TestMerge(t *testing.T) {
 	for name, c := range map[string]struct{ user, repo, local, want string }{
 		"defaults": {"", "", "", `
+git.gh = "ask"  # built-in
+git.gh_read = "ask"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
@@ -21,6 +23,8 @@ network.mode = "standard"  # built-in
 sandbox = "auto"  # built-in
 workspace.mode = "auto"  # built-in`},
 		"the last value counts": {"limits.pids = 100\nlimits.cpus = 1", "limits.pids = 200\n", "\nlimits.pids = 300", `
+git.gh = "ask"  # built-in
+git.gh_read = "ask"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
@@ -33,6 +37,8 @@ workspace.mode = "auto"  # built-in`},
 		"lists add up": {
 			"[network]\ngroups = [\"npm\", \"go\"]\nhost_ports = [80]", "[network]\ngroups = [\"go\",\n\"pypi\"]", "env.pass = [\"A\"]\nnetwork.host_ports = [81, 80]", `
 env.pass = ["A"]  # coffer.local.toml:1
+git.gh = "ask"  # built-in
+git.gh_read = "ask"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
@@ -47,6 +53,8 @@ workspace.mode = "auto"  # built-in`},
 		"a named rule key by key, its lists replaced": {
 			"[[network.rules]]\nname = \"r\"\nallow = [\"a.example\"]\nprotocol = \"tls\"\n[[network.rules]]\ndeny = [\"b.example\"]",
 			"[[network.rules]]\nname = \"r\"\nallow = [\"c.example\"]\n[[network.rules]]\ndeny = [\"b.example\"]", "", `
+git.gh = "ask"  # built-in
+git.gh_read = "ask"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
@@ -61,6 +69,8 @@ sandbox = "auto"  # built-in
 workspace.mode = "auto"  # built-in`},
 		"a mount switched off from above": {
 			"[mounts.m]\nsource = \"~/m\"\ntarget = \"/m\"\nenabled = true", "[mounts.m]\nenabled = false", "", `
+git.gh = "ask"  # built-in
+git.gh_read = "ask"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
@@ -76,6 +86,8 @@ workspace.mode = "auto"  # built-in`},
 env.set.A = "1"  # ~/.config/coffer/config.toml:1
 env.set.B = "3"  # coffer.toml:2
 env.set.C = "4"  # coffer.toml:3
+git.gh = "ask"  # built-in
+git.gh_read = "ask"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
@@ -85,6 +97,8 @@ sandbox = "auto"  # built-in
 workspace.mode = "auto"  # built-in`},
 		"presets are below the file that names them, and above lower files": {
 			"workspace.mode = \"none\"\nnetwork.mode = \"ask\"", "presets = [\"strict\", \"perl\"]\nnetwork.mode = \"open\"", "", `
+git.gh = "ask"  # built-in
+git.gh_read = "ask"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in

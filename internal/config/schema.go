@@ -209,6 +209,12 @@ type Git struct {
 	// Upstream says what becomes of 'git fetch upstream' inside, for which the host
 	// fetches from its remote with your credentials: ask (you), allow or deny.
 	Upstream string `toml:"upstream" enum:"ask,allow,deny"`
+	// GH says what becomes of a gh inside that changes something, with your login: it
+	// opens a pull request, or comments on one. ask (you), allow or deny.
+	GH string `toml:"gh" enum:"ask,allow,deny"`
+	// GHRead is the same for a gh that reads pull requests, runs and issues of this
+	// repository.
+	GHRead string `toml:"gh_read" enum:"ask,allow,deny"`
 }
 
 // A Port is a port of the host, "5432" or "8080:80". In TOML it may be a number.
@@ -275,4 +281,6 @@ mode = "standard"
 [git]
 push = "ask"
 upstream = "ask"
+gh = "ask"
+gh_read = "ask"
 `

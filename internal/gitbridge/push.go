@@ -302,7 +302,7 @@ func (b *Bridge) remoteDir(ctx context.Context, remote string, reach []string) (
 			if err != nil {
 				return "", fmt.Errorf("the remote %s: %w", remote, err)
 			}
-			for _, area := range append(reach, b.Tree, filepath.Dir(b.dir)) {
+			for _, area := range b.Writable(reach) {
 				if area != "" && (within(path, area) || within(real, area)) {
 					return "", fmt.Errorf("the remote %s is a directory in %s, where a sandbox could have put programs for git to run", remote, area)
 				}
@@ -310,6 +310,12 @@ func (b *Bridge) remoteDir(ctx context.Context, remote string, reach []string) (
 		}
 	}
 	return dir, nil
+}
+
+// Writable is all that sandboxes can write of the host's, besides these places: all
+// worktrees and layers are in one directory.
+func (b *Bridge) Writable(reach []string) []string {
+	return append(slices.Clone(reach), b.Tree, filepath.Dir(b.dir))
 }
 
 func within(path, dir string) bool { return path == dir || rootfs.Within(path, dir) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/gitbridge/receive"
@@ -24,6 +25,33 @@ func (b *Bridge) Origin(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return r.remote("origin", r.config["remote.pushdefault"])
+}
+
+// RemoteURL is where a remote is; for pushes, it may be elsewhere.
+func (b *Bridge) RemoteURL(ctx context.Context, remote string, push bool) (string, error) {
+	args := []string{"remote", "get-url"}
+	if push {
+		args = append(args, "--push")
+	}
+	return b.refs().text(ctx, append(args, "--", remote)...)
+}
+
+// Heads are the branches of a remote that are this sandbox's: those that it pushed, and
+// those that the user gave it by name. Its main one is the first, if it is among them.
+func (b *Bridge) Heads(ctx context.Context, remote string, patterns []string) (heads []string, err error) {
+	known, pushed, err := b.upstream(ctx, remote)
+	for branch := range known {
+		if _, ok := pushed[branch]; ok || b.claim(branch, patterns) == claimAny {
+			heads = append(heads, branch)
+		}
+	}
+	slices.SortFunc(heads, func(x, y string) int {
+		if x == b.Branch || y == b.Branch {
+			return map[bool]int{true: -1, false: 1}[x == b.Branch]
+		}
+		return strings.Compare(x, y)
+	})
+	return heads, err
 }
 
 // FetchUpstream has the host fetch from a remote, as the user would, except that nothing

@@ -31,6 +31,7 @@ const (
 	Name     = birth.Name    // the agent
 	RootName = "coffer-root" // the trampoline to a program run as root
 	SudoName = "sudo"        // the shim that asks the agent for root
+	GHName   = "gh"          // the shim that asks the host for what is on GitHub
 )
 
 // Socket is where the sandbox's own programs reach the agent.

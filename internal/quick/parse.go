@@ -22,7 +22,7 @@ func Parse(argv []string) (a Args, ok bool) {
 		return a, false
 	}
 	// By other names this program is something else.
-	if name := filepath.Base(argv[0]); name == "sudo" || strings.HasPrefix(name, "coffer-") {
+	if name := filepath.Base(argv[0]); name == "sudo" || name == "gh" || strings.HasPrefix(name, "coffer-") {
 		return a, false
 	}
 	rest := argv[2:]

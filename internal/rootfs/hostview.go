@@ -41,6 +41,8 @@ type View struct {
 	Caches []Cache
 	// Profile is the text of ProfileFile, if there is to be one.
 	Profile string
+	// Programs are more names by which Program is known inside.
+	Programs []string
 	// Git is the sandbox's own git directory, see package gitbridge.
 	Git *Git
 	// Includes are worktrees of other repositories, shown in the workspace.
@@ -277,6 +279,9 @@ func (p *Plan) own(v View) {
 		Step{Do: Bind, Source: v.Program, Target: Own + "/bin/coffer", ReadOnly: true},
 		Step{Do: Symlink, Target: Own + "/bin/sudo", Data: "coffer"},
 	)
+	for _, name := range v.Programs {
+		p.add(Step{Do: Symlink, Target: Own + "/bin/" + name, Data: "coffer"})
+	}
 }
 
 // identity makes names resolve: the user's, and the sandbox's own host name.

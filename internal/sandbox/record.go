@@ -76,6 +76,8 @@ type Git struct {
 	// Patterns are branches of the remote that may be pushed to besides its own.
 	Patterns []string `json:"patterns,omitempty"`
 	Upstream string   `json:"upstream,omitempty"` // about fetching from the remote, as Push
+	GH       string   `json:"gh,omitempty"`       // about what gh changes, likewise
+	GHRead   string   `json:"gh_read,omitempty"`  // and about what it reads
 }
 
 // How a sandbox sees its workspace.

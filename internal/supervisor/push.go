@@ -15,11 +15,11 @@ import (
 )
 
 // What programs inside have the host do comes to http://coffer.internal/: git push to
-// /git/, where a server of git's HTTP protocol is, and git fetch upstream below it.
+// /git/, where a server of git's HTTP protocol is, git fetch upstream below it, and gh beside.
 func (s *Supervisor) serveHost() http.Handler {
 	mux := http.NewServeMux()
 	for _, g := range append([]*git{&s.git}, s.included...) {
-		h, path := &hostServer{Supervisor: s, repository: g, turn: make(chan struct{}, 1)}, "/git"
+		h, path := &hostServer{Supervisor: s, repository: g, turn: make(chan struct{}, 1), hub: newHub()}, "/git"
 		if g.bridge != nil {
 			path = g.bridge.PushPath()
 		}
@@ -27,6 +27,9 @@ func (s *Supervisor) serveHost() http.Handler {
 		mux.HandleFunc("POST "+path+"/git-receive-pack", h.receive)
 		mux.HandleFunc("GET "+path+"/upstream/info/refs", h.offer)
 		mux.HandleFunc("POST "+path+"/upstream/git-upload-pack", h.want)
+		if g == &s.git {
+			mux.HandleFunc("POST /git/gh", h.gh)
+		}
 	}
 	return mux
 }
@@ -37,6 +40,7 @@ type hostServer struct {
 	turn       chan struct{} // one at a time
 
 	fetched time.Time // when the host last fetched; for who has a turn
+	hub     *hub
 }
 
 const (

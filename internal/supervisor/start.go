@@ -184,7 +184,7 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 		Sandbox: dir, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
 		Hostname: sb.Name, Passwd: passwd, Group: group, Resolver: resolver, Program: program,
 		Hide: hide, Git: bridged, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
-		Includes: includes, Masks: masks,
+		Includes: includes, Masks: masks, Programs: s.shims(),
 	})
 }
 

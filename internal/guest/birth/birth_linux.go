@@ -136,7 +136,7 @@ func wanted(argv []string) bool {
 		return false
 	}
 	name := argv[0][strings.LastIndexByte(argv[0], '/')+1:]
-	if name == "sudo" || strings.HasPrefix(name, "coffer-") {
+	if name == "sudo" || name == "gh" || strings.HasPrefix(name, "coffer-") {
 		return false // by other names this program is something else
 	}
 	for _, a := range argv[2:] {

@@ -1,0 +1,214 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/audit"
+	"github.com/cofferhq/coffer/internal/gh"
+	"github.com/cofferhq/coffer/internal/guest"
+	"github.com/cofferhq/coffer/internal/hint"
+)
+
+// hub bounds how much gh is used: so many at a time, and so many in a minute.
+type hub struct {
+	places chan struct{}
+	mu     sync.Mutex
+	recent []time.Time
+}
+
+const (
+	ghAtOnce    = 4
+	ghPerMinute = 30
+)
+
+func newHub() *hub { return &hub{places: make(chan struct{}, ghAtOnce)} }
+
+// admit counts a call, if it is not one too many.
+func (h *hub) admit(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.recent = slices.DeleteFunc(h.recent, func(t time.Time) bool { return now.Sub(t) >= time.Minute })
+	if len(h.recent) >= ghPerMinute {
+		return false
+	}
+	h.recent = append(h.recent, now)
+	return true
+}
+
+// shims are the programs inside that ask the host. A gh of the system's is covered: it
+// could not log in.
+func (s *Supervisor) shims() []string {
+	if g := s.Sandbox.Git; s.git.bridge == nil || !s.git.bridge.State.Upstream || s.Sandbox.Network.None() || g.GH == "deny" && g.GHRead == "deny" {
+		return nil
+	}
+	return []string{guest.GHName}
+}
+
+// gh answers the program gh inside: with messages while it waits, and then the answer.
+func (h *hostServer) gh(w http.ResponseWriter, r *http.Request) {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(patienceUpload))
+	_ = c.SetWriteDeadline(time.Now().Add(patienceServe))
+	if h.repository.bridge == nil {
+		refuse(w, http.StatusNotFound, errors.New("this sandbox has no repository of its own"))
+		return
+	}
+	select {
+	case h.hub.places <- struct{}{}:
+		defer func() { <-h.hub.places }()
+	case <-r.Context().Done():
+		return
+	}
+	req, err := gh.Read(http.MaxBytesReader(w, r.Body, gh.MaxRequest))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	_ = c.SetReadDeadline(time.Time{}) // to learn when it hangs up
+	w.Header().Set("Content-Type", "application/jsonl")
+	out := json.NewEncoder(w)
+	answer, err := h.useGH(r.Context(), &req, func(line string) {
+		_ = out.Encode(gh.Message{Say: line})
+		_ = c.Flush()
+	})
+	answer = h.tellGH(&req, answer, err)
+	_ = out.Encode(gh.Message{Answer: &answer})
+}
+
+// useGH does what was asked for, if it is the sandbox's to ask for, and the user says so.
+func (h *hostServer) useGH(ctx context.Context, r *gh.Request, say func(string)) (a gh.Answer, err error) {
+	if !h.hub.admit(time.Now()) {
+		return a, hint.New("gh was used too often in the last minute", "wait a moment")
+	}
+	b, rule, kind, key := h.repository.bridge, h.Sandbox.Git.GHRead, "gh_read", "git.gh_read"
+	if r.Writes() {
+		rule, kind, key = h.Sandbox.Git.GH, "gh", "git.gh"
+	}
+	if rule == "deny" {
+		return a, h.consent(ctx, rule, kind, key, "", say)
+	}
+	program, err := gh.Look(b.Writable(h.reach()))
+	if err != nil {
+		return a, err
+	}
+	to, from, remote, err := h.repositories(ctx)
+	if err != nil {
+		return a, err
+	}
+	about, head := "", ""
+	if r.Creates() || r.OfBranch() || r.Writes() {
+		heads, err := b.Heads(ctx, remote, h.Sandbox.Git.Patterns)
+		if err != nil {
+			return a, hostError{err}
+		}
+		if r.Creates() || r.OfBranch() {
+			if head, err = chooseHead(heads, r.Head(), b.Branch); err != nil {
+				return a, err
+			}
+			if !from.Same(to) {
+				head = from.Owner + ":" + head
+			}
+			about = head
+		}
+		if r.Writes() && !r.Creates() {
+			if err := own(ctx, program, to, from, heads, about, r); err != nil {
+				return a, err
+			}
+		}
+	}
+	if r.Creates() {
+		about = ""
+	}
+	if err := h.consent(ctx, rule, kind, key, r.String()+" ("+to.String()+")", say); err != nil {
+		return a, err
+	}
+	if a, err = gh.Run(ctx, program, r.Command(to, about, head)); err != nil {
+		err = hostError{err}
+	}
+	return a, err
+}
+
+// repositories are the one that the user's repository came from, where pull requests are,
+// and the one in which pushed branches are; and the remote that they are pushed to.
+func (h *hostServer) repositories(ctx context.Context) (to, from gh.Repository, remote string, err error) {
+	b := h.repository.bridge
+	origin, err := b.Origin(ctx)
+	if err != nil {
+		return to, from, "", err
+	}
+	url, err := b.RemoteURL(ctx, origin, false)
+	if err != nil {
+		return to, from, "", hostError{err}
+	}
+	if to, err = gh.ParseURL(url); err != nil {
+		return to, from, "", err
+	}
+	if remote, err = b.Remote(ctx); err != nil {
+		return to, from, "", err
+	}
+	from = to
+	if url, err := b.RemoteURL(ctx, remote, true); err == nil && remote != origin {
+		if other, err := gh.ParseURL(url); err == nil && other.Host == to.Host {
+			from = other
+		}
+	}
+	return to, from, remote, nil
+}
+
+// chooseHead is the branch of the remote that is meant: the one that is named, or the
+// sandbox's own.
+func chooseHead(heads []string, named, own string) (string, error) {
+	if named == "" {
+		named = own
+		if len(heads) == 1 {
+			named = heads[0]
+		}
+	}
+	if !slices.Contains(heads, named) {
+		return "", hint.New(fmt.Sprintf("this sandbox has not pushed a branch %s", named), "push it first: git push origin HEAD:"+named)
+	}
+	return named, nil
+}
+
+// own sees to it that a pull request is one of a branch of the sandbox's, and notes its
+// number.
+func own(ctx context.Context, program string, to, from gh.Repository, heads []string, about string, r *gh.Request) error {
+	if r.Number != "" {
+		about = r.Number
+	}
+	p, err := gh.Find(ctx, program, to, about)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(heads, p.Head) || !p.From(to).Same(from) {
+		return hint.New(fmt.Sprintf("pull request %d is not of a branch of this sandbox, which cannot change it", p.Number), "the user can, outside")
+	}
+	r.Number = strconv.FormatInt(p.Number, 10)
+	return nil
+}
+
+// tellGH writes down what became of it, and makes an answer of what went wrong.
+func (h *hostServer) tellGH(r *gh.Request, a gh.Answer, err error) gh.Answer {
+	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: append([]string{"gh"}, r.Words()...), Detail: r.String(), Exit: &a.Exit}
+	if err != nil {
+		event.Verdict, event.Reason = "deny", err.Error()
+		if errors.As(err, new(hostError)) {
+			h.notices.tell("gh failed: " + event.Reason)
+			err = hint.New("the host could not run gh", "the user sees why with 'coffer audit --kind git "+h.Sandbox.ID+"'")
+		}
+		a = gh.Answer{Exit: 1, Err: "gh: " + err.Error() + "\n"}
+		if text := hint.Of(err); text != "" {
+			a.Err += "hint: " + text + "\n"
+		}
+	}
+	h.audit.add(event)
+	return a
+}
