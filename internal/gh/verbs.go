@@ -196,7 +196,7 @@ func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	for !utf8.RuneStart(s[most]) {
+	for most > 0 && !utf8.RuneStart(s[most]) {
 		most--
 	}
 	return s[:most] + "…"
