@@ -2,6 +2,7 @@ package escape
 
 import (
 	"fmt"
+	"os/exec"
 	"sync"
 	"testing"
 
@@ -37,5 +38,21 @@ func TestEscape(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		total.add(r.rows...)
+	})
+}
+
+// TestEscapeGit makes the attempts by way of git, and of what coffer does with git.
+func TestEscapeGit(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Parallel()
+		w := &world{t: t, bed: b, dir: b.Dir, home: b.Home, work: b.Work}
+		s := &stage{t: t, r: &report{who: fmt.Sprintf("started by uid %d", b.UID)}, bed: b, here: w, there: w}
+		for _, scene := range gitScenes {
+			scene(s)
+		}
+		s.r.show(t)
 	})
 }

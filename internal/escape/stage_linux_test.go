@@ -26,13 +26,16 @@ type stage struct {
 // scenes are those attempts.
 var scenes = []func(*stage){
 	terminalCalls, terminalBytes, messages,
-	freshRepository, linkedRepository, worktreeRepository, separateRepository, lockedDirectory, fullDirectory, nestedRepository, bridgedRepository,
+	freshRepository, linkedRepository, worktreeRepository, separateRepository, lockedDirectory, fullDirectory, nestedRepository,
 	maskedFiles, unmountedMasks, appearingSecrets,
 	copyOnWrite, nesting, homeWorkspace, plantedHome, swappedWorkspace, racedWorkspace,
 	keyring, hostIDs,
 	forkLimit, memoryLimit, fileLimit, diskSpace, outputFlood, deadline, daemons,
 	supervisorDeath, firstProcess, controlAbuse, missingLayer, plantedPrograms,
 }
+
+// gitScenes are those that are about git's own ways, of which there are many.
+var gitScenes = []func(*stage){bridgedRepository, pushedRepository, swappedUndo}
 
 // result is how a command ended.
 type result struct {

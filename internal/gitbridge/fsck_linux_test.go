@@ -9,27 +9,54 @@ import (
 	"github.com/cofferhq/coffer/internal/testbed"
 )
 
-// TestBadObjects: a commit whose tree has a .git in it would be checked out by somebody,
-// somewhere. It does not come over, and nothing moves.
+// badTrees are trees that somebody, somewhere, would check out to his harm. Each is what
+// git mktree reads, or an object by itself; $T is a tree, $B an empty file.
+var badTrees = []struct {
+	name, tree string
+	word       string // what git calls it
+}{
+	{"a git directory", `printf '040000 tree %s\t.git\n' $T`, "hasDotgit"},
+	{"a git directory where case does not count", `printf '040000 tree %s\t.GIT\n' $T`, "hasDotgit"},
+	{"a git directory by its short name", `printf '040000 tree %s\tgit~1\n' $T`, "hasDotgit"},
+	{"a git directory with a space behind", `printf '040000 tree %s\t.git \n' $T`, "hasDotgit"},
+	{"a git directory with a mark that some file systems ignore", `printf '040000 tree %s\t.g\342\200\214it\n' $T`, "hasDotgit"},
+	{"a git file", `printf '100644 blob %s\t.git\n' $B`, "hasDotgit"},
+	{"the directory above", `printf '040000 tree %s\t..\n' $T`, "hasDotdot"},
+	{"the directory itself", `printf '040000 tree %s\t.\n' $T`, "hasDot"},
+	{"settings of submodules that are a link", `printf '120000 blob %s\t.gitmodules\n' $(printf /etc/passwd | git hash-object -w --stdin)`, "gitmodulesSymlink"},
+	{"a submodule whose name leaves its directory", `printf '100644 blob %s\t.gitmodules\n' $(printf '[submodule "../../x"]\n\tpath = x\n\turl = ./x\n' | git hash-object -w --stdin)`, "gitmodulesName"},
+	{"a submodule whose url is an option", `printf '100644 blob %s\t.gitmodules\n' $(printf '[submodule "x"]\n\tpath = x\n\turl = -u./evil\n' | git hash-object -w --stdin)`, "gitmodulesUrl"},
+	{"a submodule whose path is an option", `printf '100644 blob %s\t.gitmodules\n' $(printf '[submodule "x"]\n\tpath = -x\n\turl = ./x\n' | git hash-object -w --stdin)`, "gitmodulesPath"},
+	{"a submodule with a command", `printf '100644 blob %s\t.gitmodules\n' $(printf '[submodule "x"]\n\tpath = x\n\turl = ./x\n\tupdate = !evil\n' | git hash-object -w --stdin)`, "gitmodulesUpdate"},
+}
+
+// TestBadObjects: a commit with such a tree does not come over, and nothing moves; when it
+// is gone, what is good does.
 func TestBadObjects(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("needs git")
 	}
-	const bad = `c=$(git commit-tree -m bad -p HEAD $(printf '040000 tree %s\t.git\n' $(git rev-parse HEAD^{tree}) | git mktree)) && git update-ref HEAD $c`
+	commit := func(tree string) string {
+		return `T=$(git rev-parse HEAD^{tree}); B=$(git hash-object -w --stdin </dev/null); c=$(git commit-tree -m bad -p HEAD $(` + tree + ` | git mktree)) && git update-ref HEAD $c`
+	}
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		put(t, b, filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n", 0o644)
-		sh(t, b, b.Work, `git init -q . && echo 1 >file && git add file && git commit -qm first`)
-		// Without the check, git takes it. Not in this repository: what it has once, it
-		// does not fetch again.
-		sh(t, b, b.Work, `git clone -q . ../clone && git clone -q . ../taker && (cd ../clone && `+bad+`) && cd ../taker && git fetch -q ../clone HEAD:taken && git rev-parse -q --verify taken^{commit}`)
-		c := b.Command("exec", "--create", "--workspace", "worktree", "--name", "bad", "--", "sh", "-c", bad)
-		out, err := c.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "commits were not brought over") || !strings.Contains(string(out), "hasDotgit") {
-			t.Errorf("want word of the bad object, got %v: %s", err, out)
+		sh(t, b, b.Work, `git init -q . && echo 1 >file && git add file && git commit -qm first && git clone -q . ../clone && git clone -q . ../taker`)
+		coffer(t, b, b.Work, "exec", "--create", "--workspace", "worktree", "--name", "bad", "--", "true")
+		for _, bad := range badTrees {
+			t.Run(bad.name, func(t *testing.T) {
+				// Without the check, git takes it. Not in this repository: what it has once, it
+				// does not fetch again.
+				sh(t, b, b.Work, `(cd ../clone && git reset -q --soft origin/main && `+commit(bad.tree)+`) && cd ../taker && git fetch -q ../clone +HEAD:taken && git rev-parse -q --verify taken^{commit}`)
+				c := b.Command("exec", "-m", "bad", "--", "sh", "-c", "git reset -q --soft origin/main; "+commit(bad.tree))
+				out, err := c.CombinedOutput()
+				if err != nil || !strings.Contains(string(out), "commits were not brought over") || !strings.Contains(string(out), bad.word+":") {
+					t.Errorf("want word of %s, got %v: %s", bad.word, err, out)
+				}
+				sh(t, b, b.Work, `test "$(git rev-parse coffer/bad)" = "$(git rev-parse main)"`)
+			})
 		}
-		sh(t, b, b.Work, `test "$(git rev-parse coffer/bad)" = "$(git rev-parse main)"`)
-		// When it is gone, what is good comes over.
-		coffer(t, b, b.Work, "exec", "-m", "bad", "--", "sh", "-c", "git reset -q --soft HEAD~1 && git commit -q --allow-empty -m good")
+		coffer(t, b, b.Work, "exec", "-m", "bad", "--", "sh", "-c", "git reset -q --soft origin/main && git commit -q --allow-empty -m good")
 		sh(t, b, b.Work, `test "$(git log -1 --format=%s coffer/bad)" = good`)
 	})
 }
