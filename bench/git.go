@@ -24,6 +24,15 @@ type gitCost struct {
 	Create  []series   `json:"create"` // native, coffer
 	Work    []workload `json:"work"`
 	Arrival series     `json:"arrival"`
+	// Returned says of how many commits the branch outside had moved when the command that
+	// made them returned.
+	Returned tally `json:"returned"`
+}
+
+// tally counts what was as it should be.
+type tally struct {
+	Met int `json:"met"`
+	Of  int `json:"of"`
 }
 
 func measureGit(ctx context.Context, l *lab, res *result) error {
@@ -59,6 +68,10 @@ func measureGit(ctx context.Context, l *lab, res *result) error {
 	}
 	cost.Arrival = arrival[0]
 	printSeries(arrival, "arrival")
+	if cost.Returned, err = l.returned(ctx, repository, git, rounds); err != nil {
+		return err
+	}
+	fmt.Printf("outside when the command returns: %d of %d\n", cost.Returned.Met, cost.Returned.Of)
 	res.Git = cost
 	return nil
 }
@@ -151,6 +164,23 @@ func (l *lab) arrival(repository, git string) func(context.Context) ([]time.Dura
 	}
 }
 
+// returned commits inside, and looks at the branch outside at once when the command has
+// returned.
+func (l *lab) returned(ctx context.Context, repository, git string, rounds int) (t tally, err error) {
+	ref := filepath.Join(repository, ".git/refs/heads/coffer/bench-git")
+	for range rounds {
+		was, _ := os.ReadFile(ref)
+		if _, err := l.output(ctx, repository, l.coffer, "exec", "-m", "bench-git", "--", git, "commit", "-q", "--allow-empty", "-m", "x"); err != nil {
+			return t, err
+		}
+		now, _ := os.ReadFile(ref)
+		if t.Of++; string(now) != string(was) {
+			t.Met++
+		}
+	}
+	return t, nil
+}
+
 func (r *result) judgeGit() {
 	create := "make a worktree sandbox, p50"
 	if r.Git == nil {
@@ -164,5 +194,8 @@ func (r *result) judgeGit() {
 	}
 	if a := &r.Git.Arrival; a.measured() {
 		r.bar("commit inside to branch outside, p90", fmt.Sprintf("≤ %d ms", arrivalBar), fmt.Sprintf("%.0f ms", a.P90), a.P90 <= arrivalBar)
+	}
+	if t := r.Git.Returned; t.Of > 0 {
+		r.bar("commit outside when exec returns", "always", fmt.Sprintf("%d of %d", t.Met, t.Of), t.Met == t.Of)
 	}
 }
