@@ -36,6 +36,13 @@ var commandPlants = []struct {
 		`git config core.hooksPath .husky`, `mkdir -p .husky; cp "$EVIL" .husky/post-merge; chmod +x .husky/post-merge; git add -A; git commit -qm planted`, `git checkout -q other; git merge -q main`},
 }
 
+// commands are what the user types about a sandbox p.
+var commands = []struct{ mode, words string }{
+	{"worktree", "diff p;diff p --stat;review p;checkpoints p;merge p;merge p --squash;rebase p;fork p --name q;diff p q;undo p;undo p;stop p;diff p;review p;undo p 1"},
+	{"direct", "diff p;review p;checkpoints p;fork p --name q;undo p;undo p;stop p;diff p;undo p 1 --force;fork p --at 2 --name r"},
+	{"cow", "diff p;review p;checkpoints p;fork p --name q;undo p;undo p 1 --force"},
+}
+
 // TestPlantsForCommands: no plant is run on the host by what coffer does with it.
 func TestPlantsForCommands(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
@@ -49,7 +56,7 @@ func TestPlantsForCommands(t *testing.T) {
 				dir := filepath.Join(b.Dir, "commands", string(rune('a'+i)))
 				marker, evil := filepath.Join(dir, "ran"), filepath.Join(dir, "evil")
 				text := "#!/bin/sh\ncat >/dev/null 2>&1 </dev/null; echo ran 2>/dev/null >" + marker + "\nexit 1\n"
-				for _, kind := range []string{"control", "bridged"} {
+				for _, kind := range []string{"control", "worktree", "direct", "cow"} {
 					sh(t, b, b.Dir, "mkdir -p "+filepath.Join(dir, kind))
 					put(t, b, evil, text, 0o755)
 					sh(t, b, filepath.Join(dir, kind), `git init -q . && echo 1 >file && git add file && git commit -qm first && git branch other; export EVIL=`+evil+"\n"+p.user)
@@ -66,18 +73,23 @@ func TestPlantsForCommands(t *testing.T) {
 					t.Fatal("the control did not work: git must run it")
 				}
 				os.Remove(marker)
-				bridged := filepath.Join(dir, "bridged")
 				script := "cat >evil <<'END'\n" + text + "END\nchmod +x evil; export EVIL=\"$PWD/evil\"\n" + p.plant + "\necho planted"
-				coffer(t, b, bridged, "exec", "--create", "--workspace", "worktree", "--name", "p", "--", "sh", "-c", script)
-				for _, words := range []string{"diff p", "diff p --stat", "review p", "checkpoints p", "merge p", "merge p --squash", "rebase p", "fork p --name q", "diff p q", "undo p", "undo p", "stop p", "diff p", "review p", "undo p 1"} {
-					c := b.Command(strings.Fields(words)...)
-					c.Dir = bridged
-					out, _ := c.CombinedOutput()
-					if _, err := os.Lstat(marker); err == nil {
-						t.Fatalf("coffer %s ran it on the host: %s", words, out)
+				for _, typed := range commands {
+					if typed.mode == "direct" && strings.Contains(p.user, "core.hooksPath") {
+						continue // nothing starts where such a directory is missing
 					}
+					here := filepath.Join(dir, typed.mode)
+					coffer(t, b, here, "exec", "--create", "--workspace", typed.mode, "--name", "p", "--", "sh", "-c", script)
+					for words := range strings.SplitSeq(typed.words, ";") {
+						c := b.Command(strings.Fields(words)...)
+						c.Dir = here
+						out, _ := c.CombinedOutput()
+						if _, err := os.Lstat(marker); err == nil {
+							t.Fatalf("%s: coffer %s ran it on the host: %s", typed.mode, words, out)
+						}
+					}
+					coffer(t, b, here, "rm", "--force", "--all")
 				}
-				coffer(t, b, bridged, "rm", "--force", "p", "q")
 			})
 		}
 	})
