@@ -119,6 +119,9 @@ func chooseAudited(args []string) (*sandbox.Sandbox, error) {
 	if err == nil || len(args) == 0 {
 		return sb, err
 	}
+	if jail := findJail(args[0]); jail != nil {
+		return jail, nil
+	}
 	// One that is gone, whose log the administrator wants to be kept.
 	dir, dirErr := sandbox.DefaultDir()
 	if dirErr != nil {

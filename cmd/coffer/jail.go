@@ -25,6 +25,8 @@ type jailSettings struct {
 	allow, disallow bool // --allow-parent-git, --no-allow-parent-git
 	mode
 
+	jailNetwork
+
 	own   config.Jail // what the user's own config says, below the flags
 	floor *config.Floor
 }
@@ -37,13 +39,15 @@ func jailCommand() *cobra.Command {
 		Long: `Run a program on this machine as it is, with its own tools and your files, but so
 that it can write only in the current directory, in a /tmp of its own, and, for an
 agent, where that keeps its state. Of what it may write, git's hooks and config and
-the settings of agents and editors stay as they are. It needs neither root nor
-namespaces; what this host's kernel cannot enforce is said before the start.
+the settings of agents and editors stay as they are. On the network it reaches what a
+sandbox does. It needs neither root nor namespaces; what this host's kernel cannot
+enforce is said before the start.
 
 Agents: ` + agentNames() + `. They are told not to ask before they act.`,
 		Example: `  coffer jail claude
   coffer jail -C ~/src/project codex exec "fix the tests"
-  coffer jail --private --net none -- make test`,
+  coffer jail --private --net none -- make test
+  coffer jail --allow api.example.com -- ./agent`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runJail(c.Context(), &s, args, c.ArgsLenAtDash() == 0)
 		},
@@ -53,7 +57,7 @@ Agents: ` + agentNames() + `. They are told not to ask before they act.`,
 	f.StringArrayVar(&s.Write, "write", nil, "a further `path` that can be written to")
 	f.BoolVar(&s.Private, "private", false, "show only the system, your tools and what is needed; nothing else of your home")
 	f.StringArrayVar(&s.Read, "read", nil, "with --private, a further `path` that can be read")
-	f.StringVar(&s.Net, "net", jail.NetHost, "the `network`: host, or none")
+	s.addNetworkTo(c)
 	f.StringVar(&s.Git, "git", "", "whether the repository here can be committed to: write, or read (default: write; read with --strict)")
 	f.BoolVar(&s.allow, "allow-parent-git", false, "in a linked worktree, allow commits to the repository it belongs to")
 	f.BoolVar(&s.disallow, "no-allow-parent-git", false, "in a linked worktree, do not, and do not ask")
@@ -63,7 +67,6 @@ Agents: ` + agentNames() + `. They are told not to ask before they act.`,
 	f.BoolVar(&s.InPlace, "in-place", false, "replace this process; no namespaces, and a weaker wall")
 	f.BoolVarP(&s.Quiet, "quiet", "q", false, "do not say what cannot be enforced")
 	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on")
-	_ = c.RegisterFlagCompletionFunc("net", cobra.FixedCompletions([]string{jail.NetHost, jail.NetNone}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("git", cobra.FixedCompletions([]string{jail.GitWrite, jail.GitRead}, cobra.ShellCompDirectiveNoFileComp))
 	s.mode.addTo(c)
 	f.Lookup("sandbox").Usage = "`MODE` is auto (say what this host cannot enforce, the default), require (the same as --strict) or off (no jail, after you have said yes)"
@@ -102,7 +105,11 @@ func runJail(ctx context.Context, s *jailSettings, args []string, command bool) 
 	if err := s.parentGit(); err != nil {
 		return err
 	}
+	if err := s.connect(); err != nil {
+		return err
+	}
 	code, err := jail.Run(s.Policy, os.Stderr)
+	s.told.flush()
 	if err == nil && code != 0 {
 		err = status(code)
 	}
@@ -116,8 +123,6 @@ func (s *jailSettings) check() error {
 	}
 	s.Strict = s.Strict || s.sandbox == modeRequire
 	switch {
-	case s.Net != jail.NetHost && s.Net != jail.NetNone:
-		return usagef("there is no network %q: want host or none", s.Net)
 	case s.Git != "" && s.Git != jail.GitWrite && s.Git != jail.GitRead:
 		return usagef("--git is write or read, not %q", s.Git)
 	case s.allow && s.disallow:
@@ -130,13 +135,16 @@ func (s *jailSettings) check() error {
 // in how it is jailed.
 func (s *jailSettings) configure() error {
 	l, err := wordPlaces().Load()
-	if err != nil || l == nil {
+	if err != nil {
 		return err
+	}
+	if l == nil {
+		return s.network(nil)
 	}
 	s.own, s.floor = l.Jail(), l.Floor
 	s.Write = append(s.Write, s.own.Write...)
 	s.Strict = s.Strict || s.sandbox == "" && l.Config.Sandbox == modeRequire
-	return nil
+	return s.network(l)
 }
 
 // runOff runs the program with nothing around it: without the arguments, too, by which an
@@ -159,9 +167,14 @@ func (s *jailSettings) runOff(ctx context.Context) error {
 // holdToFloor asks the administrator.
 func (s *jailSettings) holdToFloor() error {
 	shown := append([]string{s.Context}, s.Write...)
-	return s.floor.EnforceJail(config.Place{
-		Network: s.Net != jail.NetNone, All: !s.Private, Shown: append(shown, s.Read...),
+	err := s.floor.EnforceJail(config.Place{
+		Network: s.Net == jail.NetHost, All: !s.Private, Shown: append(shown, s.Read...),
 	}, s.Home)
+	if err == nil && s.Net == jail.NetRules {
+		speaks, ferr := s.floor.EnforceNetwork(&s.rules)
+		s.must, err = s.must || speaks, ferr
+	}
+	return err
 }
 
 // program finds out what to run, and with which environment.

@@ -153,7 +153,9 @@ func (s *settings) inJail(l *listener, conf *config.Loaded, rec *sandbox.Record,
 		args = []string{supervisor.Me().Shell}
 	}
 	j := jailSettings{env: s.env}
-	j.Private, j.Net = true, jail.NetNone // rules cannot be had here, and no rules is not what was agreed to
+	j.Private, j.given = true, &rec.Network
+	// Who asked for rules of his own is not served by fewer.
+	j.must = rec.Network.Mode != standard || len(rec.Network.Rules) > 0 || s.netAsked
 	if conf != nil {
 		own, err := conf.Environment()
 		if err != nil {
@@ -180,7 +182,7 @@ func lostInJail(network bool) []string {
 		"the read-only .git: commits are possible, hooks and config stay closed where this host can do that",
 	}
 	if network {
-		lost = append(lost, "the network: no rules can be had for it, so there is none ('coffer jail' gives programs this machine's own)")
+		lost = append(lost, "rules for the network by name, unless this host has network namespaces: ports are what is left of them, see below")
 	}
 	return lost
 }
@@ -196,7 +198,6 @@ func beyondJail(s *settings, rec *sandbox.Record) (wants []string) {
 	l, n := rec.Limits, rec.Network
 	want(rec.Workspace.Mode != sandbox.WorkspaceDirect, "a workspace shown as "+rec.Workspace.Mode)
 	want(l.Memory > 0 || l.Pids > 0 || l.CPUs > 0 || l.OpenFiles > 0 || l.Timeout > 0, "limits")
-	want(!n.None() && (n.Mode != standard || len(n.Rules) > 0 || s.netAsked), "rules for the network")
 	want(len(n.HostPorts)+len(rec.Forwards)+len(rec.Sockets) > 0, "ports and sockets through the wall")
 	want(len(rec.Mounts) > 0, "mounts")
 	want(len(rec.Daemons) > 0, "daemons")

@@ -74,7 +74,7 @@ func TestFloorAndModes(t *testing.T) {
 			}
 		}
 		var j jailSettings
-		j.Context, j.Home, j.Net = work, home, jail.NetHost
+		j.Context, j.Home, j.net = work, home, jail.NetHost
 		if err := j.configure(); err != nil {
 			t.Fatal(err)
 		}

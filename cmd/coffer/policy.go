@@ -49,7 +49,11 @@ func (a *about) sandbox() (*sandbox.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return choice{none: "choose one with --sandbox, see 'coffer list'", many: "choose one with --sandbox"}.choose(store, a.match)
+	sb, err := choice{none: "choose one with --sandbox, see 'coffer list'", many: "choose one with --sandbox"}.choose(store, a.match)
+	if jail := findJail(a.match); err != nil && jail != nil {
+		return jail, nil
+	}
+	return sb, err
 }
 
 // policy is that of the sandbox, or of the one that a command would make here.

@@ -3,6 +3,8 @@ package config
 import (
 	"path/filepath"
 	"strings"
+
+	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
 // A Place is a program that runs on this machine itself, as far as the floor is concerned
@@ -13,8 +15,8 @@ type Place struct {
 	Shown   []string // otherwise, what of the machine besides the system
 }
 
-// EnforceJail holds a jail to the floor. A jail has no rules for the network and hides
-// little, so of a floor that speaks of these it can keep only the simplest forms.
+// EnforceJail holds a jail to the floor, but for rules of its network: see EnforceNetwork. A
+// jail hides little, so of a floor that speaks of that it can keep only the simplest forms.
 func (f *Floor) EnforceJail(p Place, home string) error {
 	if f == nil {
 		return nil
@@ -23,7 +25,7 @@ func (f *Floor) EnforceJail(p Place, home string) error {
 		return f.refuse(at, "the wall would be a jail, and must be at least a %s", f.Isolation)
 	}
 	if at := f.tree.get("audit"); at != nil {
-		return f.refuse(at, "a jail keeps no audit log")
+		return f.refuse(at, "a jail keeps a log of its network only")
 	}
 	if p.Network {
 		for _, key := range []string{"max", "deny", "forbid_host_ports"} {
@@ -48,6 +50,18 @@ func (f *Floor) EnforceJail(p Place, home string) error {
 		}
 	}
 	return nil
+}
+
+// EnforceNetwork holds the network of a jail that has rules to the floor, and says whether
+// the floor speaks of networks: then no rule may be lost.
+func (f *Floor) EnforceNetwork(n *sandbox.Network) (speaks bool, err error) {
+	if f == nil {
+		return false, nil
+	}
+	rec := &sandbox.Record{Network: *n}
+	err = f.enforceNetwork(rec)
+	*n = rec.Network
+	return f.tree.get("network") != nil, err
 }
 
 // EnforceOff refuses a program without any wall on a machine whose administrator has said

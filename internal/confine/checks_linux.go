@@ -53,6 +53,11 @@ func (p *program) decide(v verdict, o SeccompOptions) {
 			return
 		}
 		p.ret(retAllow)
+	case send2, send3:
+		// It connects, and Landlock is not asked.
+		p.loadArg(2 + uint32(v-send2))
+		p.retIfAny(unix.MSG_FASTOPEN, retPerm)
+		p.ret(retAllow)
 	case attributes: // settled before we come here, unless there is somebody to ask
 		p.ret(retAsk)
 	default: // refuse; nesting is settled before we come here
@@ -91,7 +96,13 @@ func (p *program) decideSocket(o SeccompOptions) {
 	if !o.NoUnix {
 		p.retIf(unix.AF_UNIX, retAllow)
 	}
-	if !o.NoInternet {
+	switch {
+	case o.NoInternet:
+	case o.OnlyTCP:
+		p.add(unix.BPF_JMP|unix.BPF_JEQ, unix.AF_INET, 1, 0)
+		p.add(unix.BPF_JMP|unix.BPF_JEQ, unix.AF_INET6, 0, tcpLength)
+		p.decideTCP()
+	default:
 		p.retIf(unix.AF_INET, retAllow)
 		p.retIf(unix.AF_INET6, retAllow)
 	}
@@ -103,6 +114,23 @@ func (p *program) decideSocket(o SeccompOptions) {
 	p.loadArg(2)
 	p.retIf(unix.NETLINK_ROUTE, retAllow)
 	p.ret(retProto)
+}
+
+// tcpLength is how many instructions decideTCP has.
+const tcpLength = 10
+
+// decideTCP leaves sockets for TCP. What else is a stream (MPTCP, SMC, SCTP) Landlock does
+// not take for TCP.
+func (p *program) decideTCP() {
+	p.loadArg(1)
+	p.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0) // without SOCK_CLOEXEC, SOCK_NONBLOCK
+	p.add(unix.BPF_JMP|unix.BPF_JEQ, unix.SOCK_STREAM, 1, 0)
+	p.ret(retPerm)
+	p.loadArg(2)
+	p.retIf(0, retAllow)
+	p.add(unix.BPF_JMP|unix.BPF_JEQ, unix.IPPROTO_TCP, 1, 0)
+	p.ret(retPerm)
+	p.ret(retAllow)
 }
 
 // decideSocketPair leaves pairs of Unix sockets. One of datagram sockets could be

@@ -75,6 +75,9 @@ type SeccompOptions struct {
 
 	// NoInternet refuses sockets of IPv4 and IPv6.
 	NoInternet bool
+	// OnlyTCP leaves of the sockets of IPv4 and IPv6 those that LandlockRules.Ports
+	// is about: TCP as such, and none that connects without a call to do so.
+	OnlyTCP bool
 	// NoUnix refuses Unix sockets, but for connected pairs. A filter cannot look
 	// at the address that a program connects to, so it is all or nothing.
 	NoUnix bool
@@ -108,8 +111,10 @@ type LandlockRules struct {
 	// NoSockets refuses to connect to Unix sockets by their path, unless they were
 	// made under this call of Landlock. (ABI 9)
 	NoSockets bool
-	// NoPorts refuses to bind and connect TCP sockets (ABI 4), and UDP (ABI 10).
+	// NoPorts refuses to bind and connect TCP sockets (ABI 4), and UDP (ABI 10), but
+	// for connecting to Ports by TCP.
 	NoPorts bool
+	Ports   []PortRange
 
 	// NoLinks refuses paths with a symbolic link in them: somebody may have put it
 	// there since the caller looked.
@@ -118,3 +123,6 @@ type LandlockRules struct {
 	// older kernel would do.
 	ABI int
 }
+
+// A PortRange is from First to Last, both included.
+type PortRange struct{ First, Last uint16 }

@@ -38,6 +38,8 @@ const (
 	attributes                 // changes a file's owner, times or attributes
 	attributeAt                // the same, in a way that no program depends on
 	truncates                  // changes a file's length by its name
+	send2                      // flags of a message in argument 2
+	send3                      // flags of a message in argument 3
 )
 
 // An abi is one way into the kernel: its number in the audit subsystem, and
@@ -133,6 +135,10 @@ func (v verdict) under(o SeccompOptions) verdict {
 			return allow
 		}
 		return refuse
+	case send2, send3:
+		if !o.OnlyTCP {
+			return allow
+		}
 	}
 	return v
 }

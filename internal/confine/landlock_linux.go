@@ -94,11 +94,32 @@ func NewRuleset(r LandlockRules) (*Ruleset, error) {
 	}
 	handled := attr.Handled_access_fs
 	set := &Ruleset{FD: fd, Write: landlockRights(abi), Read: handled & landlockRead, Flags: landlockFlags(abi)}
-	if err := set.fill(r, handled); err != nil {
+	err = set.fill(r, handled)
+	if err == nil && attr.Handled_access_net != 0 {
+		err = set.allowPorts(r.Ports)
+	}
+	if err != nil {
 		set.Close()
 		return nil, err
 	}
 	return set, nil
+}
+
+// ruleNetPort is LANDLOCK_RULE_NET_PORT.
+const ruleNetPort = 2
+
+// allowPorts adds rules for connecting.
+func (s *Ruleset) allowPorts(ports []PortRange) error {
+	for _, r := range ports {
+		for port := uint64(r.First); port <= uint64(r.Last); port++ {
+			attr := struct{ allowed, port uint64 }{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, port}
+			_, _, errno := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(s.FD), ruleNetPort, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+			if errno != 0 {
+				return fmt.Errorf("landlock: allow port %d: %w", port, errno)
+			}
+		}
+	}
+	return nil
 }
 
 // fill adds the rules.

@@ -213,12 +213,12 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	203: allow,       // connect
 	204: allow,       // getsockname
 	205: allow,       // getpeername
-	206: allow,       // sendto
+	206: send3,       // sendto
 	207: allow,       // recvfrom
 	208: allow,       // setsockopt
 	209: allow,       // getsockopt
 	210: allow,       // shutdown
-	211: allow,       // sendmsg
+	211: send2,       // sendmsg
 	212: allow,       // recvmsg
 	213: allow,       // readahead
 	214: allow,       // brk
@@ -261,7 +261,7 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	266: allow,       // clock_adjtime
 	267: allow,       // syncfs
 	268: nesting,     // setns
-	269: allow,       // sendmmsg
+	269: send3,       // sendmmsg
 	270: allow,       // process_vm_readv
 	271: allow,       // process_vm_writev
 	272: allow,       // kcmp

@@ -51,9 +51,9 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	41:  sockets,     // socket
 	42:  allow,       // connect
 	43:  allow,       // accept
-	44:  allow,       // sendto
+	44:  send3,       // sendto
 	45:  allow,       // recvfrom
-	46:  allow,       // sendmsg
+	46:  send2,       // sendmsg
 	47:  allow,       // recvmsg
 	48:  allow,       // shutdown
 	49:  allow,       // bind
@@ -314,7 +314,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	304: refuse,      // open_by_handle_at
 	305: allow,       // clock_adjtime
 	306: allow,       // syncfs
-	307: allow,       // sendmmsg
+	307: send3,       // sendmmsg
 	308: nesting,     // setns
 	309: allow,       // getcpu
 	310: allow,       // process_vm_readv

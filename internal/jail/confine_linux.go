@@ -26,8 +26,8 @@ type confinement struct {
 // to the caller.
 func (p *Policy) confinement(w Walls) confinement {
 	return confinement{
-		Landlock: confine.LandlockRules{Scoped: true, NoSockets: !p.Unix, NoPorts: w.NoInternet, NoLinks: true, ABI: p.abi},
-		Seccomp:  confine.SeccompOptions{NoUnix: w.NoUnix, NoInternet: w.NoInternet, NoTruncate: w.NoTruncate},
+		Landlock: confine.LandlockRules{Scoped: true, NoSockets: !p.Unix, NoPorts: w.NoInternet || w.OnlyPorts, Ports: p.ports, NoLinks: true, ABI: p.abi},
+		Seccomp:  confine.SeccompOptions{NoUnix: w.NoUnix, NoInternet: w.NoInternet, OnlyTCP: w.OnlyPorts, NoTruncate: w.NoTruncate},
 		Ask:      w.Ask,
 	}
 }

@@ -28,6 +28,11 @@
 // is about would have to be pretended.
 package jail
 
+import (
+	"github.com/cofferhq/coffer/internal/confine"
+	"github.com/cofferhq/coffer/internal/link"
+)
+
 // A Layer is how a jail is built.
 type Layer string
 
@@ -40,9 +45,23 @@ const (
 
 // The networks.
 const (
-	NetHost = "host" // the host's own
-	NetNone = "none" // nothing, or a loopback interface of its own
+	NetHost  = "host"  // the host's own
+	NetNone  = "none"  // nothing, or a loopback interface of its own
+	NetRules = "rules" // what rules allow
 )
+
+// Rules are the rules of a network, as far as a jail has to do with them. In a network
+// namespace of its own all that a program sends comes out of a link, and who has the other
+// end decides. Where there is no such namespace, Landlock can keep programs to some ports.
+type Rules struct {
+	// Connect takes the other end of the link, and returns how to end that.
+	Connect func(link.Link) (end func(), err error)
+	// Ports are the ports that the rules allow at all, by TCP. Every says that there is no
+	// port that they forbid.
+	Ports func() (ports []confine.PortRange, every bool, err error)
+	// Must says that the rules have to be kept to the letter, or nothing is run.
+	Must bool
+}
 
 // How a repository in the context is treated.
 const (
@@ -65,15 +84,21 @@ type Policy struct {
 
 	Git       string // GitWrite or GitRead; the first if empty, the second if strict
 	ParentGit bool   // as much of a linked worktree's parent may be written as a commit needs
-	Net       string // NetHost or NetNone; a gateway between the two is to come
+	Net       string // NetHost, NetNone or NetRules
+	Rules     *Rules `json:"-"` // for NetRules
 	Unix      bool   // Unix sockets, even where those of others cannot be closed
 
 	Strict  bool // refuse to start with any gap in the walls
 	Quiet   bool // do not say which gaps there are
 	InPlace bool // become the program
 
+	// What Rules.Ports says, once it was asked.
+	ports []confine.PortRange
+	every bool
+
 	// What tests pretend about the host.
 	abi   int  // an older Landlock
 	alone bool // no namespaces
 	bare  bool // no /proc of one's own
+	bound bool // no network namespace
 }

@@ -32,8 +32,11 @@ func listen() <-chan os.Signal {
 // job: what the terminal sends reaches both by itself; what is sent to this process alone
 // is handed on; when the program stops, this process does. Other children, orphans that
 // the program left, are collected too.
-func mind(pid int, signals <-chan os.Signal) (int, error) {
-	go handOn(signals, pid)
+func (j *jail) mind(pid int) (int, error) {
+	go func() {
+		signals, _ := j.signals()
+		handOn(signals, pid)
+	}()
 	for {
 		var status syscall.WaitStatus
 		got, err := syscall.Wait4(-1, &status, syscall.WUNTRACED, nil)

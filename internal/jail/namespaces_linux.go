@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,7 @@ import (
 var (
 	errRefused = errors.New("namespaces are not to be had here")
 	errNoProc  = errors.New("a process namespace is not to be had here")
+	errNoNet   = errors.New("a network namespace is not to be had here")
 )
 
 // What calls are for whose failure means something.
@@ -31,7 +33,7 @@ const (
 // runNamespaces runs the program in namespaces of its own. It fails with errRefused or
 // errNoProc if the host does not allow that, and nothing has happened yet.
 func (j *jail) runNamespaces(processes bool) (code int, err error) {
-	j.host = Host{ABI: j.abi(), Layer: Namespaces, Processes: processes}
+	j.host = Host{ABI: j.abi(), Layer: Namespaces, Processes: processes, Network: j.apart}
 	walls, gaps, err := j.consider()
 	if err != nil {
 		return 0, err
@@ -45,18 +47,17 @@ func (j *jail) runNamespaces(processes bool) (code int, err error) {
 		held.release()
 		return 0, err
 	}
-	var ready func()
-	if !j.Quiet && len(gaps)+len(walls.Notes)+len(j.layout.notes) > 0 {
-		ready = func() { j.announce(walls, gaps) }
-	}
 	before := look(j.layout.locked())
-	c, err := j.perform(walls, processes, ready)
+	p := &performance{jail: j, walls: walls, gaps: gaps, processes: processes}
+	c, err := p.start()
 	if err != nil {
+		p.disconnect()
 		held.release()
 		return 0, err
 	}
-	code, err = mind(c.program, j.signals)
+	code, err = j.mind(c.program)
 	c.end(held.any()) // nobody may be there any more who could use the names
+	p.disconnect()
 	held.release()
 	j.report(j.layout.watch)
 	j.reportReplaced(before)
@@ -86,9 +87,20 @@ func (j *jail) reportReplaced(before map[string]os.FileInfo) {
 	}
 }
 
-// perform writes the script and has it played.
-func (j *jail) perform(w Walls, processes bool, ready func()) (*cast, error) {
-	c := j.confinement(w)
+// A performance is one try to run the program in namespaces.
+type performance struct {
+	*jail
+	walls     Walls
+	gaps      []Gap
+	processes bool
+	cable     *cable // with a network that has rules
+	end       func() // of whoever has the other end of it
+}
+
+// start writes the script and has it played.
+func (p *performance) start() (*cast, error) {
+	j := p.jail
+	c := j.confinement(p.walls)
 	c.Landlock.Write = outermost(j.layout.write)
 	if j.Private {
 		c.Landlock.Read = j.layout.needed()
@@ -108,31 +120,82 @@ func (j *jail) perform(w Walls, processes bool, ready func()) (*cast, error) {
 		flags |= unix.CLONE_NEWUSER
 		s.mapIDs()
 	}
-	if j.Net == NetNone {
-		flags |= unix.CLONE_NEWNET
-		s.loopback() // where a gateway will take the other end
-	}
 	entered := len(s.calls)
+	if j.apart {
+		flags |= unix.CLONE_NEWNET
+		if err := p.connect(s); err != nil {
+			return nil, err
+		}
+	}
 	sockets, err := j.sockets()
 	if err != nil {
 		return nil, err
 	}
 	view := j.layout.build(s, j.Private, sockets)
-	if ready != nil {
+	if p.cable != nil {
+		view.resolver(link.Resolver4)
+	}
+	if p.cable != nil || j.speaks(p.walls, p.gaps) {
 		// Only now it is certain which layer it is, and what there is to say about it.
 		s.call("wait", 0).do = doReady
 	}
-	if processes {
+	if p.processes {
 		s.processes()
 	}
-	s.confine(rules, filter, view.fresh, processes)
-	s.become(j.program, j.Argv, slices.Concat(j.Env, []string{"TMPDIR=/tmp"}), j.Policy.Dir)
+	s.confine(rules, filter, view.fresh, p.processes)
+	s.become(j.program, j.Argv, j.environment("/tmp"), j.Policy.Dir)
 	// The first process shall become our child, though its parent ends at once.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("adopt orphans: %w", err)
 	}
-	cast, err := s.start(flags, ready)
+	if _, err := j.signals(); err != nil { // from now on none may be missed
+		return nil, err
+	}
+	cast, err := s.start(flags, p.started, p.ready)
 	return cast, j.explain(err, s.what[:entered+1])
+}
+
+// connect gives the network namespace what it is to have.
+func (p *performance) connect(s *script) (err error) {
+	if p.Net == NetNone {
+		s.loopback()
+		return nil
+	}
+	p.cable, err = s.newCable()
+	return err
+}
+
+// started is called when there is a process in the namespaces.
+func (p *performance) started() {
+	if p.cable != nil {
+		p.cable.listen()
+	}
+}
+
+// ready is called when all is prepared, before the program runs.
+func (p *performance) ready() (err error) {
+	if p.cable != nil {
+		l, err := p.cable.link()
+		if err != nil {
+			return fmt.Errorf("%w: %w", errNoNet, err)
+		}
+		if p.end, err = p.Rules.Connect(l); err != nil {
+			l.Close()
+			return err
+		}
+	}
+	p.announce(p.walls, p.gaps)
+	return nil
+}
+
+// disconnect ends the network.
+func (p *performance) disconnect() {
+	if p.end != nil {
+		p.end()
+	}
+	if p.cable != nil {
+		p.cable.close()
+	}
 }
 
 // explain says what the failure of a call means.
@@ -146,6 +209,8 @@ func (j *jail) explain(err error, entering []string) error {
 		return fmt.Errorf("%w: %w", errNoProc, err)
 	case whatProgram:
 		return notExecuted(j.program, at.err)
+	case whatNetwork:
+		return fmt.Errorf("%w: %w", errNoNet, err)
 	case whatSpaces:
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
@@ -188,8 +253,8 @@ func (s *script) loopback() {
 		_     [22]byte
 	}{flags: unix.IFF_UP | unix.IFF_RUNNING}
 	copy(up.name[:], "lo")
-	fd := s.result(s.call("open a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0))
-	s.call("bring up loopback", unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, data(s, up)).with(0, fd)
+	fd := s.result(s.call(whatNetwork, unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0))
+	s.call(whatNetwork, unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, data(s, up)).with(0, fd)
 }
 
 // processes goes on in a process namespace. Its first process is nobody: the program would

@@ -142,7 +142,7 @@ func TestKilled(t *testing.T) {
 func TestLeftInTmp(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		s := newStage(t, b)
-		w := s.policy("sh", "-c", `echo $TMPDIR; touch $TMPDIR/x; sleep 1000`).in(Landlock)
+		w := s.policy("sh", "-c", `echo $TMPDIR; touch $TMPDIR/x; exec sleep 1000`).in(Landlock)
 		c := s.command(t, w)
 		out, _ := c.StdoutPipe()
 		if err := c.Start(); err != nil {

@@ -25,8 +25,9 @@ type jail struct {
 	host    Host
 	say     io.Writer
 	sockets func() ([]string, error) // of the host
-	signals <-chan os.Signal
+	signals func() (<-chan os.Signal, error)
 	said    map[string]bool // lines, so that none is said twice
+	apart   bool            // in a network namespace
 }
 
 // Run runs the policy's program and returns its exit code. What the walls do not hold
@@ -47,19 +48,25 @@ func Run(p Policy, say io.Writer) (int, error) {
 	if p.InPlace {
 		return 0, j.become()
 	}
-	j.signals = listen()
-	why := errRefused
-	if !p.alone {
-		code, err := j.runNamespaces(!p.bare)
-		if errors.Is(err, errNoProc) {
-			code, err = j.runNamespaces(false)
-		}
-		if !errors.Is(err, errRefused) {
+	// To begin with that takes a third of a millisecond, in which there is more to do.
+	j.signals = later(func() (<-chan os.Signal, error) { return listen(), nil })
+	if p.alone {
+		return j.runLandlock(errRefused)
+	}
+	j.apart = p.Net != NetHost && !p.bound
+	for processes := !p.bare; ; {
+		code, err := j.runNamespaces(processes)
+		switch {
+		case errors.Is(err, errNoProc) && processes:
+			processes = false
+		case (errors.Is(err, errNoNet) || errors.Is(err, errRefused)) && j.apart:
+			j.apart = false
+		case errors.Is(err, errRefused):
+			return j.runLandlock(err)
+		default:
 			return code, err
 		}
-		why = err
 	}
-	return j.runLandlock(why)
 }
 
 // later does something meanwhile, and returns where its result is to be had.
@@ -100,7 +107,10 @@ func (j *jail) find() (err error) {
 
 // consider finds the gaps that the walls have on this host. A strict jail has none.
 func (j *jail) consider() (Walls, []Gap, error) {
-	w := j.Walls(j.host)
+	w, err := j.walls()
+	if err != nil {
+		return w, nil, err
+	}
 	gaps := slices.Clone(w.Gaps)
 	if j.host.Layer == Namespaces {
 		gaps = append(gaps, j.layout.gaps...)
@@ -113,6 +123,25 @@ func (j *jail) consider() (Walls, []Gap, error) {
 		text += "\n" + g.String()
 	}
 	return w, gaps, hint.Wrap(errors.New(text), "leave out --strict, or use 'coffer run'")
+}
+
+// walls are those of the host, with the ports that rules leave where there are only ports.
+func (j *jail) walls() (w Walls, err error) {
+	if j.Net != NetRules || j.host.Network {
+		return j.Walls(j.host), nil
+	}
+	if j.Rules.Must {
+		return w, hint.New("the rules for the network cannot be kept on this host, which has no network namespaces for users", "go without a network: --net none")
+	}
+	if j.ports, j.every, err = j.Rules.Ports(); err != nil {
+		return w, err
+	}
+	return j.Walls(j.host), nil
+}
+
+// speaks says whether there is anything to say.
+func (j *jail) speaks(w Walls, gaps []Gap) bool {
+	return !j.Quiet && len(gaps)+len(w.Notes)+len(j.layout.notes) > 0
 }
 
 // announce says what does not work, and what is not closed.
@@ -181,10 +210,13 @@ func (j *jail) become() error {
 	})
 }
 
-// environment is the program's, with a directory for temporary files that is not /tmp.
+// environment is the program's, with a directory for temporary files.
 func (j *jail) environment(tmp string) []string {
 	env := slices.Concat(j.Env, []string{"TMPDIR=" + tmp})
-	if j.Agent != nil && j.Agent.Name == "claude" {
+	if j.Walls(j.host).OnlyPorts {
+		env = append(env, "RES_OPTIONS=use-vc") // names are asked for by TCP
+	}
+	if tmp != "/tmp" && j.Agent != nil && j.Agent.Name == "claude" {
 		env = append(env, "CLAUDE_CODE_TMPDIR="+tmp)
 	}
 	return env
@@ -224,7 +256,7 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	code, err = mind(pid, j.signals)
+	code, err = j.mind(pid)
 	for _, place := range j.layout.reserve {
 		j.layout.watch = append(j.layout.watch, place.Path)
 	}

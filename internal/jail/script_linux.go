@@ -137,9 +137,9 @@ func (e *stageError) Unwrap() error { return e.err }
 
 // start forks a process with the clone flags to play the script, and returns when the
 // program runs. It must be called on a locked thread that lives as long as the program is
-// to: the program is killed with it. ready is called when the process comes to a line with
-// doReady.
-func (s *script) start(flags uint64, ready func()) (*cast, error) {
+// to: the program is killed with it. started is called when the process has been forked,
+// and ready when it comes to a line with doReady; if that fails, so does the start.
+func (s *script) start(flags uint64, started func(), ready func() error) (*cast, error) {
 	if s.slots > maxSlots {
 		return nil, errors.New("the jail has too many places")
 	}
@@ -160,9 +160,13 @@ func (s *script) start(flags uint64, ready func()) (*cast, error) {
 	lifeline.Close()
 	var c *cast
 	if err == nil {
-		c, err = s.listen(read, pid, func() {
-			ready()
-			life.Write([]byte{0})
+		started()
+		c, err = s.listen(read, pid, func() error {
+			err := ready()
+			if err == nil {
+				_, err = life.Write([]byte{0})
+			}
+			return err
 		})
 	}
 	if err != nil {
@@ -182,7 +186,7 @@ func pipes() (read, write *os.File, err error) {
 }
 
 // listen reads what the forked processes say, until they have become something else.
-func (s *script) listen(r io.Reader, pid int, ready func()) (*cast, error) {
+func (s *script) listen(r io.Reader, pid int, ready func() error) (*cast, error) {
 	c := &cast{program: pid}
 	var failed error
 	for {
@@ -198,7 +202,10 @@ func (s *script) listen(r io.Reader, pid int, ready func()) (*cast, error) {
 		case saysProgram:
 			c.program = int(m[2])
 		case saysReady:
-			ready()
+			if failed = ready(); failed != nil {
+				// It waits, and is all there is yet.
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
 		}
 	}
 	if failed != nil {

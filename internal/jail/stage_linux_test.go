@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/testbed"
 	"golang.org/x/sys/unix"
 )
@@ -35,6 +36,10 @@ type written struct {
 	Policy
 	ABI         int
 	Alone, Bare bool
+
+	// The network: no namespace, and what its rules are.
+	Bound, Must, Every bool
+	Open               []confine.PortRange
 }
 
 func runWritten(file string) int {
@@ -48,7 +53,8 @@ func runWritten(file string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 125
 	}
-	w.Policy.abi, w.Policy.alone, w.Policy.bare = w.ABI, w.Alone, w.Bare
+	w.Policy.abi, w.Policy.alone, w.Policy.bare, w.Policy.bound = w.ABI, w.Alone, w.Bare, w.Bound
+	w.Policy.Rules = &Rules{Connect: farEnd, Must: w.Must, Ports: func() ([]confine.PortRange, bool, error) { return w.Open, w.Every, nil }}
 	code, err := Run(w.Policy, os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)

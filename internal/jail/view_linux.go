@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -230,6 +231,25 @@ func (v *view) mask(sockets []string) {
 			unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
 		v.attach(null, at, path)
 	}
+}
+
+// resolver has programs ask the far end of the wire for names: the host's own resolver may
+// be at an address of its loopback interface, which is not theirs.
+func (v *view) resolver(at netip.Addr) {
+	file, err := filepath.EvalSymlinks("/etc/resolv.conf")
+	if err != nil || len(v.fresh) == 0 {
+		return // C libraries ask 127.0.0.1 then, and are refused
+	}
+	here := int64(unix.AT_FDCWD)
+	text, made := "nameserver "+at.String()+"\n", v.fresh[0]+"/.resolv.conf"
+	fd := v.result(v.call("make "+made, unix.SYS_OPENAT, uintptr(here), v.text(made), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644))
+	v.call("write "+made, unix.SYS_WRITE, 0, v.text(text), uintptr(len(text))).with(0, fd)
+	v.call("close "+made, unix.SYS_CLOSE).with(0, fd)
+	m := v.hold(made)
+	v.close(m)
+	m.path = file
+	v.attach(m.tree, v.find(file), file)
+	v.call("forget "+made, unix.SYS_UNLINKAT, uintptr(here), v.text(made), 0)
 }
 
 // shown lists what shall be seen, read-only, in places that are covered.

@@ -1,12 +1,18 @@
 package jail
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/confine"
+)
 
 // A Host is what there is to build a jail from.
 type Host struct {
 	ABI       int // of Landlock
 	Layer     Layer
 	Processes bool // a process namespace, with a /proc of its own
+	Network   bool // a network namespace, for a program that does not have the host's network
 }
 
 // Walls is what a jail is built of on a host, and where it has gaps.
@@ -14,6 +20,7 @@ type Walls struct {
 	NoUnix     bool // Unix sockets are switched off
 	NoTruncate bool // the filter stands in for an old Landlock
 	NoInternet bool // the filter stands in for a network namespace
+	OnlyPorts  bool // Landlock does, and keeps programs to some ports
 	Ask        bool // this process decides on changes of files' attributes
 
 	Gaps  []Gap
@@ -34,6 +41,7 @@ const (
 	needsStay       = "a jail without --in-place"
 	needsSixth      = "version 6 of Landlock, Linux 6.12"
 	needsNinth      = "version 9 of Landlock"
+	needsNetwork    = "a network namespace"
 )
 
 // Walls decides how to build the jail on a host. It is where the project's knowledge of
@@ -58,10 +66,7 @@ func (p *Policy) Walls(h Host) Walls {
 		gap(needsSixth+", or a process namespace", "your other programs can be sent signals")
 	}
 	p.sockets(h, &w, gap)
-	if p.Net == NetNone && !spaces {
-		w.NoInternet = true
-		w.Notes = append(w.Notes, "without a network namespace there is no loopback interface either")
-	}
+	p.network(h, &w, gap)
 	if h.ABI < 2 {
 		w.Notes = append(w.Notes, "files cannot be moved from one directory to another, only copied: this Landlock cannot allow it")
 	}
@@ -78,7 +83,7 @@ func (p *Policy) sockets(h Host, w *Walls, gap func(needs, format string, args .
 	if h.Layer == Namespaces {
 		paths, later = false, h.ABI < 9
 	}
-	abstract := h.ABI < 6 && (h.Layer != Namespaces || p.Net == NetHost)
+	abstract := h.ABI < 6 && !h.Network
 	if !p.Unix && (paths || abstract || later && p.Strict) {
 		w.NoUnix = true
 		w.Notes = append(w.Notes, "Unix sockets are switched off, because those of your other programs could not be closed (--unix-sockets allows them)")
@@ -88,9 +93,42 @@ func (p *Policy) sockets(h Host, w *Walls, gap func(needs, format string, args .
 		gap(needsNinth+", or "+needsNamespaces, "the Unix sockets of your other programs can be connected to: the session bus, docker, ssh and gpg agents")
 	}
 	if abstract {
-		gap(needsSixth+", or --net none", "the abstract Unix sockets of your other programs can be connected to: the X server")
+		gap(needsSixth+", or "+needsNetwork, "the abstract Unix sockets of your other programs can be connected to: the X server")
 	}
 	if later {
 		gap(needsNinth+", or --strict", "a Unix socket that another program opens from now on, in a place that can be seen here, can be connected to")
 	}
+}
+
+// network decides about IPv4 and IPv6. In a network namespace all of it is in other hands.
+// Without one the filter can refuse it altogether, and from its fourth version on Landlock
+// can leave TCP to some ports; nothing sees names, or where a datagram goes to.
+func (p *Policy) network(h Host, w *Walls, gap func(needs, format string, args ...any)) {
+	switch {
+	case p.Net == NetHost || h.Network:
+	case p.Net == NetNone:
+		w.NoInternet = true
+		w.Notes = append(w.Notes, "without a network namespace there is no loopback interface either")
+	case p.every:
+		gap(needsNetwork, "the rules for the network are not kept: all that this machine can reach can be reached, its own services too")
+	case h.ABI < 4:
+		w.NoInternet = true
+		w.Notes = append(w.Notes, "there is no network: rules for it take "+needsNetwork+", or version 4 of Landlock, Linux 6.7")
+	default:
+		w.OnlyPorts = true
+		gap(needsNetwork, "of the rules for the network only the ports are kept: any host can be reached by TCP at %s, this machine too", listPorts(p.ports))
+		w.Notes = append(w.Notes, "there is no UDP; names are looked up by TCP, which programs that do so without the C library cannot")
+	}
+}
+
+func listPorts(ports []confine.PortRange) string {
+	var list []string
+	for _, r := range ports {
+		text := fmt.Sprint(r.First)
+		if r.Last > r.First {
+			text += fmt.Sprintf("-%d", r.Last)
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ", ")
 }

@@ -68,11 +68,16 @@ func newVictims(t *testing.T, s *stage) *victims {
 	} {
 		v.listen(t, l.network, l.address)
 	}
-	v.process = s.Program("/bin/sleep", "1000")
+	v.process = s.Program("/bin/cat") // it ends when we do, however that comes
+	stdin, err := v.process.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := v.process.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		stdin.Close()
 		v.process.Process.Kill()
 		v.process.Wait()
 	})

@@ -17,6 +17,8 @@ func TestWallsTable(t *testing.T) {
 		sockets    = "the Unix sockets"
 		abstract   = "abstract"
 		later      = "from now on"
+		ports      = "only the ports are kept"
+		unkept     = "rules for the network are not kept"
 	)
 	for _, c := range []struct {
 		name   string
@@ -25,20 +27,26 @@ func TestWallsTable(t *testing.T) {
 		gaps   []string
 		noUnix bool
 	}{
-		{"newest", Policy{Net: NetHost}, Host{9, Namespaces, true}, nil, false},
-		{"today", Policy{Net: NetHost}, Host{7, Namespaces, true}, []string{later}, false},
-		{"today, strict", Policy{Net: NetHost, Strict: true}, Host{7, Namespaces, true}, nil, true},
-		{"today, strict, sockets wanted", Policy{Net: NetHost, Strict: true, Unix: true}, Host{7, Namespaces, true}, []string{later}, false},
-		{"old", Policy{Net: NetHost}, Host{1, Namespaces, true}, nil, true},
-		{"old, no network", Policy{Net: NetNone}, Host{1, Namespaces, true}, []string{later}, false},
-		{"old, sockets wanted", Policy{Net: NetHost, Unix: true}, Host{5, Namespaces, true}, []string{abstract, later}, false},
-		{"old, no processes", Policy{Net: NetHost}, Host{5, Namespaces, false}, []string{signals}, true},
-		{"today, no processes", Policy{Net: NetHost}, Host{6, Namespaces, false}, []string{later}, false},
-		{"no namespaces", Policy{Net: NetHost}, Host{7, Landlock, false}, []string{settings, others}, true},
-		{"no namespaces, newest", Policy{Net: NetHost}, Host{9, Landlock, false}, []string{settings, others}, false},
-		{"no namespaces, old", Policy{Net: NetNone}, Host{5, Landlock, false}, []string{settings, others, signals}, true},
-		{"no namespaces, old, sockets wanted", Policy{Net: NetHost, Unix: true}, Host{5, Landlock, false}, []string{settings, others, signals, sockets, abstract}, false},
-		{"in place", Policy{Net: NetHost}, Host{7, InPlace, false}, []string{attributes, settings, others}, true},
+		{"newest", Policy{Net: NetHost}, Host{9, Namespaces, true, false}, nil, false},
+		{"today", Policy{Net: NetHost}, Host{7, Namespaces, true, false}, []string{later}, false},
+		{"today, strict", Policy{Net: NetHost, Strict: true}, Host{7, Namespaces, true, false}, nil, true},
+		{"today, strict, sockets wanted", Policy{Net: NetHost, Strict: true, Unix: true}, Host{7, Namespaces, true, false}, []string{later}, false},
+		{"old", Policy{Net: NetHost}, Host{1, Namespaces, true, false}, nil, true},
+		{"old, no network", Policy{Net: NetNone}, Host{1, Namespaces, true, true}, []string{later}, false},
+		{"old, sockets wanted", Policy{Net: NetHost, Unix: true}, Host{5, Namespaces, true, false}, []string{abstract, later}, false},
+		{"old, no processes", Policy{Net: NetHost}, Host{5, Namespaces, false, false}, []string{signals}, true},
+		{"today, no processes", Policy{Net: NetHost}, Host{6, Namespaces, false, false}, []string{later}, false},
+		{"no namespaces", Policy{Net: NetHost}, Host{7, Landlock, false, false}, []string{settings, others}, true},
+		{"no namespaces, newest", Policy{Net: NetHost}, Host{9, Landlock, false, false}, []string{settings, others}, false},
+		{"no namespaces, old", Policy{Net: NetNone}, Host{5, Landlock, false, false}, []string{settings, others, signals}, true},
+		{"no namespaces, old, sockets wanted", Policy{Net: NetHost, Unix: true}, Host{5, Landlock, false, false}, []string{settings, others, signals, sockets, abstract}, false},
+		{"rules", Policy{Net: NetRules}, Host{9, Namespaces, true, true}, nil, false},
+		{"rules, old", Policy{Net: NetRules}, Host{1, Namespaces, true, true}, []string{later}, false},
+		{"rules, no network namespace", Policy{Net: NetRules}, Host{9, Namespaces, true, false}, []string{ports}, false},
+		{"rules, no network namespace, old", Policy{Net: NetRules}, Host{3, Namespaces, true, false}, nil, true},
+		{"rules for everything, no network namespace", Policy{Net: NetRules, every: true}, Host{9, Namespaces, true, false}, []string{unkept}, false},
+		{"rules, no namespaces", Policy{Net: NetRules}, Host{7, Landlock, false, false}, []string{settings, others, ports}, true},
+		{"in place", Policy{Net: NetHost}, Host{7, InPlace, false, false}, []string{attributes, settings, others}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := c.policy.Walls(c.host)
@@ -46,7 +54,7 @@ func TestWallsTable(t *testing.T) {
 				t.Errorf("Unix sockets are off: %v", w.NoUnix)
 			}
 			if w.NoTruncate != (c.host.ABI < 3) || w.Ask != (c.host.Layer == Landlock) ||
-				w.NoInternet != (c.policy.Net == NetNone && c.host.Layer != Namespaces) {
+				w.NoInternet != (!c.host.Network && (c.policy.Net == NetNone || c.policy.Net == NetRules && !c.policy.every && c.host.ABI < 4)) {
 				t.Errorf("%+v", w)
 			}
 			if len(w.Gaps) != len(c.gaps) {

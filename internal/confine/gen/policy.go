@@ -45,6 +45,11 @@ var ours = map[string]string{
 	"add_key":     "absent",
 	"request_key": "absent",
 
+	// Flags by which a message is a connection, too.
+	"sendmsg":  "send2",
+	"sendto":   "send3",
+	"sendmmsg": "send3",
+
 	"socket":      "sockets",
 	"socketpair":  "socketPairs",
 	"ioctl":       "ioctls",

@@ -96,9 +96,14 @@ func (b *batch) send(protocol int) error {
 	if err := unix.Sendto(s, b.bytes, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return fmt.Errorf("speak to the kernel: %w", err)
 	}
+	return b.hear(s, 0)
+}
+
+// hear reads the kernel's answers from a socket until there is one to every message.
+func (b *batch) hear(s, flags int) error {
 	buf := make([]byte, 1<<16)
 	for len(b.wanted) > 0 {
-		n, _, err := unix.Recvfrom(s, buf, 0)
+		n, _, err := unix.Recvfrom(s, buf, flags)
 		if err == unix.EINTR {
 			continue
 		}

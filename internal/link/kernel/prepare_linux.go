@@ -1,9 +1,10 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"fmt"
-	"net/netip"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,14 +23,19 @@ func Prepare() ([]*os.File, error) {
 	}
 	// The rules come first: where the kernel has none, nothing is left in the way of
 	// another kind of link.
-	if err = redirect(s, families); err != nil {
-		err = fmt.Errorf("set packet rules: %w", err)
+	at, err := s.listening()
+	if err == nil {
+		if err = redirect(families, at).send(unix.NETLINK_NETFILTER); err != nil {
+			err = fmt.Errorf("set packet rules: %w", err)
+		}
 	}
 	if err == nil {
 		err = addDevice()
 	}
 	if err == nil {
-		err = route(families)
+		b := &batch{}
+		b.route(families, device)
+		err = b.send(unix.NETLINK_ROUTE)
 	}
 	if err != nil {
 		s.close()
@@ -62,11 +68,11 @@ func (s sockets) close() {
 func openSockets(families []family) (sockets, error) {
 	var all sockets
 	for _, f := range families {
-		for _, kind := range []int{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_RAW} {
-			fd, err := openSocket(int(f.number), kind)
+		for _, one := range f.sockets(0) {
+			fd, err := one.open()
 			if err != nil {
 				all.close()
-				return nil, fmt.Errorf("open a socket of family %d and type %d: %w", f.number, kind, err)
+				return nil, fmt.Errorf("open a socket of family %d and type %d: %w", one.Family, one.Type, err)
 			}
 			all = append(all, os.NewFile(uintptr(fd), "link"))
 		}
@@ -77,14 +83,45 @@ func openSockets(families []family) (sockets, error) {
 // backlog is how many connections may wait to be accepted.
 const backlog = 4096
 
-// openSocket makes a socket that receives what is meant for any address (stream and
-// datagram), or that sends whole packets (raw).
-func openSocket(family, kind int) (fd int, err error) {
-	protocol := 0
-	if kind == unix.SOCK_RAW {
-		protocol = unix.IPPROTO_RAW // packets come with their header
+// A Socket is one that the link is made of, and what is to be done to it.
+type Socket struct {
+	Family, Type, Protocol int
+	On                     [][2]int // options to switch on, by level and name
+	Address                []byte   // to bind it to, as the kernel has it; nil if it is not bound
+	Backlog                int      // to listen with; 0 if it does not listen
+}
+
+// sockets are those of a family: two that receive what is meant for any address, streams
+// and datagrams, and one that sends whole packets. They listen at a port, 0 for any.
+func (f family) sockets(port uint16) []Socket {
+	level, transparent, original, whole := unix.SOL_IP, unix.IP_TRANSPARENT, unix.IP_RECVORIGDSTADDR, [][2]int(nil)
+	if f.number == unix.AF_INET6 {
+		level, transparent, original = unix.SOL_IPV6, unix.IPV6_TRANSPARENT, unix.IPV6_RECVORIGDSTADDR
+		whole = [][2]int{{level, unix.IPV6_HDRINCL}}
 	}
-	fd, err = unix.Socket(family, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
+	const flags = unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
+	return []Socket{
+		{int(f.number), unix.SOCK_STREAM | flags, 0, [][2]int{{level, transparent}}, f.at(port), backlog},
+		{int(f.number), unix.SOCK_DGRAM | flags, 0, [][2]int{{level, transparent}, {level, original}}, f.at(port), 0},
+		{int(f.number), unix.SOCK_RAW | flags, unix.IPPROTO_RAW, whole, nil, 0}, // packets come with their header
+	}
+}
+
+// at is a port of the address that the sockets listen at, as the kernel has it.
+func (f family) at(port uint16) []byte {
+	b := binary.NativeEndian.AppendUint16(nil, uint16(f.number))
+	b = binary.BigEndian.AppendUint16(b, port)
+	if f.number == unix.AF_INET6 {
+		b = append(b, 0, 0, 0, 0) // the flow
+		b = append(b, f.listener.AsSlice()...)
+		return append(b, 0, 0, 0, 0) // the scope
+	}
+	return append(append(b, f.listener.AsSlice()...), make([]byte, 8)...)
+}
+
+// open makes it.
+func (s Socket) open() (fd int, err error) {
+	fd, err = unix.Socket(s.Family, s.Type, s.Protocol)
 	if err != nil {
 		return -1, err
 	}
@@ -93,33 +130,37 @@ func openSocket(family, kind int) (fd int, err error) {
 			unix.Close(fd)
 		}
 	}()
-	level, transparent, original := unix.SOL_IP, unix.IP_TRANSPARENT, unix.IP_RECVORIGDSTADDR
-	var at unix.Sockaddr = &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
-	if family == unix.AF_INET6 {
-		level, transparent, original = unix.SOL_IPV6, unix.IPV6_TRANSPARENT, unix.IPV6_RECVORIGDSTADDR
-		at = &unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}
-	}
-	if kind == unix.SOCK_RAW {
-		if family == unix.AF_INET6 {
-			return fd, unix.SetsockoptInt(fd, level, unix.IPV6_HDRINCL, 1)
-		}
-		return fd, nil
-	}
-	if err := unix.SetsockoptInt(fd, level, transparent, 1); err != nil {
-		return fd, err
-	}
-	if kind == unix.SOCK_DGRAM {
-		if err := unix.SetsockoptInt(fd, level, original, 1); err != nil {
+	for _, o := range s.On {
+		if err := unix.SetsockoptInt(fd, o[0], o[1], 1); err != nil {
 			return fd, err
 		}
 	}
-	if err := unix.Bind(fd, at); err != nil {
-		return fd, err
+	if s.Address != nil {
+		_, _, errno := unix.RawSyscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&s.Address[0])), uintptr(len(s.Address)))
+		if errno != 0 {
+			return fd, errno
+		}
 	}
-	if kind == unix.SOCK_STREAM {
-		return fd, unix.Listen(fd, backlog)
+	if s.Backlog > 0 {
+		return fd, unix.Listen(fd, s.Backlog)
 	}
 	return fd, nil
+}
+
+// listening are the ports that the sockets have got.
+func (s sockets) listening() (at []ports, err error) {
+	for n := 0; n < len(s); n += 3 {
+		tcp, err := port(s[n])
+		if err != nil {
+			return nil, err
+		}
+		udp, err := port(s[n+1])
+		if err != nil {
+			return nil, err
+		}
+		at = append(at, ports{tcp, udp})
+	}
+	return at, nil
 }
 
 // port is where a socket listens.

@@ -25,21 +25,21 @@ const (
 // on. Nothing ever goes through it. Not every kernel has dummy interfaces, but one
 // end of a pair will do as well.
 func addDevice() error {
-	var b batch
-	b.message(unix.RTM_NEWLINK, 0, "bring up loopback", linkHeader(loopback))
-	// Packets of half a megabyte instead of 64 kB: a quarter more throughput. Linux
-	// knows this from 5.19 on, and for IPv4 from 6.3 on.
-	b.message(unix.RTM_NEWLINK, 0, "enlarge packets", linkHeader(loopback))
-	b.optional()
-	for _, size := range []uint16{unix.IFLA_GSO_MAX_SIZE, gsoIPv4MaxSize} {
-		b.attribute(size, binary.NativeEndian.AppendUint32(nil, largestPacket))
-	}
-	b.newLink("dummy", nil)
-	err := b.send(unix.NETLINK_ROUTE)
+	err := dummyDevice().send(unix.NETLINK_ROUTE)
 	if !errors.Is(err, unix.EOPNOTSUPP) {
 		return err
 	}
-	b = batch{}
+	return pairDevice().send(unix.NETLINK_ROUTE)
+}
+
+func dummyDevice() *batch {
+	b := bringUp()
+	b.newLink("dummy", nil)
+	return b
+}
+
+func pairDevice() *batch {
+	b := bringUp()
 	b.newLink("veth", func() {
 		const infoPeer = 1 // VETH_INFO_PEER
 		b.nest(unix.IFLA_INFO_DATA, func() {
@@ -52,7 +52,21 @@ func addDevice() error {
 		})
 	})
 	b.message(unix.RTM_NEWLINK, 0, "bring up the other end", linkHeader(peer))
-	return b.send(unix.NETLINK_ROUTE)
+	return b
+}
+
+// bringUp is what both begin with: the loopback interface.
+func bringUp() *batch {
+	b := &batch{}
+	b.message(unix.RTM_NEWLINK, 0, "bring up loopback", linkHeader(loopback))
+	// Packets of half a megabyte instead of 64 kB: a quarter more throughput. Linux
+	// knows this from 5.19 on, and for IPv4 from 6.3 on.
+	b.message(unix.RTM_NEWLINK, 0, "enlarge packets", linkHeader(loopback))
+	b.optional()
+	for _, size := range []uint16{unix.IFLA_GSO_MAX_SIZE, gsoIPv4MaxSize} {
+		b.attribute(size, binary.NativeEndian.AppendUint32(nil, largestPacket))
+	}
+	return b
 }
 
 func (b *batch) newLink(kind string, more func()) {
@@ -75,9 +89,8 @@ func linkHeader(index uint32) []byte {
 	return h
 }
 
-// route gives the machine its addresses and delivers everything on loopback.
-func route(families []family) error {
-	var b batch
+// route gives the machine its addresses, on an interface, and delivers everything on loopback.
+func (b *batch) route(families []family, device uint32) {
 	for _, f := range families {
 		own := f.own.AsSlice()
 		bits := byte(f.own.BitLen())
@@ -92,7 +105,6 @@ func route(families []family) error {
 		// What is used: the table of local addresses comes first.
 		b.newRoute(f, unix.RT_TABLE_LOCAL, unix.RT_SCOPE_HOST, unix.RTN_LOCAL, loopback)
 	}
-	return b.send(unix.NETLINK_ROUTE)
 }
 
 // newRoute is a route to all addresses of a family, from the machine's own.

@@ -25,6 +25,9 @@ var (
 		netip.PrefixFrom(netip.IPv6Loopback(), 128), link.Synthetic6, netip.IPv6Loopback()}
 )
 
+// ports are where a family's sockets listen.
+type ports struct{ tcp, udp uint16 }
+
 // redirect sends what programs send to the sockets. In the words of nft:
 //
 //	table inet coffer {
@@ -41,7 +44,7 @@ var (
 // The kernel itself answers pings, as every address is its own: only those to addresses
 // that were given to names get that far. Whatever speaks another protocol meets the
 // kernel of its own machine, too, which refuses it as any machine would.
-func redirect(s sockets, families []family) error {
+func redirect(families []family, at []ports) *rules {
 	const mangle = -150 // the priority of rules that change where packets go
 	b := &rules{}
 	b.header(unix.NFNL_MSG_BATCH_BEGIN, 0, "", unix.NFNL_SUBSYS_NFTABLES)
@@ -57,23 +60,15 @@ func redirect(s sockets, families []family) error {
 	})
 	b.text(unix.NFTA_CHAIN_TYPE, "filter")
 	for n, f := range families {
-		tcp, err := port(s[3*n])
-		if err != nil {
-			return err
-		}
-		udp, err := port(s[3*n+1])
-		if err != nil {
-			return err
-		}
 		b.rule("accept what is for the machine itself", func() { b.is(f); b.to(f, netip.PrefixFrom(f.own, f.own.BitLen())); b.accept() })
 		b.rule("accept what is for loopback", func() { b.is(f); b.to(f, f.loopback); b.accept() })
-		b.rule("take connections over", func() { b.is(f); b.protocol(unix.IPPROTO_TCP); b.tproxy(f, tcp); b.accept() })
-		b.rule("take datagrams over", func() { b.is(f); b.protocol(unix.IPPROTO_UDP); b.tproxy(f, udp); b.accept() })
+		b.rule("take connections over", func() { b.is(f); b.protocol(unix.IPPROTO_TCP); b.tproxy(f, at[n].tcp); b.accept() })
+		b.rule("take datagrams over", func() { b.is(f); b.protocol(unix.IPPROTO_UDP); b.tproxy(f, at[n].udp); b.accept() })
 		b.rule("answer pings to names", func() { b.is(f); b.protocol(f.icmp); b.to(f, f.synthetic); b.accept() })
 		b.rule("reject other pings", func() { b.is(f); b.protocol(f.icmp); b.begins(f.echo); b.reject() })
 	}
 	b.header(unix.NFNL_MSG_BATCH_END, 0, "", unix.NFNL_SUBSYS_NFTABLES)
-	return b.send(unix.NETLINK_NETFILTER)
+	return b
 }
 
 const (
