@@ -168,8 +168,6 @@ func rootFor(named string) *cobra.Command {
 		return newRoot(runCommand())
 	case "exec", "x":
 		return newRoot(execCommand())
-	case gitbridge.PipeCommand:
-		return newRoot(gitPipeCommand())
 	case gitbridge.HookCommand:
 		return newRoot(gitHookCommand())
 	case "jail":

@@ -336,11 +336,3 @@ made over. A program cannot change its shell's directory; the shell has to do it
 	repoFlag(c, &repo)
 	return c
 }
-
-// gitPipeCommand is what git starts when it fetches from a sandbox.
-func gitPipeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: gitbridge.PipeCommand, Hidden: true, Args: cobra.ExactArgs(1),
-		RunE: func(*cobra.Command, []string) error { return gitbridge.Pipe() },
-	}
-}

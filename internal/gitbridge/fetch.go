@@ -20,30 +20,10 @@ const maxFetch = 4 << 30
 // maxWords bounds what git inside may say besides.
 const maxWords = 16 << 10
 
-// PipeCommand is the hidden command that git on the host starts where it would start
-// git-upload-pack: it passes bytes between git and the descriptors that we gave it.
-const PipeCommand = "git-pipe"
-
-// pipeEnd is the pipe's descriptor: a socket, because git and its children hold it too,
-// and only a socket can be told that there is no more to come while others hold it.
-const pipeEnd = 3
-
-// Pipe is what PipeCommand does. It ends when the sandbox has nothing more to say.
-func Pipe() error {
-	conn, err := unixConn(os.NewFile(pipeEnd, "sandbox"))
-	if err != nil {
-		return err
-	}
-	go func() {
-		io.Copy(conn, os.Stdin)
-		_ = conn.CloseWrite()
-	}()
-	_, err = io.Copy(os.Stdout, conn)
-	if errors.Is(err, syscall.EPIPE) {
-		err = nil // git has hung up, and says itself why
-	}
-	return err
-}
+// farEnd is the descriptor on which git on the host hears the sandbox: a socket, because git
+// and its children hold it, and only a socket can be told that there is no more to come
+// while others hold it.
+const farEnd = 3
 
 func unixConn(f *os.File) (*net.UnixConn, error) {
 	defer f.Close()
@@ -95,7 +75,7 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspec string) error
 	// What the sandbox hears of the host's refs is what it gave itself.
 	h.config = []string{
 		"fetch.fsckObjects=true", "transfer.fsckObjects=true", "transfer.bundleURI=false", "fetch.uriProtocols=",
-		"protocol.allow=never", "protocol.file.allow=always", "protocol.version=2", "fetch.unpackLimit=100",
+		"protocol.allow=never", "protocol.fd.allow=always", "protocol.version=2", "fetch.unpackLimit=100",
 		"core.sshCommand=false", "credential.helper=", "remote.pushDefault=",
 	}
 	if b.Base == "" { // then there may be no ref of ours to tell about yet
@@ -104,8 +84,7 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspec string) error
 	c := h.command(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
 		"--no-recurse-submodules", "--prune", "--force", "--no-show-forced-updates", "--no-write-commit-graph",
 		"--negotiation-tip="+b.own()+"*",
-		fmt.Sprintf("--upload-pack=/proc/%d/exe %s", os.Getpid(), PipeCommand),
-		b.InsideDir(), "+"+refspec)
+		fmt.Sprintf("fd::%d", farEnd), "+"+refspec)
 	words := &limited{left: maxWords, drop: true}
 	c.Stderr = words
 	c.ExtraFiles = []*os.File{theirs}

@@ -14,16 +14,16 @@ import (
 	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
-// follow makes the host's HEAD and index of the worktree say what is checked out inside,
-// so that git status outside tells what the files are compared to. It returns the branch
-// that is then checked out.
+// follow moves the refs, and makes the host's HEAD and index of the worktree say what is
+// checked out inside, so that git status outside tells what the files are compared to. It
+// returns the branch that is then checked out.
 func (s *session) follow(ctx context.Context) (head string, err error) {
-	current, err := s.tree().text(ctx, "symbolic-ref", "-q", "HEAD")
-	if err != nil && code(err) != 1 {
+	current, err := s.outsideHead(ctx)
+	if err != nil {
 		return "", err
 	}
 	if _, ours := s.inside(current); !ours {
-		return current, nil // the user has checked out something else there
+		return current, s.write(ctx) // the user has checked out something else there
 	}
 	head = current
 	if s.head != "" {
@@ -32,19 +32,18 @@ func (s *session) follow(ctx context.Context) (head string, err error) {
 		}
 	}
 	was, is := s.refs[s.own()+"index"].id, s.refs[head].id
-	if is == "" {
-		return current, nil
-	}
 	if was == "" {
 		was = s.Base
 	}
-	if was == is && head == current {
-		return current, nil
+	if is == "" || was == is && head == current {
+		return current, s.write(ctx)
 	}
+	move := s.write
 	if was != is {
-		if err := s.moveIndex(ctx, filepath.Join(s.Admin, "index"), was, is); err != nil {
-			return current, fmt.Errorf("update the index of the worktree: %w", err)
-		}
+		move = func(ctx context.Context) error { return s.moveBoth(ctx, was, is) }
+	}
+	if err := move(ctx); err != nil {
+		return current, err
 	}
 	if head != current {
 		if _, err := s.tree().run(ctx, "", "symbolic-ref", "-m", "coffer: checked out inside", "HEAD", head); err != nil {
@@ -55,21 +54,92 @@ func (s *session) follow(ctx context.Context) (head string, err error) {
 	return head, err
 }
 
-// moveIndex makes an index of the host's that of another commit, without looking at a file but
-// to see whether it is as the index says. What the user has staged stays staged, unless it
-// is in the way. It is done in a copy, under git's own lock: nobody sees an index with a
-// submodule in it that is not marked.
+// outsideHead is the ref that is checked out in the worktree, as the user sees it.
+func (s *session) outsideHead(ctx context.Context) (string, error) {
+	line, err := firstLine(filepath.Join(s.Admin, "HEAD"))
+	if ref, ok := strings.CutPrefix(line, "ref: refs/heads/"); err == nil && (isID(line) || ok && plainRef(ref) && ref != ".invalid") {
+		return strings.TrimPrefix(line, "ref: "), nil
+	}
+	current, err := s.tree().text(ctx, "symbolic-ref", "-q", "HEAD")
+	if code(err) == 1 {
+		err = nil // there is none
+	}
+	return current, err
+}
+
+// moveBoth moves the refs and the worktree's index, which is made ready meanwhile.
+func (s *session) moveBoth(ctx context.Context, was, is string) error {
+	moved := make(chan error, 1)
+	go func() { moved <- s.write(ctx) }()
+	put, drop, err := s.draftIndex(ctx, filepath.Join(s.Admin, "index"), was, is)
+	if err == nil {
+		defer drop()
+	}
+	if werr := <-moved; werr != nil {
+		return werr
+	}
+	if err == nil {
+		err = put()
+	}
+	if err != nil {
+		return fmt.Errorf("update the index of the worktree: %w", err)
+	}
+	return nil
+}
+
+// moveIndex makes an index of the host's that of another commit.
 func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
-	unlock, err := lockIndex(ctx, index)
+	put, drop, err := b.draftIndex(ctx, index, was, is)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	draft := index + ".coffer"
-	defer os.Remove(draft)
-	if err := copyFile(index, draft); err != nil {
-		return err
+	defer drop()
+	return put()
+}
+
+// draftIndex prepares to make an index of the host's that of another commit, without looking
+// at a file but to see whether it is as the index says. What the user has staged stays
+// staged, unless it is in the way. It is done in a copy, under git's own lock: nobody sees an
+// index with a submodule in it that is not marked. The caller drops it, put or not.
+func (b *Bridge) draftIndex(ctx context.Context, index, was, is string) (put func() error, drop func(), err error) {
+	unlock, err := lockIndex(ctx, index)
+	if err != nil {
+		return nil, nil, err
 	}
+	draft := index + ".coffer"
+	drop = func() {
+		os.Remove(draft)
+		unlock()
+	}
+	defer func() {
+		if err != nil {
+			drop()
+		}
+	}()
+	if err := copyFile(index, draft); err != nil {
+		return nil, nil, err
+	}
+	h := b.tree()
+	h.index = draft
+	filters := make(chan error, 1)
+	go func() (err error) {
+		defer func() { filters <- err }()
+		h.env, err = h.unfiltered(ctx)
+		return err
+	}()
+	err = b.readTrees(ctx, draft, was, is)
+	if err = errors.Join(err, <-filters); err != nil {
+		return nil, nil, err
+	}
+	// It fails when a file is not as the index says, which is no failure.
+	if _, err := h.run(ctx, "", "update-index", "-q", "--refresh"); err != nil && code(err) != 1 {
+		return nil, nil, err
+	}
+	return func() error { return os.Rename(draft, index) }, drop, nil
+}
+
+// readTrees makes a draft of an index that of another commit.
+func (b *Bridge) readTrees(ctx context.Context, draft, was, is string) error {
 	h := b.tree()
 	h.index = draft
 	if _, err := h.run(ctx, "", "read-tree", "-m", "-i", was, is); err != nil {
@@ -78,18 +148,10 @@ func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
 		}
 	}
 	links, err := rootfs.Gitlinks(draft)
-	if err == nil {
-		err = mark(ctx, h, links)
-	}
 	if err != nil {
 		return err
 	}
-	h.mind = true
-	// It fails when a file is not as the index says, which is no failure.
-	if _, err := h.run(ctx, "", "update-index", "-q", "--refresh"); err != nil && code(err) != 1 {
-		return err
-	}
-	return os.Rename(draft, index)
+	return mark(ctx, h, links)
 }
 
 // ours is what a lock of ours says.

@@ -79,7 +79,8 @@ type host struct {
 	// objects is where new objects go, and the only place they are looked for in, if it
 	// is not the repository's own.
 	objects string
-	mind    bool // files are read or written: no filters of the repository's own
+	mind    bool     // files are read or written: no filters of the repository's own
+	env     []string // besides ours; from unfiltered, instead of mind
 }
 
 // command prepares git. The caller starts it.
@@ -100,6 +101,7 @@ func (h host) command(ctx context.Context, args ...string) *exec.Cmd {
 	if h.index != "" {
 		c.Env = append(c.Env, "GIT_INDEX_FILE="+h.index)
 	}
+	c.Env = append(c.Env, h.env...)
 	if h.objects != "" {
 		c.Env = append(c.Env, "GIT_OBJECT_DIRECTORY="+h.objects)
 	}

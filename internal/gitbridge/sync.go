@@ -29,31 +29,25 @@ func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err e
 		return nil, err
 	}
 	inside := b.look()
-	head, status, err := b.ask(ctx, o, "symbolic-ref", "-q", "HEAD")
+	head, err := b.checkedOut(ctx, o)
 	if err != nil {
 		return nil, err
-	}
-	if status != 0 {
-		head = "" // detached, in the middle of a rebase for instance
 	}
 	if err := b.fetch(ctx, o, "refs/heads/*:"+b.incoming()+"*"); err != nil {
 		return nil, err
 	}
-	s := &session{Bridge: b, o: o, head: strings.TrimPrefix(head, "refs/heads/")}
+	s := &session{Bridge: b, o: o, head: head}
 	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.decide(ctx); err != nil {
 		return s.notes, err
 	}
-	if err := s.write(ctx); err != nil {
-		return s.notes, err
-	}
 	current := ""
-	if b.Laid {
-		err = s.catchUp(ctx)
-	} else {
+	if !b.Laid {
 		current, err = s.follow(ctx)
+	} else if err = s.write(ctx); err == nil {
+		err = s.catchUp(ctx)
 	}
 	if err != nil {
 		return s.notes, err
@@ -71,6 +65,19 @@ func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err e
 		err = b.remember(inside, now, s.notes, s.once...)
 	}
 	return append(slices.Clone(s.notes), s.once...), err
+}
+
+// checkedOut is the branch that is checked out inside; none in the middle of a rebase, for
+// instance. Git inside is asked only if the files do not say it plainly.
+func (b *Bridge) checkedOut(ctx context.Context, o wire.Opener) (string, error) {
+	if commit, branch := b.insideHead(); commit != "" {
+		return branch, nil
+	}
+	head, status, err := b.ask(ctx, o, "symbolic-ref", "-q", "HEAD")
+	if err != nil || status != 0 {
+		return "", err
+	}
+	return strings.TrimPrefix(head, "refs/heads/"), nil
 }
 
 // session is one run of Sync.
