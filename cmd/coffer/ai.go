@@ -45,7 +45,9 @@ that a config file describes. It asks nothing before it acts; the sandbox is the
 In a git repository the agent works in a worktree, on a branch of its own, on which its
 commits appear. With a PROMPT, or --create, the sandbox is new. With -m it is one that
 exists, and the conversation in it goes on. Otherwise you choose. Without a terminal, or
-with --detach, the agent does what the PROMPT says and ends.
+with --detach, the agent does what the PROMPT says and ends. On a terminal it goes on if
+that is closed, or you leave with Ctrl-\ twice: come back with 'coffer attach'. With
+--detach --tty it begins like that.
 
 What follows -- goes to the agent as it is.`,
 		Example: `  coffer ai
@@ -185,7 +187,14 @@ func (f *aiFlags) check(c *cobra.Command) error {
 		f.detach = true
 	}
 	onTerminal := terminal.IsTerminal(0) && terminal.IsTerminal(1)
-	f.headless = f.headless || f.detach || !onTerminal
+	if err := f.checkTTY(); err != nil {
+		return err
+	}
+	if f.tty && f.headless {
+		return usagef("--tty is for an agent that is talked to, and --headless for one that is not")
+	}
+	f.headless = f.headless || f.detach && !f.tty || !f.detach && !onTerminal
+	f.keep = !f.headless
 	if f.headless && f.prompt == "" && len(f.extra) == 0 {
 		why := "there is no terminal to talk to the agent on"
 		if onTerminal {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
@@ -312,6 +313,9 @@ func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) erro
 	}
 	return func(err error) error {
 		restore()
+		if errors.Is(err, attach.ErrLeft) {
+			return sayLeft(sb)
+		}
 		if code := status(0); err != nil && !errors.As(err, &code) {
 			return err
 		}

@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 
 	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/attach"
+	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -19,11 +22,16 @@ func attachCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "attach [MATCH]",
 		ValidArgsFunction: completeSandbox,
-		Short:             "Watch a detached agent until it ends, and exit as it does",
-		Long: `Watch an agent, or another program, that was started with --detach: what it has printed
-and what it prints, until it ends. The exit code is the program's. Ctrl-C stops the
-watching and not the program. To talk to the agent afterwards, 'coffer ai -m MATCH'.`,
-		Example: "  id=$(coffer ai --detach claude \"fix issue 42\")\n  coffer attach $id",
+		Short:             "Come back to an agent that goes on by itself, and exit as it does",
+		Long: `Come back to an agent, or another program, that was left with Ctrl-\ twice, that lost
+its terminal, or that was started with --detach --tty: it is on this terminal as if it
+had been started here. Ctrl-\ twice leaves it again. Several may be attached at a time.
+
+One that was started with --detach alone is watched: what it has printed and what it
+prints, until it ends. Ctrl-C stops the watching and not the program.
+
+The exit code is the program's. An agent that has ended goes on with 'coffer ai -m'.`,
+		Example: "  id=$(coffer ai --detach --tty claude \"fix issue 42\")\n  coffer attach $id",
 		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
@@ -34,10 +42,50 @@ watching and not the program. To talk to the agent afterwards, 'coffer ai -m MAT
 			if err != nil {
 				return err
 			}
+			if line, err := supervisor.Connect(sb); err == nil {
+				defer line.Close()
+				if st, err := line.Status(false); err == nil && st.Kept > 0 {
+					return comeBack(c, sb)
+				}
+			}
 			ctx, stop := interruptible(c)
 			defer stop()
 			return watch(ctx, sb)
 		},
+	}
+}
+
+// comeBack joins this terminal to the program that a sandbox keeps.
+func comeBack(c *cobra.Command, sb *sandbox.Sandbox) error {
+	if !terminal.IsTerminal(0) || !terminal.IsTerminal(1) {
+		return hint.New("the program in sandbox "+sb.Name+" has a terminal, and there is none here", "attach on a terminal; 'coffer logs' shows how programs ended")
+	}
+	line, err := supervisor.Connect(sb)
+	if err != nil {
+		return err
+	}
+	defer line.Close()
+	exit, err := attach.Join(c.Context(), line, attach.Options{Last: attach.Note, Notices: line.Notices()})
+	if errors.Is(err, attach.ErrLeft) {
+		return sayLeft(sb)
+	}
+	if err == nil {
+		sayOutcome(sb)
+	}
+	return ended(exit, err, "")
+}
+
+// sayLeft says how to come back to a program that goes on.
+func sayLeft(sb *sandbox.Sandbox) error {
+	fmt.Fprintf(os.Stderr, "coffer: %s goes on; back with 'coffer attach %s', end it with 'coffer stop %s'\n", sb.Name, sb.Name, sb.Name)
+	return nil
+}
+
+// sayOutcome says what there is of an agent's work.
+func sayOutcome(sb *sandbox.Sandbox) {
+	if t, err := agent.ReadTrace(sb.Dir()); err == nil {
+		fmt.Fprintf(os.Stderr, "coffer: %s; talk to %s with 'coffer ai -m %s'\n", terminal.Escape(outcome(sb)), t.Agent, sb.Name)
+		sayTaking(sb)
 	}
 }
 
@@ -49,10 +97,7 @@ func watch(ctx context.Context, sb *sandbox.Sandbox) error {
 	if err := printLog(ctx, last, supervisor.LogFile(sb), "no program has been run with --detach", func() bool { return hasProgram(sb) }); err != nil {
 		return err
 	}
-	if t, err := agent.ReadTrace(sb.Dir()); err == nil {
-		fmt.Fprintf(os.Stderr, "coffer: %s; talk to %s with 'coffer ai -m %s'\n", terminal.Escape(outcome(sb)), t.Agent, sb.Name)
-		sayTaking(sb)
-	}
+	sayOutcome(sb)
 	if code := last.status(); code != 0 {
 		return status(code)
 	}

@@ -43,6 +43,9 @@ direct, it works on the current directory itself.`,
 			if create && match != "" {
 				return hint.Wrap(usagef("--create makes a new sandbox and -m takes an existing one"), "leave out one of them; a new sandbox gets its name with --name")
 			}
+			if err := s.checkTTY(); err != nil {
+				return err
+			}
 			store, err := openStore()
 			if err != nil {
 				return err
@@ -189,18 +192,21 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 		return err
 	}
 	if s.detach {
-		if err := detach(line, e); err != nil {
+		if err := detach(line, e, s.tty); err != nil {
 			return err
 		}
 		fmt.Println(sb.ID)
 		return nil
 	}
-	ctx, options := context.Background(), attach.Options{Clipboard: s.clipboard, Last: attach.Notes(sb.HasGit()), Notices: line.Notices()}
+	ctx, options := context.Background(), attach.Options{Clipboard: s.clipboard, Last: attach.Notes(sb.HasGit()), Notices: line.Notices(), Keep: s.keep}
 	if l != nil {
 		ctx, options.TakeOver = l.ctx, l.takeOver
 	}
 	exit, err := attach.Run(ctx, line, e, options)
 	warnGit(sb)
+	if errors.Is(err, attach.ErrLeft) {
+		return err
+	}
 	return ended(exit, err, "")
 }
 

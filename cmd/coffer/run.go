@@ -35,6 +35,9 @@ Without a command, a shell is run.`,
   coffer run --memory 2g --timeout 10m -- make
   coffer run --sandbox=require -- make test`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := s.checkTTY(); err != nil {
+				return err
+			}
 			l := listen(c)
 			defer l.stop()
 			if s.detach {
@@ -257,7 +260,7 @@ func runDetached(l *listener, s settings, args []string) error {
 	if err == nil {
 		defer line.Close()
 		if err = s.setUp(l.ctx, line, sb); err == nil {
-			err = detach(line, exec)
+			err = detach(line, exec, s.tty)
 		}
 	}
 	if err != nil {
@@ -281,9 +284,13 @@ func giveUp(sb *sandbox.Sandbox) {
 	}
 }
 
-// detach starts a program and does not wait for it.
-func detach(o wire.Opener, e wire.Exec) error {
-	e.Log = true
+// detach starts a program and does not wait for it. With tty it gets a terminal of its
+// own, as large as ours.
+func detach(o wire.Opener, e wire.Exec, tty bool) error {
+	e.Log, e.Keep = true, tty
+	if cols, rows, err := terminal.Size(0); tty && err == nil {
+		e.TTY = &wire.Size{Rows: uint16(rows), Cols: uint16(cols)}
+	}
 	p, err := wire.Start(o, e)
 	if err != nil {
 		return fmt.Errorf("%w: %w", attach.ErrNotStarted, err)

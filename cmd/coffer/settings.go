@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
@@ -49,6 +50,8 @@ type settings struct {
 	root      bool
 	dir       string // where the program starts, if not in the workspace itself
 	detach    bool
+	tty       bool // a detached program gets a terminal of its own
+	keep      bool // on a terminal, the program outlives it
 	clipboard bool
 }
 
@@ -81,7 +84,16 @@ func (s *settings) addExecTo(c *cobra.Command) {
 	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on")
 	f.BoolVar(&s.root, "root", false, "run as root of the sandbox")
 	f.BoolVarP(&s.detach, "detach", "d", false, "leave it running and print its id; see 'coffer logs'")
+	f.BoolVar(&s.tty, "tty", false, "with --detach: on a terminal of its own, to be seen and typed to with 'coffer attach'")
 	f.BoolVar(&s.clipboard, "clipboard", false, "let programs write to the terminal's clipboard")
+}
+
+// checkTTY refuses a terminal for who has one.
+func (s *settings) checkTTY() error {
+	if s.tty && !s.detach {
+		return hint.Wrap(usagef("--tty is for a program that is left to itself"), "add --detach; without it, the program has your terminal")
+	}
+	return nil
 }
 
 // record is the sandbox that the flags ask for. The user may be asked about it, until

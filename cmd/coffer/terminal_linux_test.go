@@ -468,30 +468,7 @@ func TestTerminalGone(t *testing.T) {
 	t.Parallel()
 	binary(t)
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
-		user, line, err := pty.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := b.Command("run", "--", "sh", "-c", `echo ready; exec sleep 1000`)
-		c.Stdin, c.Stdout, c.Stderr = line, line, line
-		if c.SysProcAttr == nil {
-			c.SysProcAttr = &syscall.SysProcAttr{}
-		}
-		c.SysProcAttr.Setsid, c.SysProcAttr.Setctty = true, true
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		line.Close()
-		var seen []byte
-		for buf := make([]byte, 512); !bytes.Contains(seen, []byte("ready")); {
-			n, err := user.Read(buf)
-			if err != nil {
-				t.Fatal(err)
-			}
-			seen = append(seen, buf[:n]...)
-		}
-		user.Close()
-		waitFor(t, c)
+		closed(t, b.Command("run", "--", "sh", "-c", `echo ready; exec sleep 1000`), "", "ready")
 	})
 }
 

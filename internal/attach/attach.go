@@ -40,6 +40,9 @@ type Options struct {
 	Last func(line string)
 	// Meanwhile, if set, is done while the program starts.
 	Meanwhile func()
+	// Keep, on a terminal, lets the program outlive us: the user may leave it with
+	// [LeaveKeys], or lose the terminal, and come back with [Join].
+	Keep bool
 	// TakeOver, if set, returns where signals came that would have cancelled Run's
 	// context so far. From then on they are the program's.
 	TakeOver func() chan os.Signal
@@ -50,14 +53,30 @@ type Options struct {
 func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit wire.Exit, err error) {
 	onTerminal := terminal.IsTerminal(0) && terminal.IsTerminal(1)
 	if onTerminal {
-		e.TTY, e.Apart = size(), !terminal.IsTerminal(2)
+		e.TTY, e.Apart = size(), !opts.Keep && !terminal.IsTerminal(2)
 	} else {
 		e.NoInput = isNull(os.Stdin)
 	}
+	e.Keep = onTerminal && opts.Keep
 	p, err := wire.Start(o, e)
 	if err != nil {
 		return exit, notStarted(early, err)
 	}
+	return carry(early, p, e, onTerminal, opts)
+}
+
+// Join joins our terminal to a program that was kept, and returns how it ended, or that
+// the user has left it: [ErrLeft].
+func Join(early context.Context, o wire.Opener, opts Options) (exit wire.Exit, err error) {
+	p, err := wire.Join(o, *size())
+	if err != nil {
+		return exit, err
+	}
+	return carry(early, p, wire.Exec{Keep: true}, true, opts)
+}
+
+// carry passes everything on between a program that was asked for and us.
+func carry(early context.Context, p *wire.Process, e wire.Exec, onTerminal bool, opts Options) (exit wire.Exit, err error) {
 	defer p.Close()
 	if opts.Meanwhile != nil {
 		opts.Meanwhile()
@@ -74,6 +93,9 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 		return exit, err
 	}
 	f := &forwarder{p: p, opts: opts, ready: make(chan struct{})}
+	if e.Keep {
+		f.leave = &leaver{p: p}
+	}
 	if opts.TakeOver == nil {
 		f.signals = make(chan os.Signal, 16)
 	} else if f.signals = opts.TakeOver(); early.Err() != nil {
@@ -82,9 +104,12 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 	go f.run(onTerminal)
 	if onTerminal {
 		<-f.ready // a signal must not end us while the terminal is raw
-		exit, err = runTerminal(p, e.Apart, opts)
+		exit, err = runTerminal(p, e.Apart, f.leave, opts)
 	} else {
 		exit, err = runPipes(p, e.NoInput, f.ready, opts)
+	}
+	if f.leave.left() {
+		return exit, ErrLeft
 	}
 	if err == nil && opts.Last != nil {
 		p.Last(opts.Last)
@@ -149,7 +174,7 @@ func ends(n syscall.Signal) bool {
 }
 
 // runTerminal joins the program's terminal to ours.
-func runTerminal(p *wire.Process, apart bool, opts Options) (exit wire.Exit, err error) {
+func runTerminal(p *wire.Process, apart bool, leave *leaver, opts Options) (exit wire.Exit, err error) {
 	state, err := terminal.Raw(0)
 	if err != nil {
 		return exit, err
@@ -182,7 +207,13 @@ func runTerminal(p *wire.Process, apart bool, opts Options) (exit wire.Exit, err
 	typed := make(chan struct{})
 	go func() {
 		defer close(typed)
-		io.Copy(p, input)
+		if leave == nil {
+			io.Copy(p, input)
+			return
+		}
+		if _, err := io.Copy(leave, input); errors.Is(err, errHungUp) {
+			leave.away()
+		}
 	}()
 	exit, err = p.Wait(screen, errs)
 	hush(err != nil || exit.Status() != 0)
@@ -271,6 +302,7 @@ type forwarder struct {
 	signals chan os.Signal
 	ready   chan struct{} // closed when all of them are passed on
 	urgent  int
+	leave   *leaver // nil unless the program is kept
 }
 
 func (f *forwarder) run(onTerminal bool) {
@@ -283,6 +315,10 @@ func (f *forwarder) run(onTerminal bool) {
 		n, _ := s.(syscall.Signal)
 		if n == unix.SIGWINCH || n == unix.SIGCONT {
 			_ = f.p.Resize(*size())
+			continue
+		}
+		if n == unix.SIGHUP && f.leave != nil {
+			f.leave.away()
 			continue
 		}
 		if ends(n) {
@@ -340,11 +376,14 @@ func (i *input) Read(p []byte) (int, error) {
 		case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN):
 			continue
 		case n == 0 && err == nil:
-			return 0, io.EOF
+			return 0, errHungUp
 		}
 		return max(n, 0), err
 	}
 }
+
+// errHungUp says that the terminal is gone.
+var errHungUp = errors.New("the terminal was hung up")
 
 // Close makes Read return.
 func (i *input) Close() error { return i.wake.Close() }

@@ -65,7 +65,7 @@ type running struct {
 	pid int
 	end <-chan syscall.WaitStatus
 	io  stdio
-	in  *inbox
+	in  *wire.Inbox
 	// signal sends to the program and what it started in its session's first group.
 	signal func(syscall.Signal)
 }
@@ -105,7 +105,7 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 
 // begin starts the program with its descriptors in place.
 func (a *agent) begin(e *wire.Exec, out *wire.FrameWriter) (*running, error) {
-	p := &running{in: newInbox(func(n int) { _ = out.Message(wire.Event{Credit: n}) })}
+	p := &running{in: wire.NewInbox(func(n int) { _ = out.Message(wire.Event{Credit: n}) })}
 	var theirs []int
 	var err error
 	if e.TTY != nil {
@@ -156,7 +156,7 @@ func (a *agent) startUser(argv []string, attr *syscall.ProcAttr) (pid int, end <
 // gone. It never waits for the program: see package wire.
 func (p *running) listen(conn net.Conn) {
 	defer p.hangUp()
-	defer p.in.close()
+	defer p.in.Close()
 	frames := wire.NewFrameReader(conn)
 	for {
 		kind, body, err := frames.Next()
@@ -165,7 +165,7 @@ func (p *running) listen(conn net.Conn) {
 		}
 		switch kind {
 		case wire.Input:
-			if !p.in.put(body) {
+			if !p.in.Put(body) {
 				return // more than it had credit for
 			}
 		case wire.Message:
@@ -186,7 +186,7 @@ func (p *running) control(c wire.Control) {
 		p.signal(c.Signal)
 	}
 	if c.EOF {
-		p.in.close()
+		p.in.Close()
 	}
 	if c.Deaf > 0 {
 		p.io.deafen(c.Deaf)

@@ -14,11 +14,11 @@ import (
 
 // stdio carries a program's bytes.
 type stdio interface {
-	run(in *inbox)    // start carrying
-	finish()          // the program has ended: send what is left
-	close()           // let go of everything
-	resize(wire.Size) // the terminal has a new size
-	deafen(fd int)    // nobody reads this descriptor any more
+	run(in *wire.Inbox) // start carrying
+	finish()            // the program has ended: send what is left
+	close()             // let go of everything
+	resize(wire.Size)   // the terminal has a new size
+	deafen(fd int)      // nobody reads this descriptor any more
 }
 
 // pipes are three descriptors without a terminal, the last two perhaps one.
@@ -97,12 +97,12 @@ func closeAll(fds []int) {
 	}
 }
 
-func (p *pipes) run(in *inbox) {
+func (p *pipes) run(in *wire.Inbox) {
 	if p.in != nil {
 		go func() {
 			io.Copy(p.in, in)
 			p.in.Close()
-			in.discard()
+			in.Discard()
 		}()
 	}
 	for i, f := range p.out {
@@ -219,13 +219,13 @@ func newTerminal(frames *wire.FrameWriter, size wire.Size, apart bool) (stdio, [
 	return t, theirs, nil
 }
 
-func (t *terminal) run(in *inbox) {
+func (t *terminal) run(in *wire.Inbox) {
 	if t.beside != nil {
 		t.carrying.Go(func() { carry(t.frames, wire.Errors, t.beside) })
 	}
 	go func() {
 		io.Copy(t.master, in)
-		in.discard()
+		in.Discard()
 	}()
 	go func() {
 		defer close(t.done)

@@ -40,11 +40,7 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	exit, err := p.Wait(log, log)
 	s.syncSoon() // nobody else waits for its commits
 	if err != nil {
-		why := s.Why()
-		if why == "" {
-			why = "the sandbox was ended"
-		}
-		fmt.Fprintf(log, "coffer: %s\n", why)
+		fmt.Fprintf(log, "coffer: %s\n", s.whyGone())
 	} else {
 		fmt.Fprintf(log, "coffer: exit status %d\n", exit.Status())
 	}

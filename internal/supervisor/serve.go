@@ -80,12 +80,19 @@ func (s *Supervisor) stream(c net.Conn) {
 	}
 	switch r.Op {
 	case wire.OpExec:
-		if r.Exec != nil && r.Exec.Log {
+		switch {
+		case r.Exec != nil && r.Exec.Keep:
+			s.kept(c, *r.Exec)
+		case r.Exec != nil && r.Exec.Log:
 			s.detached(c, *r.Exec)
+		}
+	case wire.OpAttach:
+		if r.Attach != nil {
+			s.attach(c, *r.Attach)
 		}
 	case wire.OpStatus:
 		s.mu.Lock()
-		st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Daemons: s.daemonStates()}
+		st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Kept: len(s.sessions), Daemons: s.daemonStates()}
 		s.mu.Unlock()
 		if r.Ports != nil {
 			st.Ports = s.ports()

@@ -53,7 +53,8 @@ type Supervisor struct {
 	idleTime time.Duration
 	login    *time.Timer // until the next look at an agent's credentials, while programs run
 	deadline *time.Timer
-	log      *log   // of detached programs
+	log      *log // of detached programs
+	sessions []*session
 	why      string // what ended the sandbox, if it was us
 	closed   sync.Once
 	rested   chan struct{} // closed when the sandbox was idle for long enough

@@ -40,6 +40,7 @@ type Filter struct {
 	rune  partial  // the beginning of a character, in text or in a string
 	left  leftovers
 	asked bool
+	again bool // only what draws passes: see Replay
 }
 
 // NewFilter returns a filter that writes to w.

@@ -8,11 +8,11 @@ import (
 // leftovers is what a program has changed about the terminal and not put back.
 // It sees only sequences that passed.
 type leftovers struct {
-	modes     map[int]bool // undoable private modes that are not as they were
-	ever      map[int]bool // those that were so at any time
-	alt       int          // the mode that entered the alternate screen, or 0
-	keyboards [2]keyboard  // kitty keeps one per screen
-	resources uint8        // bit set of xterm's modifyKeys resources set
+	modes     map[int]bool      // undoable private modes that are not as they were
+	ever      map[int]bool      // those that were so at any time
+	alt       int               // the mode that entered the alternate screen, or 0
+	keyboards [2]keyboard       // kitty keeps one per screen
+	resources [keyResources]int // what xterm's modifyKeys resources are set to
 	insert    bool
 	newLine   bool
 	keypad    bool
@@ -31,9 +31,13 @@ type leftovers struct {
 
 // keyboard is the state of the kitty keyboard protocol.
 type keyboard struct {
-	depth int  // entries pushed and not popped
-	flags bool // set without a push
+	depth int   // entries pushed and not popped
+	flags int   // set without a push
+	stack []int // the flags of the last entries
 }
+
+// maxStack is how many entries are remembered. Terminals keep no more.
+const maxStack = 8
 
 // control notes a CSI sequence.
 func (l *leftovers) control(c *controlSeq) {
@@ -63,13 +67,10 @@ func (l *leftovers) control(c *controlSeq) {
 	case " q":
 		l.shape = first != 0
 	case ">m":
-		switch {
-		case !c.given:
-			l.resources = 0
-		case c.param(1) != 0:
-			l.resources |= 1 << first
-		default:
-			l.resources &^= 1 << first
+		if !c.given {
+			l.resources = [keyResources]int{}
+		} else {
+			l.resources[first] = c.param(1)
 		}
 	case "<u", ">u", "=u":
 		l.keyboard().control(c)
@@ -125,18 +126,33 @@ func (k *keyboard) control(c *controlSeq) {
 	switch c.key[0] {
 	case '>':
 		k.depth = min(k.depth+1, 999)
+		k.stack = append(k.stack[max(0, len(k.stack)-maxStack+1):], c.param(0))
 	case '<':
-		k.depth = max(k.depth-max(c.param(0), 1), 0)
+		n := max(c.param(0), 1)
+		k.depth = max(k.depth-n, 0)
+		k.stack = k.stack[:max(0, len(k.stack)-n)]
 	case '=':
-		if k.depth > 0 {
-			return // goes with the entry
-		}
-		switch some := c.param(0) != 0; c.param(1) {
-		case 0, 1:
-			k.flags = some
-		case 2:
-			k.flags = k.flags || some
-		}
+		set(k.top(), c.param(0), c.param(1))
+	}
+}
+
+// top is where the flags are that count.
+func (k *keyboard) top() *int {
+	if n := len(k.stack); n > 0 {
+		return &k.stack[n-1]
+	}
+	return &k.flags
+}
+
+// set sets flags, adds some or takes some away.
+func set(flags *int, to, how int) {
+	switch how {
+	case 0, 1:
+		*flags = to
+	case 2:
+		*flags |= to
+	case 3:
+		*flags &^= to
 	}
 }
 
@@ -221,8 +237,8 @@ func (l *leftovers) undo() []byte {
 		add(true, "\x1b[?%dl", l.alt)
 	}
 	l.keyboards[0].undo(add)
-	for i := range keyResources {
-		add(l.resources&(1<<i) != 0, "\x1b[>%dm", i)
+	for i, set := range l.resources {
+		add(set != 0, "\x1b[>%dm", i)
 	}
 	add(l.keypad, "\x1b>")
 	l.undoCommands(add)
@@ -254,5 +270,5 @@ func (l *leftovers) undoCommands(add func(bool, string, ...any)) {
 
 func (k *keyboard) undo(add func(bool, string, ...any)) {
 	add(k.depth > 0, "\x1b[<%du", k.depth)
-	add(k.flags, "\x1b[=0u")
+	add(k.flags != 0, "\x1b[=0u")
 }

@@ -197,7 +197,9 @@ func (f *Filter) judge(v verdict) {
 	if v == drop {
 		return
 	}
-	f.out = append(f.out, f.seq...)
+	if !f.again || f.draws(v) {
+		f.out = append(f.out, f.seq...)
+	}
 	f.asked = f.asked || v == ask
 	if f.seq[1] != '[' {
 		f.left.escape(f.seq)
@@ -237,6 +239,9 @@ func (f *Filter) stepString(b byte) {
 	}
 	f.collect(b)
 	if !f.bad && f.startsImage(b) {
+		if f.bad = f.again; f.bad {
+			return
+		}
 		f.beginImage()
 	}
 }

@@ -28,12 +28,17 @@ type Process struct {
 
 // Start asks for an exec. It does not wait for an answer: [Process.WaitStart] tells
 // whether the program could be started, and [Process.Wait] how it ended.
-func Start(o Opener, e Exec) (*Process, error) {
+func Start(o Opener, e Exec) (*Process, error) { return open(o, Request{Op: OpExec, Exec: &e}) }
+
+// Join asks for a program that was kept, for a terminal of a size.
+func Join(o Opener, s Size) (*Process, error) { return open(o, Request{Op: OpAttach, Attach: &s}) }
+
+func open(o Opener, r Request) (*Process, error) {
 	conn, err := o.Open()
 	if err != nil {
 		return nil, err
 	}
-	if err := WriteRequest(conn, Request{Op: OpExec, Exec: &e}); err != nil {
+	if err := WriteRequest(conn, r); err != nil {
 		conn.Close()
 		return nil, err
 	}

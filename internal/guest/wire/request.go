@@ -17,8 +17,9 @@ import (
 const packedExec = 'x'
 
 const (
-	// packedLog is the flag, in the second byte, of an Exec whose client does not wait.
-	packedLog = 1
+	// The flags, in the second byte, of an Exec whose client does not wait, and of one
+	// that outlives it.
+	packedLog, packedKeep = 1, 1 << 6
 	// maxTexts is more arguments, or variables, than Linux has room for. Many empty
 	// ones take more memory than the bytes that they came in.
 	maxTexts = MaxRequest / 8
@@ -43,9 +44,9 @@ func (p Packed) Pass(w io.Writer) error {
 	return writeBody(w, append(make([]byte, 4, 4+len(p)), p...))
 }
 
-// IsExec says whether this asks for a program whose client waits for it.
+// IsExec says whether this asks for a program that lives as long as its client.
 func (p Packed) IsExec() bool {
-	return len(p) > 1 && p[0] == packedExec && p[1]&packedLog == 0
+	return len(p) > 1 && p[0] == packedExec && p[1]&(packedLog|packedKeep) == 0
 }
 
 // Open reads the request. What it returns shares the packed one's memory.
@@ -67,7 +68,7 @@ func (e *Exec) pack(b []byte) []byte {
 		size = *e.TTY
 	}
 	b = append(b, packedExec)
-	b = pack.Flags(b, e.Log, e.Root, e.TTY != nil, e.NoInput, e.Merged, e.Apart)
+	b = pack.Flags(b, e.Log, e.Root, e.TTY != nil, e.NoInput, e.Merged, e.Apart, e.Keep)
 	b = pack.Number(b, uint64(size.Rows))
 	b = pack.Number(b, uint64(size.Cols))
 	b = pack.Text(b, e.Dir)
@@ -79,7 +80,7 @@ func unpack(b []byte) (*Exec, error) {
 	r := pack.NewReader(b)
 	e := &Exec{}
 	tty := false
-	r.Flags(&e.Log, &e.Root, &tty, &e.NoInput, &e.Merged, &e.Apart)
+	r.Flags(&e.Log, &e.Root, &tty, &e.NoInput, &e.Merged, &e.Apart, &e.Keep)
 	size := Size{Rows: uint16(r.Number(math.MaxUint16)), Cols: uint16(r.Number(math.MaxUint16))}
 	if tty {
 		e.TTY = &size

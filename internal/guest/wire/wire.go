@@ -47,6 +47,7 @@ import (
 const (
 	OpExec   = "exec"   // run a program
 	OpStop   = "stop"   // end the sandbox
+	OpAttach = "attach" // supervisor only: join a program that was kept
 	OpStatus = "status" // supervisor only: who you are and what runs
 	OpPolicy = "policy" // supervisor only: see and change what the network allows
 	OpWatch  = "watch"  // supervisor only: hear what the user should know, as it happens
@@ -78,6 +79,8 @@ type Request struct {
 	Op   string `json:"op"`
 	Exec *Exec  `json:"exec,omitempty"`
 	Stop *Stop  `json:"stop,omitempty"`
+	// Attach is the size of the terminal that joins.
+	Attach *Size `json:"attach,omitempty"`
 	// Policy is what OpPolicy is about, in the words of package supervisor.
 	Policy json.RawMessage `json:"policy,omitempty"`
 
@@ -120,6 +123,9 @@ type Exec struct {
 	// Log asks the supervisor to keep the output in the sandbox's log instead of
 	// sending it, and the exec to outlive the client.
 	Log bool `json:"log,omitempty"`
+	// Keep asks the supervisor to let the program, and its terminal, outlive the client:
+	// others can attach to it. With Log, the client leaves at once.
+	Keep bool `json:"keep,omitempty"`
 }
 
 // Sync says what OpSync is to bring over, if not all that is on branches.
@@ -199,6 +205,7 @@ type Status struct {
 	PID   int       `json:"pid"` // of the supervisor
 	Since time.Time `json:"since"`
 	Execs int       `json:"execs"`
+	Kept  int       `json:"kept,omitempty"`  // of them, those that can be attached to
 	Ports *Ports    `json:"ports,omitempty"` // if they were asked for
 	// Daemons are how the sandbox's daemons are.
 	Daemons []Daemon `json:"daemons,omitempty"`

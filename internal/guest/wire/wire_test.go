@@ -57,7 +57,7 @@ func show(e *Exec) string {
 	if e == nil {
 		return "none"
 	}
-	return fmt.Sprintf("%q %q %q %v %+v %v %v %v %v", e.Argv, e.Env, e.Dir, e.Root, e.TTY, e.NoInput, e.Merged, e.Apart, e.Log)
+	return fmt.Sprintf("%q %q %q %v %+v %v %v %v %v %v", e.Argv, e.Env, e.Dir, e.Root, e.TTY, e.NoInput, e.Merged, e.Apart, e.Log, e.Keep)
 }
 
 func TestPackedExecRefuses(t *testing.T) {
@@ -72,7 +72,7 @@ func TestPackedExecRefuses(t *testing.T) {
 	}
 	for name, body := range map[string]string{
 		"something after": string(good) + "x",
-		"unknown flags":   "x\x40\x00\x00\x00\x00\x00",
+		"unknown flags":   "x\x80\x01\x00\x00\x00\x00\x00",
 		"rows too large":  "x\x04\xff\xff\xff\x01\x01\x00\x00\x00",
 		"dir too long":    "x\x00\x00\x00\x7f/",
 		"many arguments":  "x\x00\x00\x00\x00\xff\xff\xff\xff\x0f" + strings.Repeat("\x00", 100),

@@ -1,15 +1,13 @@
-package guest
+package wire
 
 import (
 	"io"
 	"sync"
-
-	"github.com/cofferhq/coffer/internal/guest/wire"
 )
 
-// An inbox holds input that the program has not read yet: as much as the client had
+// An Inbox holds input that the program has not read yet: as much as the client had
 // credit for, and no more. As it is read, the client gets new credit.
-type inbox struct {
+type Inbox struct {
 	grant func(n int)
 
 	mu     sync.Mutex
@@ -21,23 +19,24 @@ type inbox struct {
 	lost   bool // nobody will read what comes
 }
 
-func newInbox(grant func(n int)) *inbox {
-	in := &inbox{grant: grant}
+// NewInbox makes one that gives credit by grant.
+func NewInbox(grant func(n int)) *Inbox {
+	in := &Inbox{grant: grant}
 	in.more.L = &in.mu
 	return in
 }
 
-// put takes input from the client, and says whether there was room.
-func (in *inbox) put(b []byte) bool {
+// Put takes input from the client, and says whether there was room.
+func (in *Inbox) Put(b []byte) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.lost || in.closed {
 		return true
 	}
-	if len(in.buf)-in.off+in.owed+len(b) > wire.Window {
+	if len(in.buf)-in.off+in.owed+len(b) > Window {
 		return false
 	}
-	if in.off > wire.Window/2 {
+	if in.off > Window/2 {
 		in.buf = append(in.buf[:0], in.buf[in.off:]...)
 		in.off = 0
 	}
@@ -47,9 +46,9 @@ func (in *inbox) put(b []byte) bool {
 }
 
 // Read waits for input. What was read before counts as taken by the program.
-func (in *inbox) Read(p []byte) (int, error) {
+func (in *Inbox) Read(p []byte) (int, error) {
 	in.mu.Lock()
-	if in.owed >= wire.Window/4 {
+	if in.owed >= Window/4 {
 		owed := in.owed
 		in.owed = 0
 		in.mu.Unlock()
@@ -69,16 +68,16 @@ func (in *inbox) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// close says that no more input comes.
-func (in *inbox) close() {
+// Close says that no more input comes.
+func (in *Inbox) Close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.closed = true
 	in.more.Broadcast()
 }
 
-// discard drops what comes: the program has closed its end.
-func (in *inbox) discard() {
+// Discard drops what comes: the program has closed its end.
+func (in *Inbox) Discard() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.lost, in.buf, in.off = true, nil, 0

@@ -1,0 +1,302 @@
+package supervisor
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/terminal"
+)
+
+// A session is a program on a terminal that outlives the commands that look at it. They
+// come and go, several at a time; each sees all that is printed and may type. The program's
+// terminal has the size of the one that came last, or was changed last.
+type session struct {
+	p *wire.Process
+
+	mu      sync.Mutex
+	past    *terminal.Replay
+	viewers []*viewer
+	size    wire.Size
+	ended   bool
+	silence *time.Timer // until a program that nobody looks at is ended; nil if never
+	idle    time.Duration
+	bored   bool // it was ended because of that
+}
+
+// A viewer is a command that looks at a session.
+type viewer struct {
+	conn net.Conn
+	out  *wire.FrameWriter
+}
+
+func newViewer(c net.Conn) *viewer { return &viewer{c, wire.NewFrameWriter(hasty{c})} }
+
+// hasty is a connection whose other end has to take what it is sent.
+type hasty struct{ net.Conn }
+
+func (h hasty) Write(p []byte) (int, error) {
+	_ = h.SetWriteDeadline(time.Now().Add(viewerTime))
+	return h.Conn.Write(p)
+}
+
+const (
+	// maxViewers bounds how many there are.
+	maxViewers = 32
+	// viewerTime is how long a viewer may hold up the program, and the others. One whose
+	// line is dead, or who was stopped, is let go, and can come back.
+	viewerTime = 10 * time.Second
+	// leastIdle is the shortest time after which a silent program that nobody looks at is
+	// ended. A sandbox that is there for one program has no idle time to speak of.
+	leastIdle = time.Minute
+)
+
+// kept runs a program that others can attach to. It returns when the program has ended.
+func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
+	alone := e.Log
+	e.Log, e.Keep, e.Apart, e.NoInput, e.Merged = false, false, false, false, false
+	if e.TTY == nil || e.TTY.Rows == 0 || e.TTY.Cols == 0 {
+		e.TTY = &wire.Size{Rows: 24, Cols: 80}
+	}
+	s.enter()
+	defer s.leave()
+	s.passes(1)
+	defer s.passes(-1)
+	notes := s.beforeProgram()
+	news, known := s.before()
+	p, log, err := s.startDetached(e)
+	if err != nil {
+		if f, ok := err.(*wire.Failure); ok || alone {
+			if !ok {
+				f = failure(err)
+			}
+			_ = wire.NewFrameWriter(client).Message(wire.Event{Failure: f})
+		}
+		return // without a word, it can be tried again
+	}
+	s.anew()
+	s.Ran(&e)
+	defer p.Close()
+	k := &session{p: p, past: terminal.NewReplay(), size: *e.TTY, idle: s.Sandbox.Limits.Idle}
+	s.addSession(k)
+	if alone {
+		_ = wire.NewFrameWriter(client).Started()
+		client.Close()
+	} else {
+		go k.join(client, wire.Size{})
+	}
+	k.alone()
+	exit, err := p.Wait(k, nil)
+	s.dropSession(k)
+	viewers := k.end()
+	if err == nil {
+		for _, v := range viewers {
+			_ = v.out.Exited(exit)
+		}
+		fmt.Fprintf(log, "coffer: exit status %d\n", exit.Status())
+	} else if k.bored {
+		fmt.Fprintf(log, "coffer: nobody was attached to it and it was silent for %s, so it was ended\n", k.idle)
+	} else {
+		fmt.Fprintf(log, "coffer: %s\n", s.whyGone())
+	}
+	s.syncSoon()
+	notes = append(append(notes, news...), s.after(known)...)
+	for _, n := range append(notes, s.afterProgram(&e)...) {
+		fmt.Fprintln(log, "coffer:", n)
+		for _, v := range viewers {
+			_ = v.out.Note(n)
+		}
+	}
+	for _, v := range viewers {
+		_ = v.out.Lost()
+		v.conn.Close()
+	}
+}
+
+// whyGone says why programs have lost their sandbox.
+func (s *Supervisor) whyGone() string {
+	if why := s.Why(); why != "" {
+		return why
+	}
+	return "the sandbox was ended"
+}
+
+func (s *Supervisor) addSession(k *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions = append(s.sessions, k)
+}
+
+func (s *Supervisor) dropSession(k *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions = slices.DeleteFunc(s.sessions, func(o *session) bool { return o == k })
+}
+
+// attach joins a command to the program that was kept last.
+func (s *Supervisor) attach(c net.Conn, size wire.Size) {
+	s.mu.Lock()
+	var k *session
+	if n := len(s.sessions); n > 0 {
+		k = s.sessions[n-1]
+	}
+	s.mu.Unlock()
+	if k == nil {
+		_ = wire.NewFrameWriter(c).Message(wire.Event{Failure: &wire.Failure{Code: 125, Message: "no program with a terminal of its own runs in the sandbox"}})
+		return
+	}
+	k.join(c, size)
+}
+
+// Write takes what the program prints. It waits for slow viewers, for a while.
+func (k *session) Write(p []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, _ = k.past.Write(p)
+	if k.silence != nil {
+		k.silence.Reset(k.idle)
+	}
+	for _, v := range slices.Clone(k.viewers) {
+		if v.out.Data(wire.Output, p) != nil {
+			k.drop(v)
+		}
+	}
+	return len(p), nil
+}
+
+// join has a command see and type until it leaves. One that has started the program, or
+// whose terminal has no size, gives none.
+func (k *session) join(c net.Conn, size wire.Size) {
+	v := newViewer(c)
+	if !k.add(v, size) {
+		return
+	}
+	defer k.leave(v)
+	in := wire.NewInbox(func(n int) { _ = v.out.Message(wire.Event{Credit: n}) })
+	defer in.Close()
+	go wire.Copy(k.p, in)
+	frames := wire.NewFrameReader(c)
+	for {
+		kind, body, err := frames.Next()
+		if err != nil {
+			return
+		}
+		switch kind {
+		case wire.Input:
+			if !in.Put(body) {
+				return // more than it had credit for
+			}
+		case wire.Message:
+			m, err := wire.DecodeControl(body)
+			if err != nil {
+				return
+			}
+			k.control(m)
+		}
+	}
+}
+
+// add shows a new viewer what there is, and has the program draw itself anew.
+func (k *session) add(v *viewer, size wire.Size) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended || len(k.viewers) == maxViewers {
+		_ = v.out.Message(wire.Event{Failure: &wire.Failure{Code: 125, Message: "the program has ended, or too many look at it"}})
+		return false
+	}
+	if v.out.Started() != nil || v.out.Data(wire.Output, k.past.Show()) != nil {
+		return false
+	}
+	k.viewers = append(k.viewers, v)
+	if k.silence != nil {
+		k.silence.Stop()
+		k.silence = nil
+	}
+	if size.Rows > 0 && size.Cols > 0 {
+		k.redraw(size)
+	}
+	return true
+}
+
+// redrawTime is how long a program has to see that its terminal has another size, which
+// is what makes programs draw all of what they show.
+const redrawTime = 150 * time.Millisecond
+
+// redraw gives the terminal a size, by way of another one if it has it already. The lock
+// is held.
+func (k *session) redraw(size wire.Size) {
+	if size != k.size || size.Cols == 1 {
+		k.size = size
+		_ = k.p.Resize(size)
+		return
+	}
+	_ = k.p.Resize(wire.Size{Rows: size.Rows, Cols: size.Cols - 1})
+	time.AfterFunc(redrawTime, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		_ = k.p.Resize(k.size)
+	})
+}
+
+func (k *session) control(c wire.Control) {
+	if c.Resize != nil && c.Resize.Rows > 0 && c.Resize.Cols > 0 {
+		k.mu.Lock()
+		k.size = *c.Resize
+		_ = k.p.Resize(k.size)
+		k.mu.Unlock()
+	}
+	if c.Signal > 0 && c.Signal < 65 {
+		_ = k.p.Signal(c.Signal)
+	}
+}
+
+func (k *session) leave(v *viewer) {
+	k.mu.Lock()
+	k.drop(v)
+	k.mu.Unlock()
+	k.alone()
+}
+
+// drop lets a viewer go. The lock is held.
+func (k *session) drop(v *viewer) {
+	if i := slices.Index(k.viewers, v); i >= 0 {
+		k.viewers = slices.Delete(k.viewers, i, i+1)
+		v.conn.Close()
+	}
+}
+
+// alone sees to it that a program that nobody looks at, and that says nothing any more,
+// does not stay for ever.
+func (k *session) alone() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.viewers) == 0 && !k.ended && k.silence == nil && k.idle >= leastIdle {
+		k.silence = time.AfterFunc(k.idle, k.bore)
+	}
+}
+
+// bore ends the program. Its conversation, if it is an agent, can be gone on with.
+func (k *session) bore() {
+	k.mu.Lock()
+	k.bored = len(k.viewers) == 0
+	bored := k.bored
+	k.mu.Unlock()
+	if bored {
+		k.p.Close()
+	}
+}
+
+// end is called when the program has ended. It returns who is to be told.
+func (k *session) end() (told []*viewer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ended = true
+	if k.silence != nil {
+		k.silence.Stop()
+	}
+	told, k.viewers = k.viewers, nil
+	return told
+}
