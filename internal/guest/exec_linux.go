@@ -145,7 +145,7 @@ func (a *agent) startUser(argv []string, attr *syscall.ProcAttr) (pid int, end <
 	err = spawn(argv, attr.Env, attr.Dir, func(path string, argv []string) error {
 		var err error
 		a.launcher.do(func() {
-			pid, end, err = a.reaper.start(func() (int, error) { return syscall.ForkExec(path, argv, attr) })
+			pid, end, err = a.reaper.start(attr.Sys.Setctty, func() (int, error) { return syscall.ForkExec(path, argv, attr) })
 		})
 		return err
 	})

@@ -8,24 +8,33 @@ import (
 )
 
 // reaper collects every dead process of the sandbox, its own children and the
-// orphans that a first process inherits, and tells those who wait for one.
+// orphans that a first process inherits, and tells those who wait for one. Programs on a
+// terminal that have stopped themselves it has go on.
 //
 // It waits in the kernel, on a thread of its own: by way of SIGCHLD, the news would
 // pass through two more goroutines before it arrives.
 type reaper struct {
 	mu      sync.Mutex
-	waiting map[int]chan syscall.WaitStatus
+	waiting map[int]awaited
 	born    chan struct{} // there are children again
 }
 
+// awaited is a process that somebody waits for.
+type awaited struct {
+	end chan syscall.WaitStatus
+	// leads says that it leads a session on a terminal. No shell is there that could have
+	// it go on when it has stopped itself, as full-screen programs do at Ctrl-Z.
+	leads bool
+}
+
 func newReaper() *reaper {
-	return &reaper{waiting: map[int]chan syscall.WaitStatus{}, born: make(chan struct{}, 1)}
+	return &reaper{waiting: map[int]awaited{}, born: make(chan struct{}, 1)}
 }
 
 // start runs fork, which returns a process id, and returns where its end will be
 // told. The lock is held across both, so that no end is missed. (A neighbour that stops
 // the new process before its exec holds up everything here: its own sandbox.)
-func (r *reaper) start(fork func() (int, error)) (int, <-chan syscall.WaitStatus, error) {
+func (r *reaper) start(leads bool, fork func() (int, error)) (int, <-chan syscall.WaitStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pid, err := fork()
@@ -33,7 +42,7 @@ func (r *reaper) start(fork func() (int, error)) (int, <-chan syscall.WaitStatus
 		return 0, nil, err
 	}
 	end := make(chan syscall.WaitStatus, 1)
-	r.waiting[pid] = end
+	r.waiting[pid] = awaited{end, leads}
 	select {
 	case r.born <- struct{}{}:
 	default:
@@ -55,7 +64,7 @@ func (r *reaper) with(pid int, f func() error) error {
 func (r *reaper) run() {
 	for {
 		// Look first, and only then collect under the lock.
-		switch err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil); err {
+		switch err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil); err {
 		case nil:
 			r.collect()
 		case unix.ECHILD:
@@ -71,16 +80,23 @@ func (r *reaper) collect() {
 	defer r.mu.Unlock()
 	for {
 		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
 		if err == syscall.EINTR {
 			continue
 		}
 		if err != nil || pid <= 0 {
 			return
 		}
-		if end, ok := r.waiting[pid]; ok {
+		w, ok := r.waiting[pid]
+		switch {
+		case !ok:
+		case status.Stopped():
+			if w.leads {
+				_ = unix.Kill(-pid, unix.SIGCONT)
+			}
+		default:
 			delete(r.waiting, pid)
-			end <- status
+			w.end <- status
 		}
 	}
 }

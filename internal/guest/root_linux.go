@@ -86,7 +86,7 @@ func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan sy
 	var end <-chan syscall.WaitStatus
 	args := append([]string{RootName, strconv.FormatBool(a.boot.Nesting), strconv.FormatBool(a.boot.SetID), attr.Dir}, argv...)
 	a.rootLauncher.do(func() {
-		pid, end, err = a.reaper.start(func() (int, error) { return syscall.ForkExec(program, args, attr) })
+		pid, end, err = a.reaper.start(attr.Sys.Setctty, func() (int, error) { return syscall.ForkExec(program, args, attr) })
 	})
 	failure.Close()
 	wait.Close()
