@@ -14,10 +14,25 @@ func codex() *Agent {
 		Credentials: []Credential{{Name: ".codex/auth.json", Same: []string{"tokens.account_id", "OPENAI_API_KEY"}}},
 		Groups:      []string{"agents"},
 		Argv:        codexArgv,
+		Files:       codexFiles,
 		Login:       []string{"codex", "-c", "cli_auth_credentials_store=file", "login"},
 		LoginPorts:  []int{1455},
 		LoginHelp:   "open the address in your browser",
 	}
+}
+
+// codexFiles is the key of who has no login: its full-screen interface reads keys from
+// that file only, and asks who has none to log in.
+func codexFiles(_ *Agent, s Scene) []File {
+	const name = ".codex/auth.json"
+	key := s.Variable("CODEX_API_KEY")
+	if key == "" {
+		key = s.Variable("OPENAI_API_KEY")
+	}
+	if key == "" || s.Has(name) {
+		return nil
+	}
+	return []File{{Name: name, Content: jsonText(map[string]any{"auth_mode": "apikey", "OPENAI_API_KEY": key})}}
 }
 
 // noDaemon keeps its full-screen interface from leaving a server behind, for which it
