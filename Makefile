@@ -21,7 +21,7 @@ AGENTS = pi claude codex gemini opencode
 AGENTS_DIR = $(or $(TMPDIR),/tmp)/coffer-agents-$(shell id -u)
 test-agents:
 	internal/turn/install $(AGENTS_DIR) $(AGENTS)
-	COFFER_AGENTS=$(AGENTS_DIR) go test -count=1 -timeout 20m -v -run 'Test(Real|Screen)/($(subst $(eval ) ,|,$(strip $(AGENTS))))$$' ./internal/turn
+	COFFER_AGENTS=$(AGENTS_DIR) go test -count=1 -timeout 40m -v -run 'Test(Real|Screen)/($(subst $(eval ) ,|,$(strip $(AGENTS))))$$' ./internal/turn
 
 lint:
 	@test -z "$$(gofmt -l cmd internal bench)" || { echo "gofmt would change:"; gofmt -l cmd internal bench; exit 1; }

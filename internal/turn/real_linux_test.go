@@ -8,40 +8,58 @@ import (
 	"testing"
 )
 
-// real are agents as they come from npm. What follows -- makes them ask the model by a
-// name that it knows; all else is what 'coffer ai' does for everybody.
-var real = []struct {
+// A client is an agent as it comes from npm. What follows -- makes it ask the model by a
+// name that the model knows; all else is what 'coffer ai' does for everybody.
+type client struct {
 	name  string
 	key   string // the variable that a user has the key in
 	hosts string // what it reaches: no telemetry, no updates
 	extra []string
-}{
-	{"pi", "ANTHROPIC_API_KEY", host, []string{"--provider", "anthropic", "--model", "claude-sonnet-4-5"}},
-	{"claude", "ANTHROPIC_API_KEY", host, nil},
-	{"codex", "CODEX_API_KEY", "api.openai.com chatgpt.com", []string{"-c", "model=gpt-fake"}},
-	{"gemini", "GEMINI_API_KEY", "generativelanguage.googleapis.com", nil},
-	{"opencode", "ANTHROPIC_API_KEY", host + " .npmjs.org", []string{"--model", "anthropic/claude-sonnet-4-5"}},
+	ready string // on the screen when the keyboard is read
+	leave string // typed to end it
 }
 
-// Each real agent, unmodified, over https through the gateway: it does a turn, knows where
-// it is, is contained, and goes on with the conversation.
-func TestReal(t *testing.T) {
+var clients = []client{
+	{"pi", "ANTHROPIC_API_KEY", host, []string{"--provider", "anthropic", "--model", "claude-sonnet-4-5"}, "claude-sonnet-4-5", "/quit"},
+	{"claude", "ANTHROPIC_API_KEY", host, nil, "bypass permissions on", "/exit"},
+	{"codex", "OPENAI_API_KEY", "api.openai.com chatgpt.com", []string{"-c", "model=gpt-fake"}, "OpenAI Codex", "/quit"},
+	{"gemini", "GEMINI_API_KEY", "generativelanguage.googleapis.com", nil, "Type your message", "/quit"},
+	{"opencode", "ANTHROPIC_API_KEY", host + " .npmjs.org", []string{"--model", "anthropic/claude-sonnet-4-5"}, "Ask anything", "/exit"},
+}
+
+// eachReal runs a test for every agent there is, and every user.
+func eachReal(t *testing.T, test func(s *stage, a client)) {
 	dir := os.Getenv("COFFER_AGENTS")
 	if dir == "" {
 		t.Skip("COFFER_AGENTS names no directory with agents in it: see 'make test-agents'")
 	}
-	for _, a := range real {
+	for _, a := range clients {
 		t.Run(a.name, func(t *testing.T) {
 			bin := filepath.Join(dir, a.name, "node_modules", ".bin")
 			if !exists(filepath.Join(bin, a.name)) {
 				t.Skipf("%s is not in %s", a.name, dir)
 			}
 			each(t, func(t *testing.T, s *stage) {
-				s.env = append(s.env, a.key+"=sk-test-0123456789012345678901234567890123456789", "PATH="+bin+":"+os.Getenv("PATH"))
-				turn(s, a.name, a.hosts, a.extra)
+				s.env = append(s.env, a.key+"="+secretKey, "PATH="+bin+":"+os.Getenv("PATH"))
+				test(s, a)
 			})
 		})
 	}
+}
+
+// secretKey is one as a service gives it out.
+const secretKey = "sk-test-0123456789012345678901234567890123456789"
+
+// Each real agent, unmodified, over https through the gateway: it does a turn, knows where
+// it is, is contained, and goes on with the conversation.
+func TestReal(t *testing.T) {
+	eachReal(t, func(s *stage, a client) { turn(s, a.name, a.hosts, a.extra) })
+}
+
+// The machine is killed while a real agent is in the middle of a turn; the agent goes on
+// with the same conversation.
+func TestRealResume(t *testing.T) {
+	eachReal(t, func(s *stage, a client) { resume(s, a.name, a.extra) })
 }
 
 func turn(s *stage, name, hosts string, extra []string) {

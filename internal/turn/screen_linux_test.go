@@ -4,79 +4,95 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cofferhq/coffer/internal/agent"
 )
 
 // The agents' full-screen interfaces, under tmux: no question is asked, a prompt is typed,
-// the work is on the branch, and leaving says how to come back.
+// the work is on the branch, and leaving says how to come back. The conversation looks as
+// it does when the same agent runs outside, colours included.
 func TestScreen(t *testing.T) {
-	dir := os.Getenv("COFFER_AGENTS")
-	if _, err := exec.LookPath("tmux"); err != nil || dir == "" {
-		t.Skip("needs tmux, and COFFER_AGENTS: see 'make test-agents'")
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("there is no tmux")
 	}
-	for _, a := range real {
-		leave := map[string]string{"claude": "/exit", "pi": "/quit"}[a.name]
-		bin := filepath.Join(dir, a.name, "node_modules", ".bin")
-		if leave == "" || !exists(filepath.Join(bin, a.name)) {
-			continue
+	eachReal(t, func(s *stage, a client) {
+		p := s.onPane("inside", s.Work, nil, append([]string{s.Coffer, "ai", a.name, "--create", "--name", "one", "--"}, a.extra...))
+		inside := s.talk(p, a, func() bool { return strings.HasPrefix(s.git("log", "-1", "--format=%s", "coffer/one"), "made") })
+		p.see("go on with 'coffer ai -m one'")
+		if got := s.git("show", "coffer/one:made"); got != "hello" {
+			s.t.Errorf("the file has %q", got)
 		}
-		t.Run(a.name, func(t *testing.T) {
-			each(t, func(t *testing.T, s *stage) {
-				s.env = append(s.env, a.key+"=sk-test-0123456789012345678901234567890123456789", "PATH="+bin+":"+os.Getenv("PATH"))
-				s.onTmux(leave, append([]string{s.Coffer, "ai", a.name, "--create", "--name", "one", "--"}, a.extra...))
-			})
-		})
-	}
+		if s.UID != os.Getuid() {
+			return // the terminal does not know who
+		}
+		clone := filepath.Join(s.Dir, "clone")
+		s.git("clone", "-q", ".", clone)
+		s.git("-C", clone, "config", "user.name", "Ada")
+		s.git("-C", clone, "config", "user.email", "ada@example.com")
+		env, command := s.outside(a, clone)
+		p = s.onPane("outside", clone, env, command)
+		outside := s.talk(p, a, func() bool { return strings.HasPrefix(s.git("-C", clone, "log", "-1", "--format=%s"), "made") })
+		if !slices.Equal(inside, outside) {
+			s.t.Errorf("inside the screen shows\n%q\nand outside\n%q", strings.Join(inside, "\n"), strings.Join(outside, "\n"))
+		}
+	})
 }
 
-func (s *stage) onTmux(leave string, command []string) {
-	t := s.t
-	sock := filepath.Join(s.Home, "tmux")
-	tmux := func(args ...string) string {
-		c := s.Program("tmux", append([]string{"-S", sock, "-f", "/dev/null"}, args...)...)
-		c.Env = append(c.Env, s.env...)
-		out, _ := c.CombinedOutput()
-		return string(out)
+// talk types a prompt, waits for what it is to do, and leaves. It returns what the
+// conversation looks like.
+func (s *stage) talk(p *pane, a client, done func() bool) (look []string) {
+	s.t.Helper()
+	p.see(a.ready)
+	p.still()
+	// A word that is nobody's key comes first: one that is not yet asked for a prompt may
+	// take letters for something else.
+	p.press("please ", "the keyboard is read", func() bool { return p.shows("please") })
+	p.press("RUN: echo hello >made; git add made; git commit -qm made", "the prompt is on the screen", func() bool { return p.shows("echo hello") })
+	p.still()
+	p.press("Enter", "the work is done", done)
+	p.see("DONE")
+	p.still()
+	look = faces(p.look(), "echo hello", "DONE")
+	p.press(a.leave, "the way out is on the screen", func() bool { return p.ended() || p.shows(a.leave) })
+	p.press("Enter", "it has ended", p.ended)
+	return look
+}
+
+// outside is how an agent is started without coffer by somebody who has set it up in the
+// same way, in a home of its own.
+func (s *stage) outside(a client, dir string) (env, command []string) {
+	s.t.Helper()
+	known := agent.Find(agent.Known(), a.name)
+	home := filepath.Join(s.Dir, "outside")
+	s.must(os.Mkdir(home, 0o755))
+	data, err := os.ReadFile(filepath.Join(s.Home, ".gitconfig"))
+	s.must(err)
+	s.put(filepath.Join(home, ".gitconfig"), data, 0o644)
+	h, err := agent.OpenHome(home)
+	s.must(err)
+	defer h.Close()
+	lookup := func(name string) (string, bool) {
+		if name == a.key {
+			return secretKey, true
+		}
+		return "", false
 	}
-	defer tmux("kill-server")
-	tmux(append([]string{"new-session", "-d", "-x", "120", "-y", "40", ";", "set", "-g", "remain-on-exit", "on", ";", "respawn-pane", "-k", "--"}, command...)...)
-	seen := func(text string) func() bool {
-		return func() bool { return strings.Contains(tmux("capture-pane", "-p", "-S", "-200"), text) }
+	if known.Files != nil {
+		for _, f := range known.Files(known, agent.Scene{
+			Home: home, Dir: dir, Guide: filepath.Join(home, agent.Guide), Text: "Be kind.", Has: h.Has,
+			Variable: func(name string) string { v, _ := lookup(name); return v },
+		}) {
+			s.must(h.Put(f))
+		}
 	}
-	defer func() {
-		if t.Failed() {
-			t.Logf("the screen:\n%s", tmux("capture-pane", "-p", "-S", "-200"))
-		}
-	}()
-	s.until("the agent is there", func() bool {
-		return seen("coffer: ")() || strings.Contains(tmux("display", "-p", "#{pane_title}"), "one")
-	})
-	// Typed again until it is heard: nobody says when the keyboard is read.
-	s.until("the prompt is on the screen", func() bool {
-		if seen("echo hello")() {
-			return true
-		}
-		tmux("send-keys", "-l", "RUN: echo hello >made; git add made; git commit -qm made")
-		return false
-	})
-	s.until("the commit is on the branch", func() bool {
-		if strings.HasPrefix(s.git("log", "-1", "--format=%s", "coffer/one"), "made") {
-			return true
-		}
-		tmux("send-keys", "Enter")
-		return false
-	})
-	s.until("the agent has said so", seen("DONE"))
-	s.until("it has ended", func() bool {
-		if strings.TrimSpace(tmux("display", "-p", "#{pane_dead}")) == "1" {
-			return true
-		}
-		tmux("send-keys", "-l", leave)
-		tmux("send-keys", "Enter")
-		return false
-	})
-	if !seen("go on with 'coffer ai -m one'")() {
-		t.Error("it is not said how to come back")
+	s.put(filepath.Join(home, agent.Guide), []byte("Be kind."), 0o644)
+	s.own(home)
+	env = append(known.Variables(lookup), "HOME="+home)
+	for _, v := range known.CA {
+		env = append(env, v+"="+filepath.Join(s.Dir, "ca.pem"))
 	}
+	return env, known.Argv(known, agent.Turn{Extra: a.extra, Dir: dir, Guide: filepath.Join(home, agent.Guide), Text: "Be kind."})
 }

@@ -73,33 +73,43 @@ func TestHarm(t *testing.T) {
 // The machine is killed in the middle of a turn; the conversation goes on.
 func TestResume(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
-		ended := make(chan string, 1)
-		c := s.Command("ai", "standin", "--name", "one", "RUN: echo before >>log\nRUN: touch waiting; sleep 1000")
-		c.Env = append(c.Env, s.env...)
-		go func() {
-			out, _ := c.CombinedOutput()
-			ended <- string(out)
-		}()
-		var shown struct {
-			PID       int
-			Workspace struct{ Path string }
-		}
-		s.until("the agent waits", func() bool {
-			out, err := s.coffer("show", "one", "--json")
-			return err == nil && json.Unmarshal([]byte(out), &shown) == nil && shown.PID > 0 && exists(filepath.Join(shown.Workspace.Path, "waiting"))
-		})
-		s.must(syscall.Kill(shown.PID, syscall.SIGKILL))
-		if out := <-ended; !strings.Contains(out, "coffer:") {
-			t.Errorf("the user is not told: %s", out)
-		}
-		out := s.run("ai", "-m", "one", "RUN: echo after >>log; cat log")
-		if !strings.Contains(out, "DONE before\nafter") {
+		if out := resume(s, "standin", nil); !strings.Contains(out, "DONE before\nafter") {
 			t.Errorf("the agent says\n%s", out)
 		}
-		if !s.model.Told("RUN: echo after", "RUN: echo before") {
-			t.Error("the model does not know what was before")
-		}
 	})
+}
+
+// resume kills the machine while a tool runs that the model asked for, and has the agent
+// go on. It returns what the agent says then.
+func resume(s *stage, name string, extra []string) string {
+	t := s.t
+	ended := make(chan string, 1)
+	c := s.Command(append([]string{"ai", name, "--name", "one", "RUN: echo before >>log\nRUN: touch waiting; sleep 1000", "--"}, extra...)...)
+	c.Env = append(c.Env, s.env...)
+	go func() {
+		out, _ := c.CombinedOutput()
+		ended <- string(out)
+	}()
+	var shown struct {
+		PID       int
+		Workspace struct{ Path string }
+	}
+	s.until("the agent waits", func() bool {
+		out, err := s.coffer("show", "one", "--json")
+		return err == nil && json.Unmarshal([]byte(out), &shown) == nil && shown.PID > 0 && exists(filepath.Join(shown.Workspace.Path, "waiting"))
+	})
+	s.must(syscall.Kill(shown.PID, syscall.SIGKILL))
+	if out := <-ended; !strings.Contains(out, "coffer:") {
+		t.Errorf("the user is not told: %s", out)
+	}
+	out := s.run(append([]string{"ai", "-m", "one", "RUN: echo after >>log; cat log", "--"}, extra...)...)
+	if log, err := os.ReadFile(filepath.Join(shown.Workspace.Path, "log")); err != nil || string(log) != "before\nafter\n" {
+		t.Errorf("the work: %q, %v; the agent says\n%s", log, err, out)
+	}
+	if !s.model.Told("RUN: echo after", "RUN: echo before") {
+		t.Errorf("the model does not know what was before; the agent says\n%s", out)
+	}
+	return out
 }
 
 // Twenty agents at once do not get in each other's way: not in workspaces, homes, ports,
