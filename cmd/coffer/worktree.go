@@ -110,6 +110,9 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 // repositoryOf is the directory at or above this one that has a .git, and not only the
 // empty one that keeps a place.
 func repositoryOf(dir string) string {
+	if rootfs.IsGitDir(dir) {
+		return dir // a bare one
+	}
 	for {
 		git := filepath.Join(dir, ".git")
 		if info, err := os.Lstat(git); err == nil {

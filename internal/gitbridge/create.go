@@ -32,6 +32,9 @@ func (r *Repository) Base(ctx context.Context, word, branch string) (string, err
 		return "", err
 	}
 	base, err := r.commit(ctx, word)
+	if err == nil {
+		err = r.complete(ctx, base)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -81,11 +81,15 @@ type host struct {
 	objects string
 	mind    bool     // files are read or written: no filters of the repository's own
 	env     []string // besides ours; from unfiltered, instead of mind
+	far     bool     // it may reach other machines
 }
 
 // command prepares git. The caller starts it.
 func (h host) command(ctx context.Context, args ...string) *exec.Cmd {
 	var all []string
+	if !h.far { // in a partial clone, any object that is missing would be fetched
+		all = append(all, "-c", "protocol.allow=never")
+	}
 	for _, c := range append(slices.Clone(hardened), h.config...) {
 		all = append(all, "-c", c)
 	}

@@ -48,7 +48,7 @@ func Read(ctx context.Context, dir string) (*Repository, error) {
 	if f := r.config["extensions.objectformat"]; f != "" {
 		r.Format = f
 	}
-	if r.config["extensions.refstorage"] != "" && r.config["extensions.refstorage"] != "files" || r.partial() {
+	if r.config["extensions.refstorage"] != "" && r.config["extensions.refstorage"] != "files" {
 		return nil, errNotPlain
 	}
 	return r, nil

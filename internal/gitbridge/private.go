@@ -211,12 +211,15 @@ func (r *Repository) hooks() (files []rootfs.File) {
 func (b *Bridge) config(r *Repository) string {
 	var c strings.Builder
 	version := 0
-	if b.Format != "sha1" {
+	if b.Format != "sha1" || r.partial() {
 		version = 1
 	}
 	fmt.Fprintf(&c, "[core]\n\trepositoryformatversion = %d\n\tbare = false\n\tlogallrefupdates = true\n", version)
-	if version == 1 {
+	if b.Format != "sha1" {
 		fmt.Fprintf(&c, "[extensions]\n\tobjectformat = %s\n", b.Format)
+	}
+	if r.partial() { // what is missing is not lost, though it cannot be had
+		fmt.Fprint(&c, "[extensions]\n\tpartialClone = origin\n[remote \"origin\"]\n\tpromisor = true\n")
 	}
 	fmt.Fprintf(&c, "[remote \"origin\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[push]\n\tdefault = current\n", b.insideHost(), b.pushURL())
 	if b.Upstream { // which asks the user, so only who names it gets it

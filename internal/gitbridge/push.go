@@ -250,6 +250,7 @@ func (b *Bridge) Push(ctx context.Context, m Move, reach []string) (said []strin
 	defer cancel()
 	ref := "refs/heads/" + m.Branch
 	h := b.refs()
+	h.far = true
 	if h.dir, err = b.remoteDir(ctx, m.Remote, reach); err != nil {
 		return nil, err
 	}

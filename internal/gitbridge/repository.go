@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
 // A Repository is the user's, as found from a directory in it.
@@ -35,6 +36,9 @@ func Find(ctx context.Context, dir string) (*Repository, error) {
 	h := host{dir: dir}
 	r := &Repository{}
 	var err error
+	if rootfs.IsGitDir(dir) && mine(dir) {
+		h.where = []string{"--git-dir=" + dir} // a bare one, which git does not look for
+	}
 	// Paths may contain line breaks, so each is asked for alone.
 	if r.Common, err = h.text(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir"); err != nil {
 		if code(err) == 128 && strings.Contains(err.Error(), "not a git repository") {
@@ -145,8 +149,6 @@ func (r *Repository) objects() ([]string, error) {
 func (r *Repository) suits() error {
 	const direct = "use --workspace direct"
 	switch {
-	case r.partial():
-		return hint.New("the repository is a partial clone, whose missing objects cannot be had from inside", direct)
 	case r.Format != "sha1" && r.Format != "sha256":
 		return hint.New(fmt.Sprintf("the repository names its objects by %q, which is not supported", r.Format), direct)
 	}
@@ -161,6 +163,23 @@ func (r *Repository) partial() bool {
 		}
 	}
 	return r.config["extensions.partialclone"] != ""
+}
+
+// complete says what is missing of a commit's files in a partial clone. What is missing of
+// others is missed only by who looks at them: git inside cannot fetch it.
+func (r *Repository) complete(ctx context.Context, commit string) error {
+	if !r.partial() {
+		return nil
+	}
+	out, err := r.git().run(ctx, "", "rev-list", "--objects", "--no-walk", "--missing=print", commit)
+	if err != nil {
+		return err
+	}
+	if n := strings.Count("\n"+out, "\n?"); n > 0 {
+		return hint.New(fmt.Sprintf("the repository is a partial clone in which objects of the commit %.12s are missing (%d), and a sandbox cannot fetch them", commit, n),
+			fmt.Sprintf("check that commit out once, or have git fetch them with 'git archive %.12s >/dev/null'", commit))
+	}
+	return nil
 }
 
 // commit finds the commit that a word means; none is HEAD.

@@ -65,6 +65,7 @@ func (b *Bridge) FetchUpstream(ctx context.Context, remote string, reach []strin
 		return err
 	}
 	h := b.refs()
+	h.far = true
 	if h.dir, err = b.remoteDir(ctx, remote, reach); err != nil {
 		return err
 	}
