@@ -171,7 +171,8 @@ func (b *Bridge) kept(n int) string { return b.own() + "checkpoints/" + strconv.
 func (c *Checkpoints) keepHead(ctx context.Context, taken *checkpoint.Checkpoint) {
 	b, all := c.bridge, c.All()
 	if b.Laid && len(all) == 1 && taken.Base != "" {
-		_, _ = b.refs().run(ctx, fmt.Sprintf("update %sbase %s\nupdate %s %s\n", b.own(), taken.Base, b.kept(0), taken.Base), "update-ref", "--stdin")
+		_, _ = b.refs().run(ctx, fmt.Sprintf("update %sbase %s\nupdate %s %s\n", b.own(), taken.Base, b.kept(0), taken.Base),
+			"update-ref", "-m", madeFor+b.dir, "--create-reflog", "--stdin")
 	}
 	i := slices.IndexFunc(all, func(x checkpoint.Checkpoint) bool { return x.N == taken.N })
 	if taken.Head == "" || taken.Head == taken.Base || i > 0 && all[i-1].Head == taken.Head {

@@ -56,9 +56,11 @@ func Orphans(ctx context.Context, common, store string) []*Bridge {
 		ref = strings.TrimSpace(ref)
 		id, _, _ := strings.Cut(strings.TrimPrefix(ref, "refs/coffer/"), "/")
 		said, err := h.run(ctx, "", "log", "-g", "--format=%gs", ref, "--")
-		said = strings.TrimSpace(said)
-		if at := strings.LastIndex("\n"+said, "\n"+madeFor); err == nil && at >= 0 && gone(strings.TrimPrefix(said[at:], madeFor)) == id && id != "" {
-			add(&Bridge{State: State{ID: id, Common: common, Laid: true}})
+		for line := range strings.Lines(said) {
+			folder, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), madeFor)
+			if err == nil && ok && gone(folder) == id && id != "" {
+				add(&Bridge{State: State{ID: id, Common: common, Laid: true}})
+			}
 		}
 	}
 	return all
