@@ -62,7 +62,7 @@ var carried = []string{
 	"core.autocrlf", "core.eol", "core.safecrlf", "core.filemode", "core.symlinks", "core.ignorecase", "core.quotepath",
 	"core.sparsecheckout", "core.sparsecheckoutcone", "i18n.commitencoding", "i18n.logoutputencoding", "init.defaultbranch",
 	"pull.rebase", "pull.ff", "merge.conflictstyle", "rebase.autosquash", "rerere.enabled", "diff.algorithm", "commit.cleanup", "color.ui",
-	"core.hookspath",
+	"core.hookspath", "gc.auto", "maintenance.auto",
 	"filter.lfs.clean", "filter.lfs.smudge", "filter.lfs.process", "filter.lfs.required",
 }
 

@@ -55,6 +55,8 @@ var shapes = []shape{
 		check: `test "$(git describe)" = v1`},
 	{name: "alternates", make: `mkdir far && (cd far && ` + first + `) && git clone -q --shared far r && cd r && git commit -q --allow-empty -m second`,
 		at: "r", check: `git cat-file -e HEAD~1:file`},
+	{name: "housekeeping turned off", make: first + ` && git config gc.auto 0 && git config maintenance.auto false`,
+		check: `test "$(git config gc.auto)" = 0 && test "$(git config maintenance.auto)" = false`},
 	{name: "no commit", make: `git init -q . && echo 1 >file`, no: "the repository has no commit yet"},
 }
 
