@@ -89,7 +89,7 @@ func askHost(r gh.Request) (*gh.Answer, error) {
 		return nil, err
 	}
 	client := http.Client{Transport: &http.Transport{}} // by no proxy
-	answer, err := client.Post("http://"+link.AboutName+"/git/gh", "application/json", bytes.NewReader(body))
+	answer, err := client.Post(repositoryURL()+"/gh", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return nil, errors.New("the user's machine cannot be asked: this sandbox has no network, or it has just ended")
 	}
@@ -108,6 +108,17 @@ func askHost(r gh.Request) (*gh.Answer, error) {
 		}
 		fmt.Fprintln(os.Stderr, "gh:", m.Say)
 	}
+}
+
+// repositoryURL is where the host is asked about the repository that one is in: a sandbox
+// can have several, and that this is one of its own, the host knows.
+func repositoryURL() string {
+	const host = "http://" + link.AboutName
+	out, _ := exec.Command("git", "config", "--get", "remote.origin.pushurl").Output()
+	if url := strings.TrimSpace(string(out)); strings.HasPrefix(url, host+"/") {
+		return url
+	}
+	return host + "/git"
 }
 
 // query has jq make something of an answer.

@@ -38,6 +38,7 @@ func newAbout(g *Gateway) *about {
 	outer.Handle("/", http.MaxBytesHandler(mux, 16<<10))
 	if g.cfg.Serve != nil {
 		outer.Handle("/git/", g.cfg.Serve)
+		outer.Handle("/include/", g.cfg.Serve)
 	}
 	a.server = &http.Server{
 		Handler: outer, MaxHeaderBytes: 16 << 10,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gh"
+	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/hint"
 )
@@ -46,7 +47,8 @@ func (h *hub) admit(now time.Time) bool {
 // shims are the programs inside that ask the host. A gh of the system's is covered: it
 // could not log in.
 func (s *Supervisor) shims() []string {
-	if g := s.Sandbox.Git; s.git.bridge == nil || !s.git.bridge.State.Upstream || s.Sandbox.Network.None() || g.GH == "deny" && g.GHRead == "deny" {
+	remote := func(g *git) bool { return g.bridge != nil && g.bridge.State.Upstream }
+	if rule := s.Sandbox.Git; s.Sandbox.Network.None() || rule.GH == "deny" && rule.GHRead == "deny" || !remote(&s.git) && !slices.ContainsFunc(s.included, remote) {
 		return nil
 	}
 	return []string{guest.GHName}
@@ -99,7 +101,7 @@ func (h *hostServer) useGH(ctx context.Context, r *gh.Request, say func(string))
 	if err != nil {
 		return a, err
 	}
-	to, from, remote, err := h.repositories(ctx)
+	to, from, remote, err := OnGitHub(ctx, b)
 	if err != nil {
 		return a, err
 	}
@@ -136,10 +138,9 @@ func (h *hostServer) useGH(ctx context.Context, r *gh.Request, say func(string))
 	return a, err
 }
 
-// repositories are the one that the user's repository came from, where pull requests are,
+// OnGitHub is which repositories gh is told of: the one that the user's repository came from, where pull requests are,
 // and the one in which pushed branches are; and the remote that they are pushed to.
-func (h *hostServer) repositories(ctx context.Context) (to, from gh.Repository, remote string, err error) {
-	b := h.repository.bridge
+func OnGitHub(ctx context.Context, b *gitbridge.Bridge) (to, from gh.Repository, remote string, err error) {
 	origin, err := b.Origin(ctx)
 	if err != nil {
 		return to, from, "", err

@@ -17,9 +17,9 @@ import (
 // What programs inside have the host do comes to http://coffer.internal/: git push to
 // /git/, where a server of git's HTTP protocol is, git fetch upstream below it, and gh beside.
 func (s *Supervisor) serveHost() http.Handler {
-	mux := http.NewServeMux()
+	mux, hub := http.NewServeMux(), newHub()
 	for _, g := range append([]*git{&s.git}, s.included...) {
-		h, path := &hostServer{Supervisor: s, repository: g, turn: make(chan struct{}, 1), hub: newHub()}, "/git"
+		h, path := &hostServer{Supervisor: s, repository: g, turn: make(chan struct{}, 1), hub: hub}, "/git"
 		if g.bridge != nil {
 			path = g.bridge.PushPath()
 		}
@@ -27,9 +27,7 @@ func (s *Supervisor) serveHost() http.Handler {
 		mux.HandleFunc("POST "+path+"/git-receive-pack", h.receive)
 		mux.HandleFunc("GET "+path+"/upstream/info/refs", h.offer)
 		mux.HandleFunc("POST "+path+"/upstream/git-upload-pack", h.want)
-		if g == &s.git {
-			mux.HandleFunc("POST /git/gh", h.gh)
-		}
+		mux.HandleFunc("POST "+path+"/gh", h.gh)
 	}
 	return mux
 }
@@ -40,7 +38,7 @@ type hostServer struct {
 	turn       chan struct{} // one at a time
 
 	fetched time.Time // when the host last fetched; for who has a turn
-	hub     *hub
+	hub     *hub      // which all share
 }
 
 const (
