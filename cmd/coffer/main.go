@@ -212,7 +212,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 	cobra.EnableCommandSorting = false // the order here is the order of a day
 	group(root, "Run something:", runCommand(), execCommand(), aiCommand(), jailCommand())
 	group(root, "See what was done, and take it:",
-		diffCommand(), reviewCommand(), mergeCommand(), rebaseCommand(),
+		diffCommand(), reviewCommand(), mergeCommand(), rebaseCommand(), prCommand(),
 		checkpointsCommand(), undoCommand(), forkCommand(), applyCommand(), discardCommand())
 	group(root, "Sandboxes:",
 		listCommand(), showCommand(), statusCommand(), attachCommand(), logsCommand(), cdCommand(), portForwardCommand(),

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/gh"
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/review"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// prFlags are what a pull request is to be like.
+type prFlags struct {
+	title, body, base, repo string
+	draft, web, force       bool
+}
+
+func prCommand() *cobra.Command {
+	var f prFlags
+	c := &cobra.Command{
+		Use:               "pr [MATCH] [-- ARG…]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Push a sandbox's branch and open a pull request",
+		Long: `Push the branch of a sandbox to your remote, as you, and open a pull request with your
+own gh, GitHub's command line. What follows -- is for gh. Nothing is sent if there is
+nothing new, if files are not committed, or if 'coffer review' finds something of level
+high, unless you insist with --force.`,
+		Example: "  coffer pr parser\n  coffer pr parser --draft --title 'Faster parser' -- --reviewer ada",
+		RunE: func(c *cobra.Command, args []string) error {
+			var words []string
+			if n := c.ArgsLenAtDash(); n >= 0 {
+				args, words = args[:n], args[n:]
+			}
+			if err := atMostOne(c, args); err != nil {
+				return err
+			}
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			sb, err := forName.choose(store, first(args))
+			if err != nil {
+				return err
+			}
+			return f.send(c.Context(), sb, words)
+		},
+	}
+	c.Flags().StringVarP(&f.title, "title", "t", "", "its title")
+	c.Flags().StringVarP(&f.body, "body", "b", "", "its text")
+	c.Flags().StringVarP(&f.base, "base", "B", "", "the branch that it is to be merged into")
+	c.Flags().BoolVarP(&f.draft, "draft", "d", false, "make a draft of it")
+	c.Flags().BoolVarP(&f.web, "web", "w", false, "open the page in a browser that makes it")
+	c.Flags().BoolVar(&f.force, "force", false, "whatever is not committed, or was found")
+	repoFlag(c, &f.repo)
+	return c
+}
+
+// send pushes, and has gh make the pull request.
+func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string) error {
+	bringRunning(sb)
+	b, err := bridgeOf(sb, f.repo)
+	if errors.Is(err, fs.ErrNotExist) {
+		return hint.New(fmt.Sprintf("sandbox %s has no branch of its own", sb.Name), "use --workspace worktree when you make a sandbox")
+	}
+	if err != nil {
+		return err
+	}
+	to, from, remote, err := supervisor.OnGitHub(ctx, b)
+	if err != nil {
+		return err
+	}
+	var reach []string
+	if sb.Workspace.Mode == sandbox.WorkspaceDirect {
+		reach = append(reach, sb.Workspace.Path)
+	}
+	program, err := gh.Look(b.Writable(reach))
+	if err != nil {
+		return hint.New("gh is not installed, which opens pull requests",
+			fmt.Sprintf("install it, see https://cli.github.com; or push with 'git push %s %s', and open the pull request at https://%s", remote, b.Branch, to))
+	}
+	offer, err := b.Offer(ctx, remote)
+	if err != nil {
+		return err
+	}
+	if err := f.ready(ctx, sb, b); err != nil {
+		return err
+	}
+	if !offer.There {
+		said, err := b.Push(ctx, offer.Move, reach)
+		for _, line := range said {
+			fmt.Fprintln(os.Stderr, "remote:", terminal.Escape(line))
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "coffer: %s on %s of %s\n", are(offer.Commits, "commit"), offer.Branch, terminal.Escape(remote))
+	}
+	head := offer.Branch
+	if !from.Same(to) {
+		head = from.Owner + ":" + head
+	}
+	return runTheirs(program, offer.Dir, append(f.words(to, head, words), words...))
+}
+
+// ready says what stands against sending it.
+func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge) error {
+	loose, err := b.Dirty(ctx)
+	if err != nil {
+		return err
+	}
+	seen, err := reviewOf(ctx, sb, f.repo)
+	if err != nil {
+		return err
+	}
+	high := slices.ContainsFunc(seen.Findings, func(found review.Finding) bool { return found.Level == review.High })
+	switch look := fmt.Sprintf("coffer review %s", sb.Name); {
+	case loose > 0 && !f.force:
+		return hint.New(fmt.Sprintf("%s not committed in sandbox %s, and would not be sent", are(loose, "file"), sb.Name), fmt.Sprintf("commit there, see 'coffer diff %s'; or send the rest with --force", sb.Name))
+	case high && !f.force:
+		return hint.New("nothing sent: there is something in it that deserves a look first", fmt.Sprintf("see '%s'; then send it with --force", look))
+	case len(seen.Findings) > 0:
+		fmt.Fprintf(os.Stderr, "coffer: %s to look at: '%s'\n", are(len(seen.Findings), "place"), look)
+	}
+	return nil
+}
+
+// words are what gh is told besides what the user says to it.
+func (f *prFlags) words(to gh.Repository, head string, more []string) []string {
+	args := []string{"pr", "create", "--repo=" + to.String(), "--head=" + head}
+	for _, flag := range []struct{ name, value string }{{"title", f.title}, {"body", f.body}, {"base", f.base}} {
+		if flag.value != "" {
+			args = append(args, "--"+flag.name+"="+flag.value)
+		}
+	}
+	if f.draft {
+		args = append(args, "--draft")
+	}
+	if f.web {
+		args = append(args, "--web")
+	}
+	own := func(word string) bool {
+		name, _, _ := strings.Cut(word, "=")
+		return slices.Contains([]string{"-t", "--title", "-f", "--fill", "--fill-first", "--fill-verbose", "-w", "--web"}, name)
+	}
+	// Nobody can be asked for what is missing: then it is what the commits say.
+	if (f.title == "" || f.body == "") && !f.web && !slices.ContainsFunc(more, own) && !(terminal.IsTerminal(0) && terminal.IsTerminal(1)) {
+		args = append(args, "--fill")
+	}
+	return args
+}
+
+// runTheirs runs a program of the user's, as if it was typed in a directory.
+func runTheirs(program, dir string, args []string) error {
+	c := exec.Command(program, args...)
+	c.Dir, c.Stdin, c.Stdout, c.Stderr = dir, os.Stdin, os.Stdout, os.Stderr
+	err := c.Run()
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() > 0 {
+		return status(exit.ExitCode())
+	}
+	return err
+}
