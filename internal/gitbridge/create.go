@@ -67,9 +67,6 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 	if b.Objects, err = r.objects(); err != nil {
 		return nil, err
 	}
-	if err := r.perWorktree(ctx); err != nil {
-		return nil, err
-	}
 	// Known before it is there: should we be killed, it can be taken away again.
 	if err := b.save(); err != nil {
 		return nil, err
@@ -88,7 +85,7 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 	if err := b.markLinks(ctx); err != nil {
 		return nil, err
 	}
-	refs, err := r.snapshot(ctx)
+	refs, err := snapshot(ctx, r.Common)
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +103,9 @@ func (r *Repository) perWorktree(ctx context.Context) error {
 	}
 	common, own := filepath.Join(r.Common, "config"), filepath.Join(r.Common, "config.worktree")
 	for _, key := range []string{"core.bare", "core.worktree"} {
+		if known := r.config[key]; known == "" || known == "false" {
+			continue // no file says so
+		}
 		value, err := r.git().text(ctx, "config", "--file", common, "--get", key)
 		if code(err) == 1 || err == nil && key == "core.bare" && value != "true" {
 			continue
@@ -126,12 +126,18 @@ func (r *Repository) perWorktree(ctx context.Context) error {
 	return nil
 }
 
-// addWorktree has git make the worktree and its branch.
+// addWorktree makes the worktree and its branch, or has git do so.
 func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
 	if err := os.MkdirAll(filepath.Dir(b.Tree), 0o700); err != nil {
 		return err
 	}
-	if err := b.reserve(ctx); err != nil {
+	if r.ordinary() {
+		return b.layTree(ctx, r)
+	}
+	if err := r.perWorktree(ctx); err != nil {
+		return err
+	}
+	if err := b.reserve(ctx, false); err != nil {
 		return err
 	}
 	h := r.git()
@@ -154,9 +160,13 @@ func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
 
 // reserve makes the first refs of our own: where it began, and what both sides agree on. They
 // are there before the branch, and only if that is not: so who finds them knows whose it is.
-func (b *Bridge) reserve(ctx context.Context) error {
-	none := strings.Repeat("0", len(b.Base))
-	_, err := b.refs().run(ctx, fmt.Sprintf("verify %s %s\ncreate %sbase %s\ncreate %s%s %s\n", b.branchRef(), none, b.own(), b.Base, b.synced(), b.Branch, b.Base),
+// Or they are made together with it.
+func (b *Bridge) reserve(ctx context.Context, branch bool) error {
+	order := fmt.Sprintf("verify %s %s\n", b.branchRef(), strings.Repeat("0", len(b.Base)))
+	if branch {
+		order = fmt.Sprintf("create %s %s\n", b.branchRef(), b.Base)
+	}
+	_, err := b.refs().run(ctx, order+fmt.Sprintf("create %sbase %s\ncreate %s%s %s\n", b.own(), b.Base, b.synced(), b.Branch, b.Base),
 		"update-ref", "-m", madeFor+b.dir, "--create-reflog", "--stdin")
 	if err != nil && strings.Contains(err.Error(), "reference already exists") {
 		err = fmt.Errorf("a branch named %s already exists", b.Branch)

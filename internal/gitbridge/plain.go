@@ -96,6 +96,10 @@ func (r *Repository) plainRefs() (refs []ref, sandboxes map[string]bool, err err
 	}
 	sandboxes = map[string]bool{}
 	for name, f := range all {
+		if f.id == "" { // one that just went, or leads to another, is none
+			r.odd = true
+			continue
+		}
 		if short, ok := strings.CutPrefix(name, "refs/heads/coffer/"); ok {
 			sandboxes["coffer/"+short] = true
 		} else {
@@ -153,10 +157,7 @@ func looseRefs(common, dir string, all map[string]ref) error {
 				return err
 			}
 		case e.Type().IsRegular():
-			// One that just went, or leads to another, is none.
-			if id := readID(common + "/" + name); id != "" {
-				all[name] = ref{name: name, id: id}
-			}
+			all[name] = ref{name: name, id: readID(common + "/" + name)}
 		}
 	}
 	return nil

@@ -21,12 +21,14 @@ type ref struct {
 
 // snapshot lists the host's branches and tags. Those of sandboxes are not shown to
 // others.
-func (r *Repository) snapshot(ctx context.Context) ([]ref, error) {
-	return snapshot(ctx, r.git())
-}
-
-func snapshot(ctx context.Context, h host) ([]ref, error) {
-	out, err := h.run(ctx, "", "for-each-ref", "--format=%(objectname) %(refname) %(*objectname)", "refs/heads/", "refs/tags/")
+func snapshot(ctx context.Context, common string) ([]ref, error) {
+	r := &Repository{Common: common}
+	if !isDir(filepath.Join(common, "reftable")) {
+		if refs, _, err := r.plainRefs(); err == nil && !r.odd {
+			return refs, nil
+		}
+	}
+	out, err := r.git().run(ctx, "", "for-each-ref", "--format=%(objectname) %(refname) %(*objectname)", "refs/heads/", "refs/tags/")
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +299,7 @@ func bareConfig(format string) string {
 
 // Refresh shows the sandbox the host's branches and tags as they are now.
 func (b *Bridge) Refresh(ctx context.Context) error {
-	refs, err := snapshot(ctx, b.refs())
+	refs, err := snapshot(ctx, b.Common)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/hint"
@@ -22,7 +23,9 @@ type Repository struct {
 
 	shallow bool
 	bare    bool
+	odd     bool              // there are refs that only git can read
 	config  map[string]string // the last value of each key
+	all     []setting         // of git's own reading
 }
 
 // ErrNoRepository says that a directory is in none.
@@ -33,13 +36,47 @@ var ErrNoCommit = errors.New("the repository has no commit yet, of which a workt
 
 // Find looks for the repository that a directory is in.
 func Find(ctx context.Context, dir string) (*Repository, error) {
+	r, err := findAtOnce(ctx, dir)
+	if err != nil {
+		if r, err = findStepwise(ctx, dir); err != nil {
+			return nil, err
+		}
+	}
+	if r.Prefix, err = filepath.Rel(r.Top, dir); err != nil || strings.HasPrefix(r.Prefix, "..") {
+		r.Prefix = "."
+	}
+	if r.Common, err = filepath.EvalSymlinks(r.Common); err != nil {
+		return nil, err
+	}
+	return r, r.readConfig(ctx)
+}
+
+// findAtOnce asks git one question for all there is to know. It has an answer where there
+// is a working tree, and no path with a line break in it.
+func findAtOnce(ctx context.Context, dir string) (*Repository, error) {
+	if rootfs.IsGitDir(dir) {
+		return nil, errNotPlain
+	}
+	out, err := host{dir: dir}.text(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir", "--absolute-git-dir", "--show-toplevel",
+		"--is-bare-repository", "--is-shallow-repository", "--show-object-format", "--is-inside-work-tree")
+	if err != nil {
+		return nil, err
+	}
+	line := strings.Split(out, "\n")
+	if len(line) != 7 || line[6] != "true" || slices.ContainsFunc(line[:3], func(p string) bool { return !filepath.IsAbs(p) }) {
+		return nil, errNotPlain
+	}
+	return &Repository{Common: line[0], Dir: line[1], Top: line[2], bare: line[3] == "true", shallow: line[4] == "true", Format: line[5]}, nil
+}
+
+// findStepwise asks for each path alone, as they may contain line breaks.
+func findStepwise(ctx context.Context, dir string) (*Repository, error) {
 	h := host{dir: dir}
 	r := &Repository{}
 	var err error
 	if rootfs.IsGitDir(dir) && mine(dir) {
 		h.where = []string{"--git-dir=" + dir} // a bare one, which git does not look for
 	}
-	// Paths may contain line breaks, so each is asked for alone.
 	if r.Common, err = h.text(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir"); err != nil {
 		if code(err) == 128 && strings.Contains(err.Error(), "not a git repository") {
 			return nil, ErrNoRepository
@@ -57,22 +94,15 @@ func Find(ctx context.Context, dir string) (*Repository, error) {
 	r.bare, r.shallow, r.Format = lines[0] == "true", lines[1] == "true", lines[2]
 	r.Dir = r.Common
 	if lines[3] == "true" {
-		if r.Top, err = h.text(ctx, "rev-parse", "--show-toplevel"); err != nil {
-			return nil, err
+		if r.Top, err = h.text(ctx, "rev-parse", "--show-toplevel"); err == nil {
+			r.Dir, err = h.text(ctx, "rev-parse", "--absolute-git-dir")
 		}
-		if r.Prefix, err = filepath.Rel(r.Top, dir); err != nil || strings.HasPrefix(r.Prefix, "..") {
-			r.Prefix = "."
-		}
-		if r.Dir, err = h.text(ctx, "rev-parse", "--absolute-git-dir"); err != nil {
-			return nil, err
-		}
-	} else if lines[4] == "true" && !r.bare {
+		return r, err
+	}
+	if lines[4] == "true" && !r.bare {
 		return nil, hint.New(fmt.Sprintf("%s is inside a git directory", dir), "change to the files of the repository")
 	}
-	if r.Common, err = filepath.EvalSymlinks(r.Common); err != nil {
-		return nil, err
-	}
-	return r, r.readConfig(ctx)
+	return r, nil
 }
 
 // readConfig reads what git's configuration says here, from all its files.
@@ -81,7 +111,7 @@ func (r *Repository) readConfig(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.config = map[string]string{}
+	r.config, r.all = map[string]string{}, all
 	for _, s := range all {
 		r.know(s)
 	}
@@ -185,6 +215,9 @@ func (r *Repository) complete(ctx context.Context, commit string) error {
 // commit finds the commit that a word means; none is HEAD.
 func (r *Repository) commit(ctx context.Context, word string) (string, error) {
 	if word == "" {
+		if id, err := r.plainHead(); err == nil && id != "" && !isDir(filepath.Join(r.Common, "reftable")) {
+			return id, nil
+		}
 		id, err := r.here().text(ctx, "rev-parse", "--verify", "-q", "HEAD^{commit}")
 		if err != nil {
 			return "", hint.Wrap(ErrNoCommit, "make a first commit, or use --workspace direct")

@@ -134,6 +134,11 @@ func (h host) unfiltered(ctx context.Context) (env []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return filtersOff(all), nil
+}
+
+// filtersOff are these variables, by what the configuration says.
+func filtersOff(all []setting) (env []string) {
 	names := map[string]bool{}
 	for _, s := range all {
 		if !s.own {
@@ -156,5 +161,5 @@ func (h host) unfiltered(ctx context.Context) (env []string, err error) {
 			n++
 		}
 	}
-	return append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n)), nil
+	return append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n))
 }
