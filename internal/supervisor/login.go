@@ -1,30 +1,41 @@
 package supervisor
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"path"
+	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/watch"
 )
 
-// renewEvery is how often the credentials of an agent that runs are looked at. Another
-// sandbox that starts meanwhile must not get a token that has been used up.
-const renewEvery = 5 * time.Second
+// An agent renews its token while it runs, and another sandbox that starts meanwhile must
+// not get one that has been used up. The kernel tells when something happens where the
+// credentials are: an agent that thinks, or waits for its user, wakes nobody.
+const (
+	// renewEvery is the least time between two looks, as agents keep other things there too.
+	renewEvery = time.Second
+	// renewBlind is how often to look where the kernel does not tell.
+	renewBlind = 5 * time.Second
+)
 
-// watchLogin begins to look, when programs run. The lock is held.
+// watchLogin begins to look, when a program starts, if there is an agent. The lock is held.
 func (s *Supervisor) watchLogin() {
-	if s.Sandbox.Ephemeral || s.login != nil {
+	if s.Sandbox.Ephemeral {
 		return
 	}
-	s.login = time.AfterFunc(renewEvery, func() {
-		s.renewLogin()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.login != nil {
-			s.login.Reset(renewEvery)
-		}
-	})
+	if _, err := agent.ReadTrace(s.Sandbox.Dir()); err != nil {
+		return
+	}
+	if s.login != nil {
+		s.login() // it may be another agent now
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.login = stop
+	go followLogin(ctx, s.Sandbox.Dir(), s.Sandbox.Home(), s.renewLogin)
 }
 
 // restLogin ends the looking, after one more look, when nothing runs any more. The lock is
@@ -33,9 +44,57 @@ func (s *Supervisor) restLogin() {
 	if s.login == nil {
 		return
 	}
-	s.login.Stop()
+	s.login()
 	s.login = nil
 	go s.renewLogin()
+}
+
+// followLogin looks when something happened to the credentials of the agent in a sandbox,
+// until the context ends.
+func followLogin(ctx context.Context, dir, home string, look func()) {
+	var w watch.Watch
+	defer w.Close()
+	for ctx.Err() == nil {
+		w.Begin()
+		watchCredentials(&w, dir, home) // before it is looked at: nothing is missed in between
+		look()
+		pause := renewEvery
+		if w.Blind() {
+			pause = renewBlind
+		} else {
+			w.Wait(ctx)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// watchCredentials watches the directories that an agent's credentials are in, or the
+// nearest ones above them that exist. The home is the sandbox's: nothing leads out of it.
+func watchCredentials(w *watch.Watch, dir, home string) {
+	t, err := agent.ReadTrace(dir)
+	if err != nil {
+		return
+	}
+	root, err := os.OpenRoot(home)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	for _, c := range t.Credentials {
+		for at := path.Dir(c.Name); ; at = path.Dir(at) {
+			f, err := root.OpenFile(at, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+			if err == nil {
+				w.Add(int(f.Fd()))
+				f.Close()
+			}
+			if err == nil || at == "." {
+				break
+			}
+		}
+	}
 }
 
 // renewLogin takes over tokens that an agent inside has renewed.

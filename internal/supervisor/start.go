@@ -51,7 +51,7 @@ type Supervisor struct {
 	execs    int
 	idle     *time.Timer
 	idleTime time.Duration
-	login    *time.Timer // until the next look at an agent's credentials, while programs run
+	login    context.CancelFunc // ends the looking at an agent's credentials, while programs run
 	deadline *time.Timer
 	log      *log // of detached programs
 	sessions []*session
