@@ -3,7 +3,7 @@
 export CGO_ENABLED = 0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build demo test test-agents lint escape bench bench-setup fuzz clean
+.PHONY: build demo test test-agents lint escape bench bench-ai bench-setup fuzz clean
 
 build:
 	go build -trimpath -ldflags "-s -w -X main.release=$(VERSION)" -o bin/coffer ./cmd/coffer
@@ -38,6 +38,11 @@ bench-setup:
 
 bench: build bench-setup
 	go run ./bench -coffer bin/coffer
+	@$(MAKE) --no-print-directory bench-ai
+
+# What a sandbox costs a coding agent: a stand-in for one, in a fake internet.
+bench-ai:
+	COFFER_MEASURE=1 go test -count=1 -timeout 20m -v -run 'TestMeasure' ./internal/turn
 
 # A turn of every fuzz target. make test has a short one for what strangers say first on
 # the network.

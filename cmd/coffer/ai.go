@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/config"
+	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -255,6 +256,13 @@ func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) 
 		}
 	}
 	var errs []error
+	var made []string
+	if f.detach && terminal.IsTerminal(1) {
+		f.left = func(sb *sandbox.Sandbox) {
+			made = append(made, sb.Name)
+			fmt.Println(leftAt(sb.Name, branchOf(sb)))
+		}
+	}
 	for i, name := range names {
 		one := *f
 		one.name = name
@@ -264,10 +272,28 @@ func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) 
 		errs = append(errs, one.beginOne(l, store, a, place))
 	}
 	err = errors.Join(errs...)
-	if f.detach && err == nil && terminal.IsTerminal(2) {
-		fmt.Fprintln(os.Stderr, "coffer: at work; see 'coffer ls', 'coffer attach NAME' and 'coffer diff NAME'")
+	if len(made) > 1 {
+		fmt.Printf("compare them with 'coffer ls' and 'coffer diff %s %s'\n", made[0], made[1])
 	}
 	return err
+}
+
+// leftAt says where an agent is that was left to itself, and how to come to it.
+func leftAt(name, branch string) string {
+	line := name
+	if branch != "" {
+		line += " on " + branch
+	}
+	return terminal.Escape(fmt.Sprintf("%s: 'coffer attach %s' watches, 'coffer diff %s' compares", line, name, name))
+}
+
+// branchOf is the branch that a sandbox's commits appear on, if there is one.
+func branchOf(sb *sandbox.Sandbox) string {
+	b, err := gitbridge.Open(sb.Dir())
+	if err != nil {
+		return ""
+	}
+	return b.Branch
 }
 
 func completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,7 @@ func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) er
 	if err != nil {
 		return err
 	}
-	if err := show(sb, a, place); err != nil {
+	if err := show(c.Context(), sb, a, place); err != nil {
 		return err
 	}
 	if _, err := os.Stat(sb.Home()); errors.Is(err, fs.ErrNotExist) {
@@ -118,8 +119,9 @@ func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) er
 	return end(err)
 }
 
-// show sees to it that a sandbox that was made for something else sees the agent.
-func show(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Place) error {
+// show sees to it that a sandbox that was made for something else sees the agent. One that
+// runs, and has nothing to do, is started anew for that.
+func show(ctx context.Context, sb *sandbox.Sandbox, a *agent.Agent, place *agent.Place) error {
 	var missing []sandbox.Mount
 	for _, dir := range place.Show {
 		m := sandbox.Mount{Source: dir, Target: dir, ReadOnly: true}
@@ -132,7 +134,14 @@ func show(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Place) error {
 	}
 	lock, err := sb.Lock()
 	if errors.Is(err, sandbox.ErrRunning) {
-		return hint.New(fmt.Sprintf("sandbox %s runs and was started without %s in sight", sb.Name, a.Name), "stop it with 'coffer stop "+sb.Name+"', then try again")
+		if hasProgram(sb) {
+			return hint.New(fmt.Sprintf("sandbox %s was started without %s in sight, and programs run in it", sb.Name, a.Name), "end them, or stop it with 'coffer stop "+sb.Name+"', then try again")
+		}
+		fmt.Fprintf(os.Stderr, "coffer: sandbox %s is started anew: it was started without %s in sight\n", sb.Name, a.Name)
+		if err := stop(ctx, sb, false); err != nil {
+			return err
+		}
+		lock, err = sb.Lock()
 	}
 	if err != nil {
 		return err
@@ -149,52 +158,61 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 		return nil, err
 	}
 	defer home.Close()
-	where := supervisor.Me().Home
-	dir := f.dir
-	if dir == "" {
-		dir = sb.Workspace.Path
-	}
-	if dir == "" {
-		dir = where
-	}
-	facts, err := factsOf(sb, dir)
+	scene, err := f.scene(sb, a, home)
 	if err != nil {
 		return nil, err
 	}
-	text := facts.Text()
-	if err := home.Write(agent.Guide, []byte(text)); err != nil {
+	if err := furnishHome(home, a, scene); err != nil {
 		return nil, err
 	}
-	if err := logins().Seed(a, home); err != nil {
-		return nil, err
-	}
-	adviseLogin(a, home, given(a, sb, f.env))
-	scene := agent.Scene{
-		Home: where, Dir: dir, Guide: filepath.Join(where, agent.Guide), Text: text, Has: home.Has,
-		Variable: given(a, sb, f.env),
-	}
-	if a.Files != nil {
-		for _, file := range a.Files(a, scene) {
-			if err := home.Put(file); err != nil {
-				return nil, err
-			}
-		}
-	}
-	env := a.Variables(os.LookupEnv)
-	certificates, err := trustToo(home, where, a)
+	adviseLogin(a, home, scene.Variable)
+	certificates, err := trustToo(home, scene.Home, a)
 	if err != nil {
 		return nil, err
 	}
-	env = append(env, certificates...)
-	env = append(env, pathFor(place, sb, where)...)
-	f.env = append(env, f.env...)
+	f.env = slices.Concat(a.Variables(os.LookupEnv), certificates, pathFor(place, sb, scene.Home), f.env)
 	t := agent.Trace{Agent: a.Name, Last: time.Now(), Credentials: a.Credentials, Store: loginsDir()}
 	if err := t.Write(sb.Dir()); err != nil {
 		return nil, err
 	}
+	return f.argv(home, a, place, scene, resume && home.Talked(a))
+}
+
+// scene is where the agent will find itself.
+func (f *aiFlags) scene(sb *sandbox.Sandbox, a *agent.Agent, home *agent.Home) (agent.Scene, error) {
+	where := supervisor.Me().Home
+	dir := cmp.Or(f.dir, sb.Workspace.Path, where)
+	facts, err := factsOf(sb, dir)
+	if err != nil {
+		return agent.Scene{}, err
+	}
+	return agent.Scene{
+		Home: where, Dir: dir, Guide: filepath.Join(where, agent.Guide), Text: facts.Text(), Has: home.Has,
+		Variable: given(a, sb, f.env),
+	}, nil
+}
+
+// furnishHome writes the text for the agent, its login, and its own files.
+func furnishHome(home *agent.Home, a *agent.Agent, scene agent.Scene) error {
+	if err := home.Write(agent.Guide, []byte(scene.Text)); err != nil {
+		return err
+	}
+	if err := logins().Seed(a, home); err != nil || a.Files == nil {
+		return err
+	}
+	for _, file := range a.Files(a, scene) {
+		if err := home.Put(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// argv is how the agent is started: by its program, with the prompt as it wants it.
+func (f *aiFlags) argv(home *agent.Home, a *agent.Agent, place *agent.Place, scene agent.Scene, resume bool) ([]string, error) {
 	turn := agent.Turn{
-		Prompt: f.prompt, Headless: f.headless, Resume: resume && home.Talked(a), Extra: f.extra,
-		Dir: dir, Guide: scene.Guide, Text: text,
+		Prompt: f.prompt, Headless: f.headless, Resume: resume, Extra: f.extra,
+		Dir: scene.Dir, Guide: scene.Guide, Text: scene.Text,
 	}
 	byInput := a.ByInput && f.headless && f.prompt != ""
 	if byInput {
@@ -205,7 +223,7 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	if !byInput {
 		return argv, nil
 	}
-	file := filepath.Join(where, agent.PromptFile)
+	file := filepath.Join(scene.Home, agent.PromptFile)
 	return append([]string{"/bin/sh", "-c", `exec "$@" <"$0"`, file}, argv...), home.Write(agent.PromptFile, []byte(f.prompt))
 }
 

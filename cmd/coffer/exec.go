@@ -195,7 +195,11 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 		if err := detach(line, e, s.tty); err != nil {
 			return err
 		}
-		fmt.Println(sb.ID)
+		if s.left == nil {
+			fmt.Println(sb.ID)
+			return nil
+		}
+		s.left(sb)
 		return nil
 	}
 	ctx, options := context.Background(), attach.Options{Clipboard: s.clipboard, Last: attach.Notes(sb.HasGit()), Notices: line.Notices(), Keep: s.keep}

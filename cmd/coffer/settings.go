@@ -50,8 +50,9 @@ type settings struct {
 	root      bool
 	dir       string // where the program starts, if not in the workspace itself
 	detach    bool
-	tty       bool // a detached program gets a terminal of its own
-	keep      bool // on a terminal, the program outlives it
+	left      func(*sandbox.Sandbox) // says where a detached program is; nil prints the id
+	tty       bool                   // a detached program gets a terminal of its own
+	keep      bool                   // on a terminal, the program outlives it
 	clipboard bool
 }
 
@@ -99,25 +100,8 @@ func (s *settings) checkTTY() error {
 // record is the sandbox that the flags ask for. The user may be asked about it, until
 // ctx is over.
 func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Record, err error) {
-	s.netAsked = s.net != "" && s.net != "none"
-	if err := s.mode.check(); err != nil {
+	if err := s.settle(ctx); err != nil {
 		return rec, err
-	}
-	conf, err := s.configure(ctx)
-	if err != nil {
-		return rec, err
-	}
-	s.conf = conf
-	if s.sandbox == modeOff {
-		return rec, errOff
-	}
-	if err := s.insist(); err != nil {
-		return rec, err
-	}
-	if s.decide != nil {
-		if err := s.decide(); err != nil {
-			return rec, err
-		}
 	}
 	rec = sandbox.Record{Name: s.name, Nesting: s.nesting, Command: printable(args)}
 	if s.name != "" {
@@ -125,21 +109,9 @@ func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Recor
 			return rec, usage{err}
 		}
 	}
-	if s.memory != "" {
-		if rec.Limits.Memory, err = limits.ParseMemory(s.memory); err != nil {
-			return rec, usage{err}
-		}
+	if rec.Limits, err = s.limits(); err != nil {
+		return rec, err
 	}
-	if s.pids < 0 || s.cpus < 0 || math.IsNaN(s.cpus) || s.openFiles < 0 || s.timeout < 0 {
-		return rec, usagef("a limit cannot be negative")
-	}
-	if s.pids > 0 && s.pids < leastPids {
-		return rec, usagef("a limit of %d processes is too low for the sandbox itself: want at least %d", s.pids, leastPids)
-	}
-	if s.openFiles > 0 && s.openFiles < leastFiles {
-		return rec, usagef("a limit of %d open files is too low for the sandbox itself: want at least %d", s.openFiles, leastFiles)
-	}
-	rec.Limits.Pids, rec.Limits.CPUs, rec.Limits.OpenFiles, rec.Limits.Timeout = s.pids, s.cpus, s.openFiles, s.timeout
 	if rec.Network, err = networkFor(s.net, s.hostPorts); err != nil {
 		return rec, err
 	}
@@ -164,7 +136,46 @@ func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Recor
 			return rec, err
 		}
 	}
-	return rec, s.complete(conf, &rec)
+	return rec, s.complete(s.conf, &rec)
+}
+
+// settle brings flags and config files together, and decides what depends on both.
+func (s *settings) settle(ctx context.Context) (err error) {
+	s.netAsked = s.net != "" && s.net != "none"
+	if err := s.mode.check(); err != nil {
+		return err
+	}
+	conf, err := s.configure(ctx)
+	if err != nil {
+		return err
+	}
+	s.conf = conf
+	if s.sandbox == modeOff {
+		return errOff
+	}
+	if err := s.insist(); err != nil || s.decide == nil {
+		return err
+	}
+	return s.decide()
+}
+
+// limits are those that the flags ask for.
+func (s *settings) limits() (l sandbox.Limits, err error) {
+	if s.memory != "" {
+		if l.Memory, err = limits.ParseMemory(s.memory); err != nil {
+			return l, usage{err}
+		}
+	}
+	switch {
+	case s.pids < 0 || s.cpus < 0 || math.IsNaN(s.cpus) || s.openFiles < 0 || s.timeout < 0:
+		return l, usagef("a limit cannot be negative")
+	case s.pids > 0 && s.pids < leastPids:
+		return l, usagef("a limit of %d processes is too low for the sandbox itself: want at least %d", s.pids, leastPids)
+	case s.openFiles > 0 && s.openFiles < leastFiles:
+		return l, usagef("a limit of %d open files is too low for the sandbox itself: want at least %d", s.openFiles, leastFiles)
+	}
+	l.Pids, l.CPUs, l.OpenFiles, l.Timeout = s.pids, s.cpus, s.openFiles, s.timeout
+	return l, nil
 }
 
 // leastPids and leastFiles are what the guest agent, which has the limits too, needs to

@@ -3,6 +3,7 @@ package turn
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,21 +34,49 @@ func TestMeasure(t *testing.T) {
 		s.git("clone", "-q", ".", outside)
 		s.run("ai", "standin", "--name", "warm", "RUN: true")
 		s.run("exec", "-m", "warm", "--", "true")
-		var out, in, first, own []time.Duration
-		for range 7 {
-			c := s.Program(filepath.Join(s.Home, ".local/bin/standin"), prompt)
+		program := filepath.Join(s.Home, ".local/bin/standin")
+		native := func() *exec.Cmd {
+			c := s.Program(program, prompt)
 			c.Dir = outside
 			c.Env = append(c.Env, "STANDIN_CA="+filepath.Join(s.Dir, "ca.pem"))
-			out = append(out, s.time(c))
-			// The same agent, in a sandbox that runs: the start is the other number.
-			inside := s.Command("exec", "-m", "warm", "-e", "STANDIN_CA="+filepath.Join(s.Home, ".local/share/coffer/ca.pem"), "--", filepath.Join(s.Home, ".local/bin/standin"), prompt)
-			in = append(in, s.time(inside))
-			own = append(own, s.firstByte(s.Program(filepath.Join(s.Home, ".local/bin/standin"), "--version")))
+			return c
+		}
+		inside := func() *exec.Cmd {
+			return s.Command("exec", "-m", "warm", "-e", "STANDIN_CA="+filepath.Join(s.Home, ".local/share/coffer/ca.pem"), "--", program, prompt)
+		}
+		for _, think := range []time.Duration{0, 100 * time.Millisecond} {
+			s.model.Before = func() { time.Sleep(think) }
+			var out, in, fresh []time.Duration
+			for range rounds {
+				out = append(out, s.time(native()))
+				in = append(in, s.time(inside()))
+				fresh = append(fresh, s.time(s.Command("ai", "--create", "standin", prompt)))
+			}
+			t.Logf("a turn of ten steps, the model thinks %v: outside %s; in a running sandbox %s, %s; in a new one %s, %s", think, spread(out),
+				spread(in), times(in, out), spread(fresh), times(fresh, out))
+		}
+		s.model.Before = nil
+		var first, own []time.Duration
+		for range rounds {
+			own = append(own, s.firstByte(s.Program(program, "--version")))
 			first = append(first, s.firstByte(s.Command("ai", "--create", "standin", "--", "--version")))
 		}
-		t.Logf("a turn of ten steps: outside %v, inside %v: %.2f times", median(out), median(in), float64(median(in))/float64(median(out)))
-		t.Logf("coffer ai --create to the agent's first byte: %v, of which the agent's own start is %v", median(first), median(own))
+		t.Logf("coffer ai --create to the agent's first byte: %s; the agent's own start %s", spread(first), spread(own))
 	})
+}
+
+// rounds is how often each is measured, one after the other in turns.
+const rounds = 20
+
+// spread is the least and the median.
+func spread(d []time.Duration) string {
+	slices.Sort(d)
+	return fmt.Sprintf("min %.1f p50 %.1f ms", float64(d[0])/1e6, float64(d[len(d)/2])/1e6)
+}
+
+// times compares two that are sorted.
+func times(d, base []time.Duration) string {
+	return fmt.Sprintf("%.2f and %.2f times", float64(d[0])/float64(base[0]), float64(d[len(d)/2])/float64(base[len(base)/2]))
 }
 
 func (s *stage) time(c *exec.Cmd) time.Duration {
@@ -74,9 +103,4 @@ func (s *stage) firstByte(c *exec.Cmd) time.Duration {
 	s.must(err)
 	s.must(c.Wait())
 	return took
-}
-
-func median(d []time.Duration) time.Duration {
-	slices.Sort(d)
-	return d[len(d)/2]
 }

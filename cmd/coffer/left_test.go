@@ -1,0 +1,14 @@
+package main
+
+import "testing"
+
+func TestLeftAt(t *testing.T) {
+	for _, c := range []struct{ name, branch, want string }{
+		{"one", "coffer/one", "one on coffer/one: 'coffer attach one' watches, 'coffer diff one' compares"},
+		{"one", "", "one: 'coffer attach one' watches, 'coffer diff one' compares"},
+	} {
+		if got := leftAt(c.name, c.branch); got != c.want {
+			t.Errorf("%q, %q: %s", c.name, c.branch, got)
+		}
+	}
+}
