@@ -120,3 +120,12 @@ func TestVersions(t *testing.T) {
 		t.Error("too old")
 	}
 }
+
+// codex divides names of settings at every dot, so that a directory is never one.
+func TestCodexTrustsTheDirectory(t *testing.T) {
+	a := codex()
+	argv := a.Argv(a, Turn{Dir: `/home/me/.local/a "b"`})
+	if want := `projects={"/home/me/.local/a \"b\""={trust_level="trusted"}}`; !slices.Contains(argv, want) {
+		t.Errorf("%q is not in %q", want, argv)
+	}
+}

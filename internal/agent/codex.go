@@ -1,7 +1,5 @@
 package agent
 
-import "strconv"
-
 func codex() *Agent {
 	return &Agent{
 		Name: "codex", Title: "Codex", Command: "codex", Package: "@openai/codex", Least: "0.160.0",
@@ -53,7 +51,8 @@ func codexArgv(a *Agent, t Turn) []string {
 	set := [][2]string{
 		{"cli_auth_credentials_store", "file"}, {"check_for_update_on_startup", "false"},
 		{"analytics.enabled", "false"}, {"features.plugins", "false"},
-		{"projects." + strconv.Quote(t.Dir) + ".trust_level", "trusted"},
+		// As one value: in a name it takes every dot, also one in quotes, for a divider.
+		{"projects", "{" + tomlText(t.Dir) + `={trust_level="trusted"}}`},
 	}
 	if t.Text != "" {
 		set = append(set, [2]string{"developer_instructions", tomlText(t.Text)})
