@@ -12,8 +12,9 @@ import (
 )
 
 // The agents' full-screen interfaces, under tmux: no question is asked, a prompt is typed,
-// the work is on the branch, and leaving says how to come back. The conversation looks as
-// it does when the same agent runs outside, colours included.
+// the work is on the branch; it is left to itself and come back to, and its end says how
+// to go on. The conversation looks as it does when the same agent runs outside, colours
+// included.
 func TestScreen(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("there is no tmux")
@@ -21,7 +22,12 @@ func TestScreen(t *testing.T) {
 	eachReal(t, func(s *stage, a client) {
 		p := s.onPane("inside", s.Work, nil, append([]string{s.Coffer, "ai", a.name, "--create", "--name", "one", "--"}, a.extra...))
 		inside := s.talk(p, a, func() bool { return strings.HasPrefix(s.git("log", "-1", "--format=%s", "coffer/one"), "made") })
-		p.see("go on with 'coffer ai -m one'")
+		p.press(leaveKeys, "it is left", p.ended)
+		p.see("one goes on; back with 'coffer attach one'")
+		p = s.onPane("again", s.Work, nil, []string{s.Coffer, "attach", "one"})
+		p.see("DONE") // it is drawn anew
+		s.quit(p, a)
+		p.see("with 'coffer ai -m one'")
 		if got := s.git("show", "coffer/one:made"); got != "hello" {
 			s.t.Errorf("the file has %q", got)
 		}
@@ -35,15 +41,19 @@ func TestScreen(t *testing.T) {
 		env, command := s.outside(a, clone)
 		p = s.onPane("outside", clone, env, command)
 		outside := s.talk(p, a, func() bool { return strings.HasPrefix(s.git("-C", clone, "log", "-1", "--format=%s"), "made") })
+		s.quit(p, a)
 		if !slices.Equal(inside, outside) {
 			s.t.Errorf("inside the screen shows\n%q\nand outside\n%q", strings.Join(inside, "\n"), strings.Join(outside, "\n"))
 		}
 	})
 }
 
-// talk types a prompt, waits for what it is to do, and leaves. It returns what the
-// conversation looks like.
-func (s *stage) talk(p *pane, a client, done func() bool) (look []string) {
+// leaveKeys leave an agent to itself.
+const leaveKeys = "C-\\ C-\\"
+
+// talk types a prompt and waits for what it is to do. It returns what the conversation
+// looks like.
+func (s *stage) talk(p *pane, a client, done func() bool) []string {
 	s.t.Helper()
 	p.see(a.ready)
 	p.still()
@@ -55,10 +65,15 @@ func (s *stage) talk(p *pane, a client, done func() bool) (look []string) {
 	p.press("Enter", "the work is done", done)
 	p.see("DONE")
 	p.still()
-	look = faces(p.look(), "echo hello", "DONE")
+	return faces(p.look(), "echo hello", "DONE")
+}
+
+// quit ends an agent by the words that it has for that.
+func (s *stage) quit(p *pane, a client) {
+	s.t.Helper()
+	p.still()
 	p.press(a.leave, "the way out is on the screen", func() bool { return p.ended() || p.shows(a.leave) })
 	p.press("Enter", "it has ended", p.ended)
-	return look
 }
 
 // outside is how an agent is started without coffer by somebody who has set it up in the

@@ -70,9 +70,10 @@ func (p *pane) press(keys, what string, is func() bool) {
 		}
 		if time.Since(last) > pause {
 			last = time.Now()
-			if keys == "Enter" {
-				p.tmux("send-keys", keys)
-			} else {
+			switch keys {
+			case "Enter", leaveKeys:
+				p.tmux(append([]string{"send-keys"}, strings.Fields(keys)...)...)
+			default:
 				p.tmux("send-keys", "-l", keys)
 			}
 		}
