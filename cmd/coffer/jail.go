@@ -21,7 +21,7 @@ import (
 type jailSettings struct {
 	jail.Policy
 	env             []string
-	ask             bool
+	ask, verbose    bool
 	allow, disallow bool // --allow-parent-git, --no-allow-parent-git
 	mode
 
@@ -47,7 +47,8 @@ Agents: ` + agentNames() + `. They are told not to ask before they act.`,
 		Example: `  coffer jail claude
   coffer jail -C ~/src/project codex exec "fix the tests"
   coffer jail --private --net none -- make test
-  coffer jail --allow api.example.com -- ./agent`,
+  coffer jail --allow api.example.com -- ./agent
+  coffer jail --explain`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runJail(c.Context(), &s, args, c.ArgsLenAtDash() == 0)
 		},
@@ -66,6 +67,8 @@ Agents: ` + agentNames() + `. They are told not to ask before they act.`,
 	f.BoolVar(&s.Strict, "strict", false, "do not start if anything cannot be enforced on this host")
 	f.BoolVar(&s.InPlace, "in-place", false, "replace this process; no namespaces, and a weaker wall")
 	f.BoolVarP(&s.Quiet, "quiet", "q", false, "do not say what cannot be enforced")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "say all of it: on a terminal one line is said otherwise")
+	f.BoolVar(&s.Explain, "explain", false, "say what the wall is made of here, what it does not hold and what it would take; run nothing")
 	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on")
 	_ = c.RegisterFlagCompletionFunc("git", cobra.FixedCompletions([]string{jail.GitWrite, jail.GitRead}, cobra.ShellCompDirectiveNoFileComp))
 	s.mode.addTo(c)
@@ -108,7 +111,12 @@ func runJail(ctx context.Context, s *jailSettings, args []string, command bool) 
 	if err := s.connect(); err != nil {
 		return err
 	}
-	code, err := jail.Run(s.Policy, os.Stderr)
+	say := os.Stderr
+	if s.Explain {
+		say = os.Stdout
+	}
+	s.Brief = !s.verbose && terminal.IsTerminal(2)
+	code, err := jail.Run(s.Policy, say)
 	s.told.flush()
 	if err == nil && code != 0 {
 		err = status(code)
@@ -143,6 +151,7 @@ func (s *jailSettings) configure() error {
 	}
 	s.own, s.floor = l.Jail(), l.Floor
 	s.Write = append(s.Write, s.own.Write...)
+	s.Masks = l.Config.Masks
 	s.Strict = s.Strict || s.sandbox == "" && l.Config.Sandbox == modeRequire
 	return s.network(l)
 }
@@ -187,6 +196,9 @@ func (s *jailSettings) program(args []string, command bool) error {
 		}
 	}
 	env["COFFER_SANDBOX"] = "jail"
+	if len(args) == 0 && s.Explain {
+		args, command = []string{"true"}, true
+	}
 	switch {
 	case len(args) == 0:
 		return hint.Wrap(usagef("there is nothing to run"), "name an agent (%s), or a command after --", agentNames())

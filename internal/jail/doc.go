@@ -82,6 +82,8 @@ type Policy struct {
 	Private bool     // it may read only what it needs
 	Read    []string // further places it may read, if private
 
+	Masks []string // lines that say which files are hidden, besides those that are built in
+
 	Git       string // GitWrite or GitRead; the first if empty, the second if strict
 	ParentGit bool   // as much of a linked worktree's parent may be written as a commit needs
 	Net       string // NetHost, NetNone or NetRules
@@ -90,6 +92,8 @@ type Policy struct {
 
 	Strict  bool // refuse to start with any gap in the walls
 	Quiet   bool // do not say which gaps there are
+	Brief   bool // say so in one line
+	Explain bool // say so at length, and run nothing
 	InPlace bool // become the program
 
 	// What Rules.Ports says, once it was asked.

@@ -11,6 +11,7 @@ import (
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
 )
@@ -131,7 +132,15 @@ func (p *performance) start() (*cast, error) {
 	if err != nil {
 		return nil, err
 	}
+	secrets, err := j.hidden()
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range secrets.rules {
+		j.layout.protect(j.layout.context, rootfs.Place{Path: file}, nil)
+	}
 	view := j.layout.build(s, j.Private, sockets)
+	view.hide(j.layout, secrets)
 	if p.cable != nil {
 		view.resolver(link.Resolver4)
 	}
@@ -184,7 +193,9 @@ func (p *performance) ready() (err error) {
 			return err
 		}
 	}
-	p.announce(p.walls, p.gaps)
+	if p.announce(p.walls, p.gaps); p.Explain {
+		return errExplained
+	}
 	return nil
 }
 

@@ -25,6 +25,7 @@ type jail struct {
 	host    Host
 	say     io.Writer
 	sockets func() ([]string, error) // of the host
+	hidden  func() (hidden, error)   // in the context
 	signals func() (<-chan os.Signal, error)
 	said    map[string]bool // lines, so that none is said twice
 	apart   bool            // in a network namespace
@@ -34,6 +35,17 @@ type jail struct {
 // is said before it starts. With InPlace it returns only if it failed. It keeps the calling
 // thread for good, and the program dies with that.
 func Run(p Policy, say io.Writer) (int, error) {
+	code, err := run(p, say)
+	if errors.Is(err, errExplained) {
+		return 0, nil
+	}
+	return code, err
+}
+
+// errExplained ends what was only to be explained.
+var errExplained = errors.New("explained")
+
+func run(p Policy, say io.Writer) (int, error) {
 	runtime.LockOSThread()
 	j := &jail{Policy: &p, say: say, said: map[string]bool{}}
 	if j.abi() == 0 {
@@ -45,6 +57,7 @@ func Run(p Policy, say io.Writer) (int, error) {
 	if err := j.find(); err != nil {
 		return 0, err
 	}
+	j.hidden = later(func() (hidden, error) { return p.findHidden(j.layout.context) })
 	if p.InPlace {
 		return 0, j.become()
 	}
@@ -114,6 +127,14 @@ func (j *jail) consider() (Walls, []Gap, error) {
 	gaps := slices.Clone(w.Gaps)
 	if j.host.Layer == Namespaces {
 		gaps = append(gaps, j.layout.gaps...)
+	} else {
+		h, err := j.hidden()
+		if err != nil {
+			return w, nil, err
+		}
+		if len(h.paths) > 0 {
+			gaps = append(gaps, h.gap())
+		}
 	}
 	if !j.Strict || len(gaps) == 0 {
 		return w, gaps, nil
@@ -141,12 +162,18 @@ func (j *jail) walls() (w Walls, err error) {
 
 // speaks says whether there is anything to say.
 func (j *jail) speaks(w Walls, gaps []Gap) bool {
-	return !j.Quiet && len(gaps)+len(w.Notes)+len(j.layout.notes) > 0
+	return j.Explain || !j.Quiet && len(gaps)+len(w.Notes)+len(j.layout.notes) > 0
 }
 
 // announce says what does not work, and what is not closed.
 func (j *jail) announce(w Walls, gaps []Gap) {
-	if j.Quiet {
+	if j.Quiet && !j.Explain {
+		return
+	}
+	if j.Explain {
+		fmt.Fprintln(j.say, "the wall: "+j.host.String())
+	} else if j.Brief {
+		j.announceBriefly(w, gaps)
 		return
 	}
 	var lines []string
@@ -161,6 +188,19 @@ func (j *jail) announce(w Walls, gaps []Gap) {
 			fmt.Fprintln(j.say, "coffer:", terminal.Escape(line))
 		}
 		j.said[line] = true
+	}
+}
+
+// announceBriefly says in one line that there is something to say.
+func (j *jail) announceBriefly(w Walls, gaps []Gap) {
+	notes := slices.Concat(j.layout.notes, w.Notes)
+	switch {
+	case len(gaps) == 1 && len(notes) == 0:
+		fmt.Fprintln(j.say, "coffer: not closed:", terminal.Escape(gaps[0].What))
+	case len(gaps) == 0 && len(notes) == 1:
+		fmt.Fprintln(j.say, "coffer:", terminal.Escape(notes[0]))
+	case len(gaps)+len(notes) > 0:
+		fmt.Fprintf(j.say, "coffer: %d things are not closed and %d do not work in this jail; put --explain before the rest to see which\n", len(gaps), len(notes))
 	}
 }
 
@@ -186,7 +226,9 @@ func (j *jail) become() error {
 	if err != nil {
 		return err
 	}
-	j.announce(w, gaps)
+	if j.announce(w, gaps); j.Explain {
+		return errExplained
+	}
 	tmp, err := sharedTmp()
 	if err != nil {
 		return err
@@ -232,7 +274,9 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	j.announce(w, gaps)
+	if j.announce(w, gaps); j.Explain {
+		return 0, errExplained
+	}
 	tmp, removeTmp, err := ownTmp()
 	if err != nil {
 		return 0, err

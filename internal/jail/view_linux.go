@@ -178,23 +178,13 @@ func (v *view) devices(nodes []mount) {
 	}
 }
 
-// lock makes places read-only that lie in writable ones, and mount points of whatever is
-// above them there: a mount point can be neither renamed nor removed.
+// lock makes places read-only that lie in writable ones.
 func (v *view) lock(l *layout) {
 	write := outermost(l.write)
 	pinned := map[string]bool{}
 	for _, path := range l.locked() {
-		i := slices.IndexFunc(write, func(w string) bool { return rootfs.Within(path, w) })
-		if i < 0 {
+		if !v.pin(write, path, pinned) {
 			continue // closed already
-		}
-		above := write[i]
-		parts := strings.Split(strings.TrimPrefix(path, above+"/"), "/")
-		for _, name := range parts[:len(parts)-1] {
-			if above = filepath.Join(above, name); !pinned[above] {
-				pinned[above] = true
-				v.cover(above, false)
-			}
 		}
 		pinned[path] = true
 		v.cover(path, true)

@@ -15,6 +15,21 @@ type Host struct {
 	Network   bool // a network namespace, for a program that does not have the host's network
 }
 
+func (h Host) String() string {
+	text := fmt.Sprintf("version %d of Landlock", h.ABI)
+	if h.Layer != Namespaces {
+		return text + ", no namespaces"
+	}
+	text += ", mounts of its own"
+	if h.Processes {
+		text += ", a process namespace"
+	}
+	if h.Network {
+		text += ", a network namespace"
+	}
+	return text
+}
+
 // Walls is what a jail is built of on a host, and where it has gaps.
 type Walls struct {
 	NoUnix     bool // Unix sockets are switched off

@@ -1,0 +1,125 @@
+package jail
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"golang.org/x/sys/unix"
+)
+
+// Files that hold secrets are hidden from the program as they are in a sandbox (package
+// mask): by mounts, so only where there are any. Landlock cannot take anything out of a
+// place that it opens.
+
+// hidden is what is to be hidden in a context.
+type hidden struct {
+	paths []mask.Found // with the whole path
+	rules []string     // the files that say so, which stay as they are
+}
+
+// findHidden looks through the context.
+func (p *Policy) findHidden(dir string) (h hidden, err error) {
+	var own []mask.Rule
+	for _, line := range p.Masks {
+		r, says, err := mask.ParseLine(line, "", "config")
+		if err != nil {
+			return h, err
+		}
+		if says {
+			own = append(own, r)
+		}
+	}
+	tree, err := mask.Open(dir, mask.NewSet(own, nil, ""))
+	if err != nil {
+		return h, err
+	}
+	defer tree.Close()
+	found, err := tree.Scan(context.Background())
+	if err != nil {
+		return h, err
+	}
+	for _, f := range found.Hidden {
+		f.Path = filepath.Join(dir, f.Path)
+		if !slices.ContainsFunc(p.Write, func(w string) bool { return w == f.Path }) {
+			h.paths = append(h.paths, f)
+		}
+	}
+	for _, in := range found.Rules {
+		h.rules = append(h.rules, filepath.Join(dir, in, mask.FileName))
+	}
+	return h, nil
+}
+
+// gap is about what is not hidden without mounts.
+func (h hidden) gap() Gap {
+	const most = 3
+	var names []string
+	for _, f := range h.paths[:min(most, len(h.paths))] {
+		names = append(names, f.Path)
+	}
+	if n := len(h.paths) - most; n > 0 {
+		names = append(names, fmt.Sprintf("and %d more", n))
+	}
+	return Gap{"files that are to be hidden can be read and changed: " + strings.Join(names, ", "), needsNamespaces}
+}
+
+// hide covers what is to be hidden by something that nobody can open, on a mount that
+// nobody can change. What is above it in a writable place becomes a mount point, so that
+// it keeps its name, too.
+func (v *view) hide(l *layout, h hidden) {
+	if len(h.paths) == 0 || len(v.fresh) == 0 {
+		return
+	}
+	here := int64(unix.AT_FDCWD)
+	file, dir := v.fresh[0]+"/.hidden-file", v.fresh[0]+"/.hidden-directory"
+	v.call("make "+file, unix.SYS_MKNODAT, uintptr(here), v.text(file), unix.S_IFREG, 0)
+	v.call("make "+dir, unix.SYS_MKDIRAT, uintptr(here), v.text(dir), 0)
+	covers := map[bool]slot{}
+	for isDir, path := range map[bool]string{false: file, true: dir} {
+		m := v.hold(path)
+		v.close(m)
+		covers[isDir] = m.tree
+	}
+	v.slots += 2
+	at, tree := slot(v.slots-1), slot(v.slots)
+	write := outermost(l.write)
+	pinned := map[string]bool{}
+	for _, path := range l.locked() { // these are mount points already
+		pinned[path] = true
+	}
+	for _, f := range h.paths {
+		v.pin(write, f.Path, pinned)
+		v.find(f.Path)
+		v.calls[len(v.calls)-1].into = at
+		v.calls[len(v.calls)-1].forgiving(4, unix.ENOENT, unix.ENOTDIR) // gone since
+		v.call("take hold of a cover", unix.SYS_OPEN_TREE, 0, v.text(""), unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).with(0, covers[f.Dir]).into = tree
+		v.attach(tree, at, f.Path)
+		v.call("close", unix.SYS_CLOSE).with(0, at)
+		v.call("close", unix.SYS_CLOSE).with(0, tree)
+	}
+	v.call("forget "+file, unix.SYS_UNLINKAT, uintptr(here), v.text(file), 0)
+	v.call("forget "+dir, unix.SYS_UNLINKAT, uintptr(here), v.text(dir), unix.AT_REMOVEDIR)
+}
+
+// pin makes mount points of the directories between a writable place and a path in it: a
+// mount point can be neither renamed nor removed. It says whether the path is in one.
+func (v *view) pin(write []string, path string, pinned map[string]bool) bool {
+	i := slices.IndexFunc(write, func(w string) bool { return rootfs.Within(path, w) })
+	if i < 0 {
+		return false
+	}
+	above := write[i]
+	parts := strings.Split(strings.TrimPrefix(path, above+"/"), "/")
+	for _, name := range parts[:len(parts)-1] {
+		if above = filepath.Join(above, name); !pinned[above] {
+			pinned[above] = true
+			v.cover(above, false)
+		}
+	}
+	return true
+}
