@@ -136,6 +136,65 @@ func TestLocus2And3And8HostFilesStay(t *testing.T) {
 	}
 }
 
+// 4. A pattern with a path in it protected nothing, and nobody said so.
+func TestLocus4PathPatterns(t *testing.T) {
+	eachLocus(t, func(l locus) {
+		l.write(".sandboxignore", "config/secrets.yml\n/node_modules/x/*.pem\n")
+		for _, args := range [][]string{{"run"}, {"run", "--workspace", "cow"}, {"jail"}} {
+			out, _ := l.run(l.Command(append(args, "--", "sh", "-c", "cat plain.txt config/secrets.yml node_modules/x/test.pem; true")...))
+			if strings.Contains("\n"+out, "\ns\n") || strings.Contains(out, "key\n") || !strings.Contains(out, "p\n") {
+				t.Errorf("%v: %s", args, out)
+			}
+		}
+		l.intact()
+		os.Remove(filepath.Join(l.Work, ".sandboxignore"))
+		if out, _ := l.run(l.Command("run", "--", "cat", "config/secrets.yml")); out != "s\n" {
+			t.Errorf("without the line it cannot be read either, which proves nothing: %s", out)
+		}
+	})
+}
+
+// 6. Secrets were hidden from agents only: a login, a shell, a setup or an installation saw
+// all of them.
+func TestLocus6EverySession(t *testing.T) {
+	eachLocus(t, func(l locus) {
+		look := "cat plain.txt; cat .env; true"
+		l.write(".coffer/setup.sh", look+"\n")
+		for _, args := range [][]string{
+			{"run", "--", "sh", "-c", look}, {"run", "--root", "--", "sh", "-c", look}, {"run", "--", "sh", "-ic", look},
+			{"exec", "--create", "--name", "stays", "--workspace", "direct", "--trust", "--", "sh", "-c", look},
+			{"exec", "-m", "stays", "--", "sh", "-c", look}, {"exec", "--root", "-m", "stays", "--", "sh", "-c", look},
+			{"jail", "--", "sh", "-c", look}, {"jail", "--private", "--", "sh", "-c", look},
+		} {
+			out, _ := l.run(l.Command(args...))
+			if strings.Contains(out, "SECRET") || !strings.Contains(out, "p\n") {
+				t.Errorf("%v: %s", args, out)
+			}
+		}
+		l.intact()
+		if out, _ := l.run(l.Program("sh", "-c", look)); !strings.Contains(out, "SECRET") {
+			t.Error("outside it cannot be read either: it proves nothing")
+		}
+	})
+}
+
+// 11. It was built on a command of another program, which is no more. Coffer needs none.
+func TestLocus11NothingElseIsNeeded(t *testing.T) {
+	eachLocus(t, func(l locus) {
+		for _, args := range [][]string{{"run"}, {"exec", "--create", "--workspace", "direct"}, {"jail"}} {
+			c := l.Command(append(args, "--", "/bin/sh", "-c", "echo inside $COFFER_SANDBOX")...)
+			for i, e := range c.Env {
+				if strings.HasPrefix(e, "PATH=") {
+					c.Env[i] = "PATH=" + filepath.Join(l.Dir, "nothing")
+				}
+			}
+			if out, code := l.run(c); code != 0 || !strings.Contains(out, "inside ") {
+				t.Errorf("%v: %d, %s", args, code, out)
+			}
+		}
+	})
+}
+
 // 5, 9. Where there was no sandbox, the agent ran without; and only one command knew how to
 // forbid that.
 func TestLocus5And9NeverOpenBySurprise(t *testing.T) {
