@@ -52,7 +52,9 @@ func (s *settings) configure(ctx context.Context) (*config.Loaded, error) {
 	}
 	l, err := places.Load()
 	if err == nil && l != nil {
-		err = s.agree(ctx, places, l)
+		if err = s.refuseFirst(places.Dir, l.Config); err == nil {
+			err = s.agree(ctx, places, l)
+		}
 	}
 	if err == nil && l != nil {
 		s.fill(l.Config)
@@ -64,6 +66,20 @@ func (s *settings) configure(ctx context.Context) (*config.Loaded, error) {
 		s.workspace = sandbox.WorkspaceDirect // a throw-away has no worktree
 	}
 	return l, err
+}
+
+// refuseFirst refuses a workspace that will be refused, before the user is asked to agree to
+// what the files in it want.
+func (s *settings) refuseFirst(dir string, c *config.Config) error {
+	mode := s.workspace
+	if mode == "" {
+		mode = c.Workspace.Mode
+	}
+	decided := s.decide == nil || mode == sandbox.WorkspaceDirect || mode == sandbox.WorkspaceCOW
+	if !decided || dir == "" || s.force || s.alone || mode == sandbox.WorkspaceNone || s.sandbox == modeOff || s.sandbox == "" && c.Sandbox == modeOff {
+		return nil
+	}
+	return refuseWorkspace(dir, false)
 }
 
 // fill takes from the config what no flag says. The config was checked.

@@ -32,26 +32,32 @@ func workspaceHere(mode string, force bool) (sandbox.Workspace, error) {
 	if err != nil {
 		return sandbox.Workspace{}, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
 	}
-	word := guardWord(sandbox.Workspace{Path: here, Mode: mode}, nil)
-	if why := unsuitable(here, supervisor.Me().Home); why != "" {
-		if here == "/" || !force {
-			fix := "change to a project's directory, or insist with --force"
-			if word != nil {
-				fix += " --workspace cow"
-			}
-			if here == "/" {
-				fix = "change to a project's directory"
-			}
-			return sandbox.Workspace{}, hint.New(fmt.Sprintf("%s cannot be a workspace: %s", here, why), fix)
-		}
+	if err := refuseWorkspace(here, force); err != nil {
+		return sandbox.Workspace{}, err
 	}
-	if word != nil {
-		return sandbox.Workspace{}, word
+	if err := guardWord(sandbox.Workspace{Path: here, Mode: mode}, nil); err != nil {
+		return sandbox.Workspace{}, err
 	}
 	if repo := repositoryAbove(here); repo != "" {
 		fmt.Fprintf(os.Stderr, "coffer: the repository of %s is not visible from a directory in it; start coffer there to have git inside\n", terminal.Escape(repo))
 	}
 	return sandbox.Workspace{Path: here, Mode: mode}, nil
+}
+
+// refuseWorkspace refuses a directory that nobody should work on.
+func refuseWorkspace(here string, force bool) error {
+	why := unsuitable(here, supervisor.Me().Home)
+	if why == "" || force && here != "/" {
+		return nil
+	}
+	fix := "change to a project's directory, or insist with --force"
+	if guardWord(sandbox.Workspace{Path: here, Mode: sandbox.WorkspaceDirect}, nil) != nil {
+		fix += " --workspace cow"
+	}
+	if here == "/" {
+		fix = "change to a project's directory"
+	}
+	return hint.New(fmt.Sprintf("%s cannot be a workspace: %s", here, why), fix)
 }
 
 // guardWord refuses a sandbox that could write the user's own settings, or what he has
