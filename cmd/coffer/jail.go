@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/jail"
@@ -77,13 +78,7 @@ Agents: ` + agentNames() + `. They are told not to ask before they act.`,
 	return c
 }
 
-func agentNames() string {
-	var names []string
-	for _, a := range jail.Agents() {
-		names = append(names, a.Name)
-	}
-	return strings.Join(names, ", ")
-}
+func agentNames() string { return strings.Join(agent.Names(agent.Known()), ", ") }
 
 // runJail turns flags and arguments into a policy, and runs it.
 func runJail(ctx context.Context, s *jailSettings, args []string, command bool) error {

@@ -46,6 +46,9 @@ type Agent struct {
 	LoginPorts []int
 	// LoginHelp is a line for the user.
 	LoginHelp string
+
+	// Jail is for one that runs in place.
+	Jail func() Jail
 }
 
 // A Turn is what an agent is started for.

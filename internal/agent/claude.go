@@ -38,6 +38,7 @@ func claude() *Agent {
 		Files:     claudeFiles,
 		Login:     []string{"claude", "auth", "login"},
 		LoginHelp: "log in, then leave",
+		Jail:      claudeJail,
 	}
 }
 

@@ -16,6 +16,7 @@ func codex() *Agent {
 		Login:       []string{"codex", "-c", "cli_auth_credentials_store=file", "login"},
 		LoginPorts:  []int{1455},
 		LoginHelp:   "open the address in your browser",
+		Jail:        codexJail,
 	}
 }
 

@@ -36,6 +36,7 @@ func gemini() *Agent {
 		Files:     geminiFiles,
 		Login:     []string{"gemini"},
 		LoginHelp: "choose how to log in, then leave with /quit",
+		Jail:      geminiJail,
 	}
 }
 

@@ -33,6 +33,7 @@ func opencode() *Agent {
 		Files:     opencodeFiles,
 		Login:     []string{"opencode", "auth", "login"},
 		LoginHelp: "choose a provider and log in",
+		Jail:      opencodeJail,
 	}
 }
 

@@ -31,5 +31,6 @@ func pi() *Agent {
 		},
 		Login:     []string{"pi"},
 		LoginHelp: "type /login, then leave with /quit",
+		Jail:      piJail,
 	}
 }

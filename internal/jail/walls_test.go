@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cofferhq/coffer/internal/agent"
 )
 
 // TestWallsTable: what is known of each kernel, spelled out for some.
@@ -124,8 +126,9 @@ func TestTooMuch(t *testing.T) {
 
 func TestAgents(t *testing.T) {
 	seen := map[string]bool{}
-	for _, a := range Agents() {
-		if seen[a.Name] || FindAgent(a.Name) != a || len(a.State) == 0 {
+	for _, known := range agent.Known() {
+		a := FindAgent(known.Name)
+		if a == nil || seen[a.Name] || len(a.State) == 0 {
 			t.Errorf("%s: known twice, not found, or without a place for its state", a.Name)
 		}
 		seen[a.Name] = true
@@ -145,7 +148,7 @@ func TestAgents(t *testing.T) {
 	if env := claude.Environ("/home/u", nothing); env["CLAUDE_CONFIG_DIR"] != "/home/u/.claude" {
 		t.Errorf("claude's directory is not moved: %v", env)
 	}
-	if env := codex.Environ("/home/u", func(n string) (string, bool) { return "a", n == "ANTHROPIC_API_KEY" }); len(env) != 0 {
+	if env := codex.Environ("/home/u", func(n string) (string, bool) { return "a", n == "ANTHROPIC_API_KEY" }); env["ANTHROPIC_API_KEY"] != "" {
 		t.Errorf("codex is given another's key: %v", env)
 	}
 	opencode := FindAgent("opencode")
@@ -171,16 +174,17 @@ func TestSeedClaude(t *testing.T) {
 		}
 		return string(b)
 	}
-	if err := seedClaude(dir, home); err != nil || read() != "{}\n" {
+	seed := func() error { return FindAgent("claude").State[0].seed(dir, home) }
+	if err := seed(); err != nil || read() != "{}\n" {
 		t.Fatalf("without one: %v", err)
 	}
 	os.Remove(filepath.Join(dir, ".claude.json"))
 	os.WriteFile(filepath.Join(home, ".claude.json"), []byte(`{"a":1}`), 0o600)
-	if err := seedClaude(dir, home); err != nil || read() != `{"a":1}` {
+	if err := seed(); err != nil || read() != `{"a":1}` {
 		t.Fatalf("with one: %v", err)
 	}
 	os.WriteFile(filepath.Join(home, ".claude.json"), []byte(`{"a":2}`), 0o600)
-	if err := seedClaude(dir, home); err != nil || read() != `{"a":1}` {
+	if err := seed(); err != nil || read() != `{"a":1}` {
 		t.Fatalf("again: %v", err)
 	}
 	if info, err := os.Stat(filepath.Join(dir, ".claude.json")); err != nil || info.Mode().Perm() != 0o600 {
