@@ -11,6 +11,7 @@ import (
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/link/kernel"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
@@ -95,7 +96,7 @@ type performance struct {
 	gaps      []Gap
 	processes bool
 	cable     *cable // with a network that has rules
-	end       func() // of whoever has the other end of it
+	far       func() (end func(), err error) // whoever has the other end of it
 }
 
 // start writes the script and has it played.
@@ -184,14 +185,18 @@ func (p *performance) started() {
 // ready is called when all is prepared, before the program runs.
 func (p *performance) ready() (err error) {
 	if p.cable != nil {
-		l, err := p.cable.link()
+		sockets, err := p.cable.sockets()
 		if err != nil {
 			return fmt.Errorf("%w: %w", errNoNet, err)
 		}
-		if p.end, err = p.Rules.Connect(l); err != nil {
-			l.Close()
-			return err
-		}
+		// What the program sends waits in the sockets, so the program need not.
+		p.far = later(func() (func(), error) {
+			l, err := kernel.Open(sockets)
+			if err != nil {
+				return nil, err
+			}
+			return p.Rules.Connect(l)
+		})
 	}
 	if p.announce(p.walls, p.gaps); p.Explain {
 		return errExplained
@@ -201,8 +206,12 @@ func (p *performance) ready() (err error) {
 
 // disconnect ends the network.
 func (p *performance) disconnect() {
-	if p.end != nil {
-		p.end()
+	if p.far != nil {
+		if end, err := p.far(); err == nil {
+			end()
+		} else {
+			fmt.Fprintln(p.say, "coffer: there was no network:", terminal.Escape(err.Error()))
+		}
 	}
 	if p.cable != nil {
 		p.cable.close()

@@ -6,7 +6,6 @@ import (
 	"os"
 	"unsafe"
 
-	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/link/kernel"
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +17,7 @@ type cable struct {
 	written *kernel.Written
 	ours    *os.File // the sockets come by this
 	theirs  *os.File // and go by this
-	link    func() (link.Link, error)
+	sockets func() ([]*os.File, error) // which are the link
 }
 
 // newCable writes the inner half of a cable into a script.
@@ -96,7 +95,7 @@ func (s *script) bytes(b []byte) uintptr {
 // listen begins to wait for the sockets, when the script has been started.
 func (c *cable) listen() {
 	c.theirs.Close()
-	c.link = later(c.receive)
+	c.sockets = later(c.receive)
 }
 
 // close is for a cable that nobody waits for any more.
@@ -106,7 +105,7 @@ func (c *cable) close() {
 }
 
 // receive takes the sockets, and hears what the kernel had to say to the orders.
-func (c *cable) receive() (link.Link, error) {
+func (c *cable) receive() ([]*os.File, error) {
 	defer c.ours.Close()
 	want := len(c.written.Sockets) + len(c.written.Orders)
 	control := make([]byte, unix.CmsgSpace(4*want))
@@ -137,5 +136,5 @@ func (c *cable) receive() (link.Link, error) {
 		shut(sockets)
 		return nil, err
 	}
-	return kernel.Open(sockets)
+	return sockets, nil
 }

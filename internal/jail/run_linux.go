@@ -293,6 +293,9 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("adopt orphans: %w", err)
 	}
+	if _, err := j.signals(); err != nil { // from now on none may be missed
+		return 0, err
+	}
 	pid, err := j.spawn(c, tmp)
 	if errors.Is(err, unix.EBUSY) {
 		return 0, hint.Wrap(err, "somebody else decides on this program's system calls already, as in a jail inside a jail; use --in-place")

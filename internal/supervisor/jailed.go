@@ -65,15 +65,18 @@ func (j *Jailed) Rules() (*policy.Set, error) {
 // the rules together takes longer than to start a program, and most that are short do not
 // use the network: so it is done when the program first does.
 func (j *Jailed) Connect(l link.Link) (end func(), err error) {
+	used := useOf(l)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		if lazy, ok := l.(interface{ Used() <-chan struct{} }); ok {
-			select {
-			case <-lazy.Used():
-			case <-stop:
-				return
-			}
+		select {
+		case <-used:
+		case <-stop:
+		}
+		select {
+		case <-stop:
+			return
+		default:
 		}
 		if err := j.serveLink(l); err != nil {
 			j.Tell("the network ended: "+err.Error(), true)
@@ -81,10 +84,26 @@ func (j *Jailed) Connect(l link.Link) (end func(), err error) {
 	}()
 	return func() {
 		close(stop)
-		l.Close()
+		select {
+		case <-used:
+			l.Close()
+		default: // the sockets go with this process
+		}
 		<-done
-		j.end()
+		if j.s.network != nil {
+			j.end()
+		}
 	}, nil
+}
+
+// useOf is closed when a link is first used. Some cannot tell, and count as used.
+func useOf(l link.Link) <-chan struct{} {
+	if lazy, ok := l.(interface{ Used() <-chan struct{} }); ok {
+		return lazy.Used()
+	}
+	now := make(chan struct{})
+	close(now)
+	return now
 }
 
 // serveLink serves until the link is closed.
