@@ -76,7 +76,7 @@ func (s *settings) refuseFirst(dir string, c *config.Config) error {
 		mode = c.Workspace.Mode
 	}
 	decided := s.decide == nil || mode == sandbox.WorkspaceDirect || mode == sandbox.WorkspaceCOW
-	if !decided || dir == "" || s.force || s.alone || mode == sandbox.WorkspaceNone || s.sandbox == modeOff || s.sandbox == "" && c.Sandbox == modeOff {
+	if !decided || dir == "" || s.force || s.alone || mode == sandbox.WorkspaceNone || mode == sandbox.WorkspaceTree || s.sandbox == modeOff || s.sandbox == "" && c.Sandbox == modeOff {
 		return nil
 	}
 	return refuseWorkspace(dir, false)

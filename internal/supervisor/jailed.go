@@ -90,9 +90,7 @@ func (j *Jailed) Connect(l link.Link) (end func(), err error) {
 		default: // the sockets go with this process
 		}
 		<-done
-		if j.s.network != nil {
-			j.end()
-		}
+		j.end()
 	}, nil
 }
 
