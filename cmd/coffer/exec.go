@@ -153,6 +153,9 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 
 // execIn runs a program in a sandbox, which is started if need be.
 func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) error {
+	if err := refuseHalf(sb); err != nil {
+		return err
+	}
 	line, err := supervisor.Connect(sb)
 	if err == nil {
 		err = execOn(nil, line, sb, s, args)

@@ -31,6 +31,10 @@ func (s *settings) setUp(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox
 	if len(p.Scripts)+len(p.Commands) == 0 {
 		return nil
 	}
+	done, err := beginSetUp(sb)
+	if err != nil {
+		return err
+	}
 	tell, err := newProgress(filepath.Join(sb.Logs(), "setup.log"))
 	if err != nil {
 		return err
@@ -54,6 +58,7 @@ func (s *settings) setUp(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox
 			return hint.Wrap(fmt.Errorf("setup failed: %s: %w", step.name, err), "nothing is left of the sandbox; mend the setup and try again")
 		}
 	}
+	done()
 	return nil
 }
 

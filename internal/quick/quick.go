@@ -73,6 +73,9 @@ func run(a Args) *Result {
 	if sb == nil {
 		return nil
 	}
+	if _, err := os.Lstat(sb.SetupMark()); err == nil {
+		return nil // it is not set up
+	}
 	l, err := line.Connect(sb)
 	if err != nil {
 		return nil

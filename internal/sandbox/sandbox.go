@@ -45,6 +45,9 @@ func (sb *Sandbox) Home() string { return filepath.Join(sb.dir, homeName) }
 // Layers is the folder of the writable layers of its root file system.
 func (sb *Sandbox) Layers() string { return filepath.Join(sb.dir, layersName) }
 
+// SetupMark is the file that is there while the sandbox is not set up.
+func (sb *Sandbox) SetupMark() string { return filepath.Join(sb.Dir(), "setting-up") }
+
 // Logs is the folder of everything that is written down about it.
 func (sb *Sandbox) Logs() string { return filepath.Join(sb.dir, logsName) }
 
