@@ -77,6 +77,12 @@ func (t *Tree) stat(path string) (st unix.Stat_t, err error) {
 	return st, unix.Fstat(fd, &st)
 }
 
+// Gone says that there is nothing of this path in the tree.
+func (t *Tree) Gone(path string) bool {
+	_, err := t.stat(path)
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+}
+
 // confirms says whether a file is what a rule is about. One that cannot be read is.
 func (t *Tree) confirms(r *Rule, path string) bool {
 	if !r.Looks() {

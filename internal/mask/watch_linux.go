@@ -31,6 +31,7 @@ type watcher struct {
 	files  map[int32]string // looked at again when they change
 	full   bool             // some directories are not watched
 	effort effort           // of what the kernel told at once
+	took   time.Duration    // the last look through all of it
 	told   func(Found, bool) error
 }
 
@@ -52,6 +53,7 @@ func (t *Tree) Watch(ctx context.Context, shared bool, told func(f Found, again 
 	if err := w.tree(ctx, "", false); err != nil {
 		return err
 	}
+	w.took = time.Since(begun)
 	if w.fd >= 0 && !w.full {
 		if err := w.listen(ctx, false); err != nil || ctx.Err() != nil {
 			return err
@@ -172,9 +174,7 @@ func (w *watcher) events(ctx context.Context, b []byte) error {
 		b = b[n:]
 		switch dir, ok := w.dirs[wd]; {
 		case what&unix.IN_Q_OVERFLOW != 0:
-			if err := w.tree(ctx, "", true); err != nil {
-				return err
-			}
+			return w.again(ctx)
 		case what&unix.IN_IGNORED != 0:
 			delete(w.dirs, wd)
 			delete(w.files, wd)
@@ -195,6 +195,48 @@ func (w *watcher) events(ctx context.Context, b []byte) error {
 		}
 	}
 	return nil
+}
+
+// again looks through the whole tree, because the kernel has lost count of what happened.
+// Whoever floods it must not keep us busy: we rest for as long as the last look took, and
+// what was told meanwhile is seen in the one that follows.
+func (w *watcher) again(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(min(w.took, time.Second)):
+	}
+	var b [64 << 10]byte
+	for {
+		n, err := unix.Read(w.fd, b[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if n <= 0 {
+			break
+		}
+		w.forget(b[:n])
+	}
+	begun := time.Now()
+	err := w.tree(ctx, "", true)
+	w.took = time.Since(begun)
+	return err
+}
+
+// forget lets go of watches that are over, and of all else that is told.
+func (w *watcher) forget(b []byte) {
+	for len(b) >= unix.SizeofInotifyEvent {
+		n := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+		if binary.NativeEndian.Uint32(b[4:])&unix.IN_IGNORED != 0 {
+			wd := int32(binary.NativeEndian.Uint32(b))
+			delete(w.dirs, wd)
+			delete(w.files, wd)
+		}
+		if n > len(b) {
+			return
+		}
+		b = b[n:]
+	}
 }
 
 // appeared is about a new entry of a directory.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -60,8 +59,8 @@ type Hidden struct {
 	which mask.Which
 }
 
-// maskRules are the rules of a record.
-func maskRules(m sandbox.Masks) (own, wish []mask.Rule) {
+// MaskRules are the rules of a record.
+func MaskRules(m sandbox.Masks) (own, wish []mask.Rule) {
 	for _, line := range m.Rules {
 		r, says, err := mask.ParseLine(line.Line, line.Dir, line.From)
 		switch {
@@ -77,7 +76,7 @@ func maskRules(m sandbox.Masks) (own, wish []mask.Rule) {
 
 // OpenMasks opens the workspace of a sandbox, and asks of it what is hidden.
 func OpenMasks(rec *sandbox.Record) (*mask.Tree, error) {
-	own, wish := maskRules(rec.Masks)
+	own, wish := MaskRules(rec.Masks)
 	return mask.Open(rec.Workspace.Path, mask.NewSet(own, wish, rec.Masks.Prefix))
 }
 
@@ -95,7 +94,7 @@ func (s *Supervisor) openMasks() error {
 		}
 		s.masks.shown = append(s.masks.shown, one)
 	}
-	own, _ := maskRules(sb.Masks)
+	own, _ := MaskRules(sb.Masks)
 	for _, g := range s.included {
 		t, err := mask.Open(g.bridge.Tree, mask.NewSet(own, nil, ""))
 		if err != nil {
@@ -314,8 +313,10 @@ func (s *Supervisor) hidden() []Hidden {
 // answerMasks serves OpMasks. Files that are gone are not hidden any more.
 func (s *Supervisor) answerMasks(c net.Conn) {
 	list := slices.DeleteFunc(s.hidden(), func(h Hidden) bool {
-		_, err := os.Lstat(h.Path)
-		return errors.Is(err, fs.ErrNotExist)
+		return !slices.ContainsFunc(s.masks.shown, func(one shown) bool {
+			rest, ok := strings.CutPrefix(h.Path, one.tree.Root+"/")
+			return ok && !one.tree.Gone(rest)
+		})
 	})
 	if b, err := json.Marshal(append([]Hidden{}, list...)); err == nil {
 		_ = wire.WriteMessage(c, wire.Event{Masks: b})
