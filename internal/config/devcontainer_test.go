@@ -31,7 +31,8 @@ func TestDevContainer(t *testing.T) {
 	}
 	want := `
 # From .devcontainer/devcontainer.json:
-# not taken over: image "debian": this machine's own tools are used
+# image = "debian"
+# not taken over: image; this machine's own tools are used
 network.publish = [3000, 8080]
 env.set.A = "${TOKEN:-}"
 env.set.B = "x$$y//z"
