@@ -25,7 +25,7 @@ for you alone, and have git ignore it.`,
 		Example: `  coffer init
   coffer init --print`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			if local && dev {
 				return usagef("--devcontainer is for coffer.toml, not for --local")
 			}
@@ -48,7 +48,11 @@ for you alone, and have git ignore it.`,
 				fmt.Print(text)
 				return nil
 			}
-			return writeStarter(root, name, text, force)
+			if err := writeStarter(root, name, text, force); err != nil || local {
+				return err
+			}
+			warnHistory(c.Context())
+			return nil
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "replace the file that is there")

@@ -21,17 +21,22 @@ import (
 
 func masksCommand() *cobra.Command {
 	var match string
-	var asJSON bool
+	var asJSON, past bool
 	c := &cobra.Command{
 		Use:   "masks [-m MATCH]",
 		Short: "List the files that sandboxes cannot read, and why",
 		Long: `List the files that a sandbox over the current directory could not read, replace,
 rename or remove, each with the line that says so: of .sandboxignore, of a config file,
-or built in. With -m, those that are hidden from a sandbox.`,
+or built in. With -m, those that are hidden from a sandbox. With --history, those that
+commits of the repository have added, which can be read in git's objects.`,
 		Example: `  coffer masks
+  coffer masks --history
   coffer masks -m parser --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if past {
+				return showHistory(c.Context(), match, asJSON)
+			}
 			list, root, err := listMasks(c.Context(), match)
 			if err != nil {
 				return err
@@ -45,6 +50,7 @@ or built in. With -m, those that are hidden from a sandbox.`,
 	}
 	c.Flags().StringVarP(&match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
 	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
+	c.Flags().BoolVar(&past, "history", false, "list files in git's history that would be hidden")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the list as JSON")
 	return c
 }

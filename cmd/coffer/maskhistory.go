@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+)
+
+// Git forgets nothing: a secret that was committed once is in its objects, which sandboxes
+// read, although the file is hidden or was removed long ago.
+
+// A Committed is a file that would be hidden, and the commit that added it last.
+type Committed struct {
+	Path   string `json:"path"`
+	Commit string `json:"commit"`
+	Rule   string `json:"rule"`
+	From   string `json:"from"`
+}
+
+// maxCommitted bounds the list: whoever has more has read enough.
+const maxCommitted = 1000
+
+// history lists the files in the history of the current repository that would be hidden.
+// cut says that there was no time for all of it, or that there are more.
+func history(ctx context.Context, limit time.Duration) (list []Committed, cut bool, err error) {
+	list = []Committed{}
+	rec, err := maskedHere()
+	if err != nil {
+		return nil, false, err
+	}
+	store, err := openStore()
+	if err != nil {
+		return nil, false, err
+	}
+	here := rec.Workspace.Path
+	if err := guardPlanted(store, repositoryOf(here)); err != nil {
+		return nil, false, err
+	}
+	r, err := gitbridge.Find(ctx, here)
+	if errors.Is(err, gitbridge.ErrNoRepository) {
+		return nil, false, hint.New(here+" is not in a git repository", "change to one")
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	own, wish := supervisor.MaskRules(rec.Masks)
+	set := mask.NewSet(own, wish, "")
+	timed, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	seen := map[string]bool{}
+	err = r.Added(timed, func(a gitbridge.Addition) bool {
+		if seen[a.Path] {
+			return true
+		}
+		// What has to be looked into to tell is not: it would be one object after the other.
+		rule := set.Hides(a.Path, false, func(*mask.Rule) bool { return false })
+		if rule == nil {
+			return true
+		}
+		seen[a.Path] = true
+		list = append(list, Committed{a.Path, a.Commit, rule.String(), rule.From})
+		cut = len(list) >= maxCommitted
+		return !cut
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return list, true, nil
+	}
+	return list, cut, err
+}
+
+// showHistory serves 'coffer masks --history'.
+func showHistory(ctx context.Context, match string, asJSON bool) error {
+	if match != "" {
+		return usagef("--history is about the current repository, not about a sandbox: leave out -m")
+	}
+	list, cut, err := history(ctx, 10*time.Minute)
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return printJSON(list)
+	}
+	return printHistory(list, cut)
+}
+
+// printHistory shows it.
+func printHistory(list []Committed, cut bool) error {
+	out := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	for _, h := range list {
+		fmt.Fprintf(out, "%s\t%.12s\t%s: %s\n", terminal.Escape(h.Path), h.Commit, terminal.Escape(h.From), terminal.Escape(h.Rule))
+	}
+	err := out.Flush()
+	if cut {
+		warn("that is not all of the history: there was too much of it")
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(os.Stderr, "no commit has added a file that would be hidden")
+		return err
+	}
+	warn(fmt.Sprintf("%s, hidden or removed by now, can be read by programs in a sandbox with 'git show COMMIT:FILE': change what they give away, and take them out of the history if you can",
+		count(len(list), "committed file")))
+	return err
+}
+
+// warnHistory tells about the history of a repository in which coffer is used from now on.
+func warnHistory(ctx context.Context) {
+	list, _, err := history(ctx, 3*time.Second)
+	if err != nil || len(list) == 0 {
+		return
+	}
+	warn(fmt.Sprintf("programs in a sandbox can read %s in git's history, such as %s of commit %.12s: see 'coffer masks --history'",
+		count(len(list), "committed file"), terminal.Escape(list[0].Path), list[0].Commit))
+}
