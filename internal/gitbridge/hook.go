@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -205,7 +204,7 @@ func (b *Bridge) hookEnvironment(environ []string) (env []string) {
 }
 
 // credentials are what a URL may have before its host.
-var credentials = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://)[^/]*@`)
+var credentials = lazily(`^([A-Za-z][A-Za-z0-9+.-]*://)[^/]*@`)
 
 // plainURLs takes passwords out of what a hook is told about a remote.
 func plainURLs(name string, args []string) []string {
@@ -214,7 +213,7 @@ func plainURLs(name string, args []string) []string {
 	}
 	args = slices.Clone(args)
 	for i := range args {
-		args[i] = credentials.ReplaceAllString(args[i], "$1")
+		args[i] = credentials().ReplaceAllString(args[i], "$1")
 	}
 	return args
 }

@@ -36,7 +36,7 @@ const (
 )
 
 // includable are the names that an included repository can have.
-var includable = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
+var includable = lazily(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
 
 // IncludeName is the name that a repository is included by if the user says none.
 func (r *Repository) IncludeName() string {
@@ -62,7 +62,7 @@ type IncludeOptions struct {
 // Include makes a worktree of another repository for a sandbox. It is seen inside when the
 // sandbox is started the next time. The caller holds the lock.
 func (r *Repository) Include(ctx context.Context, o IncludeOptions) (*Bridge, error) {
-	if !includable.MatchString(o.As) {
+	if !includable().MatchString(o.As) {
 		return nil, hint.New(fmt.Sprintf("a repository cannot be included as %q", o.As), "choose another name with --as, of letters, digits, dots and dashes")
 	}
 	if b, err := Open(o.Folder); err == nil && b.Common == r.Common {

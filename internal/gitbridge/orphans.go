@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
 
@@ -16,7 +15,7 @@ import (
 const madeFor = "coffer: for "
 
 // sandboxID is what names of sandboxes' refs look like.
-var sandboxID = regexp.MustCompile(`^[a-z0-9]{8}$`)
+var sandboxID = lazily(`^[a-z0-9]{8}$`)
 
 // Orphans finds what sandboxes of a store, whose folders are gone, have left in a
 // repository. Those of other stores are nobody's business here. What is found can be
@@ -29,7 +28,7 @@ func Orphans(ctx context.Context, common, store string) []*Bridge {
 	gone := func(path string) (id string) {
 		rest, ok := strings.CutPrefix(path, store+"/")
 		id, _, _ = strings.Cut(rest, "/")
-		if _, err := os.Lstat(filepath.Join(store, id)); !ok || !sandboxID.MatchString(id) || !os.IsNotExist(err) {
+		if _, err := os.Lstat(filepath.Join(store, id)); !ok || !sandboxID().MatchString(id) || !os.IsNotExist(err) {
 			return ""
 		}
 		return id

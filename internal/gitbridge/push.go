@@ -350,7 +350,12 @@ func pushError(out, errs string, err error) error {
 	return &Error{Args: []string{"push"}, Err: err, Said: Redact(errs)}
 }
 
-var userinfo = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`://[^/\s@]+@`) })
+var userinfo = lazily(`://[^/\s@]+@`)
+
+// lazily compiles an expression when it is first used, which in most commands is never.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // Redact takes credentials out of what git says.
 func Redact(text string) string { return userinfo().ReplaceAllString(text, "://") }
