@@ -168,8 +168,7 @@ func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, bra
 		return err
 	}
 	defer unlock()
-	b, err := gitbridge.OpenIncluded(sb.Dir(), name)
-	if err != nil {
+	if _, err := gitbridge.OpenIncluded(sb.Dir(), name); err != nil {
 		return err
 	}
 	end := stopIdle(ctx, sb)
@@ -184,7 +183,8 @@ func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, bra
 		return err
 	}
 	defer lock.Release()
-	if b, err = gitbridge.OpenIncluded(sb.Dir(), name); err != nil { // what came over by the stop
+	b, err := gitbridge.OpenIncluded(sb.Dir(), name) // with what came over by the stop
+	if err != nil {
 		return err
 	}
 	if !force {
