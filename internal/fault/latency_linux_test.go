@@ -90,16 +90,16 @@ func appear(t *testing.T, w world, inside, name string) string {
 	return fmt.Sprintf("half within %s, all within %s", all[100].Round(10*time.Microsecond), all[199].Round(10*time.Microsecond))
 }
 
-// supervisorOf is the process that keeps the sandbox.
+// supervisorOf is the process that keeps the sandbox: of this world's program.
 func supervisorOf(t *testing.T, w world) string {
-	out, err := exec.Command("pgrep", "-f", "^"+w.Coffer+" .*supervise").Output()
-	if err != nil {
-		out, err = exec.Command("pgrep", "-of", "^"+w.Coffer).Output()
+	out, _ := exec.Command("pgrep", "-f", "^coffer supervise").Output()
+	for _, pid := range strings.Fields(string(out)) {
+		if exe, err := os.Readlink("/proc/" + pid + "/exe"); err == nil && exe == w.Coffer {
+			return pid
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Fields(string(out))[0]
+	t.Fatalf("there is no supervisor among %q", out)
+	return ""
 }
 
 func ticks(pid string) int {
