@@ -95,7 +95,7 @@ type performance struct {
 	walls     Walls
 	gaps      []Gap
 	processes bool
-	cable     *cable // with a network that has rules
+	cable     *cable                         // with a network that has rules
 	far       func() (end func(), err error) // whoever has the other end of it
 }
 

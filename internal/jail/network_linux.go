@@ -15,8 +15,8 @@ import (
 // handed to this process. Nothing else leads out of the namespace.
 type cable struct {
 	written *kernel.Written
-	ours    *os.File // the sockets come by this
-	theirs  *os.File // and go by this
+	ours    *os.File                   // the sockets come by this
+	theirs  *os.File                   // and go by this
 	sockets func() ([]*os.File, error) // which are the link
 }
 
