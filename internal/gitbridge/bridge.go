@@ -51,6 +51,7 @@ type Bridge struct {
 	// memory is what the private directory starts with, if it is not on a disk.
 	memory *memory
 	stayed []string // branches that were left when it was forgotten
+	shown  string   // the host's refs, as they were last shown inside
 
 	mu    sync.Mutex
 	seen  seen

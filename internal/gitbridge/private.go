@@ -297,7 +297,7 @@ func bareConfig(format string) string {
 	return "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 }
 
-// Refresh shows the sandbox the host's branches and tags as they are now.
+// Refresh shows the sandbox the host's branches and tags as they are now. One at a time.
 func (b *Bridge) Refresh(ctx context.Context) error {
 	refs, err := snapshot(ctx, b.Common)
 	if err != nil {
@@ -307,9 +307,17 @@ func (b *Bridge) Refresh(ctx context.Context) error {
 }
 
 func (b *Bridge) showRefs(refs []ref) error {
+	text := packed(refs)
+	if text == b.shown {
+		return nil
+	}
 	path := filepath.Join(b.export(), "packed-refs")
-	if err := os.WriteFile(path+".new", []byte(packed(refs)), 0o644); err != nil {
+	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(path+".new", path)
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	b.shown = text
+	return nil
 }

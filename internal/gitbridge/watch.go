@@ -1,6 +1,7 @@
 package gitbridge
 
 import (
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -40,6 +41,25 @@ func (b *Bridge) Watch(w *watch.Watch) {
 		watchDir(w, dir)
 	}
 	watchDir(w, b.Admin)
+	for _, refs := range []string{"refs/heads", "refs/tags"} {
+		watchTree(w, filepath.Join(b.Common, refs))
+	}
+}
+
+// watchTree watches the directories of the user's own refs, which a fetch inside is to
+// find as they are.
+func watchTree(w *watch.Watch, dir string) {
+	n := 0
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if n++; n > maxLook {
+			w.Lose()
+			return fs.SkipAll
+		}
+		if err == nil && d.IsDir() {
+			watchDir(w, path)
+		}
+		return nil
+	})
 }
 
 // watchDir watches a directory that only the user can move.

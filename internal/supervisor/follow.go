@@ -41,6 +41,7 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 			asked <- b
 		}
 		g.bridge.Tidy(ctx)
+		_ = g.bridge.Refresh(ctx) // what cannot be read now stays as it was
 		if again++; b.err == nil {
 			if _, settled := g.bridge.Settled(); settled {
 				again = 0
