@@ -95,6 +95,7 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 		return nil, err
 	}
 	s.audit.add(audit.Event{Kind: audit.KindStart, Detail: "network " + sb.Network.Describe()})
+	s.overlookHidden(ctx)
 	s.watchGit()
 	s.resumeUndo(ctx)
 	s.watchMasks()

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,5 +52,22 @@ func MarkTracked(list []Hidden, workspace string) (n int) {
 func (s *Supervisor) warnTracked() {
 	if n := MarkTracked(s.hidden(), s.Sandbox.Workspace.Path); n > 0 {
 		s.notices.tell(fmt.Sprintf("hidden files that git has can be read in its history (%d of them): see 'coffer masks'", n))
+	}
+}
+
+// overlookHidden has git inside not mind what is hidden. It is a convenience: without it,
+// git says which file it cannot read.
+func (s *Supervisor) overlookHidden(ctx context.Context) {
+	var paths []string
+	for _, h := range s.hidden() {
+		paths = append(paths, h.Path)
+	}
+	if len(paths) == 0 {
+		return
+	}
+	for _, g := range s.gits() {
+		if err := g.bridge.Overlook(ctx, s, paths); err != nil {
+			s.notices.tell("git inside will stumble over hidden files: " + err.Error())
+		}
 	}
 }
