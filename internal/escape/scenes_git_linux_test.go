@@ -32,6 +32,20 @@ func linkedRepository(s *stage) {
 		got.code == 125 && s.here.state(far) == before, refusal(got))
 }
 
+// bareRepository: a workspace that is itself a git directory cannot be protected, so
+// nothing starts.
+func bareRepository(s *stage) {
+	far := s.fresh("itself")
+	s.here.repository(far)
+	s.here.own(filepath.Dir(far))
+	dir := far + "/.git"
+	free := s.outside(dir, "write", dir+"/hooks/pre-commit")
+	before := s.here.state(far)
+	got := s.coffer(dir, "run", "--", s.probe, "write", dir+"/hooks/pre-commit")
+	s.r.judge("21.bare", "start over a git directory", free.Wall == "", free.String(),
+		got.code == 125 && s.here.state(far) == before, refusal(got))
+}
+
 func refusal(r result) string {
 	if r.code == 125 {
 		return "start refused"

@@ -26,7 +26,7 @@ type stage struct {
 // scenes are those attempts.
 var scenes = []func(*stage){
 	terminalCalls, terminalBytes, messages,
-	freshRepository, linkedRepository, worktreeRepository, separateRepository, lockedDirectory, fullDirectory, nestedRepository,
+	freshRepository, linkedRepository, bareRepository, worktreeRepository, separateRepository, lockedDirectory, fullDirectory, nestedRepository,
 	maskedFiles, unmountedMasks, appearingSecrets,
 	copyOnWrite, nesting, homeWorkspace, plantedHome, swappedWorkspace, racedWorkspace,
 	keyring, hostIDs,

@@ -23,9 +23,6 @@ import (
 // protectGit protects the repository in a workspace. covered says that another .git will
 // lie over its own, which then cannot be reached at all.
 func protectGit(workspace, home string, covered bool) ([]Step, error) {
-	if IsGitDir(workspace) {
-		return nil, hint.New(fmt.Sprintf("%s is itself a git directory, whose config and hooks a sandbox could change", workspace), "use --workspace cow")
-	}
 	git := filepath.Join(workspace, ".git")
 	info, err := os.Lstat(git)
 	switch {

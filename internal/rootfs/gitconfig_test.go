@@ -116,8 +116,10 @@ func TestProtectGit(t *testing.T) {
 	for _, name := range []string{"bare/HEAD", "bare/objects/x", "bare/refs/x"} {
 		put(name, "")
 	}
-	if _, err := protectGit(path("bare"), path("home"), false); err == nil {
-		t.Error("a git directory was accepted as a workspace")
+	for _, private := range []bool{false, true} {
+		if _, err := workspace(View{Workspace: path("bare"), Home: path("home"), PrivateGit: private}); err == nil {
+			t.Errorf("a git directory was accepted as a workspace (a .git was made in it: %v)", private)
+		}
 	}
 }
 

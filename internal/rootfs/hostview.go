@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
 )
 
 // The ways a workspace can be shown.
@@ -372,6 +374,10 @@ func workspace(v View) ([]Step, error) {
 	steps := []Step{{Do: Bind, Source: v.Workspace, Target: v.Workspace, Mine: true}, same}
 	if v.Git != nil && v.Mode == Worktree {
 		return append(steps, v.Git.steps(v.Workspace)...), nil
+	}
+	if IsGitDir(v.Workspace) {
+		return nil, hint.New(fmt.Sprintf("%s is itself a git directory, whose config and hooks a sandbox could change", v.Workspace),
+			"use --workspace cow, or a worktree of it: coffer exec --create")
 	}
 	if v.PrivateGit {
 		own := Step{Do: Bind, Source: filepath.Join(v.Sandbox, "layers", "git"), Target: filepath.Join(v.Workspace, ".git")}
