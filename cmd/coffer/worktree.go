@@ -257,7 +257,7 @@ func forgetGit(folder string, branches bool) {
 func sayStayed(b *gitbridge.Bridge) {
 	for _, branch := range b.Stayed() {
 		branch = terminal.Escape(branch)
-		fmt.Fprintf(os.Stderr, "coffer: the branch %s stays; delete it with 'git branch -D %s'\n", branch, branch)
+		fmt.Fprintf(os.Stderr, "coffer: the branch %s stays; delete it with 'git branch -D %s'%s\n", branch, branch, terminal.Escape(b.Where()))
 	}
 }
 

@@ -144,7 +144,7 @@ func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
 	h.locks, h.mind = true, true
 	_, err := h.run(ctx, "", "worktree", "add", "-q", "--no-track", "-b", b.Branch, b.Tree, b.Base)
 	if err != nil {
-		return errors.Join(taken(err), b.Forget(context.WithoutCancel(ctx), true))
+		return errors.Join(b.taken(err), b.Forget(context.WithoutCancel(ctx), true))
 	}
 	line, err := firstLine(filepath.Join(b.Tree, ".git"))
 	if err != nil {
@@ -171,15 +171,18 @@ func (b *Bridge) reserve(ctx context.Context, branch bool) error {
 	if err != nil && strings.Contains(err.Error(), "reference already exists") {
 		err = fmt.Errorf("a branch named %s already exists", b.Branch)
 	}
-	return taken(err)
+	return b.taken(err)
 }
 
 // taken says what to do about a branch that cannot be made.
-func taken(err error) error {
-	if err != nil && (strings.Contains(err.Error(), "already exists") || strings.Contains(err.Error(), "cannot lock ref")) {
-		return hint.Wrap(err, "choose another branch with --branch, or another --name")
+func (b *Bridge) taken(err error) error {
+	switch {
+	case err == nil || !strings.Contains(err.Error(), "already exists") && !strings.Contains(err.Error(), "cannot lock ref"):
+		return err
+	case b.Include != "": // the sandbox has its name already
+		return hint.Wrap(err, "choose another branch with --branch")
 	}
-	return err
+	return hint.Wrap(err, "choose another branch with --branch, or another --name")
 }
 
 // settings are the worktree's own, over those of the repository and of the user. They

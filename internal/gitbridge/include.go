@@ -285,6 +285,18 @@ func (b *Bridge) words() string {
 	return b.Name
 }
 
+// Where says, after a command of git's, in which repository it is to be typed, if that is
+// not the sandbox's own: a branch of the same name is there as well.
+func (b *Bridge) Where() string {
+	switch {
+	case b.Include == "":
+		return ""
+	case b.Start == "": // a bare one
+		return " in " + b.Common
+	}
+	return " in " + b.Start
+}
+
 // insidePlace is where the bridge's own things are inside.
 func (b *Bridge) insidePlace() string {
 	if b.Include != "" {

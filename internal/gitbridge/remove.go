@@ -100,7 +100,7 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 		stays = "remove it and them with --force"
 	}
 	return hint.New(fmt.Sprintf("%s has %s on no other branch", b.title(), several(n, "commit", "that is", "that are")),
-		fmt.Sprintf("see 'git log %s' and 'coffer merge %s', or %s", b.Branch, b.words(), stays))
+		fmt.Sprintf("see 'git log %s'%s and 'coffer merge %s', or %s", b.Branch, b.Where(), b.words(), stays))
 }
 
 // several counts things of which something is said.
