@@ -19,7 +19,7 @@ func policyPending() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "pending",
-		Short:   "List the connections and pushes that wait for your answer",
+		Short:   "List the connections, pushes, fetches and uses of gh that wait for you",
 		Example: "  coffer policy pending --sandbox calm-otter",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -61,12 +61,12 @@ func policyAnswer() *cobra.Command {
 	var once, always bool
 	c := &cobra.Command{
 		Use:   "answer NUMBER allow|deny",
-		Short: "Answer a connection or a push that waits",
+		Short: "Answer a connection, or another question, that waits",
 		Long: `Answer a connection that waits. The answer becomes a rule of the sandbox, until it is
 reset; with --for it lasts so long, and with --once it is for what waits now only.
 
-An answer to a push is for that one; with --for, a yes is for all pushes of the sandbox
-that come within that time.`,
+An answer to a push, a fetch or a use of gh is for that one; with --for, a yes is for
+all of that kind that come within that time. Reading and writing with gh are two kinds.`,
 		Example: "  coffer policy answer 1 allow --for 1h",
 		Args:    exactly(2, "the number of a question and allow or deny"),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -65,7 +65,7 @@ func (s *Supervisor) consent(ctx context.Context, rule, kind, key, what string, 
 	case <-over.C:
 		err = hint.New("the user was asked and did not answer in time", "try again when the user is there")
 	case <-ctx.Done():
-		err = ctx.Err()
+		err = errors.New("the program that asked did not wait for the answer")
 	case <-s.session.CloseChan():
 		err = errors.New("the sandbox was stopped")
 	}
