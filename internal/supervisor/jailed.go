@@ -64,7 +64,15 @@ func (j *Jailed) Rules() (*policy.Set, error) {
 // Connect starts the gateway at the far end of a link, and returns how to end it. To put
 // the rules together takes longer than to start a program, and most that are short do not
 // use the network: so it is done when the program first does.
+//
+// What was connected and ended without a program, because the host does not have all that
+// a jail can be built of, can be connected again.
 func (j *Jailed) Connect(l link.Link) (end func(), err error) {
+	j.mu.Lock()
+	if j.lock == nil {
+		j.failed = nil
+	}
+	j.mu.Unlock()
 	used := useOf(l)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
