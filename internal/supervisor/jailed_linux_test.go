@@ -4,8 +4,10 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,4 +77,53 @@ func TestJailed(t *testing.T) {
 			t.Errorf("used: %v, and left: %v", uses, found)
 		}
 	}
+}
+
+// Who has mounts of his own may be in a jail, and is not heard; who has not is.
+func TestOutside(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs mounts of one's own")
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, apart := range []bool{false, true} {
+		c := exec.Command(os.Args[0], "-test.run=^TestOutside$")
+		c.Env = append(os.Environ(), "COFFER_TEST_CALL="+path)
+		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if apart {
+			c.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := trusted(conn.(*net.UnixConn)); err != nil {
+			t.Error(err)
+		}
+		if err := outside(conn.(*net.UnixConn)); (err != nil) != apart {
+			t.Errorf("apart: %v: %v", apart, err)
+		}
+		conn.Close()
+		_ = c.Wait()
+	}
+}
+
+// init is who calls in that test.
+func init() {
+	path := os.Getenv("COFFER_TEST_CALL")
+	if path == "" {
+		return
+	}
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		_, _ = c.Read(make([]byte, 1)) // until it is hung up
+	}
+	os.Exit(0)
 }

@@ -38,6 +38,26 @@ func trusted(c *net.UnixConn) error {
 	return nil
 }
 
+// outside is trusted for who must not be in a jail either. A jail may have no process
+// namespace of its own, but its mounts always are.
+func outside(c *net.UnixConn) error {
+	if err := trusted(c); err != nil {
+		return err
+	}
+	cred, err := peer(c)
+	if err != nil {
+		return err
+	}
+	ours, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return err
+	}
+	if theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", cred.Pid)); err != nil || ours != theirs {
+		return fmt.Errorf("process %d has mounts of its own", cred.Pid)
+	}
+	return nil
+}
+
 // ownNamespace names the pid namespace that this process is in, for good.
 var ownNamespace = sync.OnceValues(func() (string, error) { return os.Readlink("/proc/self/ns/pid") })
 
