@@ -82,7 +82,10 @@ func runHook(ctx context.Context, b *gitbridge.Bridge, h *gitbridge.Hook) (exit 
 		}()
 	}
 	answer := &bounded{left: gitbridge.MaxHookAnswer}
-	ended, err := p.Wait(answer, os.Stderr)
+	// What it prints is a stranger's, between git's own lines on the user's terminal.
+	words, finish := terminal.Guard(os.Stderr)
+	ended, err := p.Wait(answer, words)
+	finish()
 	if err == nil && answer.left < 0 {
 		err = errors.New("it answers too much")
 	}

@@ -463,6 +463,41 @@ func TestLogOnTerminal(t *testing.T) {
 	})
 }
 
+// A hook that runs inside for what the user does outside prints on his terminal, between
+// git's own lines: it does not move the cursor there, ask the terminal or fill the clipboard.
+func TestHookOnTerminal(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		quietly(t, b.Program("git", "init", "-q", "."))
+		who := []string{"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit", "-q", "--allow-empty", "-m", "x"}
+		quietly(t, b.Program("git", who...))
+		quietly(t, b.Command("exec", "--create", "--workspace", "worktree", "--name", "h", "--", "sh", "-c",
+			`hook=$(git rev-parse --git-path hooks)/pre-commit && mkdir -p "${hook%/*}" && cat >"$hook" <<'END'
+#!/bin/sh
+printf 'first\n\033[A\033[2K\033[1;31msecond\033[m\033]52;c;eA==\007\033[6n\nlast\n'
+END
+chmod +x "$hook"`))
+		place, err := b.Command("cd", "h").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit := func() *exec.Cmd {
+			return b.Program("git", append([]string{"-C", strings.TrimSpace(string(place))}, who...)...)
+		}
+		s := onScreen(t, 24, 80, commit())
+		s.see("first\r\n\x1b[1;31msecond\x1b[m\r\nlast\r\n")
+		s.end(0)
+		// Positive control: in a file it is what the hook printed.
+		if out, err := commit().CombinedOutput(); err != nil || !strings.Contains(string(out), "\x1b]52;c;eA==\a\x1b[6n") {
+			t.Errorf("%q, %v", out, err)
+		}
+	})
+}
+
 // A terminal that goes away takes the program with it.
 func TestTerminalGone(t *testing.T) {
 	t.Parallel()
