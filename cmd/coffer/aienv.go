@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -44,36 +45,20 @@ func trustToo(home *agent.Home, where string, a *agent.Agent) (env []string, err
 	return env, home.Write(name, data)
 }
 
-// pathFor puts what the agent needs in front of PATH, and tools of the host's mise if the
-// project asks for such.
-func pathFor(place *agent.Place, sb *sandbox.Sandbox, home string) (env []string) {
-	front := slices.Clone(place.Path)
-	if shims := filepath.Join(home, ".local/share/mise/shims"); wantsMise(sb.Workspace.Path) && isDir(shims) {
-		front = append(front, shims)
-		// What is installed is the host's and read-only; what the project says is not
-		// to be asked about.
-		env = append(env, "MISE_TRUSTED_CONFIG_PATHS="+sb.Workspace.Path, "MISE_YES=1", "MISE_NOT_FOUND_AUTO_INSTALL=0")
+// pathFor puts what the agent needs in front of the PATH that programs of the sandbox have.
+func pathFor(place *agent.Place, sb *sandbox.Sandbox) (env []string, err error) {
+	e, err := inside.Exec(sb, nil, nil, false)
+	if err != nil {
+		return nil, err
 	}
-	path := os.Getenv("PATH")
-	if path == "" {
-		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	}
-	have := filepath.SplitList(path)
-	front = slices.DeleteFunc(front, func(dir string) bool { return slices.Contains(have, dir) })
-	return append(env, "PATH="+strings.Join(slices.Concat([]string{rootfs.Own + "/bin"}, front, have), ":"))
-}
-
-// wantsMise says whether a project names versions of tools. Only names are looked at.
-func wantsMise(dir string) bool {
-	for _, name := range []string{"mise.toml", ".mise.toml", ".tool-versions", "mise.local.toml", ".config/mise.toml", "mise/config.toml", ".mise/config.toml"} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); dir != "" && err == nil {
-			return true
+	var have []string
+	for _, v := range e.Env {
+		if path, ok := strings.CutPrefix(string(v), "PATH="); ok {
+			have = filepath.SplitList(path)
 		}
 	}
-	return false
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
+	own := rootfs.Own + "/bin"
+	have = slices.DeleteFunc(have, func(dir string) bool { return dir == own })
+	front := slices.DeleteFunc(slices.Clone(place.Path), func(dir string) bool { return slices.Contains(have, dir) })
+	return []string{"PATH=" + strings.Join(slices.Concat([]string{own}, front, have), ":")}, nil
 }

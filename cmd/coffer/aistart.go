@@ -170,7 +170,11 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	if err != nil {
 		return nil, err
 	}
-	f.env = slices.Concat(a.Variables(os.LookupEnv), certificates, pathFor(place, sb, scene.Home), f.env)
+	path, err := pathFor(place, sb)
+	if err != nil {
+		return nil, err
+	}
+	f.env = slices.Concat(a.Variables(os.LookupEnv), certificates, path, f.env)
 	t := agent.Trace{Agent: a.Name, Last: time.Now(), Credentials: a.Credentials, Store: loginsDir()}
 	if err := t.Write(sb.Dir()); err != nil {
 		return nil, err

@@ -116,6 +116,14 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 		return err
 	}
 	s.heard = l.heard
+	also := s.also
+	s.also = func(rec *sandbox.Record) error {
+		s.mise = s.findMise(rec, planned.top())
+		if also == nil {
+			return nil
+		}
+		return also(rec)
+	}
 	rec, err := s.record(l.ctx, args)
 	if err != nil {
 		return nil, nil, err
@@ -133,6 +141,14 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 		_ = lock.Remove(purge)
 		return nil, nil, err
 	}
+	s.dir = planned.dir()
+	if wanted, err := s.mise.furnish(sb, s.dir); err != nil {
+		planned.undo()
+		_ = lock.Remove(purge)
+		return nil, nil, err
+	} else if !wanted {
+		s.mise = nil
+	}
 	line, err := supervisor.Reach(l.ctx, sb, lock)
 	if err != nil {
 		planned.undo()
@@ -147,7 +163,6 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 	}
 	announceNew(store, sb.ID, rec.Forwards)
 	s.publish = nil // it has them
-	s.dir = planned.dir()
 	return sb, line, nil
 }
 

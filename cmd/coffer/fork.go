@@ -146,6 +146,7 @@ func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, b *g
 	for path, why := range failed {
 		fmt.Fprintf(os.Stderr, "coffer: not restored: %s: %s\n", terminal.Escape(changes.Quote(path)), terminal.Escape(why.Error()))
 	}
+	err = errors.Join(err, trustAnew(made, sb.Workspace.Path))
 	lock.Release()
 	return made, err
 }

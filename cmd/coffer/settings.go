@@ -44,6 +44,7 @@ type settings struct {
 	mode
 	openings
 
+	mise *mise          // the host's, if a new sandbox is to have its tools
 	conf *config.Loaded // what the files say, once they are read; nil without any
 
 	env       []string

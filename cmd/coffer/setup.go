@@ -28,7 +28,8 @@ func (s *settings) setUp(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox
 		}
 	}
 	p = p.In(sb.Workspace.Path)
-	if len(p.Scripts)+len(p.Commands) == 0 {
+	tools := s.mise != nil && p.Tools && !sb.Network.None()
+	if len(p.Scripts)+len(p.Commands) == 0 && !tools {
 		return nil
 	}
 	done, err := beginSetUp(sb)
@@ -40,11 +41,16 @@ func (s *settings) setUp(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox
 		return err
 	}
 	defer tell.close()
+	if tools { // first, for scripts may use them
+		if err := s.installTools(ctx, o, sb, tell); err != nil {
+			return err
+		}
+	}
 	limited, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	for _, step := range setupSteps(p.Scripts, p.Commands) {
 		tell.begin(step.name)
-		exit, err := s.setUpStep(limited, o, sb, step.argv, tell)
+		exit, err := s.setUpStep(limited, o, sb, step.argv, "", tell)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -80,9 +86,9 @@ func setupSteps(scripts, commands []string) (steps []setupStep) {
 	return steps
 }
 
-func (s *settings) setUpStep(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox, argv []string, out *progress) (exit wire.Exit, err error) {
+func (s *settings) setUpStep(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox, argv []string, dir string, out *progress) (exit wire.Exit, err error) {
 	plain := *s
-	plain.root, plain.dir = false, ""
+	plain.root, plain.dir = false, dir
 	e, err := plain.exec(sb, argv)
 	if err != nil {
 		return exit, err
@@ -169,12 +175,17 @@ func (p *progress) show(last string) {
 	fmt.Fprintf(os.Stderr, "\r\x1b[K%s", string(line[:min(len(line), width)]))
 }
 
-func (p *progress) end(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// clear takes away the line that changes.
+func (p *progress) clear() {
 	if p.live {
 		fmt.Fprint(os.Stderr, "\r\x1b[K")
 	}
+}
+
+func (p *progress) end(err error) {
+	p.clear()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err == nil {
 		if !p.live {
 			fmt.Fprintf(os.Stderr, "coffer: set up: %s, in %s\n", terminal.Escape(p.name), time.Since(p.since).Round(time.Millisecond))

@@ -211,6 +211,14 @@ func (p *plannedTree) undo() {
 	}
 }
 
+// top is the repository's directory, if there is to be a worktree.
+func (p *plannedTree) top() string {
+	if p == nil || p.repository == nil {
+		return ""
+	}
+	return p.repository.Top
+}
+
 // dir is where in the worktree the user is.
 func (p *plannedTree) dir() string {
 	if p.bridge == nil {

@@ -128,18 +128,19 @@ type Preparation struct {
 	Commands []string // for a shell
 	Timeout  time.Duration
 	Run      bool // for a throw-away as well
+	Tools    bool // those that the repository names for mise, before all else
 	named    bool
 }
 
 // Setup is how a new sandbox is set up. l may be nil.
 func (l *Loaded) Setup() Preparation {
-	p := Preparation{Timeout: setupTime}
+	p := Preparation{Timeout: setupTime, Tools: true}
 	if l == nil {
 		return p
 	}
 	c := l.Config.Setup
 	if c.Enabled != nil && !*c.Enabled {
-		p.named = true
+		p.named, p.Tools = true, false
 		return p
 	}
 	p.Scripts, p.Commands, p.Run, p.named = c.Scripts, c.Commands, c.Run, len(c.Scripts) > 0
@@ -147,6 +148,12 @@ func (l *Loaded) Setup() Preparation {
 		p.Timeout = d
 	}
 	return p
+}
+
+// Mise says whether a sandbox gets the tools that its repository names for mise. l may be
+// nil.
+func (l *Loaded) Mise() bool {
+	return l == nil || l.Config.Setup.Mise == nil || *l.Config.Setup.Mise
 }
 
 // In adds the script that counts without being named, if the workspace has it.

@@ -143,6 +143,9 @@ type Setup struct {
 	Run bool `toml:"run"`
 	// Enabled can be set to false: not even .coffer/setup.sh is run.
 	Enabled *bool `toml:"enabled"`
+	// Mise can be set to false: the tools that a mise.toml or .tool-versions names are
+	// then neither on PATH nor installed inside.
+	Mise *bool `toml:"mise"`
 }
 
 // What interactive shells inside (bash, zsh, sh) read when they start.

@@ -70,7 +70,7 @@ func environment(me person.Person, sb *sandbox.Sandbox, extra []string, root boo
 		if me.UID != 0 {
 			home = "/root"
 		}
-		name, path = "root", RootPath(path)
+		name = "root"
 	}
 	env.set("PATH", path)
 	env.set("HOME", home)
@@ -96,6 +96,9 @@ func environment(me person.Person, sb *sandbox.Sandbox, extra []string, root boo
 			return nil, hint.Wrap(variable("the variable %s of sandbox %s %s", name, sb.Name, err), "export it before you use the sandbox")
 		}
 		env.set(name, value)
+	}
+	if root {
+		env.set("PATH", RootPath(env.get("PATH")))
 	}
 	for _, e := range extra {
 		name, value, ok := strings.Cut(e, "=")

@@ -62,6 +62,8 @@ var groups = []struct{ name, about, ports, hosts string }{
 	{"containers", "container images of Docker Hub, GitHub, Quay and Kubernetes", "80,443", `
 		*.docker.io *.docker.com ghcr.io *.githubusercontent.com quay.io *.quay.io *.k8s.io`},
 	{"homebrew", "Homebrew packages", "80,443", `brew.sh *.brew.sh ghcr.io *.githubusercontent.com`},
+	{"mise", "which versions of tools mise can install; the tools are elsewhere", "80,443", `
+		mise.jdx.dev mise-versions.jdx.dev mise-java.jdx.dev`},
 	{"nix", "Nix packages", "80,443", `nixos.org *.nixos.org`},
 }
 

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
+)
+
+// A repository that names its tools for mise gets them inside: those that the host's mise
+// has, read-only, and the others from a 'mise install' in the sandbox. What mise reads of
+// a repository can run programs, so the host looks at names only and never starts it.
+
+// mise is the host's.
+type mise struct {
+	program string   // the path of mise, inside too
+	path    []string // where it is, for PATH
+	data    string   // its directory, with installs and shims
+}
+
+// ownTools is where mise installs in a sandbox, below the home.
+const ownTools = ".local/share/coffer/mise"
+
+// miseTime is how long an install inside may take. One that goes on is no use to who waits.
+const miseTime = 15 * time.Minute
+
+// trustVariable names what mise reads without asking.
+const trustVariable = "MISE_TRUSTED_CONFIG_PATHS"
+
+// findMise finds the host's mise, and has a new sandbox see what it would not by itself.
+// It is nil if there is none, or is not wanted. A host without one costs one look.
+func (s *settings) findMise(rec *sandbox.Record, top string) *mise {
+	home := supervisor.Me().Home
+	data := miseData(home)
+	if info, err := os.Stat(data); err != nil || !info.IsDir() {
+		return nil
+	}
+	// A workspace that is the home has no room of its own for tools.
+	if !s.conf.Mise() || rec.Workspace.Mode == sandbox.WorkspaceNone || rec.Workspace.Path == home {
+		return nil
+	}
+	place, err := (&agent.Agent{Name: "mise", Command: "mise"}).Locate(agentHost())
+	if err != nil || place.Own || !utf8.ValidString(data+place.Program) {
+		return nil
+	}
+	m := &mise{program: place.Program, path: []string{filepath.Dir(place.Program)}, data: data}
+	if namesTools(".") || namesTools(top) || namesTools(rec.Workspace.Path) {
+		m.show(rec, place.Show, home)
+	}
+	return m
+}
+
+// miseData is where the host's mise has its tools, by the rules of mise.
+func miseData(home string) string {
+	if dir := os.Getenv("MISE_DATA_DIR"); filepath.IsAbs(dir) {
+		return filepath.Clean(dir)
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "mise")
+	}
+	return filepath.Join(home, ".local/share/mise")
+}
+
+// show adds what a sandbox does not see anyway of mise and its tools, read-only.
+func (m *mise) show(rec *sandbox.Record, dirs []string, home string) {
+	seen := rootfs.Shown(home)
+	for _, dir := range append(slices.Clone(dirs), filepath.Join(m.data, "installs"), filepath.Join(m.data, "shims")) {
+		real, err := filepath.EvalSymlinks(dir)
+		within := func(o string) bool { return o != "" && (dir == o || rootfs.Within(dir, o)) }
+		if err != nil || within(rec.Workspace.Path) || slices.ContainsFunc(seen, within) {
+			continue
+		}
+		if mount := (sandbox.Mount{Source: real, Target: dir, ReadOnly: true}); !slices.Contains(rec.Mounts, mount) {
+			rec.Mounts = append(rec.Mounts, mount)
+		}
+	}
+	rec.Mounts = inOrder(rec.Mounts)
+}
+
+// furnish gives all programs of a sandbox the tools, if its workspace, or the directory of
+// it that the user is in, names some. What mise is told there holds inside only.
+func (m *mise) furnish(sb *sandbox.Sandbox, dir string) (wanted bool, err error) {
+	if m == nil || !namesTools(sb.Workspace.Path) && !namesTools(dir) {
+		return false, nil
+	}
+	own := filepath.Join(supervisor.Me().Home, ownTools)
+	env := []string{trustVariable + "=" + sb.Workspace.Path, "MISE_YES=1"}
+	path := []string{rootfs.Own + "/bin"}
+	if sb.Network.None() {
+		// Nothing can be installed: what the host has is all there is.
+		env = append(env, "MISE_DATA_DIR="+m.data, "MISE_NOT_FOUND_AUTO_INSTALL=0")
+	} else {
+		env = append(env, "MISE_DATA_DIR="+own, "MISE_SHARED_INSTALL_DIRS="+filepath.Join(m.data, "installs"))
+		path = append(path, filepath.Join(own, "shims"))
+	}
+	path = append(path, filepath.Join(m.data, "shims"))
+	has := func(name string) bool {
+		return slices.ContainsFunc(slices.Concat(sb.Env, sb.EnvFrom), func(e string) bool { n, _, _ := strings.Cut(e, "="); return n == name })
+	}
+	for _, e := range env {
+		if name, _, _ := strings.Cut(e, "="); !has(name) {
+			sb.Env = append(sb.Env, e)
+		}
+	}
+	if !has("PATH") {
+		// The user's PATH of the moment stays, between ours and the place of mise itself.
+		around := strings.NewReplacer("$", "$$")
+		sb.EnvFrom = append(sb.EnvFrom, "PATH="+around.Replace(strings.Join(path, ":"))+
+			":${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}:"+around.Replace(strings.Join(m.path, ":")))
+	}
+	return true, sb.Save()
+}
+
+// trustAnew has mise trust the workspace of a sandbox that was copied from another one.
+func trustAnew(sb *sandbox.Sandbox, was string) error {
+	i := slices.Index(sb.Env, trustVariable+"="+was)
+	if i < 0 {
+		return nil
+	}
+	sb.Env = slices.Clone(sb.Env) // the other one's, too
+	sb.Env[i] = trustVariable + "=" + sb.Workspace.Path
+	return sb.Save()
+}
+
+// installTools has mise install, inside, what the host does not have. A sandbox without
+// these is one all the same, so only an interrupt is an error.
+func (s *settings) installTools(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox, tell *progress) error {
+	limited, cancel := context.WithTimeout(ctx, miseTime)
+	defer cancel()
+	tell.begin("mise install")
+	exit, err := s.setUpStep(limited, o, sb, []string{s.mise.program, "install"}, s.dir, tell)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case limited.Err() != nil:
+		err = fmt.Errorf("took longer than %s", miseTime)
+	case err == nil && exit.Status() != 0:
+		err = fmt.Errorf("exit status %d", exit.Status())
+	}
+	if err == nil {
+		tell.end(nil)
+		return nil
+	}
+	tell.clear()
+	warn(fmt.Sprintf("not all tools of this repository are there: mise install: %s: %s; try again with 'coffer exec -m %s -- mise install'", err, tell.last(), sb.Name))
+	return nil
+}
+
+// last is the last line that was printed, shortened.
+func (p *progress) last() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(p.tail), "?")), "\n")
+	line := []rune(terminal.Escape(strings.TrimSpace(lines[len(lines)-1])))
+	return string(line[:min(len(line), 200)])
+}
+
+// namesTools says whether a directory names versions of tools. Only names are looked at.
+func namesTools(dir string) bool {
+	if dir == "" {
+		return false
+	}
+	for _, name := range []string{
+		"mise.toml", ".mise.toml", ".tool-versions", "mise.local.toml", ".mise.local.toml",
+		"mise/config.toml", ".mise/config.toml", ".config/mise.toml", ".config/mise/config.toml",
+	} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
