@@ -85,8 +85,8 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 	if alone {
 		_ = wire.NewFrameWriter(client).Started()
 		client.Close()
-	} else {
-		go k.join(client, wire.Size{})
+	} else if v := newViewer(client); k.add(v, wire.Size{}) { // before it can have ended
+		go k.listen(v)
 	}
 	k.alone()
 	exit, err := p.Wait(k, nil)
@@ -167,18 +167,21 @@ func (k *session) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// join has a command see and type until it leaves. One that has started the program, or
-// whose terminal has no size, gives none.
+// join has a command see and type until it leaves. One whose terminal has no size gives
+// none.
 func (k *session) join(c net.Conn, size wire.Size) {
-	v := newViewer(c)
-	if !k.add(v, size) {
-		return
+	if v := newViewer(c); k.add(v, size) {
+		k.listen(v)
 	}
+}
+
+// listen takes what a viewer types, until he leaves.
+func (k *session) listen(v *viewer) {
 	defer k.leave(v)
 	in := wire.NewInbox(func(n int) { _ = v.out.Message(wire.Event{Credit: n}) })
 	defer in.Close()
 	go wire.Copy(k.p, in)
-	frames := wire.NewFrameReader(c)
+	frames := wire.NewFrameReader(v.conn)
 	for {
 		kind, body, err := frames.Next()
 		if err != nil {
@@ -281,8 +284,10 @@ func (k *session) alone() {
 // bore ends the program. Its conversation, if it is an agent, can be gone on with.
 func (k *session) bore() {
 	k.mu.Lock()
-	k.bored = len(k.viewers) == 0
-	bored := k.bored
+	bored := len(k.viewers) == 0 && !k.ended
+	if bored {
+		k.bored = true
+	}
 	k.mu.Unlock()
 	if bored {
 		k.p.Close()
