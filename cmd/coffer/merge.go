@@ -90,7 +90,8 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 		return err
 	}
 	if sb.Workspace.Mode != sandbox.WorkspaceTree && flags.repo == "" {
-		return hint.New(fmt.Sprintf("sandbox %s has no branch of its own", sb.Name), "use --workspace worktree when you make a sandbox; see also 'coffer apply'")
+		return hint.New(fmt.Sprintf("sandbox %s has no worktree of its own", sb.Name),
+			fmt.Sprintf("if it has committed something, take it with 'git merge coffer/%s'; see also 'coffer apply'", sb.Name))
 	}
 	bringRunning(sb)
 	b, err := bridgeOf(sb, flags.repo)
