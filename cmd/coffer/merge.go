@@ -116,13 +116,13 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 	if err != nil {
 		return err
 	}
-	return finishTake(c, sb, r, t, way, flags)
+	return finishTake(c, b, r, t, way, flags)
 }
 
 // finishTake has git do it, and says what came of it.
-func finishTake(c *cobra.Command, sb *sandbox.Sandbox, r *gitbridge.Repository, t *gitbridge.Taking, way gitbridge.Way, flags takeFlags) error {
+func finishTake(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, t *gitbridge.Taking, way gitbridge.Way, flags takeFlags) error {
 	if t.Loose > 0 {
-		fmt.Fprintf(os.Stderr, "coffer: %s not committed in sandbox %s, and not merged; see 'coffer diff %s'\n", are(t.Loose, "file"), sb.Name, sb.Name)
+		fmt.Fprintf(os.Stderr, "coffer: %s not committed in sandbox %s, and not merged; see 'coffer diff %s'\n", are(t.Loose, "file"), b.Name, b.Words())
 	}
 	if t.Count == 0 {
 		fmt.Printf("nothing to do: everything on %s is here already\n", t.Branch)
@@ -134,7 +134,7 @@ func finishTake(c *cobra.Command, sb *sandbox.Sandbox, r *gitbridge.Repository, 
 			names = append(names, changes.Quote(h))
 		}
 		return hint.New(fmt.Sprintf("nothing merged: the sandbox changed what your git hooks run, and git would run it on this machine: %s", strings.Join(names, ", ")),
-			fmt.Sprintf("read it with 'coffer diff %s %s'; then use --no-hooks, or --changed-hooks if it may run", sb.Name, names[0]))
+			fmt.Sprintf("read it with 'coffer diff %s %s'; then use --no-hooks, or --changed-hooks if it may run", b.Words(), names[0]))
 	}
 	code, err := t.Run(!flags.noHooks)
 	if err != nil {

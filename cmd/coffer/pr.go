@@ -124,9 +124,9 @@ func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.B
 		return err
 	}
 	high := slices.ContainsFunc(seen.Findings, func(found review.Finding) bool { return found.Level == review.High })
-	switch look := fmt.Sprintf("coffer review %s", sb.Name); {
+	switch look := "coffer review " + b.Words(); {
 	case loose > 0 && !f.force:
-		return hint.New(fmt.Sprintf("%s not committed in sandbox %s, and would not be sent", are(loose, "file"), sb.Name), fmt.Sprintf("commit there, see 'coffer diff %s'; or send the rest with --force", sb.Name))
+		return hint.New(fmt.Sprintf("%s not committed in sandbox %s, and would not be sent", are(loose, "file"), sb.Name), fmt.Sprintf("commit there, see 'coffer diff %s'; or send the rest with --force", b.Words()))
 	case high && !f.force:
 		return hint.New("nothing sent: there is something in it that deserves a look first", fmt.Sprintf("see '%s'; then send it with --force", look))
 	case len(seen.Findings) > 0:

@@ -269,7 +269,7 @@ func (b *Bridge) IgnoreIncluded() {
 	}
 }
 
-// title is what the bridge is called in a sentence, and words what a command needs to mean
+// title is what the bridge is called in a sentence, and Words what a command needs to mean
 // it.
 func (b *Bridge) title() string {
 	if b.Include != "" {
@@ -278,7 +278,7 @@ func (b *Bridge) title() string {
 	return "sandbox " + b.Name
 }
 
-func (b *Bridge) words() string {
+func (b *Bridge) Words() string {
 	if b.Include != "" {
 		return b.Name + " --repo " + b.Include
 	}

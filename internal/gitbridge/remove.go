@@ -83,7 +83,7 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 	}
 	if n > 0 {
 		return hint.New(fmt.Sprintf("%s has %s not committed", b.title(), several(n, "changed file", "that is", "that are")),
-			fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", b.words()))
+			fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", b.Words()))
 	}
 	if b.seen.Inside != b.look() {
 		return hint.New(fmt.Sprintf("%s has commits that were not brought over yet", b.title()),
@@ -100,7 +100,7 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 		stays = "remove it and them with --force"
 	}
 	return hint.New(fmt.Sprintf("%s has %s on no other branch", b.title(), several(n, "commit", "that is", "that are")),
-		fmt.Sprintf("see 'git log %s'%s and 'coffer merge %s', or %s", b.Branch, b.Where(), b.words(), stays))
+		fmt.Sprintf("see 'git log %s'%s and 'coffer merge %s', or %s", b.Branch, b.Where(), b.Words(), stays))
 }
 
 // several counts things of which something is said.
