@@ -80,10 +80,7 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 	if err != nil {
 		return err
 	}
-	var reach []string
-	if sb.Workspace.Mode == sandbox.WorkspaceDirect {
-		reach = append(reach, sb.Workspace.Path)
-	}
+	reach := supervisor.Writes(sb)
 	program, err := gh.Look(b.Writable(reach))
 	if err != nil {
 		return hint.New("gh is not installed, which opens pull requests",

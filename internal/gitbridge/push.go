@@ -316,7 +316,11 @@ func (b *Bridge) remoteDir(ctx context.Context, remote string, reach []string) (
 // Writable is all that sandboxes can write of the host's, besides these places: all
 // worktrees and layers are in one directory.
 func (b *Bridge) Writable(reach []string) []string {
-	return append(slices.Clone(reach), b.Tree, filepath.Dir(b.dir))
+	folder := b.dir
+	if b.Include != "" {
+		folder = filepath.Dir(filepath.Dir(folder)) // the sandbox's
+	}
+	return append(slices.Clone(reach), b.Tree, filepath.Dir(folder))
 }
 
 func within(path, dir string) bool { return path == dir || rootfs.Within(path, dir) }

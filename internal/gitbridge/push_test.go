@@ -1,6 +1,9 @@
 package gitbridge
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestClaim(t *testing.T) {
 	b := &Bridge{State: State{Name: "box", Branch: "coffer/box"}}
@@ -43,5 +46,17 @@ func TestLocalPath(t *testing.T) {
 func TestRedact(t *testing.T) {
 	if got := Redact("unable to access 'https://me:hunter2@example.com/x': no"); got != "unable to access 'https://example.com/x': no" {
 		t.Error(got)
+	}
+}
+
+// Whatever repository of a sandbox it is about, all of the store is where sandboxes write.
+func TestWritable(t *testing.T) {
+	for _, b := range []*Bridge{
+		{dir: "/store/abc", State: State{Tree: "/store/abc/workspace/x"}},
+		{dir: "/store/abc/include/lib", State: State{Include: "lib", Tree: "/store/abc/include/lib/workspace/lib"}},
+	} {
+		if got := b.Writable([]string{"/mine"}); !slices.Contains(got, "/store") || !slices.Contains(got, "/mine") || !slices.Contains(got, b.Tree) {
+			t.Errorf("%s: %q", b.dir, got)
+		}
 	}
 }

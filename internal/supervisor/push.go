@@ -186,15 +186,14 @@ func (h *hostServer) tell(c receive.Command, m gitbridge.Move, err error, out re
 	return result
 }
 
-// reach are directories of the host that the sandbox can write.
-func (s *Supervisor) reach() (dirs []string) {
-	if s.Sandbox.Workspace.Mode == sandbox.WorkspaceDirect {
-		dirs = append(dirs, s.Sandbox.Workspace.Path)
+func (s *Supervisor) reach() []string { return Writes(s.Sandbox) }
+
+// Writes are directories of the host, besides those of the store, that a sandbox can write.
+func Writes(sb *sandbox.Sandbox) (dirs []string) {
+	if sb.Workspace.Mode == sandbox.WorkspaceDirect {
+		dirs = append(dirs, sb.Workspace.Path)
 	}
-	for _, g := range s.included {
-		dirs = append(dirs, g.bridge.Tree)
-	}
-	for _, m := range s.Sandbox.Mounts {
+	for _, m := range sb.Mounts {
 		if !m.ReadOnly && !m.Copy {
 			dirs = append(dirs, m.Source)
 		}
