@@ -90,7 +90,7 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 	if err != nil {
 		return err
 	}
-	if err := f.ready(ctx, sb, b); err != nil {
+	if err := f.ready(ctx, sb, b, offer); err != nil {
 		return err
 	}
 	if !offer.There {
@@ -110,8 +110,9 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 	return runTheirs(program, offer.Dir, append(f.words(to, head, words), words...))
 }
 
-// ready says what stands against sending it.
-func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge) error {
+// ready says what stands against sending it. What is looked at are the files as they are
+// now, and the very commits that would be sent: programs may be at work inside.
+func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge, offer *gitbridge.Offer) error {
 	loose, err := b.Dirty(ctx)
 	if err != nil {
 		return err
@@ -120,7 +121,19 @@ func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.B
 	if err != nil {
 		return err
 	}
-	high := slices.ContainsFunc(seen.Findings, func(found review.Finding) bool { return found.Level == review.High })
+	sent := &reviewed{}
+	w, err := b.Committed(ctx, offer.New)
+	if err == nil {
+		err = sent.lookCommitted(ctx, w, nil)
+		w.Close()
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range sent.Notes {
+		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(n))
+	}
+	high := slices.ContainsFunc(append(seen.Findings, sent.Findings...), func(found review.Finding) bool { return found.Level == review.High })
 	switch look := "coffer review " + b.Words(); {
 	case loose > 0 && !f.force:
 		return hint.New(fmt.Sprintf("%s not committed in sandbox %s, and would not be sent", are(loose, "file"), sb.Name), fmt.Sprintf("commit there, see 'coffer diff %s'; or send the rest with --force", b.Words()))

@@ -155,27 +155,8 @@ func (r *reviewed) lookWork(ctx context.Context, w *gitbridge.Work) (err error) 
 			r.add(review.File(w.File(d, maxShown)))
 		}
 	}
-	last := map[string]bool{}
-	for i, d := range w.Committed {
-		last[d.New.ID] = true
-		if here[d] || i > maxReviewed {
-			continue
-		}
-		found := review.File(w.CommittedFile(d, maxShown))
-		for i := range found {
-			found[i].What += " (in the branch, not in the files)"
-		}
-		r.add(found)
-	}
-	passing, err := w.Passing(ctx)
-	if err != nil {
+	if err := r.lookCommitted(ctx, w, here); err != nil {
 		return err
-	}
-	for id, path := range passing {
-		if !last[id] && len(last) < maxReviewed {
-			last[id] = true
-			r.add(review.Passing(path, w.Text(id, maxShown)))
-		}
 	}
 	for _, o := range w.Odd {
 		r.add(review.Odd(o.Path, o.What))
@@ -190,6 +171,39 @@ func (r *reviewed) lookWork(ctx context.Context, w *gitbridge.Work) (err error) 
 		err = nil
 	}
 	return err
+}
+
+// lookCommitted looks at the commits of a branch. here is what is the same in the files.
+func (r *reviewed) lookCommitted(ctx context.Context, w *gitbridge.Work, here map[tree.Delta]bool) error {
+	last := map[string]bool{}
+	for i, d := range w.Committed {
+		last[d.New.ID] = true
+		if i == maxReviewed {
+			r.Notes = append(r.Notes, fmt.Sprintf("only the first %d files of the branch were looked into", maxReviewed))
+		}
+		if i >= maxReviewed {
+			continue
+		}
+		// Also what is in the files, which may have been others when they were read.
+		found := review.File(w.CommittedFile(d, maxShown))
+		for i := range found {
+			if !here[d] {
+				found[i].What += " (in the branch, not in the files)"
+			}
+		}
+		r.add(found)
+	}
+	passing, err := w.Passing(ctx)
+	if err != nil {
+		return err
+	}
+	for id, path := range passing {
+		if !last[id] && len(last) < maxReviewed {
+			last[id] = true
+			r.add(review.Passing(path, w.Text(id, maxShown)))
+		}
+	}
+	return nil
 }
 
 // lookCOW looks at what waits to be applied.

@@ -54,6 +54,11 @@ func (b *Bridge) Since(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return b.since(ctx, tip)
+}
+
+// since is Since for a branch that is somewhere else.
+func (b *Bridge) since(ctx context.Context, tip string) (string, error) {
 	head, err := b.refs().text(ctx, "rev-parse", "--verify", "-q", "HEAD^{commit}")
 	if err != nil {
 		return b.Base, nil
@@ -114,8 +119,12 @@ func parseTree(out string) (tree.Manifest, error) {
 // New lists the files that commits after another brought, as names of contents with a
 // path each, also those that a later commit removed again.
 func (h *History) New(ctx context.Context, since, tip string) (map[string]string, error) {
+	span := tip
+	if since != "" {
+		span = since + ".." + tip
+	}
 	out, err := h.host.run(ctx, "", "log", "--format=", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv",
-		"--ignore-submodules=none", "--diff-merges=first-parent", "--max-count=5000", since+".."+tip)
+		"--ignore-submodules=none", "--diff-merges=first-parent", "--max-count=5000", span)
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,28 @@ func (b *Bridge) Work(ctx context.Context) (*Work, error) {
 	return work(ctx, b.History(), b.Tree, since, tip, rules)
 }
 
+// Committed finds what a commit of the sandbox's brings, whatever is in its directory and
+// wherever its branch is by now. The caller closes it.
+func (b *Bridge) Committed(ctx context.Context, tip string) (w *Work, err error) {
+	w = &Work{Tip: tip, history: b.History(), root: b.Tree}
+	if w.Since, err = b.since(ctx, tip); err != nil {
+		return nil, err
+	}
+	was := tree.Manifest{}
+	if w.Since != "" { // there was a commit to start from
+		if was, err = w.history.Manifest(ctx, w.Since); err != nil {
+			return nil, err
+		}
+	}
+	is, err := w.history.Manifest(ctx, tip)
+	if err != nil {
+		return nil, err
+	}
+	w.Committed = tree.Compare(was, is)
+	w.blobs, err = w.history.Blobs(ctx)
+	return w, err
+}
+
 // Work finds what is different between the user's checkout and its last commit.
 func (r *Repository) Work(ctx context.Context) (*Work, error) {
 	head := r.Head(ctx)
