@@ -19,7 +19,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// maxReviewed bounds how many files are looked into, and maxFindings what is said.
+// maxReviewed bounds how many files are looked into, and maxFindings what is said of one
+// level: a thousand trifles must not hide what matters.
 const (
 	maxReviewed = 20000
 	maxFindings = 2000
@@ -33,6 +34,8 @@ type reviewed struct {
 	Files    []reviewedFile   `json:"files"`
 	Findings []review.Finding `json:"findings"`
 	Notes    []string         `json:"notes,omitempty"`
+
+	said map[review.Level]int // how many findings there are of each
 }
 
 type reviewedFile struct {
@@ -136,8 +139,12 @@ func (r *reviewed) file(path string, kind changes.Kind) bool {
 func (r *reviewed) add(found []review.Finding) {
 	for _, f := range found {
 		f.Path = changes.Quote(f.Path)
-		if len(r.Findings) < maxFindings && !slices.Contains(r.Findings, f) {
+		if r.said[f.Level] < maxFindings && !slices.Contains(r.Findings, f) {
 			r.Findings = append(r.Findings, f)
+			if r.said == nil {
+				r.said = map[review.Level]int{}
+			}
+			r.said[f.Level]++
 		}
 	}
 }
