@@ -151,3 +151,19 @@ func TestMayHave(t *testing.T) {
 		})
 	}
 }
+
+// A command that is offered to be copied does no more than it says, whatever a branch is
+// called.
+func TestOfferedCommands(t *testing.T) {
+	for _, laid := range []bool{false, true} {
+		s := &session{Bridge: &Bridge{State: State{ID: "abcdefgh", Name: "box", Branch: "coffer/box", Tree: "/tree", Laid: laid}}}
+		s.diverged("side", "1111111111111111", "2222222222222222")
+		s.diverged("x;echo${IFS}'ran'|sh", "1111111111111111", "2222222222222222")
+		if strings.Contains(s.notes[0], "'refs/") {
+			t.Errorf("quoted without need: %s", s.notes[0])
+		}
+		if want := `'refs/coffer/abcdefgh/heads/x;echo${IFS}'\''ran'\''|sh'`; !strings.Contains(s.notes[1], want) {
+			t.Errorf("%s is not in: %s", want, s.notes[1])
+		}
+	}
+}

@@ -89,6 +89,15 @@ func (b *Bridge) shimText(program string) string {
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
+// shellWord is a word of a command that a person may copy: quoted, if it is not plain. The
+// name of a branch is a sandbox's to choose, and may be a command in itself.
+func shellWord(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,@%=:") == "" {
+		return s
+	}
+	return shellQuote(s)
+}
+
 // putExecutable writes a program by rename: somebody may be running the old one.
 func putExecutable(path, text string) error {
 	if err := os.WriteFile(path+".new", []byte(text), 0o700); err != nil {

@@ -281,9 +281,9 @@ func (s *session) takeIn(ctx context.Context, b, inside, outside string) error {
 }
 
 func (s *session) diverged(b, inside, outside string) {
-	take := fmt.Sprintf("git -C %s reset %s", s.Tree, s.incoming()+b)
+	take := fmt.Sprintf("git -C %s reset %s", shellWord(s.Tree), shellWord(s.incoming()+b))
 	if s.Laid {
-		take = fmt.Sprintf("git branch -f %s %s", short(s.public(b)), s.incoming()+b)
+		take = fmt.Sprintf("git branch -f %s %s", shellWord(short(s.public(b))), shellWord(s.incoming()+b))
 	}
 	s.note("the branch %s was moved inside to %.12s and outside to %.12s: nothing was overwritten; inside, run 'git merge %.12s', or take the sandbox's commits with '%s'",
 		short(s.public(b)), inside, outside, outside, take)
