@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A fetch that checks its objects keeps them as the pack that they came in, however few
@@ -44,9 +45,14 @@ func (b *Bridge) noteNew(before []string) {
 	b.small = append(b.small, fresh...)
 }
 
+// tidyPatience is how long all of that may take: a stop waits for it.
+const tidyPatience = 20 * time.Second
+
 // Tidy takes the small packs apart that were fetched since the last time. What cannot be
 // stays as it is, which does no harm.
 func (b *Bridge) Tidy(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, tidyPatience)
+	defer stop()
 	b.mu.Lock()
 	names := b.small
 	b.small = nil
