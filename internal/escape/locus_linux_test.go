@@ -102,7 +102,7 @@ func TestLocus2And3And8HostFilesStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachLocus(t, func(l locus) {
 				l.write(".sandboxignore", ".env\n*.pem\nconfig/secrets.yml\n")
-				c := l.Command("run", "--", "sh", "-c", "rm plain.txt; echo running; cat >/dev/null")
+				c := l.Command("run", "--", "sh", "-c", "rm plain.txt; echo running; exec cat >/dev/null")
 				in, err := c.StdinPipe()
 				if err != nil {
 					l.t.Fatal(err)
