@@ -11,6 +11,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"golang.org/x/sys/unix"
 )
@@ -36,6 +37,9 @@ func (s *Supervisor) reserveGit() (private bool, err error) {
 	sb := s.Sandbox
 	if sb.Workspace.Mode != sandbox.WorkspaceDirect {
 		return false, nil
+	}
+	if rootfs.IsGitDir(sb.Workspace.Path) {
+		return false, nil // nothing starts there, and nothing is made
 	}
 	git := filepath.Join(sb.Workspace.Path, ".git")
 	if !sb.Ephemeral && sb.MadeGit {
