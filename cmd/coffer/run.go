@@ -138,7 +138,9 @@ func invite(super *supervisor.Supervisor) (end func()) {
 func ended(exit wire.Exit, err error, why string) error {
 	if why != "" {
 		fmt.Fprintln(os.Stderr, "coffer:", why)
-		if errors.Is(err, wire.ErrGone) {
+		// Whatever else went wrong is because of that, unless the user had given up.
+		var given status
+		if err != nil && !errors.As(err, &given) {
 			return status(137)
 		}
 	}
