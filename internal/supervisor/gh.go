@@ -56,19 +56,12 @@ func (s *Supervisor) shims() []string {
 
 // gh answers the program gh inside: with messages while it waits, and then the answer.
 func (h *hostServer) gh(w http.ResponseWriter, r *http.Request) {
+	release, ok := h.take(w, r, h.hub.places)
+	if !ok {
+		return
+	}
+	defer release()
 	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Now().Add(patienceUpload))
-	_ = c.SetWriteDeadline(time.Now().Add(patienceServe))
-	if h.repository.bridge == nil {
-		refuse(w, http.StatusNotFound, errors.New("this sandbox has no repository of its own"))
-		return
-	}
-	select {
-	case h.hub.places <- struct{}{}:
-		defer func() { <-h.hub.places }()
-	case <-r.Context().Done():
-		return
-	}
 	req, err := gh.Read(http.MaxBytesReader(w, r.Body, gh.MaxRequest))
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err)

@@ -15,16 +15,7 @@ import (
 func TestFollowLogin(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
 	trace := agent.Trace{Agent: "a", Credentials: []agent.Credential{{Name: ".a/deep/auth.json"}}}
-	if err := trace.Write(dir); err != nil {
-		t.Fatal(err)
-	}
-	looked := make(chan struct{}, 100)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		followLogin(ctx, dir, home, func() { looked <- struct{}{} })
-	}()
+	looked, stop := following(t, trace, dir, home)
 	await := func(why string) {
 		t.Helper()
 		select {
@@ -47,7 +38,6 @@ func TestFollowLogin(t *testing.T) {
 	}
 	await("after it was renewed")
 	stop()
-	<-ended
 }
 
 // A link in the home leads nowhere.
@@ -57,16 +47,7 @@ func TestFollowLoginStaysInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	trace := agent.Trace{Agent: "a", Credentials: []agent.Credential{{Name: ".a/auth.json"}}}
-	if err := trace.Write(dir); err != nil {
-		t.Fatal(err)
-	}
-	looked := make(chan struct{}, 100)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		followLogin(ctx, dir, home, func() { looked <- struct{}{} })
-	}()
+	looked, stop := following(t, trace, dir, home)
 	<-looked
 	if err := os.WriteFile(filepath.Join(elsewhere, "x"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -81,5 +62,23 @@ func TestFollowLoginStaysInside(t *testing.T) {
 		t.Fatal("the home is not watched")
 	}
 	stop()
-	<-ended
+}
+
+// following follows an agent's credentials, until the function that it returns is called.
+func following(t *testing.T, trace agent.Trace, dir, home string) (looked chan struct{}, stop func()) {
+	t.Helper()
+	if err := trace.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	looked = make(chan struct{}, 100)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		followLogin(ctx, dir, home, func() { looked <- struct{}{} })
+	}()
+	return looked, func() {
+		cancel()
+		<-ended
+	}
 }

@@ -48,8 +48,8 @@ const (
 	patienceServe  = 25 * time.Minute
 )
 
-// take waits for a turn. The caller calls the function that it returns.
-func (h *hostServer) take(w http.ResponseWriter, r *http.Request) (release func(), ok bool) {
+// take waits for one of the places. The caller calls the function that it returns.
+func (h *hostServer) take(w http.ResponseWriter, r *http.Request, places chan struct{}) (release func(), ok bool) {
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(patienceUpload))
 	_ = c.SetWriteDeadline(time.Now().Add(patienceServe))
@@ -58,8 +58,8 @@ func (h *hostServer) take(w http.ResponseWriter, r *http.Request) (release func(
 		return nil, false
 	}
 	select {
-	case h.turn <- struct{}{}:
-		return func() { <-h.turn }, true
+	case places <- struct{}{}:
+		return func() { <-places }, true
 	case <-r.Context().Done():
 		return nil, false
 	}
@@ -81,7 +81,7 @@ func (h *hostServer) advertise(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, hint.New("one can only push here", "fetch from origin, which is the user's repository"))
 		return
 	}
-	release, ok := h.take(w, r)
+	release, ok := h.take(w, r, h.turn)
 	if !ok {
 		return
 	}
@@ -106,7 +106,7 @@ func (h *hostServer) advertise(w http.ResponseWriter, r *http.Request) {
 
 // receive takes a push.
 func (h *hostServer) receive(w http.ResponseWriter, r *http.Request) {
-	release, ok := h.take(w, r)
+	release, ok := h.take(w, r, h.turn)
 	if !ok {
 		return
 	}

@@ -22,7 +22,7 @@ func (h *hostServer) offer(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, hint.New("one can only fetch here", "git push origin has the host push"))
 		return
 	}
-	release, ok := h.take(w, r)
+	release, ok := h.take(w, r, h.turn)
 	if !ok {
 		return
 	}
