@@ -96,15 +96,16 @@ type instance struct {
 	words    words
 	done     chan struct{}
 
-	who  birth.IDs
-	pid  int
-	mu   sync.Mutex
-	gone bool // reaped: the process id may be somebody else's
+	first *birth.Process
+	who   birth.IDs
+	pid   int
+	mu    sync.Mutex
+	gone  bool // reaped: the process id may be somebody else's
 }
 
 // newInstance is a container whose first process waits for its orders.
 func newInstance(first *birth.Process) (*instance, error) {
-	i := &instance{pid: first.PID, who: first.IDs, done: make(chan struct{})}
+	i := &instance{first: first, pid: first.PID, who: first.IDs, done: make(chan struct{})}
 	go i.wait(first.Said)
 	c, err := net.FileConn(first.Control)
 	first.Control.Close()
@@ -301,6 +302,9 @@ func (i *instance) lost(err error) error {
 	<-i.done
 	if w := i.Words(); w != "" {
 		return fmt.Errorf("the guest agent died: %s", w)
+	}
+	if born := i.first.Err(); born != nil {
+		return born
 	}
 	return fmt.Errorf("the guest agent died: %w", err)
 }

@@ -18,6 +18,16 @@ type Process struct {
 	Network bool     // it makes itself a link to the gateway
 	Control *os.File // the control stream, blocking
 	Said    *os.File // what it prints
+
+	child *child // must be there for as long as it may not be the guest agent yet
+}
+
+// Err is why the process died before it was the guest agent, as far as that is known.
+func (p *Process) Err() error {
+	if p.child != nil && p.child.err() != nil {
+		return fmt.Errorf("create namespaces: %w", p.child.err())
+	}
+	return nil
 }
 
 // Start clones a guest agent. Where IDs.Helper is set, it has no ids yet. With network
@@ -53,7 +63,27 @@ func Start(network bool) (*Process, error) {
 }
 
 func clone(p *Process, files []uintptr) (int, error) {
-	who := p.IDs
+	// The descriptors that our caller's shell left open to us go no further. (Linux 5.11)
+	const closeRange, onExec = 436, 4
+	if _, _, err := syscall.RawSyscall(closeRange, 3, math.MaxUint32, onExec); err != 0 {
+		return 0, fmt.Errorf("keep inherited descriptors to ourselves: %w", err)
+	}
+	args, env := []string{Name}, []string{"GOTRACEBACK=none", "GOMAXPROCS=2"}
+	if p.Network {
+		args = append(args, Network)
+	}
+	pid, supported, err := cloneShared(p, files, args, env)
+	if !supported {
+		pid, err = cloneCopied(p.IDs, files, args, env)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("create namespaces: %w", err)
+	}
+	return pid, nil
+}
+
+// cloneCopied is for where a process cannot share memory with its parent.
+func cloneCopied(who IDs, files []uintptr, args, env []string) (int, error) {
 	sys := &syscall.SysProcAttr{
 		Cloneflags: namespaces,
 		Setsid:     true,
@@ -72,27 +102,9 @@ func clone(p *Process, files []uintptr) (int, error) {
 		// With an id other than 0, capabilities survive exec only as ambient ones.
 		sys.AmbientCaps = Capabilities()
 	}
-	// The descriptors that our caller's shell left open to us go no further. (Linux 5.11)
-	const closeRange, onExec = 436, 4
-	if _, _, err := syscall.RawSyscall(closeRange, 3, math.MaxUint32, onExec); err != 0 {
-		return 0, fmt.Errorf("keep inherited descriptors to ourselves: %w", err)
-	}
-	args := []string{Name}
-	if p.Network {
-		args = append(args, Network)
-	}
 	// Not os.StartProcess, which first tries with a process of its own whether
 	// the kernel has pidfds: a third of a millisecond.
-	pid, err := syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
-		Dir:   "/",
-		Env:   []string{"GOTRACEBACK=none", "GOMAXPROCS=2"},
-		Files: files,
-		Sys:   sys,
-	})
-	if err != nil {
-		return 0, fmt.Errorf("create namespaces: %w", err)
-	}
-	return pid, nil
+	return syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{Dir: "/", Env: env, Files: files, Sys: sys})
 }
 
 // Capabilities lists every capability, for a process that is to keep all that it has in
@@ -189,11 +201,15 @@ func Discard() {
 
 // end is for an agent that nobody has spoken to.
 func (p *Process) end() {
-	syscall.Kill(p.PID, syscall.SIGKILL)
+	kill(p.PID)
+	p.close()
+}
+
+func kill(pid int) {
+	syscall.Kill(pid, syscall.SIGKILL)
 	for {
-		if _, err := syscall.Wait4(p.PID, nil, 0, nil); err != syscall.EINTR {
-			break
+		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
+			return
 		}
 	}
-	p.close()
 }
