@@ -61,7 +61,6 @@ import (
 	"net/netip"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -72,9 +71,12 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Config is what a gateway needs to know. Only Policy must be set.
+// Config is what a gateway needs to know. Only Policy or Later must be set.
 type Config struct {
 	Policy *policy.Set
+	// Later gives the policy when it is first needed, for one that is known to be right
+	// and takes longer to put together than most sandboxes live.
+	Later func() *policy.Set
 	// Audit takes an event of the log. It must not block.
 	Audit func(audit.Event)
 	// Resolve looks a name up on the host. Nil: the host's resolver.
@@ -166,7 +168,7 @@ type Gateway struct {
 	link     link.Link
 	cfg      Config
 	limits   limits
-	policy   atomic.Pointer[policy.Set]
+	policy   inForce
 	table    *names.Table
 	resolver *names.Resolver
 	asks     *questions
@@ -220,7 +222,7 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 		c.Proxy = environmentProxy()
 	}
 	g.cfg = c
-	g.policy.Store(c.Policy)
+	g.policy.set(c.Policy, c.Later)
 	g.table = names.NewTable(lim.names)
 	g.resolver = &names.Resolver{Table: g.table, Allow: g.allowName, Lookup: g.lookup}
 	g.records = newPace()

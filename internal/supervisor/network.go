@@ -26,26 +26,52 @@ type network struct {
 	live []policy.RuleSource
 }
 
+// law is the rules of a sandbox's network.
+type law struct {
+	set   *policy.Set
+	later func() *policy.Set  // instead of set
+	live  []policy.RuleSource // those that the user made with 'coffer policy'
+}
+
 // readPolicy starts to put the sandbox's rules together, and returns where to wait for
 // them.
-func (s *Supervisor) readPolicy() func() (*policy.Set, []policy.RuleSource, error) {
+func (s *Supervisor) readPolicy() func() (law, error) {
 	type result struct {
-		set  *policy.Set
-		live []policy.RuleSource
-		err  error
+		law
+		err error
 	}
 	if s.Sandbox.Network.None() {
 		return nil
 	}
+	if l, ok := builtin(s.Sandbox); ok {
+		return func() (law, error) { return l, nil }
+	}
 	done := make(chan result, 1)
 	go func() {
 		set, live, err := Policy(s.Sandbox)
-		done <- result{set, live, err}
+		done <- result{law{set: set, live: live}, err}
 	}()
-	return func() (*policy.Set, []policy.RuleSource, error) {
+	return func() (law, error) {
 		r := <-done
-		return r.set, r.live, r.err
+		return r.law, r.err
 	}
+}
+
+// builtin is the law of a sandbox to which nobody has added a rule. There is nothing wrong
+// in it that a start would have to wait for.
+func builtin(sb *sandbox.Sandbox) (law, bool) {
+	live, err := sb.LiveRules()
+	if err != nil || len(live.Rules) > 0 || len(sb.Network.Rules) > 0 {
+		return law{}, false
+	}
+	n := sb.Network
+	return law{later: func() *policy.Set {
+		set, err := Compile(n, policy.Source{})
+		if err != nil {
+			set, _ = policy.Compile() // allows nothing
+		}
+		return set
+	}}, true
 }
 
 // Policy is what a sandbox's network allows, and the rules among it that the user made
@@ -80,7 +106,7 @@ func current(rules []policy.RuleSource, now time.Time) []policy.RuleSource {
 }
 
 // connect starts the gateway at the far end of the machine's link.
-func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, error)) error {
+func (s *Supervisor) connect(rules func() (law, error)) error {
 	if rules == nil {
 		return nil
 	}
@@ -88,7 +114,7 @@ func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, err
 	if wire == nil {
 		return hint.New("this engine gives a sandbox no network", "go without one: --net none")
 	}
-	set, live, err := rules()
+	law, err := rules()
 	var used map[string]gateway.Used
 	if err == nil {
 		used, err = readBudgets(s.Sandbox)
@@ -102,11 +128,11 @@ func (s *Supervisor) connect(rules func() (*policy.Set, []policy.RuleSource, err
 	}
 	sb := s.Sandbox
 	config := gateway.Config{
-		Policy: set, Audit: s.audit.add, Denied: s.denied, Asked: s.asked, Allow: s.allowCommand,
+		Policy: law.set, Later: law.later, Audit: s.audit.add, Denied: s.denied, Asked: s.asked, Allow: s.allowCommand,
 		Budgets: used, About: gateway.About{Name: sb.Name, ID: sb.ID},
 		HostPorts: hostPorts(sb), Serve: s.serveHost(),
 	}
-	n := &network{gateway: gateway.New(&flowing{Link: wire}, config), served: make(chan struct{}), live: live}
+	n := &network{gateway: gateway.New(&flowing{Link: wire}, config), served: make(chan struct{}), live: law.live}
 	s.network = n // before anything can happen on it
 	go s.keepBudgets(n)
 	go func() {
