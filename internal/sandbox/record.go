@@ -191,9 +191,12 @@ func (r *Record) encode() ([]byte, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	out, err := encode(r)
-	if err != nil {
-		return nil, fmt.Errorf("encode record: %w", err)
+	out, ok := printed(r)
+	if !ok {
+		var err error
+		if out, err = encode(r); err != nil {
+			return nil, fmt.Errorf("encode record: %w", err)
+		}
 	}
 	if len(out) > maxRecord {
 		return nil, fmt.Errorf("the record would be %d bytes, more than the %d a record may have", len(out), maxRecord)
