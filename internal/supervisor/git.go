@@ -130,6 +130,14 @@ func (g *git) words(b brought) (words []string) {
 	return words
 }
 
+// of says of which repository something is, for the user, who may be asked about several.
+func (g *git) of(what string) string {
+	if g.name == "" {
+		return what
+	}
+	return what + " (repository " + g.name + ")"
+}
+
 // sync brings commits over.
 func (s *Supervisor) sync(ctx context.Context, g *git) (b brought) {
 	g.working(true)

@@ -140,7 +140,7 @@ func (h *hostServer) push(ctx context.Context, commands []receive.Command, out r
 			move, failed = b.Judge(ctx, remote, rule.Patterns, c)
 		}
 		if failed == nil {
-			failed = h.consent(ctx, rule.Push, "push", "git.push", move.String(), out.Say)
+			failed = h.consent(ctx, rule.Push, "push", "git.push", h.repository.of(move.String()), out.Say)
 		}
 		if failed == nil {
 			failed = h.pushOne(ctx, move, out)
@@ -167,7 +167,7 @@ type hostError struct{ error }
 
 // tell says what became of one branch: to git inside, and to the log.
 func (h *hostServer) tell(c receive.Command, m gitbridge.Move, err error, out receive.Answer) receive.Result {
-	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"push", c.Old + ":" + c.New, c.Ref}, Detail: m.String()}
+	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"push", c.Old + ":" + c.New, c.Ref}, Detail: h.repository.of(m.String())}
 	result := receive.Result{Ref: c.Ref}
 	if err != nil {
 		event.Verdict, event.Reason = "deny", err.Error()
@@ -175,7 +175,7 @@ func (h *hostServer) tell(c receive.Command, m gitbridge.Move, err error, out re
 		if errors.As(err, new(hostError)) {
 			result.Reason = "the host could not push it"
 			err = hint.New("the host could not push to "+m.Remote, "the user sees why with 'coffer audit --kind git "+h.Sandbox.ID+"'")
-			h.notices.tell(fmt.Sprintf("a push to %s failed: %s", m.Remote, event.Reason))
+			h.notices.tell(fmt.Sprintf("a push to %s failed: %s", h.repository.of(m.Remote), event.Reason))
 		}
 		out.Say(err.Error())
 		if text := hint.Of(err); text != "" {

@@ -51,8 +51,8 @@ func (h *hostServer) fetch(ctx context.Context, remote string) error {
 	if time.Since(h.fetched) < fetchedLately {
 		return nil
 	}
-	err := h.consent(ctx, h.Sandbox.Git.Upstream, "upstream", "git.upstream", "have your repository fetch from "+remote, func(string) {})
-	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"fetch", remote}, Detail: "fetch from " + remote}
+	err := h.consent(ctx, h.Sandbox.Git.Upstream, "upstream", "git.upstream", "have your repository fetch from "+h.repository.of(remote), func(string) {})
+	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"fetch", remote}, Detail: "fetch from " + h.repository.of(remote)}
 	if err == nil {
 		if err = h.repository.bridge.FetchUpstream(ctx, remote, h.reach()); err != nil {
 			err = hostError{err}
@@ -65,7 +65,7 @@ func (h *hostServer) fetch(ctx context.Context, remote string) error {
 	}
 	h.audit.add(event)
 	if errors.As(err, new(hostError)) {
-		h.notices.tell("your repository could not fetch from " + remote + ": " + event.Reason)
+		h.notices.tell("your repository could not fetch from " + h.repository.of(remote) + ": " + event.Reason)
 		err = hint.New("the host could not fetch from "+remote, "the user sees why with 'coffer audit --kind git "+h.Sandbox.ID+"'")
 	}
 	return err
