@@ -40,8 +40,9 @@ func checkpointsCommand() *cobra.Command {
 		Short:             "List the moments to which a sandbox's files can be taken back",
 		Long: `List the checkpoints of a sandbox that works in a git repository. Every command that
 changed files, or what is committed, leaves one, and so does what you changed between
-two commands. Kept are the first and the newest hundred. Files that git ignores and
-files of more than 64 MiB are not in them.`,
+two commands. One number is a moment of all its repositories, the included ones too.
+Kept are the first and the newest hundred. Files that git ignores and files of more
+than 64 MiB are not in them.`,
 		Example: "  coffer checkpoints parser\n  coffer checkpoints parser --json | jq '.[-1].n'",
 		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -73,7 +74,7 @@ func printCheckpoints(all []checkpoint.Checkpoint) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "N\tTIME\tFILES\tCOMMIT\tAFTER")
 	for _, c := range all {
-		files := strconv.Itoa(c.Files)
+		files := strconv.Itoa(c.Changed())
 		if c.Left > 0 {
 			files += fmt.Sprintf(" (%d not kept)", c.Left)
 		}
@@ -94,8 +95,9 @@ func undoCommand() *cobra.Command {
 		Short:             "Take a sandbox's files back to a checkpoint",
 		Long: `Take the files of a sandbox, and the commit that is checked out in it, back to
 checkpoint N, or to the one before the last: to before the last command that changed
-something. What is there now is a checkpoint too, so an undo can be undone, and commits
-are not lost. Files that git ignores stay as they are; nothing is staged afterwards.
+something. Repositories that it includes go back with it. What is there now is a
+checkpoint too, so an undo can be undone, and commits are not lost. Files that git
+ignores stay as they are; nothing is staged afterwards.
 
 In a direct workspace the files are your own. What you changed there yourself, between
 two commands, is taken back only with --force.`,
@@ -145,7 +147,7 @@ func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 	if done.Checkpoint == nil {
 		return errors.New("the supervisor did not say what it did")
 	}
-	fmt.Printf("sandbox %s is %s; %s changed\nundo this with 'coffer undo %s'\n", sb.Name, strings.Trim(done.Checkpoint.Command, "()"), count(done.Checkpoint.Files, "file"), sb.Name)
+	fmt.Printf("sandbox %s is %s; %s changed\nundo this with 'coffer undo %s'\n", sb.Name, strings.Trim(done.Checkpoint.Command, "()"), count(done.Checkpoint.Changed(), "file"), sb.Name)
 	if len(done.Failed) > 0 {
 		return hint.New("some files could not be restored", "see above; what they are now is in the last checkpoint")
 	}

@@ -24,10 +24,10 @@ func forkCommand() *cobra.Command {
 		ValidArgsFunction: completeSandbox,
 		Short:             "Make a second sandbox from a moment of the first",
 		Long: `Make a second sandbox with a worktree and a branch of its own, whose files and commit
-are those of the first at a checkpoint, or now. Settings, limits and rules are those of
-the first; its home, installed packages and forwarded ports are not taken along. The
-first one is left as it is. Of a sandbox over your own directory, too, the second one
-gets a worktree.`,
+are those of the first at a checkpoint, or now; of each repository that the first one
+includes, too. Settings, limits and rules are those of the first; its home, installed
+packages and forwarded ports are not taken along. The first one is left as it is. Of a
+sandbox over your own directory, too, the second one gets a worktree.`,
 		Example: "  coffer fork parser --name second-try\n  coffer fork parser --at 3",
 		Args:    exactlyOne,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -60,7 +60,7 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 	if err != nil {
 		return err
 	}
-	points, err := b.Checkpoints(ctx, gitbridge.Access{})
+	points, err := b.Moments(ctx, gitbridge.Access{}, gitbridge.Included(sb.Dir()))
 	if err != nil {
 		return err
 	}
@@ -73,14 +73,7 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 	if err != nil {
 		return hint.Wrap(err, "see 'coffer checkpoints %s'", sb.Name)
 	}
-	r, err := b.Repository(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := r.Base(ctx, from.Base, branch); err != nil {
-		return err
-	}
-	made, err := forked(ctx, store, sb, b, r, from, name, branch)
+	made, err := forked(ctx, store, sb, from, name, branch)
 	if err != nil {
 		return err
 	}
@@ -114,7 +107,7 @@ func settleForFork(ctx context.Context, sb *sandbox.Sandbox) (release func(), er
 }
 
 // forked makes the new sandbox. It is noted what it is to be before it is anything.
-func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, b *gitbridge.Bridge, r *gitbridge.Repository, from *gitbridge.Forked, name, branch string) (*sandbox.Sandbox, error) {
+func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, from []*gitbridge.Forked, name, branch string) (*sandbox.Sandbox, error) {
 	rec := sb.Record
 	rec.ID, rec.Name, rec.Created = "", name, time.Time{}
 	rec.Workspace = sandbox.Workspace{Mode: sandbox.WorkspaceTree}
@@ -129,24 +122,34 @@ func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, b *g
 	if err != nil {
 		return nil, err
 	}
-	if branch == "" {
-		branch = "coffer/" + made.Name
-	}
-	var bridge *gitbridge.Bridge
-	if err = from.Prepare(ctx, made.Dir(), branch); err == nil {
-		bridge, err = r.Create(ctx, gitbridge.Options{
-			ID: made.ID, Name: made.Name, Folder: made.Dir(), Tree: made.Workspace.Path, Branch: branch, Base: from.Base, Start: b.Start,
-		})
-	}
+	bridge, err := forkedGit(ctx, made, from, branch)
 	if err != nil {
 		_ = lock.Remove(purge)
 		return nil, err
 	}
-	failed, err := bridge.Finish(ctx)
+	failed, err := bridge.Finish(ctx, gitbridge.Included(made.Dir()))
 	for path, why := range failed {
 		fmt.Fprintf(os.Stderr, "coffer: not restored: %s: %s\n", terminal.Escape(changes.Quote(path)), terminal.Escape(why.Error()))
 	}
 	err = errors.Join(err, trustAnew(made, sb.Workspace.Path))
 	lock.Release()
 	return made, err
+}
+
+// forkedGit makes the worktrees of the new sandbox, its own last.
+func forkedGit(ctx context.Context, made *sandbox.Sandbox, from []*gitbridge.Forked, branch string) (*gitbridge.Bridge, error) {
+	options := gitbridge.Options{ID: made.ID, Name: made.Name, Folder: made.Dir(), Tree: made.Workspace.Path, Branch: branch}
+	if len(from) > 1 {
+		unlock, err := gitbridge.LockIncluded(ctx, made.Dir(), purgeFiles)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+	}
+	for _, f := range from[1:] {
+		if _, err := f.MakeIncluded(ctx, options); err != nil {
+			return nil, err
+		}
+	}
+	return from[0].Make(ctx, options)
 }

@@ -121,7 +121,7 @@ func (l *lab) state() (all []string) {
 
 func TestThereAndBack(t *testing.T) {
 	l := newLab(t, map[string]string{"a": "1", "dir/b": "2", "dir/c": "3", "gone": "4", ".gitignore": "*.o\n"})
-	if err := l.Start("", ""); err != nil {
+	if err := l.Start(1, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	var states [][]string
@@ -172,7 +172,7 @@ func TestThereAndBack(t *testing.T) {
 // What git ignores is never touched, nor is what was not kept.
 func TestLeftAlone(t *testing.T) {
 	l := newLab(t, map[string]string{"a": "1", ".gitignore": "*.o\n"})
-	l.Start("", "")
+	l.Start(1, "", "")
 	l.write("x.o", "built")
 	l.write("d/y.o", "built")
 	l.write("d/z", "kept")
@@ -202,7 +202,7 @@ func TestLeftAlone(t *testing.T) {
 // workspace. The control shows that a write which follows links would.
 func TestLinksAreNotFollowed(t *testing.T) {
 	l := newLab(t, map[string]string{"dir/file": "good", "top": "good"})
-	l.Start("", "")
+	l.Start(1, "", "")
 	victim := t.TempDir()
 	for _, name := range []string{"file", "top"} {
 		if err := os.WriteFile(filepath.Join(victim, name), []byte("mine"), 0o644); err != nil {
@@ -236,7 +236,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 // A pipe in the place of a file holds nobody up.
 func TestPipe(t *testing.T) {
 	l := newLab(t, map[string]string{"a": "1"})
-	l.Start("", "")
+	l.Start(1, "", "")
 	os.Remove(filepath.Join(l.root, "a"))
 	unix.Mkfifo(filepath.Join(l.root, "a"), 0o644)
 	if c := l.take("pipe"); c == nil || c.Files != 1 {
@@ -253,7 +253,7 @@ func TestPipe(t *testing.T) {
 // The first and the newest stay, the contents of others go.
 func TestPrune(t *testing.T) {
 	l := newLab(t, map[string]string{"a": "0"})
-	l.Start("", "")
+	l.Start(1, "", "")
 	for i := range maxKept + slack + 5 {
 		l.write("a", fmt.Sprint("content ", i))
 		l.take(fmt.Sprint(i))
@@ -282,7 +282,7 @@ func FuzzDelta(f *testing.F) {
 // does with it is not taken back.
 func TestHidden(t *testing.T) {
 	l := newLab(t, map[string]string{"a": "1", ".env": "committed"})
-	if err := l.Start("", ""); err != nil {
+	if err := l.Start(1, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	w := l.workspace()
@@ -312,7 +312,7 @@ func TestHidden(t *testing.T) {
 // TestPermissions: what is restored can be read by whom it could before.
 func TestPermissions(t *testing.T) {
 	l := newLab(t, map[string]string{"a": "1", "b": "1"})
-	if err := l.Start("", ""); err != nil {
+	if err := l.Start(1, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	l.write("a", "2")
@@ -323,6 +323,43 @@ func TestPermissions(t *testing.T) {
 	for name, want := range map[string]os.FileMode{"a": 0o600, "b": 0o644} {
 		if info, err := os.Lstat(filepath.Join(l.root, name)); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
+// TestThen: a store whose numbers come from another one finds what counted at each, says so
+// when that was thrown away, and takes one again that was taken by somebody who was killed.
+func TestThen(t *testing.T) {
+	l := newLab(t, map[string]string{"a": "0"})
+	if err := l.Start(3, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	takeAs := func(n int, content string) {
+		t.Helper()
+		l.write("a", content)
+		if c, err := l.Take(t.Context(), l.workspace(), Checkpoint{N: n}); err != nil || c == nil || c.N != n {
+			t.Fatalf("got %+v, %v", c, err)
+		}
+	}
+	takeAs(5, "five")
+	takeAs(8, "killed")
+	takeAs(8, "eight")
+	for n, want := range map[int]int{1: 3, 3: 3, 4: 3, 5: 5, 7: 5, 8: 8, 100: 8} {
+		if c, ok := l.Then(n); !ok || c.N != want {
+			t.Errorf("at %d: got %+v, %v, want %d", n, c, ok, want)
+		}
+	}
+	l.restore(8)
+	if b, _ := os.ReadFile(filepath.Join(l.root, "a")); string(b) != "eight" {
+		t.Errorf("got %q", b)
+	}
+	for i := range maxKept + slack {
+		takeAs(10+2*i, fmt.Sprint(i))
+	}
+	oldest := l.All()[1].N
+	for n, want := range map[int]bool{3: true, 4: true, 5: false, 8: false, oldest - 1: false, oldest: true} {
+		if _, ok := l.Then(n); ok != want {
+			t.Errorf("at %d: got %v, want %v", n, ok, want)
 		}
 	}
 }

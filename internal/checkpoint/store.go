@@ -41,6 +41,17 @@ type Checkpoint struct {
 	Base    string    `json:"base,omitempty"`   // the commit of the user's that the sandbox started from, or followed, where the files are his
 	Files   int       `json:"files"`            // how many are different from the one before
 	Left    int       `json:"left,omitempty"`   // how many are not kept: too large, or unreadable
+	// Included says how many are different in the repositories that the sandbox includes.
+	Included map[string]int `json:"included,omitempty"`
+}
+
+// Changed is how many files are different from the checkpoint before, of all repositories.
+func (c *Checkpoint) Changed() int {
+	n := c.Files
+	for _, more := range c.Included {
+		n += more
+	}
+	return n
 }
 
 // list is list.json.
@@ -48,6 +59,7 @@ type list struct {
 	Next      int          `json:"next"`
 	Restoring int          `json:"restoring,omitempty"` // the one that is being restored
 	Bytes     int64        `json:"bytes"`               // of objects
+	Dropped   int          `json:"dropped,omitempty"`   // the oldest that was thrown away
 	All       []Checkpoint `json:"checkpoints"`
 }
 
@@ -136,6 +148,30 @@ func (s *Store) Get(n int) (Checkpoint, bool) {
 		return Checkpoint{}, false
 	}
 	return s.list.All[i], true
+}
+
+// Next is the number of the next checkpoint, and Last that of the last one, or 0.
+func (s *Store) Next() int { return s.list.Next }
+
+func (s *Store) Last() int {
+	if n := len(s.list.All); n > 0 {
+		return s.list.All[n-1].N
+	}
+	return 0
+}
+
+// Then finds what counted when another store, which gives the numbers, had its checkpoint
+// n: the newest one up to it. Of a time before there was any, it is the first.
+func (s *Store) Then(n int) (c Checkpoint, ok bool) {
+	for _, one := range s.list.All {
+		if c.N != 0 && one.N > n {
+			break
+		}
+		c = one
+	}
+	// What was thrown away may have been between the first one and the next.
+	first := len(s.list.All) > 0 && c.N == s.list.All[0].N
+	return c, c.N != 0 && !(first && s.list.Dropped > 0 && n >= s.list.Dropped)
 }
 
 func (s *Store) save() error {
@@ -273,16 +309,23 @@ func (s *Store) Add(c Checkpoint, m tree.Manifest) (Checkpoint, error) {
 	return s.add(c, delta)
 }
 
-// add appends a checkpoint.
+// add appends a checkpoint, with the next number if it has none. In place of the last one,
+// if that has its number: whoever took it was killed before it counted.
 func (s *Store) add(c Checkpoint, delta tree.Manifest) (Checkpoint, error) {
-	c.N, c.Time = s.list.Next, time.Now().UTC().Round(time.Millisecond)
+	if c.N == 0 {
+		c.N = s.list.Next
+	}
+	c.Time = time.Now().UTC().Round(time.Millisecond)
 	if len(c.Command) > 500 {
 		c.Command = strings.ToValidUTF8(c.Command[:500], "")
 	}
 	if err := s.writeDelta(c.N, delta); err != nil {
 		return c, fmt.Errorf("write checkpoint: %w", err)
 	}
-	s.list.Next++
+	if n := len(s.list.All); n > 0 && s.list.All[n-1].N == c.N {
+		s.list.All = s.list.All[:n-1]
+	}
+	s.list.Next = c.N + 1
 	s.list.All = append(s.list.All, c)
 	gone := s.prune()
 	if err := s.save(); err != nil {
@@ -306,6 +349,9 @@ func (s *Store) prune() bool {
 	}
 	if drop = min(drop, n-2); drop <= 0 {
 		return false
+	}
+	if s.list.Dropped == 0 {
+		s.list.Dropped = s.list.All[1].N
 	}
 	s.list.All = slices.Delete(s.list.All, 1, 1+drop)
 	return true

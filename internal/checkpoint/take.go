@@ -244,12 +244,12 @@ func (s *Store) take(l *look, about Checkpoint) (*Checkpoint, error) {
 	return &c, nil
 }
 
-// Start notes how the workspace began, if there is no checkpoint yet.
-func (s *Store) Start(head, branch string) error {
+// Start notes how the workspace began, if there is no checkpoint yet. n is its number.
+func (s *Store) Start(n int, head, branch string) error {
 	if len(s.list.All) > 0 {
 		return nil
 	}
-	_, err := s.add(Checkpoint{Command: "(start)", Head: head, Branch: branch}, nil)
+	_, err := s.add(Checkpoint{N: n, Command: "(start)", Head: head, Branch: branch}, nil)
 	return err
 }
 

@@ -65,3 +65,31 @@ func TestKillInclude(t *testing.T) {
 		w.pristine(t)
 	})
 }
+
+// TestKillUndoIncluded: all repositories of a sandbox are at one moment, whoever is killed on
+// the way there.
+func TestKillUndoIncluded(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.manyFiles(t)
+		lib := w.Dir + "/lib"
+		w.host(t, `mkdir `+lib+` && cd `+lib+` && git init -q . && for i in $(seq 200); do echo first >f$i; done && git add -A && git commit -qm first`)
+		w.must(t, "exec", "--create", "--workspace", "worktree", "--name", "s", "--", "true")
+		w.must(t, "include", "--repo", lib, "-m", "s")
+		change := "for i in $(seq 200); do echo second >f$i; done; git commit -qam second"
+		w.must(t, "exec", "-m", "s", "--", "sh", "-c", change+"; cd .coffer/include/lib; "+change)
+		both := whole + "; cd .coffer/include/lib; " + whole
+		for _, victim := range []string{"command", "supervisor"} {
+			t.Run(victim, func(t *testing.T) {
+				times(t, w, "noted", func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+					w.must(t, "undo", "s", "2")
+					w.murder(t, victim, when, "undo", "s", "1")
+					got := strings.Join(strings.Fields(w.must(t, "exec", "-m", "s", "--", "sh", "-c", both)), " ")
+					if got != "first first first first" && got != "second second second second" {
+						t.Errorf("half of it: %q", got)
+					}
+				})
+			})
+		}
+		w.must(t, "remove", "--force", "--delete-branch", "s")
+	})
+}

@@ -10,8 +10,8 @@ import (
 	"github.com/cofferhq/coffer/internal/tree"
 )
 
-// Checkpoints are those of a sandbox, with what has to be known to take and to restore
-// them.
+// Checkpoints are those of one repository of a sandbox, with what has to be known to take
+// and to restore them. All of them together are [Moments].
 //
 // In a worktree the first is the commit that it started from. A directory of the user's is
 // as it is then: so the first is what was there, and the commit only what it is written
@@ -36,8 +36,8 @@ type Access struct {
 // the user.
 const Meanwhile = "(between commands)"
 
-// Checkpoints opens them. Whoever does holds the sandbox's lock, or is its supervisor.
-func (b *Bridge) Checkpoints(ctx context.Context, access Access) (*Checkpoints, error) {
+// checkpoints opens them. The first of a worktree has this number.
+func (b *Bridge) checkpoints(ctx context.Context, access Access, first int) (*Checkpoints, error) {
 	commit, err := b.checkpointBase()
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (b *Bridge) Checkpoints(ctx context.Context, access Access) (*Checkpoints, 
 	c := &Checkpoints{Store: store, bridge: b, access: access, rules: tree.NewIgnore(r.excludes())}
 	if !b.Laid {
 		store.Seed(func(context.Context) []checkpoint.Seed { return b.seeds() })
-		return c, store.Start(b.Base, b.Branch)
+		return c, store.Start(first, b.Base, b.Branch)
 	}
 	store.Seed(func(ctx context.Context) []checkpoint.Seed { return b.plainSeeds(ctx, r, base, commit) })
 	return c, nil
@@ -84,9 +84,9 @@ func (b *Bridge) baseNow() string {
 
 // Checkpoint takes one of a worktree sandbox that does not run.
 func (b *Bridge) Checkpoint(ctx context.Context, command string) error {
-	c, err := b.Checkpoints(ctx, Access{})
+	c, err := b.checkpoints(ctx, Access{}, 1)
 	if err == nil {
-		_, err = c.Take(ctx, command)
+		_, err = c.take(ctx, c.now(command), false)
 	}
 	return err
 }
@@ -120,15 +120,19 @@ func (c *Checkpoints) now(command string) checkpoint.Checkpoint {
 	return about
 }
 
-// Take takes a checkpoint, if something changed since the last one, and keeps the commit
-// that is checked out from being forgotten.
-func (c *Checkpoints) Take(ctx context.Context, command string) (*checkpoint.Checkpoint, error) {
+// take takes a checkpoint, if something changed since the last one, or in any case, and keeps
+// the commit that is checked out from being forgotten.
+func (c *Checkpoints) take(ctx context.Context, about checkpoint.Checkpoint, anyway bool) (*checkpoint.Checkpoint, error) {
 	w, err := c.open()
 	if err != nil {
 		return nil, err
 	}
 	defer w.Top.Close()
-	taken, err := c.Store.Take(ctx, w, c.now(command))
+	do := c.Store.Take
+	if anyway {
+		do = c.Force
+	}
+	taken, err := do(ctx, w, about)
 	if err != nil || taken == nil {
 		return nil, err
 	}
@@ -136,8 +140,8 @@ func (c *Checkpoints) Take(ctx context.Context, command string) (*checkpoint.Che
 	return taken, nil
 }
 
-// Quiet says, without looking at the files, whether a checkpoint would be as the last.
-func (c *Checkpoints) Quiet() bool {
+// quiet says, without looking at the files, whether a checkpoint would be as the last.
+func (c *Checkpoints) quiet() bool {
 	all := c.All()
 	if len(all) == 0 || !c.Store.Quiet() {
 		return false
@@ -150,8 +154,8 @@ func (c *Checkpoints) Quiet() bool {
 // being told: the kernel tells only of what is done in the sandbox's view.
 func (c *Checkpoints) Shared() bool { return c.access.Top != nil }
 
-// Arm looks at the files without taking a checkpoint, so that [Checkpoints.Quiet] can tell.
-func (c *Checkpoints) Arm(ctx context.Context) error {
+// arm looks at the files without taking a checkpoint, so that quiet can tell.
+func (c *Checkpoints) arm(ctx context.Context) error {
 	w, err := c.open()
 	if err != nil {
 		return err

@@ -12,47 +12,17 @@ import (
 	"github.com/cofferhq/coffer/internal/tree"
 )
 
-// Undo brings back the files and the commit of a checkpoint. What is there now must be a
-// checkpoint already, and what is there then becomes another. It returns that one, and
-// what could not be brought back.
-func (c *Checkpoints) Undo(ctx context.Context, o wire.Opener, n int) (now *checkpoint.Checkpoint, failed map[string]error, err error) {
-	if err := c.Note(n); err != nil {
-		return nil, nil, err
+// restore brings back the files and the commit of a checkpoint. o is nil if nothing runs in
+// the sandbox yet, and then only the files are restored. It returns what could not be brought
+// back.
+func (c *Checkpoints) restore(ctx context.Context, o wire.Opener, target checkpoint.Checkpoint) (failed map[string]error, err error) {
+	if failed, err = c.restoreFiles(ctx, target.N); err != nil || o == nil {
+		return failed, err
 	}
-	return c.Resume(ctx, o)
-}
-
-// Resume restores the checkpoint that is noted: it is what Undo does, and what is done
-// when somebody was killed in the middle of it. o is nil if nothing runs in the sandbox
-// yet, and then only the files are restored.
-func (c *Checkpoints) Resume(ctx context.Context, o wire.Opener) (now *checkpoint.Checkpoint, failed map[string]error, err error) {
-	n := c.Restoring()
-	target, ok := c.Get(n)
-	if !ok {
-		return nil, nil, errors.Join(fmt.Errorf("there is no checkpoint %d", n), c.Note(0))
+	if err := c.restoreHead(ctx, o, target); err != nil {
+		return failed, fmt.Errorf("the files are restored, the commit is not: %w", err)
 	}
-	if failed, err = c.restoreFiles(ctx, n); err != nil {
-		return nil, failed, err
-	}
-	if o != nil {
-		if err := c.restoreHead(ctx, o, target); err != nil {
-			return nil, failed, fmt.Errorf("the files are restored, the commit is not: %w", err)
-		}
-	}
-	if now, err = c.force(ctx, fmt.Sprintf("(back to %d)", n)); err != nil {
-		return nil, failed, err
-	}
-	c.keepHead(ctx, now)
-	return now, failed, c.Note(0)
-}
-
-func (c *Checkpoints) force(ctx context.Context, command string) (*checkpoint.Checkpoint, error) {
-	w, err := c.open()
-	if err != nil {
-		return nil, err
-	}
-	defer w.Top.Close()
-	return c.Force(ctx, w, c.now(command))
+	return failed, nil
 }
 
 func (c *Checkpoints) restoreFiles(ctx context.Context, n int) (map[string]error, error) {

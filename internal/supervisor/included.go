@@ -48,3 +48,11 @@ func openOne(b *gitbridge.Bridge, workspace string) (*rootfs.Git, error) {
 	}
 	return view, err
 }
+
+// includedBridges are those of the repositories that are shown.
+func (s *Supervisor) includedBridges() (all []*gitbridge.Bridge) {
+	for _, g := range s.included {
+		all = append(all, g.bridge)
+	}
+	return all
+}

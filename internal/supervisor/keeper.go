@@ -27,7 +27,7 @@ type keeper struct {
 	end   context.CancelFunc
 	work  sync.WaitGroup // what goes on beside programs
 
-	all  *gitbridge.Checkpoints // nil until they are needed; who has the turn has it
+	all  *gitbridge.Moments // nil until they are needed; who has the turn has it
 	rest *time.Timer
 }
 
@@ -48,7 +48,7 @@ func (k *keeper) open() {
 }
 
 // take waits for a turn, and opens the checkpoints. The caller calls release.
-func (k *keeper) take(ctx context.Context, s *Supervisor) (all *gitbridge.Checkpoints, release func(), err error) {
+func (k *keeper) take(ctx context.Context, s *Supervisor) (all *gitbridge.Moments, release func(), err error) {
 	select {
 	case k.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -56,7 +56,7 @@ func (k *keeper) take(ctx context.Context, s *Supervisor) (all *gitbridge.Checkp
 	}
 	release = func() { <-k.turn }
 	if k.all == nil {
-		if k.all, err = s.git.bridge.Checkpoints(ctx, s.access()); err != nil {
+		if k.all, err = s.git.bridge.Moments(ctx, s.access(), s.includedBridges()); err != nil {
 			k.all = nil
 			release()
 			return nil, nil, err
