@@ -53,3 +53,33 @@ func elsewhere(like *exec.Cmd, argv ...string) (string, error) {
 	out, err := c.Output()
 	return string(out), err
 }
+
+// TestSharedMounts: on a host that passes mounts on between namespaces, as most do, nothing that
+// is mounted in a sandbox appears outside, whoever starts it.
+func TestSharedMounts(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can have mounts passed on")
+	}
+	if _, err := exec.LookPath("unshare"); err != nil {
+		t.Skip(err)
+	}
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Parallel()
+		if err := os.WriteFile(filepath.Join(b.Work, ".env"), []byte("KEY=1\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		as := ""
+		if b.UID != 0 {
+			as = "setpriv --reuid 64646 --regid 64646 --clear-groups "
+		}
+		// First the control: a mount that is made in another namespace does appear.
+		script := `seen() { grep -c "$WORK" /proc/self/mountinfo; }
+			mkdir "$WORK/control"; unshare -m --propagation unchanged mount --bind "$WORK" "$WORK/control"; seen; umount "$WORK/control"; rmdir "$WORK/control"
+			$C exec --create --workspace direct --net none --name s -- sh -c 'cat .env; true' 2>&1; seen
+			$C rm --force s; seen; cat .env`
+		out, err := elsewhere(b.Command("version"), "unshare", "-m", "--propagation", "shared", "sh", "-c", "WORK="+b.Work+" C='"+as+b.Coffer+"'\n"+script)
+		if want := "1\ncat: .env: Permission denied\n0\n0\nKEY=1\n"; err != nil || out != want {
+			t.Errorf("%v: got\n%s, want\n%s", err, out, want)
+		}
+	})
+}

@@ -148,6 +148,11 @@ func Detach(path string, userns int) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("clone the mount of %s: %w", path, err)
 	}
+	// What is mounted below it on the host must not appear here, nor ours there.
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_PRIVATE}); err != nil {
+		unix.Close(tree)
+		return -1, fmt.Errorf("make the mounts of %s private: %w", path, err)
+	}
 	if userns < 0 {
 		return tree, nil
 	}
