@@ -13,6 +13,7 @@ import (
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -20,7 +21,7 @@ import (
 // A copy-on-write sandbox keeps its changes in a layer of its own until the user has
 // decided about them.
 
-func upper(sb *sandbox.Sandbox) string { return filepath.Join(sb.Layers(), "workspace", "upper") }
+func upper(sb *sandbox.Sandbox) string { return supervisor.WorkspaceLayer(sb) }
 func work(sb *sandbox.Sandbox) string  { return filepath.Join(sb.Layers(), "workspace", "work") }
 
 // forChanges is about sandboxes with changes of their own.

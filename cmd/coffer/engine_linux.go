@@ -19,7 +19,10 @@ func missingWalls() []engine.Check { return container.Missing() }
 // discard ends what was started for a run that did not come about.
 func discard() { birth.Discard() }
 
-const purgeName = container.PurgeName
+const (
+	purgeName = container.PurgeName
+	lendName  = container.LendName
+)
 
 // purge removes what is left of a sandbox.
 func purge(tree string) error {
@@ -45,3 +48,5 @@ func purgeFiles(tree string) error {
 }
 
 func purgeMain() int { return container.PurgeMain() }
+
+func lendMain() int { return container.LendMain() }

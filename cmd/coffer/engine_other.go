@@ -26,11 +26,15 @@ func (absent) Boot(context.Context, *engine.Machine) (engine.Instance, error) {
 
 func missingWalls() []engine.Check { return nil }
 
-const purgeName = "coffer-purge"
+const (
+	purgeName = "coffer-purge"
+	lendName  = "coffer-lend"
+)
 
 func purge(tree string) error           { return sandbox.RemoveTree(tree) }
 func purgeSupervised(tree string) error { return sandbox.RemoveTree(tree) }
 func purgeFiles(tree string) error      { return sandbox.RemoveTree(tree) }
 func purgeMain() int                    { return 125 }
+func lendMain() int                     { return 125 }
 
 func discard() {}

@@ -11,6 +11,8 @@ import (
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -31,8 +33,7 @@ one that you are in with --this. Inside it is at .coffer/include/NAME of the wor
 with a branch of its own, coffer/SANDBOX, in that repository. Commits come over as
 they do from the sandbox's own repository.
 
-It is there when the sandbox is started the next time: one that only waits for its
-next command is stopped for that.`,
+It is there at once, for programs that run already as well.`,
 		Example: `  coffer include --repo ../library -m parser
   coffer include --this -m parser
   coffer diff parser --repo library`,
@@ -90,19 +91,32 @@ func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f i
 	defer unlock()
 	made := busy.Start("making the worktree")
 	b, err := r.Include(ctx, gitbridge.IncludeOptions{
-		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Workspace: sb.Workspace.Path, As: f.as, Branch: f.branch, Base: base,
+		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Workspace: sb.Workspace.Path, Layer: supervisor.WorkspaceLayer(sb), As: f.as, Branch: f.branch, Base: base,
 	})
 	made()
 	if err != nil {
 		return err
 	}
 	fmt.Printf("included %s on the branch %s: inside at %s, outside at %s\n", b.Include, b.Branch, b.At(), b.Tree)
-	if err := stopIdle(ctx, sb); err != nil {
-		return err
+	return showIncluded(ctx, sb, b.Include)
+}
+
+// showIncluded shows it to a sandbox that runs. One to which it cannot be shown sees it after
+// the next start, for which it is stopped if it only waits for its next command.
+func showIncluded(ctx context.Context, sb *sandbox.Sandbox, name string) error {
+	line, err := supervisor.Connect(sb)
+	if err != nil {
+		return nil // it does not run, or is just ending
 	}
-	if sb.Running() {
-		fmt.Fprintf(os.Stderr, "coffer: programs run in sandbox %s; they see it after 'coffer stop %s' and the next start\n", sb.Name, sb.Name)
+	err = supervisor.ShowIncluded(line, name)
+	line.Close()
+	if err == nil {
+		return nil
 	}
+	if stopped := stopIdle(ctx, sb); stopped != nil || !sb.Running() {
+		return stopped
+	}
+	fmt.Fprintf(os.Stderr, "coffer: programs that run in sandbox %s see it after 'coffer stop %s' and the next start: %s\n", sb.Name, sb.Name, terminal.Escape(err.Error()))
 	return nil
 }
 
@@ -135,8 +149,9 @@ func unincludeCommand() *cobra.Command {
 		Use:   "uninclude NAME",
 		Short: "Take an included repository out of a sandbox",
 		Long: `Take a repository out of a sandbox that was included in it. Its worktree goes, and its
-branch stays if there are commits on it. One with changes that are not committed, or
-commits that are merged nowhere, is taken out with --force only.`,
+branch stays if there are commits on it. Programs that run do not see it any more.
+One with changes that are not committed, or commits that are merged nowhere, is taken
+out with --force only.`,
 		Example: "  coffer uninclude library -m parser",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -154,14 +169,14 @@ commits that are merged nowhere, is taken out with --force only.`,
 			return uninclude(c.Context(), sb, args[0], force, branch)
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "take it out although programs run in the sandbox, or something would be lost")
+	c.Flags().BoolVar(&force, "force", false, "take it out although something would be lost")
 	c.Flags().BoolVar(&branch, "delete-branch", false, "delete its branches too")
 	c.Flags().StringVarP(&match, "match", "m", "", "the `sandbox` that has it")
 	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
 	return c
 }
 
-// uninclude takes a repository out of a sandbox, which is stopped for that.
+// uninclude takes a repository out of a sandbox.
 func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch bool) error {
 	unlock, err := gitbridge.LockIncluded(ctx, sb.Dir(), purgeFiles)
 	if err != nil {
@@ -171,33 +186,77 @@ func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, bra
 	if _, err := gitbridge.OpenIncluded(sb.Dir(), name); err != nil {
 		return err
 	}
-	end := stopIdle(ctx, sb)
-	if force {
-		end = stop(ctx, sb, true)
-	}
-	if end != nil {
-		return end
-	}
-	lock, err := lockStopped(sb)
+	release, err := letGo(ctx, sb, name, force, branch)
 	if err != nil {
 		return err
 	}
-	defer lock.Release()
-	b, err := gitbridge.OpenIncluded(sb.Dir(), name) // with what came over by the stop
-	if err != nil {
-		return err
+	defer release()
+	b, err := mayUninclude(ctx, sb, name, force, branch) // with what came over last
+	var hidden []string
+	if err == nil {
+		hidden, err = hiddenIncluded(ctx, sb, b)
 	}
-	if !force {
-		if err := b.MayRemove(ctx, branch); err != nil {
-			return err
+	if err != nil {
+		if line, no := supervisor.Connect(sb); no == nil {
+			_ = supervisor.ShowIncluded(line, name)
+			line.Close()
 		}
+		return err
 	}
-	if err := b.Uninclude(ctx, branch, purgeFiles); err != nil {
+	if err := b.Uninclude(ctx, branch, hidden, purgeFiles); err != nil {
 		return err
 	}
 	sayStayed(b)
 	b.RemovePlace(sb.Workspace.Path)
 	return nil
+}
+
+// mayUninclude opens one, and says what would be lost with it.
+func mayUninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch bool) (*gitbridge.Bridge, error) {
+	b, err := gitbridge.OpenIncluded(sb.Dir(), name)
+	if err == nil && !force {
+		err = b.MayRemove(ctx, branch)
+	}
+	return b, err
+}
+
+// hiddenIncluded lists what is hidden in a repository, if programs run that may stand in it.
+func hiddenIncluded(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge) ([]string, error) {
+	if _, err := os.Lstat(b.Tree); err != nil || !sb.Running() {
+		return nil, nil
+	}
+	hidden, err := supervisor.HiddenIncluded(ctx, sb, b)
+	if err != nil {
+		err = hint.Wrap(err, "stop the sandbox first, with 'coffer stop %s'", sb.Name)
+	}
+	return hidden, err
+}
+
+// letGo takes a repository from the sight of a sandbox that runs, if nothing would be lost. One
+// that cannot let go of it is stopped. What does not run stays so until release is called.
+func letGo(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch bool) (release func(), err error) {
+	if line, err := supervisor.Connect(sb); err == nil {
+		defer line.Close()
+		bringRunning(sb)
+		if _, err := mayUninclude(ctx, sb, name, force, branch); err != nil {
+			return nil, err
+		}
+		if supervisor.HideIncluded(line, name, force) == nil {
+			return func() {}, nil
+		}
+	}
+	end := stopIdle(ctx, sb)
+	if force {
+		end = stop(ctx, sb, true)
+	}
+	if end != nil {
+		return nil, end
+	}
+	lock, err := lockStopped(sb)
+	if err != nil {
+		return nil, err
+	}
+	return func() { lock.Release() }, nil
 }
 
 // bridgeOf opens the bridge of a sandbox's own repository, or of one that it includes.

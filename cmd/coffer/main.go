@@ -49,6 +49,8 @@ func main() {
 		os.Exit(ghMain(os.Args[1:]))
 	case purgeName:
 		os.Exit(purgeMain())
+	case lendName:
+		os.Exit(lendMain())
 	}
 	if r := quick.Left; r != nil {
 		os.Exit(report(settle(r)))

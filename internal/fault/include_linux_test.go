@@ -66,6 +66,52 @@ func TestKillInclude(t *testing.T) {
 	})
 }
 
+// TestKillIncludeLive is about a sandbox in which programs run. Whoever is killed, the next
+// program sees what is included, and nothing of what is not.
+func TestKillIncludeLive(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.repository(t)
+		lib := w.Dir + "/lib"
+		w.host(t, `mkdir `+lib+` && cd `+lib+` && git init -q . && echo lib >lib.txt && echo KEY=1 >.env && git add -A && git commit -qm lib`)
+		const look = `cat .coffer/include/lib/lib.txt 2>/dev/null || echo none; cat .coffer/include/lib/.env 2>/dev/null; true`
+		included := func() bool { return strings.Contains(w.must(t, "show", "s"), "lib: ") }
+		agree := func(t *testing.T) {
+			t.Helper()
+			want := map[bool]string{true: "lib\n", false: "none\n"}[included()]
+			if got := w.must(t, "exec", "-m", "s", "--", "sh", "-c", look); got != want {
+				t.Errorf("inside there is %q, not %q", got, want)
+			}
+		}
+		for _, victim := range []string{"command", "supervisor"} {
+			t.Run(victim, func(t *testing.T) {
+				w.must(t, "exec", "--create", "--name", "s", "-d", "--", "sleep", "1000")
+				slowly(t, func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+					w.murder(t, victim, when, "include", "--repo", lib, "-m", "s")
+					w.gitEnds(t)
+					agree(t)
+					if !included() {
+						w.must(t, "include", "--repo", lib, "-m", "s")
+						agree(t)
+					}
+					w.murder(t, victim, when, "uninclude", "lib", "-m", "s")
+					w.gitEnds(t)
+					agree(t)
+					if included() {
+						w.must(t, "uninclude", "lib", "-m", "s")
+						agree(t)
+					}
+				})
+				w.must(t, "rm", "--force", "--delete-branch", "s")
+				w.must(t, "gc")
+				if got := w.host(t, `cd `+lib+` && git worktree list | wc -l; git for-each-ref refs/coffer refs/heads/coffer; git status --short`); got != "1" {
+					t.Errorf("the repository is not as it was: %s", got)
+				}
+			})
+		}
+		w.pristine(t)
+	})
+}
+
 // TestKillUndoIncluded: all repositories of a sandbox are at one moment, whoever is killed on
 // the way there.
 func TestKillUndoIncluded(t *testing.T) {

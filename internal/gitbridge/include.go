@@ -32,7 +32,7 @@ import (
 const (
 	includeName = "include"
 	gonePrefix  = ".gone-"
-	includeAt   = ".coffer/include"
+	includeAt   = rootfs.IncludeAt
 )
 
 // includable are the names that an included repository can have.
@@ -54,6 +54,7 @@ type IncludeOptions struct {
 	ID, Name  string // the sandbox's
 	Folder    string // the sandbox's
 	Workspace string // the sandbox's, as it is seen inside
+	Layer     string // where what programs write there lands, if that is elsewhere
 	As        string // the name that it is included by
 	Branch    string // none is coffer/<name>
 	Base      string // a commit, from [Repository.Base]
@@ -76,8 +77,10 @@ func (r *Repository) Include(ctx context.Context, o IncludeOptions) (*Bridge, er
 			return nil, hint.New(fmt.Sprintf("sandbox %s includes another repository as %s: %s", o.Name, o.As, b.place()), "choose another name with --as")
 		}
 	}
-	if err := freePlace(o.Workspace, o.As); err != nil {
-		return nil, err
+	for _, dir := range []string{o.Workspace, o.Layer} {
+		if err := freePlace(dir, o.As); err != nil {
+			return nil, err
+		}
 	}
 	dir := filepath.Join(o.Folder, includeName, o.As)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -98,14 +101,36 @@ func (r *Repository) Include(ctx context.Context, o IncludeOptions) (*Bridge, er
 }
 
 // CheckPlace looks whether there is nothing but directories, if anything, where a worktree is
-// to be shown in the workspace: a program inside can put something else there.
-func (b *Bridge) CheckPlace(workspace string) error {
-	root, err := os.OpenRoot(workspace)
-	if err != nil {
-		return err
+// to be shown in the workspace, or in the layer over it: a program inside can put something
+// else there.
+func (b *Bridge) CheckPlace(workspace, layer string) error {
+	for _, dir := range []string{workspace, layer} {
+		root, err := openPlace(dir)
+		if err != nil {
+			return err
+		}
+		if root == nil {
+			continue
+		}
+		err = checkPlace(root, b.Include)
+		root.Close()
+		if err != nil {
+			return err
+		}
 	}
-	defer root.Close()
-	return checkPlace(root, b.Include)
+	return nil
+}
+
+// openPlace opens a workspace, or a layer, of which there need not be one.
+func openPlace(dir string) (*os.Root, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return root, err
 }
 
 func checkPlace(root *os.Root, name string) error {
@@ -118,6 +143,8 @@ func checkPlace(root *os.Root, name string) error {
 			return nil
 		case err != nil:
 			return err
+		case info.Mode()&fs.ModeCharDevice != 0: // in a layer: something was removed there
+			return nil
 		case !info.IsDir():
 			return hint.New(fmt.Sprintf("%s is not a directory, so no repository can be shown there", filepath.Join(root.Name(), at)), "look at it, and remove it")
 		}
@@ -127,8 +154,8 @@ func checkPlace(root *os.Root, name string) error {
 
 // freePlace is CheckPlace for one that is not there yet: nothing shall be covered.
 func freePlace(workspace, name string) error {
-	root, err := os.OpenRoot(workspace)
-	if err != nil {
+	root, err := openPlace(workspace)
+	if err != nil || root == nil {
 		return err
 	}
 	defer root.Close()
@@ -180,6 +207,33 @@ func OpenIncluded(folder, name string) (*Bridge, error) {
 	return nil, hint.New(fmt.Sprintf("the sandbox includes no repository %q", name), "it includes "+strings.Join(names, ", "))
 }
 
+// IncludedNames are those of the repositories that a sandbox includes, without a look at them.
+func IncludedNames(folder string) (names []string) {
+	entries, err := os.ReadDir(filepath.Join(folder, includeName))
+	if err != nil {
+		return nil // most have none
+	}
+	for _, e := range entries {
+		if includable().MatchString(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// TryLockIncluded is LockIncluded for who does not wait, and removes nothing.
+func TryLockIncluded(folder string) (unlock func(), ok bool) {
+	f, err := os.OpenFile(filepath.Join(folder, "include.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		f.Close()
+		return nil, false
+	}
+	return func() { f.Close() }, true
+}
+
 // LockIncluded keeps others from including something, or taking it away. What those who
 // were killed have left is removed, the files by purge.
 func LockIncluded(ctx context.Context, folder string, purge func(dir string) error) (unlock func(), err error) {
@@ -212,18 +266,51 @@ func LockIncluded(ctx context.Context, folder string, purge func(dir string) err
 	return func() { f.Close() }, nil
 }
 
-// Uninclude takes a repository out of a sandbox that does not run. The caller holds both
-// locks. From the first moment on it is gone; whoever is killed after that leaves a rest
-// that the next one finds.
-func (b *Bridge) Uninclude(ctx context.Context, branches bool, purge func(dir string) error) error {
+// Uninclude takes a repository out of a sandbox that does not run, or does not show it any
+// more. The caller holds the lock. From the first moment on it is gone; whoever is killed after
+// that leaves a rest that the next one finds.
+//
+// A program may still stand in the worktree. hidden are the files of it that are hidden there.
+// What hides one goes with its name, and a moment before it is gone: so they are moved first to
+// where no name leads.
+func (b *Bridge) Uninclude(ctx context.Context, branches bool, hidden []string, purge func(dir string) error) error {
 	gone := filepath.Join(filepath.Dir(b.dir), gonePrefix+b.Include)
 	if err := os.Rename(b.dir, gone); err != nil {
+		return err
+	}
+	if err := b.putAside(gone, hidden); err != nil {
 		return err
 	}
 	if err := b.Forget(ctx, branches); err != nil {
 		return err
 	}
 	return purge(gone)
+}
+
+// putAside moves files out of a worktree, to be removed with the rest.
+func (b *Bridge) putAside(folder string, paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	tree, err := filepath.Rel(b.dir, b.Tree)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.Mkdir("aside", 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for i, path := range paths {
+		// What is not there is not there to be seen.
+		if err := root.Rename(filepath.Join(tree, path), fmt.Sprintf("aside/%d", i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("put %s aside: %w", path, err)
+		}
+	}
+	return nil
 }
 
 // RemovePlace takes away the empty directories that an included repository was shown at, as

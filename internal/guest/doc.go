@@ -53,6 +53,14 @@ type Boot struct {
 	FewProcesses bool `json:"few_processes,omitempty"`
 }
 
+// Show is what wire.OpShow is about: a worktree to put together, to show then, or to take
+// away.
+type Show struct {
+	Late   *rootfs.Late `json:"late"`
+	Reveal bool         `json:"reveal,omitempty"`
+	Away   bool         `json:"away,omitempty"`
+}
+
 // Ready is the agent's answer. Error is empty when the sandbox stands.
 type Ready struct {
 	Error string `json:"error,omitempty"`

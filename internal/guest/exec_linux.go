@@ -32,6 +32,8 @@ func (a *agent) handle(s net.Conn) {
 		a.ports(s, *r.Ports)
 	case r.Op == wire.OpMasks:
 		hide(s, a.layers, r.Hide)
+	case r.Op == wire.OpShow:
+		a.show(s, r.Show)
 	default:
 		s.Close()
 	}

@@ -3,13 +3,14 @@ package guest
 import (
 	"fmt"
 	"net"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// Hand gives descriptors to the other side of the control stream while a machine boots.
-// The protocol that is spoken later knows nothing of descriptors: not every engine's
-// machine shares a kernel with us.
+// Hand gives descriptors to the other side of the control stream, with one byte. The
+// protocol that is spoken once the machine runs knows nothing of descriptors: not every engine's
+// machine shares a kernel with us. An agent that does finds them in the stream, see carrier.
 func Hand(conn *net.UnixConn, fds []int) error {
 	_, _, err := conn.WriteMsgUnix([]byte{0}, unix.UnixRights(fds...), nil)
 	return err
@@ -40,4 +41,62 @@ func Receive(conn *net.UnixConn, n int) ([]int, error) {
 		unix.CloseOnExec(fd)
 	}
 	return fds, err
+}
+
+// maxHanded is how many descriptors the kernel passes in one message.
+const maxHanded = 253
+
+// carrier is the control stream of a machine that runs: the bytes of the protocol, and in
+// between, each time with one byte that is not of it, descriptors. The kernel ends a read
+// where descriptors were, so that byte is the last that was read.
+type carrier struct {
+	*net.UnixConn
+	oob []byte
+
+	mu  sync.Mutex
+	fds []int // that came and were not asked for yet
+}
+
+func newCarrier(c *net.UnixConn) *carrier {
+	return &carrier{UnixConn: c, oob: make([]byte, unix.CmsgSpace(4*maxHanded))}
+}
+
+func (c *carrier) Read(p []byte) (int, error) {
+	for {
+		n, got, _, _, err := c.ReadMsgUnix(p, c.oob)
+		if got > 0 && n > 0 {
+			n--
+			c.keep(c.oob[:got])
+		}
+		if n > 0 || err != nil || len(p) == 0 {
+			return n, err
+		}
+	}
+}
+
+// keep keeps what came until it is asked for.
+func (c *carrier) keep(oob []byte) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range messages {
+		if fds, err := unix.ParseUnixRights(&messages[i]); err == nil {
+			c.fds = append(c.fds, fds...)
+		}
+	}
+}
+
+// take gives out all that came.
+func (c *carrier) take() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fds := c.fds
+	c.fds = nil
+	for _, fd := range fds {
+		unix.CloseOnExec(fd)
+	}
+	return fds
 }

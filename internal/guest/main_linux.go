@@ -34,6 +34,8 @@ type agent struct {
 	layers   *rootfs.Layers
 	network  network
 	session  *mux.Session // with the host
+	carrier  *carrier     // below it
+	lates    lates
 	offered  offers
 
 	writable     sync.Mutex // guards what root needs, made when first asked for
@@ -171,8 +173,9 @@ func start(conn *net.UnixConn) (*agent, error) {
 }
 
 // serve speaks with the host until it hangs up.
-func (a *agent) serve(conn net.Conn) {
-	session, err := mux.Server(conn)
+func (a *agent) serve(conn *net.UnixConn) {
+	a.carrier = newCarrier(conn)
+	session, err := mux.Server(a.carrier)
 	if err != nil {
 		return
 	}

@@ -26,9 +26,11 @@ const maxAnchors = 1 << 14
 
 // anchors are the second views, and what is anchored in them.
 type anchors struct {
-	mu    sync.Mutex
-	views map[string]int // descriptors, by the tree's path inside
-	made  int
+	mu     sync.Mutex
+	views  map[string]int // descriptors, by the tree's path inside
+	made   int
+	kept   int // views that were made
+	stowed int // mounts that were moved out of sight
 }
 
 // anchor keeps directories where they are. They are named from the tree's root on, outer
@@ -37,9 +39,22 @@ func (l *Layers) anchor(r root, tree string, dirs []string) error {
 	if len(dirs) == 0 {
 		return nil
 	}
+	from, err := r.open(tree)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	return l.anchorBelow(tree, from, dirs)
+}
+
+// anchorBelow is anchor for a tree of which there is a descriptor.
+func (l *Layers) anchorBelow(tree string, from int, dirs []string) error {
 	l.anchors.mu.Lock()
 	defer l.anchors.mu.Unlock()
-	view, err := l.view(r, tree)
+	if len(dirs) == 0 {
+		return nil
+	}
+	view, err := l.view(from, tree)
 	if err != nil {
 		return fmt.Errorf("make a second view of %s: %w", tree, err)
 	}
@@ -56,15 +71,10 @@ func (l *Layers) anchor(r root, tree string, dirs []string) error {
 }
 
 // view returns the second view of a tree.
-func (l *Layers) view(r root, tree string) (int, error) {
+func (l *Layers) view(from int, tree string) (int, error) {
 	if fd, ok := l.anchors.views[tree]; ok {
 		return fd, nil
 	}
-	from, err := r.open(tree)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(from)
 	fd, err := unix.OpenTree(from, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err == unix.EINVAL {
 		fd, err = clone(from) // there are mounts of the host below it, which cannot be left out
@@ -72,7 +82,7 @@ func (l *Layers) view(r root, tree string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	at, err := l.root.make(fmt.Sprintf("/anchors/%d", len(l.anchors.views)), true)
+	at, err := l.root.make(fmt.Sprintf("/anchors/%d", l.anchors.kept), true)
 	if err == nil {
 		err = attach(fd, at)
 		unix.Close(at)
@@ -81,11 +91,22 @@ func (l *Layers) view(r root, tree string) (int, error) {
 		unix.Close(fd)
 		return -1, err
 	}
+	l.anchors.kept++
 	if l.anchors.views == nil {
 		l.anchors.views = map[string]int{}
 	}
 	l.anchors.views[tree] = fd
 	return fd, nil
+}
+
+// forgetView is for a tree that is gone: another may come in its place.
+func (l *Layers) forgetView(tree string) {
+	l.anchors.mu.Lock()
+	defer l.anchors.mu.Unlock()
+	if fd, ok := l.anchors.views[tree]; ok {
+		delete(l.anchors.views, tree)
+		unix.Close(fd)
+	}
 }
 
 // hold makes a directory of a second view a mount point, if it is none.

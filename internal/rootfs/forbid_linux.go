@@ -16,8 +16,11 @@ import (
 // takes the mount along.
 
 // forbid covers a place of the sandbox. /dev and the empty directory are there already.
-func forbid(r root, target string) error {
-	at, err := r.open(target)
+func forbid(r root, target string) error { return forbidIn(r, target, r) }
+
+// forbidIn covers a place of a tree that may not be in the sandbox yet, whose root is r.
+func forbidIn(tree root, target string, r root) error {
+	at, err := tree.open(target)
 	if err != nil {
 		return err
 	}

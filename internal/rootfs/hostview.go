@@ -150,6 +150,12 @@ func HostView(v View) (*Plan, error) {
 // includes shows the worktrees of other repositories. The directories above them are the
 // sandbox's, and stay where they are while it runs.
 func (p *Plan) includes(v View) {
+	if v.Volatile || v.Workspace == "" || v.Mode == None {
+		return // they cannot have any
+	}
+	// More may come while it runs, and what programs may write to is settled by then.
+	p.add(Step{Do: Dir, Target: includesDir})
+	p.Writable = append(p.Writable, includesDir)
 	var above []Step
 	for _, i := range v.Includes {
 		p.add(Step{Do: Dir, Target: i.At})
@@ -163,7 +169,6 @@ func (p *Plan) includes(v View) {
 	for _, i := range v.Includes {
 		p.add(Step{Do: Bind, Source: i.Tree, Target: i.At, Mine: true})
 		p.add(i.Git.steps(i.At)...)
-		p.Writable = append(p.Writable, i.Git.At)
 	}
 }
 
@@ -271,6 +276,8 @@ const (
 	layersDir = Own + "/layers"
 	// emptyDir is what lies over hidden directories.
 	emptyDir = Own + "/empty"
+	// includesDir is where the git directories of other repositories are.
+	includesDir = Own + "/include"
 )
 
 // own brings in what Coffer itself needs inside: its layers, and its program, which
@@ -282,8 +289,13 @@ func (p *Plan) own(v View) {
 		Step{Do: Symlink, Target: Own + "/bin/sudo", Data: "coffer"},
 	)
 	for _, name := range v.Programs {
-		p.add(Step{Do: Symlink, Target: Own + "/bin/" + name, Data: "coffer"})
+		p.add(program(name))
 	}
+}
+
+// program is another name by which Coffer's program is known inside.
+func program(name string) Step {
+	return Step{Do: Symlink, Target: Own + "/bin/" + name, Data: "coffer"}
 }
 
 // identity makes names resolve: the user's, and the sandbox's own host name.

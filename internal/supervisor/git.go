@@ -24,6 +24,7 @@ import (
 type git struct {
 	bridge *gitbridge.Bridge // nil without
 	name   string            // of a repository that is included
+	view   *rootfs.Late      // how that is shown
 	stop   context.CancelFunc
 	ended  chan struct{}
 	asks   chan chan<- brought
@@ -88,19 +89,23 @@ func (s *Supervisor) gits() (all []*git) {
 	if s.git.bridge != nil {
 		all = append(all, &s.git)
 	}
-	return append(all, s.included...)
+	return append(all, s.included.shown()...)
 }
 
 // watchGit starts to bring commits over.
 func (s *Supervisor) watchGit() {
 	for _, g := range s.gits() {
-		ctx, stop := context.WithCancel(context.Background())
-		g.stop, g.ended, g.asks = stop, make(chan struct{}), make(chan chan<- brought)
-		go func() {
-			defer close(g.ended)
-			s.follow(ctx, g)
-		}()
+		s.watchOne(g)
 	}
+}
+
+func (s *Supervisor) watchOne(g *git) {
+	ctx, stop := context.WithCancel(context.Background())
+	g.stop, g.ended, g.asks = stop, make(chan struct{}), make(chan chan<- brought)
+	go func() {
+		defer close(g.ended)
+		s.follow(ctx, g)
+	}()
 }
 
 // brought is what came of bringing commits over.
@@ -210,18 +215,19 @@ func (g *git) news(notes, old []string) (news []string) {
 
 // before brings over what was committed outside, for a program that is about to start.
 // It returns what to say when it has ended, and what is known about each repository.
-func (s *Supervisor) before() (news []string, known [][]string) {
+func (s *Supervisor) before() (news []string, known map[*git][]string) {
+	known = map[*git][]string{}
 	for _, g := range s.gits() {
 		words := append([]string{}, g.words(g.bringOver(syncPatience))...)
-		news, known = append(news, g.news(words, nil)...), append(known, words)
+		news, known[g] = append(news, g.news(words, nil)...), words
 	}
 	return news, known
 }
 
 // after brings over what a program committed, and returns what is new since it started.
-func (s *Supervisor) after(known [][]string) (news []string) {
-	for i, g := range s.gits() {
-		news = append(news, g.news(g.words(g.bringOver(syncPatience)), known[i])...)
+func (s *Supervisor) after(known map[*git][]string) (news []string) {
+	for _, g := range s.gits() {
+		news = append(news, g.news(g.words(g.bringOver(syncPatience)), known[g])...)
 	}
 	return news
 }

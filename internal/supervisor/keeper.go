@@ -13,6 +13,7 @@ import (
 	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/tree"
 )
@@ -77,12 +78,17 @@ func (s *Supervisor) access() (a gitbridge.Access) {
 	if mode == sandbox.WorkspaceCOW {
 		a.Top = s.insideTop
 	}
-	for _, one := range s.masks.shown {
+	for _, one := range s.masks.trees() {
 		if one.at == s.Sandbox.Workspace.Path {
-			a.Hidden = func(path string) bool { return one.tree.Hides(path, false) != nil }
+			a.Hidden = func(path string) bool { return atIncluded(path) || one.tree.Hides(path, false) != nil }
 		}
 	}
 	return a
+}
+
+// atIncluded says whether a path of the workspace is one of another repository.
+func atIncluded(path string) bool {
+	return path == rootfs.IncludeAt || strings.HasPrefix(path, rootfs.IncludeAt+"/")
 }
 
 // insideTop opens the workspace as the sandbox sees it: what it changed lies over what the
@@ -104,6 +110,7 @@ func (s *Supervisor) insideTop() (top *tree.Dir, writer int, err error) {
 // worktree nothing has: then it only gets ready, while the program runs. It returns what
 // the user should know.
 func (s *Supervisor) beforeProgram() []string {
+	s.meetIncluded()
 	if !s.keeps() {
 		return nil
 	}
@@ -189,6 +196,16 @@ func (k *keeper) restNow() {
 	}
 	if k.all != nil {
 		k.all.Rest()
+	}
+}
+
+// renew is for when there are other repositories than before.
+func (k *keeper) renew() {
+	k.turn <- struct{}{}
+	defer func() { <-k.turn }()
+	if k.all != nil {
+		k.all.Rest()
+		k.all = nil
 	}
 }
 

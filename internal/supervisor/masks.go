@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -14,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -26,17 +25,28 @@ import (
 // program runs. Later ones are heard of by a watch on the host, and the guest is told to
 // cover them too.
 
-// watchAfter is when the watch begins. A short run does not pay for it.
-const watchAfter = 40 * time.Millisecond
-
 // masks are what is hidden from a running sandbox.
 type masks struct {
-	shown []shown
+	life  context.Context // ends with the sandbox
 	stop  context.CancelFunc
 	ended sync.WaitGroup
 
 	mu     sync.Mutex
+	shown  []*shown
 	hidden map[string]Hidden // by path on the host
+}
+
+// trees are the directories that the sandbox sees.
+func (m *masks) trees() []*shown {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.shown)
+}
+
+func (m *masks) add(one *shown) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shown = append(m.shown, one)
 }
 
 // shown is a directory of the host that a sandbox sees.
@@ -46,6 +56,9 @@ type shown struct {
 	shared bool   // what programs inside make lands here
 	stays  bool   // it is the user's own
 	upper  string // where it lands otherwise
+	// stop ends the watch of one that goes before the sandbox does, and ended says that it has.
+	stop  context.CancelFunc
+	ended chan struct{}
 }
 
 // A Hidden is a file or directory that a sandbox cannot read.
@@ -88,20 +101,18 @@ func (s *Supervisor) openMasks() error {
 		if err != nil {
 			return err
 		}
-		one := shown{tree: t, at: sb.Workspace.Path, shared: mode != sandbox.WorkspaceCOW, stays: mode == sandbox.WorkspaceDirect}
-		if mode == sandbox.WorkspaceCOW {
-			one.upper = filepath.Join(sb.Layers(), "workspace", "upper")
-		}
-		s.masks.shown = append(s.masks.shown, one)
+		one := &shown{tree: t, at: sb.Workspace.Path, shared: mode != sandbox.WorkspaceCOW, stays: mode == sandbox.WorkspaceDirect}
+		one.upper = WorkspaceLayer(sb)
+		s.masks.add(one)
 	}
-	own, _ := MaskRules(sb.Masks)
-	for _, g := range s.included {
-		t, err := mask.Open(g.bridge.Tree, mask.NewSet(own, nil, ""))
+	for _, g := range s.included.shown() {
+		one, err := openIncludedMasks(sb, g.bridge)
 		if err != nil {
 			return err
 		}
-		s.masks.shown = append(s.masks.shown, shown{tree: t, at: g.bridge.At(), shared: true})
+		s.masks.add(one)
 	}
+	own, _ := MaskRules(sb.Masks)
 	for _, m := range sb.Mounts {
 		if info, err := os.Lstat(m.Source); err != nil || !info.IsDir() { // a link is refused elsewhere
 			continue // a file that is mounted is meant to be seen
@@ -110,9 +121,46 @@ func (s *Supervisor) openMasks() error {
 		if err != nil {
 			return err
 		}
-		s.masks.shown = append(s.masks.shown, shown{tree: t, at: m.Target, shared: !m.ReadOnly, stays: !m.ReadOnly})
+		s.masks.add(&shown{tree: t, at: m.Target, shared: !m.ReadOnly, stays: !m.ReadOnly})
 	}
 	return nil
+}
+
+// WorkspaceLayer is where what programs write in a copy-on-write workspace lands; empty in
+// others.
+func WorkspaceLayer(sb *sandbox.Sandbox) string {
+	if sb.Workspace.Mode != sandbox.WorkspaceCOW {
+		return ""
+	}
+	return filepath.Join(sb.Layers(), "workspace", "upper")
+}
+
+// openIncludedMasks opens the worktree of another repository, which is hidden in by the rules of
+// the user and not by those of the workspace.
+func openIncludedMasks(sb *sandbox.Sandbox, b *gitbridge.Bridge) (*shown, error) {
+	own, _ := MaskRules(sb.Masks)
+	t, err := mask.Open(b.Tree, mask.NewSet(own, nil, ""))
+	if err != nil {
+		return nil, err
+	}
+	return &shown{tree: t, at: b.At(), shared: true}, nil
+}
+
+// HiddenIncluded lists the files of another repository's worktree that are hidden in a sandbox.
+func HiddenIncluded(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge) (paths []string, err error) {
+	one, err := openIncludedMasks(sb, b)
+	if err != nil {
+		return nil, err
+	}
+	defer one.tree.Close()
+	r, err := one.tree.Scan(ctx)
+	if err != nil {
+		return nil, MaskProblem(err)
+	}
+	for _, f := range r.Hidden {
+		paths = append(paths, f.Path)
+	}
+	return paths, nil
 }
 
 // findMasks starts to look for what is to be hidden, and returns where the answer is to
@@ -138,7 +186,7 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 		return m, err
 	}
 	s.masks.hidden = map[string]Hidden{}
-	for _, one := range s.masks.shown {
+	for _, one := range s.masks.trees() {
 		r, err := one.tree.Scan(context.Background())
 		if err != nil {
 			return m, MaskProblem(err)
@@ -181,7 +229,7 @@ const maxAbove = 10_000
 
 // inside lists where a path of the host is seen.
 func (m *masks) inside(host string) (at []wire.Cover) {
-	for _, one := range m.shown {
+	for _, one := range m.trees() {
 		rest, ok := strings.CutPrefix(host, one.tree.Root+"/")
 		if !ok || one.replaced(rest) {
 			continue
@@ -219,88 +267,6 @@ func (s *Supervisor) note(root string, f mask.Found) (known bool) {
 	return known && old.which == f.Which
 }
 
-// watchMasks starts to hear of what appears on the host.
-func (s *Supervisor) watchMasks() {
-	ctx, stop := context.WithCancel(context.Background())
-	s.masks.stop = stop
-	if len(s.masks.shown) == 0 {
-		return
-	}
-	s.masks.ended.Go(func() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.session.CloseChan():
-			return
-		case <-time.After(watchAfter):
-		}
-		s.warnTracked()
-		for _, one := range s.masks.shown {
-			s.masks.ended.Go(func() {
-				err := one.tree.Watch(ctx, one.shared, func(f mask.Found, again bool) error { return s.hide(one, f, again) })
-				switch {
-				case err == nil || ctx.Err() != nil || s.session.IsClosed():
-				default:
-					// What appears now would be seen.
-					s.because(fmt.Sprintf("files that appear in %s could not be hidden any more: %s", one.tree.Root, err))
-					s.instance.Kill()
-				}
-			})
-		}
-	})
-}
-
-// unwatchMasks ends it.
-func (s *Supervisor) unwatchMasks() {
-	if s.masks.stop != nil {
-		s.masks.stop()
-	}
-	s.masks.ended.Wait()
-	for _, one := range s.masks.shown {
-		one.tree.Close()
-	}
-}
-
-// hide hides what has appeared.
-func (s *Supervisor) hide(one shown, f mask.Found, again bool) error {
-	if s.note(one.tree.Root, f) && !again {
-		return nil
-	}
-	s.masks.mu.Lock()
-	n := len(s.masks.hidden)
-	s.masks.mu.Unlock()
-	if n > mask.MaxHidden {
-		return fmt.Errorf("%w files to hide", mask.ErrTooMany)
-	}
-	places := s.masks.inside(filepath.Join(one.tree.Root, f.Path))
-	if len(places) == 0 {
-		return nil
-	}
-	c, err := s.session.Open()
-	if err != nil {
-		return err
-	}
-	defer mux.HangUp(c)
-	c.SetDeadline(time.Now().Add(visitPatience))
-	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpMasks, Hide: places}); err != nil {
-		return err
-	}
-	var e wire.Event
-	if err := wire.ReadMessage(c, wire.MaxReply, &e); err != nil {
-		return err
-	}
-	var said []string
-	if err := json.Unmarshal(e.Masks, &said); err != nil || len(said) != len(places) {
-		return errors.New("the guest did not say whether it is hidden")
-	}
-	for _, what := range said {
-		if what != "" && what != wire.NotThere {
-			return errors.New(what)
-		}
-	}
-	return nil
-}
-
 // hidden lists what is hidden, in order.
 func (s *Supervisor) hidden() []Hidden {
 	s.masks.mu.Lock()
@@ -312,8 +278,9 @@ func (s *Supervisor) hidden() []Hidden {
 
 // answerMasks serves OpMasks. Files that are gone are not hidden any more.
 func (s *Supervisor) answerMasks(c net.Conn) {
+	trees := s.masks.trees()
 	list := slices.DeleteFunc(s.hidden(), func(h Hidden) bool {
-		return !slices.ContainsFunc(s.masks.shown, func(one shown) bool {
+		return !slices.ContainsFunc(trees, func(one *shown) bool {
 			rest, ok := strings.CutPrefix(h.Path, one.tree.Root+"/")
 			return ok && !one.tree.Gone(rest)
 		})

@@ -18,16 +18,25 @@ import (
 // /git/, where a server of git's HTTP protocol is, git fetch upstream below it, and gh beside.
 func (s *Supervisor) serveHost() http.Handler {
 	mux, hub := http.NewServeMux(), newHub()
-	for _, g := range append([]*git{&s.git}, s.included...) {
-		h, path := &hostServer{Supervisor: s, repository: g, turn: make(chan struct{}, 1), hub: hub}, "/git"
-		if g.bridge != nil {
-			path = g.bridge.PushPath()
+	own := &hostServer{Supervisor: s, repository: &s.git, turn: make(chan struct{}, 1), hub: hub}
+	for path, find := range map[string]func(*http.Request) *hostServer{
+		"/git":                func(*http.Request) *hostServer { return own },
+		"/include/{name}/git": func(r *http.Request) *hostServer { return s.included.server(r.PathValue("name"), s, hub) },
+	} {
+		handle := func(pattern string, do func(*hostServer, http.ResponseWriter, *http.Request)) {
+			mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+				if h := find(r); h != nil {
+					do(h, w, r)
+				} else {
+					http.NotFound(w, r)
+				}
+			})
 		}
-		mux.HandleFunc("GET "+path+"/info/refs", h.advertise)
-		mux.HandleFunc("POST "+path+"/git-receive-pack", h.receive)
-		mux.HandleFunc("GET "+path+"/upstream/info/refs", h.offer)
-		mux.HandleFunc("POST "+path+"/upstream/git-upload-pack", h.want)
-		mux.HandleFunc("POST "+path+"/gh", h.gh)
+		handle("GET "+path+"/info/refs", (*hostServer).advertise)
+		handle("POST "+path+"/git-receive-pack", (*hostServer).receive)
+		handle("GET "+path+"/upstream/info/refs", (*hostServer).offer)
+		handle("POST "+path+"/upstream/git-upload-pack", (*hostServer).want)
+		handle("POST "+path+"/gh", (*hostServer).gh)
 	}
 	return mux
 }

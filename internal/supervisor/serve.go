@@ -106,6 +106,8 @@ func (s *Supervisor) stream(c net.Conn) {
 		s.answerUndo(c, r.Undo)
 	case wire.OpMasks:
 		s.answerMasks(c)
+	case wire.OpShow:
+		s.answerShow(c, r.Show)
 	case wire.OpWatch:
 		if r.Watch != nil {
 			s.watch(c, r.Watch.Since)

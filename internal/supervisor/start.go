@@ -37,8 +37,8 @@ type Supervisor struct {
 	network  *network // nil without one
 	audit    *journal
 	git      git
-	included []*git // of other repositories
-	keeper   keeper // of checkpoints
+	included included // of other repositories
+	keeper   keeper   // of checkpoints
 	masks    masks
 	notices  notices
 	daemons  daemons

@@ -59,6 +59,7 @@ const (
 	OpSync    = "sync"    // supervisor only: bring commits over, both ways
 	OpUndo    = "undo"    // supervisor only: take and restore checkpoints
 	OpMasks   = "masks"   // the guest hides files; the supervisor lists what is hidden
+	OpShow    = "show"    // the guest shows a worktree, or takes it away; the supervisor has it do so
 )
 
 // NotThere is what a guest says of a place to hide that is not there.
@@ -95,6 +96,8 @@ type Request struct {
 	Forward *Forwarding `json:"forward,omitempty"`
 	// Hide are the places inside that OpMasks is about.
 	Hide []Cover `json:"hide,omitempty"`
+	// Show is what OpShow is about, in the words of package guest or supervisor.
+	Show json.RawMessage `json:"show,omitempty"`
 }
 
 // A Cover is a place inside to hide. Paths are bytes, as the kernel has them.
@@ -177,6 +180,13 @@ type Event struct {
 	// Masks answers OpMasks: what went wrong, place by place, or what is hidden, in the
 	// words of package supervisor.
 	Masks json.RawMessage `json:"masks,omitempty"`
+	Done  *Done           `json:"done,omitempty"`
+}
+
+// Done answers OpShow: what went wrong, if anything.
+type Done struct {
+	Error string `json:"error,omitempty"`
+	Hint  string `json:"hint,omitempty"`
 }
 
 // Synced answers OpSync: what the user should know, and what went wrong.

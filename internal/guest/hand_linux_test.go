@@ -1,0 +1,79 @@
+package guest
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestCarrier: descriptors that are handed over in the middle of a stream arrive, in order, and
+// leave no trace in it, however it is read.
+func TestCarrier(t *testing.T) {
+	for _, size := range []int{1, 3, 4096} {
+		ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, theirs := conn(t, ends[0]), conn(t, ends[1])
+		var files []*os.File
+		for range 3 {
+			f, err := os.CreateTemp(t.TempDir(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, f)
+		}
+		hand := func(some ...*os.File) {
+			var fds []int
+			for _, f := range some {
+				fds = append(fds, int(f.Fd()))
+			}
+			if err := Hand(ours, fds); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hand(files[0])
+		ours.Write([]byte("first "))
+		ours.Write([]byte("second "))
+		hand(files[1], files[2])
+		ours.Write([]byte("third"))
+		ours.Close()
+		c := newCarrier(theirs)
+		var got bytes.Buffer
+		if _, err := io.CopyBuffer(struct{ io.Writer }{&got}, struct{ io.Reader }{c}, make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+		if got.String() != "first second third" {
+			t.Errorf("read %d at a time: %q", size, got.String())
+		}
+		fds := c.take()
+		if len(fds) != len(files) {
+			t.Fatalf("read %d at a time: %d descriptors", size, len(fds))
+		}
+		for i, fd := range fds {
+			var want, is unix.Stat_t
+			unix.Fstat(int(files[i].Fd()), &want)
+			unix.Fstat(fd, &is)
+			if want.Ino != is.Ino {
+				t.Errorf("descriptor %d is another file", i)
+			}
+			unix.Close(fd)
+		}
+		theirs.Close()
+	}
+}
+
+func conn(t *testing.T, fd int) *net.UnixConn {
+	t.Helper()
+	f := os.NewFile(uintptr(fd), "")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*net.UnixConn)
+}

@@ -1,0 +1,75 @@
+package rootfs
+
+import "errors"
+
+// IncludeAt is where in a workspace the worktrees of other repositories are shown.
+const IncludeAt = ".coffer/include"
+
+// A Late is a worktree of another repository, with its git directory, to show in a sandbox
+// that runs already. It is what [View.Includes] makes at a start.
+type Late struct {
+	Workspace string   // the sandbox's own, inside
+	At        string   // where in it the worktree is to be
+	Steps     []Step   // those of the git directory
+	Hidden    []string // paths in the worktree that must stay unread
+	tree      string
+}
+
+// NewLate plans it, and more names by which coffer's program is known inside. The worktree's mount has to be handed over, and then the sources of the
+// steps, see [Late.Lent].
+func NewLate(workspace string, i Include, hidden, programs []string) *Late {
+	l := &Late{Workspace: workspace, At: i.At, Hidden: hidden, tree: i.Tree}
+	handed := 1
+	for _, s := range i.Git.steps(i.At) {
+		if s.Do == Bind {
+			handed++
+			s.FD = handed
+		}
+		l.Steps = append(l.Steps, s)
+	}
+	for _, name := range programs {
+		l.Steps = append(l.Steps, program(name))
+	}
+	return l
+}
+
+// Lent lists the places of the host that it is made of, in the order in which they are handed
+// over.
+func (l *Late) Lent() (places []string) {
+	places = append(places, l.tree)
+	for _, s := range l.Steps {
+		if s.Do == Bind {
+			places = append(places, s.Source)
+		}
+	}
+	return places
+}
+
+// places are its mount points, the worktree's own first.
+func (l *Late) places() (all []string) {
+	all = append(all, l.At)
+	for _, s := range l.Steps {
+		if s.Do == Bind && !Within(s.Target, l.At) {
+			all = append(all, s.Target)
+		}
+	}
+	return all
+}
+
+// MarshalText packs it, as plans are: paths need not be text.
+func (l *Late) MarshalText() ([]byte, error) {
+	return (&Plan{System: []string{l.Workspace, l.At}, Writable: l.Hidden, Steps: l.Steps}).MarshalText()
+}
+
+// UnmarshalText is MarshalText's counterpart.
+func (l *Late) UnmarshalText(text []byte) error {
+	var p Plan
+	if err := p.UnmarshalText(text); err != nil {
+		return err
+	}
+	if len(p.System) != 2 {
+		return errors.New("the plan of a worktree is damaged")
+	}
+	*l = Late{Workspace: p.System[0], At: p.System[1], Hidden: p.Writable, Steps: p.Steps}
+	return nil
+}

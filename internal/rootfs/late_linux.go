@@ -1,0 +1,250 @@
+package rootfs
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is shown to programs that run already appears in one piece. It is put together where
+// they cannot look, below the covered layers: the worktree, the file over its .git, and what
+// hides files in it. Then the whole is moved to its place, which the kernel does at once.
+//
+// It goes the same way: what is unmounted would first lose what hides its files, and a program
+// may still stand in it.
+
+// ErrShown says that something is mounted in a place already.
+var ErrShown = errors.New("something is shown there already")
+
+// A Ready is a worktree that is put together, and not seen yet.
+type Ready struct {
+	layers *Layers
+	late   *Late
+	tree   int
+}
+
+// PrepareLate puts a worktree together that is to be shown in a running sandbox. handed are its
+// mounts, which it closes. Its git directory can be reached from now on.
+func (l *Layers) PrepareLate(late *Late, handed []int) (_ *Ready, err error) {
+	a, err := l.assembly(handed)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	if len(handed) == 0 {
+		return nil, errors.New("its worktree was not handed over")
+	}
+	at, err := a.place(late)
+	if err != nil {
+		return nil, err
+	}
+	unix.Close(at)
+	if err := a.prepare(late, handed[0]); err != nil {
+		return nil, errors.Join(err, l.Conceal(late))
+	}
+	tree, err := unix.FcntlInt(uintptr(handed[0]), unix.F_DUPFD_CLOEXEC, 0)
+	return &Ready{l, late, tree}, err
+}
+
+// assembly is for work in a sandbox that runs.
+func (l *Layers) assembly(handed []int) (a *assembly, err error) {
+	a = &assembly{root: root{-1}, host: root{-1}, null: -1, empty: -1, handed: handed, layers: l}
+	a.root.fd, err = unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		a.null, err = nothing(a.root, false)
+	}
+	if err != nil {
+		a.close()
+	}
+	return a, err
+}
+
+// Reveal moves the worktree to its place.
+func (r *Ready) Reveal() error {
+	a, err := r.layers.assembly(nil)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	at, err := a.place(r.late)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	return attach(r.tree, at)
+}
+
+// Close is for when it is not needed any more, shown or not.
+func (r *Ready) Close() { unix.Close(r.tree) }
+
+// place opens where the worktree is to be seen. The directories above stay where they are
+// from now on.
+func (a *assembly) place(late *Late) (int, error) {
+	at, err := a.root.make(late.At, true)
+	if err != nil {
+		return -1, err
+	}
+	mounted, err := isMount(at)
+	if err == nil && mounted {
+		err = ErrShown
+	}
+	if err == nil {
+		rel := strings.TrimPrefix(late.At, strings.TrimSuffix(late.Workspace, "/")+"/")
+		err = a.layers.anchor(a.root, late.Workspace, Above(rel))
+	}
+	if err != nil {
+		unix.Close(at)
+		return -1, err
+	}
+	return at, nil
+}
+
+// prepare puts the worktree together, out of sight.
+func (a *assembly) prepare(late *Late, tree int) error {
+	if err := restrict(tree, safe); err != nil {
+		return fmt.Errorf("restrict: %w", err)
+	}
+	if err := a.layers.stow(tree); err != nil {
+		return err
+	}
+	for i := range late.Steps {
+		s := &late.Steps[i]
+		err := a.lateStep(late, tree, s)
+		if err != nil && !s.forgives(err) {
+			return fmt.Errorf("%s %s: %w", s.Do, s.Target, err)
+		}
+	}
+	for _, path := range late.Hidden {
+		if err := a.layers.anchorBelow(late.At, tree, Above(path)); err != nil {
+			return err
+		}
+		err := forbidIn(root{tree}, path, a.root)
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
+			return fmt.Errorf("hide %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// lateStep does one of the steps. What is of the worktree is reached in it; what is beside it
+// is on the root's own file system, which is closed.
+func (a *assembly) lateStep(late *Late, tree int, s *Step) error {
+	if rel, ok := strings.CutPrefix(s.Target, late.At+"/"); ok {
+		in := &assembly{root: root{tree}, host: a.host, null: a.null, empty: -1, handed: a.handed, layers: a.layers}
+		step := *s
+		step.Target = rel
+		return in.step(nil, &step)
+	}
+	switch s.Do {
+	case Symlink:
+		err := a.closed(func(view root) error { return (&assembly{root: view}).symlink(s) })
+		if errors.Is(err, unix.EEXIST) {
+			return nil
+		}
+		return err
+	case Bind:
+		if err := a.lateTarget(s); err != nil {
+			return err
+		}
+	}
+	return a.step(nil, s)
+}
+
+// lateTarget makes the place of a mount.
+func (a *assembly) lateTarget(s *Step) error {
+	if s.FD < 1 || s.FD > len(a.handed) {
+		return errors.New("its mount was not handed over")
+	}
+	dir, err := isDir(a.handed[s.FD-1])
+	if err != nil {
+		return err
+	}
+	err = a.closed(func(view root) error {
+		fd, err := view.make(s.Target, dir)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	at, err := a.root.open(s.Target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	mounted, err := isMount(at)
+	if err == nil && mounted {
+		err = ErrShown
+	}
+	return err
+}
+
+// closed changes something on the root's own file system, by a second view of it that can be
+// written and that nobody else has.
+func (a *assembly) closed(change func(view root) error) error {
+	view, err := unix.OpenTree(a.root.fd, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("make a second view of the root: %w", err)
+	}
+	defer unix.Close(view)
+	if err := unix.MountSetattr(view, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("open the root for writing: %w", err)
+	}
+	return change(root{view})
+}
+
+// stow moves a mount to where nobody can look.
+func (l *Layers) stow(mount int) error {
+	l.anchors.mu.Lock()
+	l.anchors.stowed++
+	name := fmt.Sprintf("/stowed/%d", l.anchors.stowed)
+	l.anchors.mu.Unlock()
+	at, err := l.root.make(name, true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	if dir, err := isDir(mount); err != nil || !dir {
+		return errors.Join(err, errors.New("not a directory"))
+	}
+	return attach(mount, at)
+}
+
+// Conceal takes away what was shown late, or by the start. Places where nothing is shown are
+// left out.
+func (l *Layers) Conceal(late *Late) error {
+	top, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(top)
+	var all []error
+	for _, place := range late.places() {
+		at, err := root{top}.open(place)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err == nil {
+			var mounted bool
+			if mounted, err = isMount(at); mounted {
+				err = l.stow(at)
+			}
+			unix.Close(at)
+		}
+		if err != nil {
+			all = append(all, fmt.Errorf("take away %s: %w", filepath.Base(place), err))
+		}
+	}
+	l.forgetView(late.At)
+	// Its empty directory too, if it is that.
+	if above, err := (root{top}).open(filepath.Dir(late.At)); err == nil {
+		_ = unix.Unlinkat(above, filepath.Base(late.At), unix.AT_REMOVEDIR)
+		unix.Close(above)
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,248 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/engine"
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/guest"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// A repository that is included while programs run is shown to them, and one that is taken out
+// goes from their sight. What counts is what is on the disk: who is killed after that was
+// changed, and before it was shown, is followed by the next program that starts.
+
+// patienceShow bounds how long the guest may take for it.
+const patienceShow = time.Minute
+
+// showIncluded shows a repository to the programs that run. Whoever asks holds the lock of the
+// included repositories.
+func (s *Supervisor) showIncluded(name string) error {
+	s.included.change.Lock()
+	defer s.included.change.Unlock()
+	if s.included.find(name) != nil {
+		return nil
+	}
+	lender, ok := s.instance.(engine.Lender)
+	if !ok || !s.includes() {
+		return errors.New("this kind of sandbox cannot be shown more while it runs")
+	}
+	b, err := gitbridge.OpenIncluded(s.Sandbox.Dir(), name)
+	if err != nil {
+		return err
+	}
+	view, err := s.openOne(b)
+	if err != nil {
+		return err
+	}
+	one, err := openIncludedMasks(s.Sandbox, b)
+	if err != nil {
+		return err
+	}
+	s.masks.add(one)
+	g := &git{bridge: b, name: name}
+	hidden, err := s.lateMasks(one)
+	if err == nil {
+		s.ignoreIncluded()
+		g.view = rootfs.NewLate(s.Sandbox.Workspace.Path, view, hidden, s.shims(g))
+		err = lender.Lend(g.view.Lent())
+	}
+	if err == nil {
+		err = s.reveal(g)
+	}
+	if err != nil {
+		s.masks.dropTree(b.Tree)
+		return err
+	}
+	s.watchTree(one)
+	s.watchOne(g)
+	s.included.add(g)
+	s.keeper.renew()
+	return nil
+}
+
+// reveal has the guest put a worktree together, and show it when git there minds nothing that
+// is hidden.
+func (s *Supervisor) reveal(g *git) error {
+	if err := s.askShow(guest.Show{Late: g.view}); err != nil {
+		return err
+	}
+	s.overlook(context.Background(), g)
+	err := s.askShow(guest.Show{Late: g.view, Reveal: true})
+	if err != nil {
+		_ = s.askShow(guest.Show{Late: g.view, Away: true})
+	}
+	return err
+}
+
+// lateMasks finds what is to be hidden in a worktree.
+func (s *Supervisor) lateMasks(one *shown) (hidden []string, err error) {
+	r, err := one.tree.Scan(s.masks.life)
+	if err != nil {
+		return nil, MaskProblem(err)
+	}
+	one.tree.Set.Seal()
+	for _, f := range r.Hidden {
+		s.note(one.tree.Root, f)
+		hidden = append(hidden, f.Path)
+	}
+	return hidden, nil
+}
+
+// overlook has git inside not mind what is hidden in a repository.
+func (s *Supervisor) overlook(ctx context.Context, g *git) {
+	var paths []string
+	for _, h := range s.hidden() {
+		if rootfs.Within(h.Path, g.bridge.Tree) {
+			paths = append(paths, h.Path)
+		}
+	}
+	if len(paths) > 0 {
+		if err := g.bridge.Overlook(ctx, s, paths); err != nil {
+			s.notices.tell("git inside will stumble over hidden files: " + err.Error())
+		}
+	}
+}
+
+// hideIncluded takes a repository from the sight of the programs that run, after what they
+// committed has come over. With force it goes although that did not.
+func (s *Supervisor) hideIncluded(name string, force bool) error {
+	s.included.change.Lock()
+	defer s.included.change.Unlock()
+	g := s.included.find(name)
+	if g == nil {
+		return nil
+	}
+	if came := g.bringOver(time.Minute); came.err != nil && !force {
+		return fmt.Errorf("commits were not brought over: %w", came.err)
+	}
+	if err := s.askShow(guest.Show{Late: g.view, Away: true}); err != nil {
+		return err
+	}
+	s.included.drop(g)
+	s.keeper.renew()
+	g.stop()
+	<-g.ended
+	s.masks.dropTree(g.bridge.Tree)
+	return nil
+}
+
+// askShow has the guest do it.
+func (s *Supervisor) askShow(what guest.Show) error {
+	asked, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	c, err := s.session.Open()
+	if err != nil {
+		return err
+	}
+	defer mux.HangUp(c)
+	c.SetDeadline(time.Now().Add(patienceShow))
+	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpShow, Show: asked}); err != nil {
+		return err
+	}
+	var e wire.Event
+	if err := wire.ReadMessage(c, wire.MaxReply, &e); err != nil {
+		return err
+	}
+	switch {
+	case e.Done == nil:
+		return errors.New("the guest did not say whether it was done")
+	case e.Done.Error != "":
+		return errors.New(e.Done.Error)
+	}
+	return nil
+}
+
+// meetIncluded shows what was included and could not be shown by who was killed then. It is
+// called before a program starts, and most sandboxes have no such directory.
+func (s *Supervisor) meetIncluded() {
+	if !s.includes() {
+		return
+	}
+	for _, name := range gitbridge.IncludedNames(s.Sandbox.Dir()) {
+		s.included.mu.Lock()
+		refused := s.included.refused[name]
+		s.included.mu.Unlock()
+		if refused || s.included.find(name) != nil {
+			continue
+		}
+		unlock, ok := gitbridge.TryLockIncluded(s.Sandbox.Dir())
+		if !ok {
+			return // somebody is at it, and will say what
+		}
+		err := s.showIncluded(name)
+		unlock()
+		if err != nil {
+			s.included.refuse(name)
+		}
+	}
+}
+
+// showRequest is what a command asks.
+type showRequest struct {
+	Name  string `json:"name"`
+	Away  bool   `json:"away,omitempty"`
+	Force bool   `json:"force,omitempty"`
+}
+
+// answerShow serves OpShow.
+func (s *Supervisor) answerShow(c net.Conn, asked json.RawMessage) {
+	var r showRequest
+	err := json.Unmarshal(asked, &r)
+	switch {
+	case err != nil:
+	case r.Name == "" || filepath.Base(r.Name) != r.Name:
+		err = errors.New("no repository was named")
+	case r.Away:
+		err = s.hideIncluded(r.Name, r.Force)
+	default:
+		err = s.showIncluded(r.Name)
+	}
+	var done wire.Done
+	if err != nil {
+		done.Error, done.Hint = err.Error(), hint.Of(err)
+	}
+	_ = wire.WriteMessage(c, wire.Event{Done: &done})
+}
+
+// ShowIncluded has the supervisor at the end of a line show a repository that was included to
+// the programs that run.
+func ShowIncluded(l *Line, name string) error { return askIncluded(l, showRequest{Name: name}) }
+
+// HideIncluded has it taken from their sight. With force, also if commits do not come over.
+func HideIncluded(l *Line, name string, force bool) error {
+	return askIncluded(l, showRequest{Name: name, Away: true, Force: force})
+}
+
+func askIncluded(l *Line, r showRequest) error {
+	asked, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	e, err := l.Ask(wire.Request{Op: wire.OpShow, Show: asked}, 3*patienceShow)
+	switch {
+	case err != nil:
+		return err
+	case e.Done == nil:
+		return errors.New("the supervisor did not say whether it was done")
+	case e.Done.Error == "":
+		return nil
+	}
+	err = errors.New(e.Done.Error)
+	if e.Done.Hint != "" {
+		err = hint.Wrap(err, "%s", e.Done.Hint)
+	}
+	return err
+}

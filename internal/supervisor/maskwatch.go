@@ -1,0 +1,134 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+	"github.com/cofferhq/coffer/internal/mask"
+)
+
+// watchAfter is when the watch begins. A short run does not pay for it.
+const watchAfter = 40 * time.Millisecond
+
+// watchMasks starts to hear of what appears on the host.
+func (s *Supervisor) watchMasks() {
+	s.masks.life, s.masks.stop = context.WithCancel(context.Background())
+	all := s.masks.trees()
+	if len(all) == 0 {
+		return
+	}
+	s.masks.ended.Go(func() {
+		select {
+		case <-s.masks.life.Done():
+			return
+		case <-s.session.CloseChan():
+			return
+		case <-time.After(watchAfter):
+		}
+		s.warnTracked()
+		for _, one := range all {
+			s.watchTree(one)
+		}
+	})
+}
+
+// watchTree starts to hear of what appears in one of the directories.
+func (s *Supervisor) watchTree(one *shown) {
+	s.masks.mu.Lock()
+	defer s.masks.mu.Unlock()
+	if one.ended != nil || !slices.Contains(s.masks.shown, one) {
+		return // it is watched, or gone by now
+	}
+	ctx, stop := context.WithCancel(s.masks.life)
+	one.stop, one.ended = stop, make(chan struct{})
+	s.masks.ended.Go(func() {
+		defer close(one.ended)
+		err := one.tree.Watch(ctx, one.shared, func(f mask.Found, again bool) error { return s.hide(one, f, again) })
+		switch {
+		case err == nil || ctx.Err() != nil || s.session.IsClosed():
+		default:
+			// What appears now would be seen.
+			s.because(fmt.Sprintf("files that appear in %s could not be hidden any more: %s", one.tree.Root, err))
+			s.instance.Kill()
+		}
+	})
+}
+
+// dropTree is for a directory that is not shown any more.
+func (m *masks) dropTree(root string) {
+	m.mu.Lock()
+	i := slices.IndexFunc(m.shown, func(one *shown) bool { return one.tree.Root == root })
+	if i < 0 {
+		m.mu.Unlock()
+		return
+	}
+	one := m.shown[i]
+	m.shown = slices.Delete(slices.Clone(m.shown), i, i+1)
+	maps.DeleteFunc(m.hidden, func(path string, _ Hidden) bool { return strings.HasPrefix(path, root+"/") })
+	m.mu.Unlock()
+	if one.ended != nil {
+		one.stop()
+		<-one.ended
+	}
+	one.tree.Close()
+}
+
+// unwatchMasks ends it.
+func (s *Supervisor) unwatchMasks() {
+	if s.masks.stop != nil {
+		s.masks.stop()
+	}
+	s.masks.ended.Wait()
+	for _, one := range s.masks.trees() {
+		one.tree.Close()
+	}
+}
+
+// hide hides what has appeared.
+func (s *Supervisor) hide(one *shown, f mask.Found, again bool) error {
+	if s.note(one.tree.Root, f) && !again {
+		return nil
+	}
+	s.masks.mu.Lock()
+	n := len(s.masks.hidden)
+	s.masks.mu.Unlock()
+	if n > mask.MaxHidden {
+		return fmt.Errorf("%w files to hide", mask.ErrTooMany)
+	}
+	places := s.masks.inside(filepath.Join(one.tree.Root, f.Path))
+	if len(places) == 0 {
+		return nil
+	}
+	c, err := s.session.Open()
+	if err != nil {
+		return err
+	}
+	defer mux.HangUp(c)
+	c.SetDeadline(time.Now().Add(visitPatience))
+	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpMasks, Hide: places}); err != nil {
+		return err
+	}
+	var e wire.Event
+	if err := wire.ReadMessage(c, wire.MaxReply, &e); err != nil {
+		return err
+	}
+	var said []string
+	if err := json.Unmarshal(e.Masks, &said); err != nil || len(said) != len(places) {
+		return errors.New("the guest did not say whether it is hidden")
+	}
+	for _, what := range said {
+		if what != "" && what != wire.NotThere {
+			return errors.New(what)
+		}
+	}
+	return nil
+}
