@@ -70,8 +70,8 @@ It is there at once, for programs that run already as well.`,
 
 // include makes the worktree of another repository for a sandbox.
 func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f includeFlags) error {
-	if mode := sb.Workspace.Mode; sb.Ephemeral || mode != sandbox.WorkspaceTree && mode != sandbox.WorkspaceDirect {
-		return hint.New(fmt.Sprintf("sandbox %s cannot include a repository: its workspace is %s", sb.Name, mode), "use --workspace worktree or direct when you make a sandbox")
+	if sb.Ephemeral || sb.Workspace.Mode == sandbox.WorkspaceNone {
+		return hint.New(fmt.Sprintf("sandbox %s cannot include a repository: it has no workspace to show it in", sb.Name), "use another --workspace when you make a sandbox")
 	}
 	r, err := repositoryAt(ctx, store, f.repo)
 	if err != nil {

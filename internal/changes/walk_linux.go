@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/rootfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -35,6 +36,7 @@ type walker struct {
 	entries      []*entry
 	opaque       []string // topmost opaque directories
 	seen, bytes  int
+	included     bool      // there is a place for other repositories
 	buf          [2][]byte // for comparing, kept from file to file
 }
 
@@ -77,6 +79,7 @@ func walk(ctx context.Context, lower, upper string, masked Masked) (*walker, err
 		return nil, err
 	}
 	slices.SortFunc(w.entries, func(a, b *entry) int { return strings.Compare(a.Path, b.Path) })
+	w.leaveIncludes()
 	w.keepParents()
 	return w, nil
 }
@@ -178,6 +181,10 @@ func (w *walker) children(rel string, dir, lowDir *os.File, names []string, m ma
 			}
 		}
 		p := place{rel: join(rel, name), name: name, dir: dir, lowDir: lowDir}
+		if p.rel == rootfs.IncludeAt && up.isDir() && low == nil {
+			w.included = true // where other repositories are shown, which is not the sandbox's doing
+			continue
+		}
 		if up.isDir() && p.reason() == "" && !w.hides(p.rel, low) {
 			subs = append(subs, subdir{p.rel, low})
 			continue
@@ -336,6 +343,19 @@ func (w *walker) deletedBelow(e *entry, rel string, taken int64) error {
 		}
 	}
 	return nil
+}
+
+// leaveIncludes takes a new directory off the list in which there is nothing but the place
+// where other repositories are shown.
+func (w *walker) leaveIncludes() {
+	above := path.Dir(rootfs.IncludeAt)
+	i := slices.IndexFunc(w.entries, func(e *entry) bool { return e.Path == above })
+	if i < 0 || w.entries[i].low != nil || !w.entries[i].up.isDir() || !w.included {
+		return
+	}
+	if !slices.ContainsFunc(w.entries, func(e *entry) bool { return strings.HasPrefix(e.Path, above+"/") }) {
+		w.entries = slices.Delete(w.entries, i, i+1)
+	}
 }
 
 // keepParents marks as skipped every directory that would have to be removed but

@@ -56,7 +56,7 @@ func (b *Bridge) checkpoints(ctx context.Context, access Access, first int) (*Ch
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoints{Store: store, bridge: b, access: access, rules: tree.NewIgnore(r.excludes())}
+	c := &Checkpoints{Store: store, bridge: b, access: access, rules: tree.NewIgnore(r.excludes(), "/"+includeAt+"/\n")}
 	if !b.Laid {
 		store.Seed(func(context.Context) []checkpoint.Seed { return b.seeds() })
 		return c, store.Start(first, b.Base, b.Branch)
