@@ -45,8 +45,8 @@ func diffCommand() *cobra.Command {
 it started from (or the last one that you have too), committed or not, untracked files
 as well; with copy-on-write, what waits for 'coffer apply'; otherwise, what is different
 from the last commit of the repository. Two names of sandboxes show what is different
-between their worktrees.`,
-		Example: "  coffer diff parser\n  coffer diff parser --stat\n  coffer diff parser src\n  coffer diff first-try second-try",
+between their worktrees; with --repo, between those of a repository that both include.`,
+		Example: "  coffer diff parser\n  coffer diff parser --stat\n  coffer diff parser src\n  coffer diff first-try second-try\n  coffer diff parser --repo library",
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
 			if err != nil {
@@ -158,12 +158,12 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 func diffBetween(ctx context.Context, a, b *sandbox.Sandbox, style diffStyle) error {
 	var both [2]*gitbridge.Bridge
 	for i, sb := range []*sandbox.Sandbox{a, b} {
-		if sb.Workspace.Mode != sandbox.WorkspaceTree {
+		if sb.Workspace.Mode != sandbox.WorkspaceTree && style.repo == "" {
 			return hint.New(fmt.Sprintf("sandbox %s has no worktree, and two can be compared only if both have", sb.Name),
 				fmt.Sprintf("for a path of this name, write ./%s", terminal.Escape(sb.Name)))
 		}
 		var err error
-		if both[i], err = gitbridge.Open(sb.Dir()); err != nil {
+		if both[i], err = bridgeOf(sb, style.repo); err != nil {
 			return err
 		}
 	}
