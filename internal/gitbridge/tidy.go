@@ -2,7 +2,6 @@ package gitbridge
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
@@ -20,6 +19,10 @@ import (
 
 // maxLoose is the number of objects from which a pack stays one, as in git.
 const maxLoose = 100
+
+// maxLooseBytes is how large they may be together: a pack of a few bytes can hold files of
+// gigabytes, and is welcome to keep them.
+const maxLooseBytes = 16 << 20
 
 // packs are those of the host's repository.
 func (b *Bridge) packs() (names []string) {
@@ -70,7 +73,7 @@ func (b *Bridge) loosen(ctx context.Context, pack string) error {
 		return err
 	}
 	defer f.Close()
-	if small, err := isSmall(f); err != nil || !small {
+	if small, err := b.isSmall(f); err != nil || !small {
 		return err
 	}
 	stem := strings.TrimSuffix(pack, ".pack")
@@ -101,14 +104,21 @@ func (b *Bridge) loosen(ctx context.Context, pack string) error {
 	return nil
 }
 
-// isSmall reads how many objects a pack says that it has, and goes back to its beginning.
-func isSmall(f io.ReadSeeker) (bool, error) {
-	var head [12]byte
-	if _, err := io.ReadFull(f, head[:]); err != nil {
-		return false, err
+// isSmall says whether the objects of a pack are few and not large, and goes back to its
+// beginning.
+func (b *Bridge) isSmall(f io.ReadSeeker) (bool, error) {
+	idSize := int64(20)
+	if b.Format == "sha256" {
+		idSize = 32
 	}
-	_, err := f.Seek(0, io.SeekStart)
-	return string(head[:4]) == "PACK" && binary.BigEndian.Uint32(head[8:]) < maxLoose, err
+	_, err := unpackedSize(f, idSize, maxLoose-1, maxLooseBytes)
+	if errors.Is(err, errMuch) {
+		return false, nil
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	return err == nil, err
 }
 
 // moveObjects moves loose objects from one directory of objects to another.

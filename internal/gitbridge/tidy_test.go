@@ -16,12 +16,14 @@ func TestTidy(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		commits int
+		bytes   int // of a file in each
 		keep    bool
 		stays   bool
 	}{
-		{"small", 3, false, false},
-		{"large", maxLoose, false, true},
-		{"kept", 3, true, true},
+		{"small", 3, 10, false, false},
+		{"large", maxLoose, 0, false, true},
+		{"kept", 3, 10, true, true},
+		{"inflates", 3, maxLooseBytes / 3, false, true}, // to a little too much, from a few bytes
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -42,6 +44,9 @@ func TestTidy(t *testing.T) {
 			var orders strings.Builder
 			for i := range c.commits {
 				fmt.Fprintf(&orders, "commit refs/heads/x\ncommitter a <a@b> %d +0000\ndata 2\nx\n\n", i+1)
+				if c.bytes > 0 {
+					fmt.Fprintf(&orders, "M 644 inline file\ndata %d\n%s%08d\n", c.bytes, strings.Repeat("x", c.bytes-8), i)
+				}
 			}
 			load := exec.Command("git", "-C", dir, "-c", "fastimport.unpackLimit=1", "fast-import", "--quiet")
 			load.Stdin = strings.NewReader(orders.String())
