@@ -289,14 +289,7 @@ func hasGH(b *gitbridge.Bridge) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()
-	remote, err := b.Origin(ctx)
-	if err != nil {
-		return false
-	}
-	url, err := b.RemoteURL(ctx, remote, false)
-	if err == nil {
-		_, err = gh.ParseURL(url)
-	}
+	_, err := supervisor.OnGitHub(ctx, b, nil)
 	return err == nil
 }
 

@@ -76,14 +76,15 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 	if err != nil {
 		return err
 	}
-	to, from, remote, err := supervisor.OnGitHub(ctx, b)
-	if err != nil {
-		return err
-	}
 	reach := supervisor.Writes(sb)
+	at, err := supervisor.OnGitHub(ctx, b, reach)
+	if err != nil {
+		return notOnGitHub(err)
+	}
+	to, remote := at.To, at.Remote
 	program, err := gh.Look(b.Writable(reach))
 	if err != nil {
-		return hint.New("gh is not installed, which opens pull requests",
+		return hint.New("there is no gh to open the pull request with: "+err.Error(),
 			fmt.Sprintf("install it, see https://cli.github.com; or push with 'git push %s %s', and open the pull request at https://%s", remote, b.Branch, to))
 	}
 	offer, err := b.Offer(ctx, remote)
@@ -104,10 +105,20 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 		fmt.Fprintf(os.Stderr, "coffer: %s on %s of %s\n", are(offer.Commits, "commit"), offer.Branch, terminal.Escape(remote))
 	}
 	head := offer.Branch
-	if !from.Same(to) {
-		head = from.Owner + ":" + head
+	if !at.From.Same(to) {
+		head = at.From.Owner + ":" + head
 	}
 	return runTheirs(program, offer.Dir, append(f.words(to, head, words), words...))
+}
+
+// notOnGitHub says more about a remote than a program inside is told.
+func notOnGitHub(err error) error {
+	remote := new(gh.RemoteError)
+	if !errors.As(err, &remote) {
+		return err
+	}
+	return hint.New(fmt.Sprintf("the remote %s is %s, which is not on GitHub, nor on a server of the same kind", terminal.Escape(remote.Remote), terminal.Escape(remote.URL)),
+		"push the branch yourself; or, if ssh knows the server by a name of yours, give that name a HostName in ~/.ssh/config")
 }
 
 // ready says what stands against sending it. What is looked at are the files as they are

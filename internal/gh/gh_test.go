@@ -226,11 +226,70 @@ func TestLook(t *testing.T) {
 		t.Errorf("got %s, %v", got, err)
 	}
 	t.Setenv("PATH", strings.Join([]string{open, work, link}, ":"))
-	if got, err := Look([]string{filepath.Join(dir, "work")}); err == nil {
-		t.Errorf("got %s", got)
+	if got, err := Look([]string{filepath.Join(dir, "work")}); err == nil || !strings.Contains(err.Error(), "others could have put it") {
+		t.Errorf("got %s, %v", got, err)
 	}
 	if got, err := Look(nil); err != nil || got != filepath.Join(work, "gh") { // the control
 		t.Errorf("got %s, %v", got, err)
+	}
+	t.Setenv("PATH", dir)
+	if got, err := Look(nil); err == nil || !strings.Contains(err.Error(), "not installed") {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// A name that the user has for a server becomes the server's; ssh is not asked about
+// anything that could be more than a name.
+func TestAliases(t *testing.T) {
+	dir := t.TempDir()
+	script := `#!/bin/sh
+echo "$*" >>"${0%/*}/asked"
+case $3 in
+work) echo user git; echo hostname github.com;;
+twice) echo hostname GitHub.example; echo hostname other.example;;
+evil) echo "hostname --repo=x";;
+long) yes hostnamehostname | head -c 100000; echo hostname late.example;;
+fails) echo hostname github.com; exit 255;;
+*) echo "hostname $3";;
+esac
+`
+	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+	a := NewAliases(nil)
+	for url, want := range map[string]string{
+		"git@work:ada/engine.git":              "github.com/ada/engine",
+		"ssh://git@work:22/ada/engine.git":     "github.com/ada/engine",
+		"twice:ada/engine":                     "github.example/ada/engine",
+		"git@code.example.org:ada/engine":      "code.example.org/ada/engine",
+		"https://work.example/ada/engine":      "work.example/ada/engine",
+		"git@evil:ada/engine":                  "",
+		"git@long:ada/engine":                  "",
+		"git@fails:ada/engine":                 "",
+		"git@unknown:ada/engine":               "",
+		"git@work:ada/engine/more":             "",
+		"git@-oProxyCommand=x:ada/engine":      "",
+		"ssh://-oProxyCommand=x/ada/engine":    "",
+		"git@github.com:ada/engine":            "github.com/ada/engine",
+		"/srv/work:ada/engine":                 "",
+		"git@work\nhostname x:ada/engine":      "",
+		"git@work --repo=other/x:ada/engine":   "",
+		"https://git@code.example/ada/engine/": "code.example/ada/engine",
+	} {
+		got, err := ParseURL(a.Replace(t.Context(), url))
+		if want == "" && err == nil || want != "" && got.String() != want {
+			t.Errorf("%q: got %s, %v; want %q", url, got, err, want)
+		}
+	}
+	asked, err := os.ReadFile(filepath.Join(dir, "asked"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(asked)) {
+		if words := strings.Fields(line); len(words) != 3 || words[0] != "-G" || words[1] != "--" || strings.ContainsAny(words[2], "=@/") || words[2] == "github.com" {
+			t.Errorf("ssh was asked %q", line)
+		}
 	}
 }
 

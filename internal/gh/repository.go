@@ -3,8 +3,6 @@ package gh
 import (
 	"net/url"
 	"strings"
-
-	"github.com/cofferhq/coffer/internal/hint"
 )
 
 // A Repository is one on GitHub, or on a server of the same kind.
@@ -16,17 +14,40 @@ func (r Repository) String() string { return r.Host + "/" + r.Owner + "/" + r.Na
 // Same says whether two are the same one; letters count alike there.
 func (r Repository) Same(other Repository) bool { return strings.EqualFold(r.String(), other.String()) }
 
+// A RemoteError is that a remote is on no server that gh knows. Its text may be told
+// inside; where the remote is, may not.
+type RemoteError struct{ Remote, URL string }
+
+func (e *RemoteError) Error() string {
+	return "the remote of the repository is not one that gh knows"
+}
+
+// Hint is for both sides.
+func (e *RemoteError) Hint() string {
+	return "gh works where the remote is on GitHub, or on a server of the same kind"
+}
+
+// divide finds the host and the path in the URL of a remote, and says whether ssh leads
+// there.
+func divide(remote string) (host, path string, ssh bool) {
+	if u, err := url.Parse(remote); err == nil && u.Host != "" {
+		switch u.Scheme {
+		case "https", "http", "git":
+			return u.Hostname(), u.Path, false
+		case "ssh", "git+ssh":
+			return u.Hostname(), u.Path, true
+		}
+		return "", "", false
+	}
+	if before, after, ok := strings.Cut(remote, ":"); ok && !strings.Contains(before, "/") { // user@host:path
+		return before[strings.LastIndexByte(before, '@')+1:], after, true
+	}
+	return "", "", false
+}
+
 // ParseURL finds the repository that the URL of a remote means.
 func ParseURL(remote string) (r Repository, err error) {
-	host, path := "", ""
-	if u, parseErr := url.Parse(remote); parseErr == nil && u.Host != "" {
-		switch u.Scheme {
-		case "https", "http", "ssh", "git", "git+ssh":
-			host, path = u.Hostname(), u.Path
-		}
-	} else if before, after, ok := strings.Cut(remote, ":"); ok && !strings.Contains(before, "/") { // user@host:path
-		host, path = before[strings.LastIndexByte(before, '@')+1:], after
-	}
+	host, path, _ := divide(remote)
 	host = strings.ToLower(host)
 	if host == "ssh.github.com" || host == "www.github.com" { // other doors of the same house
 		host = "github.com"
@@ -34,7 +55,7 @@ func ParseURL(remote string) (r Repository, err error) {
 	owner, name, _ := strings.Cut(strings.Trim(path, "/"), "/")
 	r = Repository{host, owner, strings.TrimSuffix(name, ".git")}
 	if !isName(r.Host, ".-") || !strings.Contains(r.Host, ".") || !isName(r.Owner, "-_.") || !isName(r.Name, "-_.") {
-		return Repository{}, hint.New("the remote of the repository outside is not one that gh knows", "gh works where the remote is on GitHub, or on a server of the same kind")
+		return Repository{}, &RemoteError{URL: remote}
 	}
 	return r, nil
 }

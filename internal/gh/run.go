@@ -31,23 +31,40 @@ const (
 // Look finds the user's gh on PATH. A directory in which others could have put one, those
 // that a sandbox can write among them, is passed over.
 func Look(writable []string) (string, error) {
+	path, passed := look("gh", writable)
+	switch {
+	case path != "":
+		return path, nil
+	case passed != "":
+		return "", hint.New("the gh that is on the PATH is in a place where others could have put it, or a sandbox, and is not used",
+			"install it in a directory that only the user and root can write, and start the sandbox from a shell that has it on its PATH")
+	}
+	return "", hint.New("gh is not installed outside the sandbox, or not on the PATH there",
+		"the user can install it, see https://cli.github.com, and log in with 'gh auth login'")
+}
+
+// look finds a program on PATH, or the first one that is passed over.
+func look(name string, writable []string) (found, passed string) {
 	within := func(path string) bool {
 		return slices.ContainsFunc(writable, func(dir string) bool { return dir != "" && (path == dir || rootfs.Within(path, dir)) })
 	}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		path := filepath.Join(dir, "gh")
-		if !filepath.IsAbs(dir) || within(path) {
-			continue
-		}
+		path := filepath.Join(dir, name)
 		real, err := filepath.EvalSymlinks(path)
-		if err != nil || within(real) || !private(filepath.Dir(real)) || !private(real) {
+		if err != nil {
 			continue
 		}
-		if info, err := os.Stat(real); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return path, nil
+		if info, err := os.Stat(real); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+			continue
+		}
+		if filepath.IsAbs(dir) && !within(path) && !within(real) && private(filepath.Dir(real)) && private(real) {
+			return path, passed
+		}
+		if passed == "" {
+			passed = path
 		}
 	}
-	return "", hint.New("gh is not installed on the user's machine", "the user can install it, see https://cli.github.com, and log in with 'gh auth login'")
+	return "", passed
 }
 
 // private says that nobody but its owner, us or root, can write something.

@@ -69,46 +69,6 @@ func (b *Bridge) PushPath() string {
 
 func (b *Bridge) pushed() string { return b.own() + "pushed/" }
 
-// Remote is where the user pushes to from this repository.
-func (b *Bridge) Remote(ctx context.Context) (string, error) {
-	r, err := b.settings(ctx)
-	if err != nil {
-		return "", err
-	}
-	return r.remote(r.config["remote.pushdefault"], "origin")
-}
-
-// remotes lists the names of the remotes that the user has in this repository.
-func (r *Repository) remotes() (all []string) {
-	for key := range r.config {
-		if name, ok := strings.CutPrefix(key, "remote."); ok && strings.HasSuffix(name, ".url") {
-			all = append(all, strings.TrimSuffix(name, ".url"))
-		}
-	}
-	return all
-}
-
-// remote is the first of these remotes that there is, or the only one.
-func (r *Repository) remote(first, second string) (chosen string, err error) {
-	all := r.remotes()
-	switch {
-	case slices.Contains(all, first):
-		chosen = first
-	case slices.Contains(all, second):
-		chosen = second
-	case len(all) == 1:
-		chosen = all[0]
-	case len(all) == 0:
-		return "", hint.New("your repository outside has no remote", "add one there with 'git remote add origin URL'")
-	default:
-		return "", hint.New("your repository outside has several remotes", "choose one there with 'git config remote.pushDefault NAME'")
-	}
-	if !receive.ValidRef("refs/remotes/" + chosen + "/x") {
-		return "", fmt.Errorf("the remote %q has a name that is not supported", chosen)
-	}
-	return chosen, nil
-}
-
 // claim says by what right a sandbox would push to a branch.
 type claim int
 
@@ -228,6 +188,9 @@ func (b *Bridge) Judge(ctx context.Context, remote string, patterns []string, c 
 		return m, nil
 	}
 	out, err := b.refs().run(ctx, "", "for-each-ref", "--count=1", "--format=x", "--contains="+m.New, b.incoming())
+	if (err != nil || out == "") && m.New == b.Base {
+		return m, hint.New("there is nothing to push: nothing was committed in this sandbox yet", "commit something first")
+	}
 	if err != nil || out == "" {
 		return m, hint.New(fmt.Sprintf("%.12s is on no branch of this sandbox that has come out", m.New), "commit it to a branch, and push again")
 	}

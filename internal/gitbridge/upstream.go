@@ -18,15 +18,6 @@ import (
 // upstreamURL is where git inside fetches the user's remote from.
 func (b *Bridge) upstreamURL() string { return b.pushURL() + "/upstream" }
 
-// Origin is the remote that the user fetches from in this repository.
-func (b *Bridge) Origin(ctx context.Context) (string, error) {
-	r := &Repository{Common: b.Common, Dir: b.Common}
-	if err := r.readConfig(ctx); err != nil {
-		return "", err
-	}
-	return r.remote("origin", r.config["remote.pushdefault"])
-}
-
 // RemoteURL is where a remote is; for pushes, it may be elsewhere.
 func (b *Bridge) RemoteURL(ctx context.Context, remote string, push bool) (string, error) {
 	args := []string{"remote", "get-url"}

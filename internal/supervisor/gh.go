@@ -13,7 +13,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gh"
-	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/hint"
 )
@@ -94,10 +93,11 @@ func (h *hostServer) useGH(ctx context.Context, r *gh.Request, say func(string))
 	if err != nil {
 		return a, err
 	}
-	to, from, remote, err := OnGitHub(ctx, b)
+	at, err := OnGitHub(ctx, b, h.reach())
 	if err != nil {
 		return a, err
 	}
+	to, from, remote := at.To, at.From, at.Remote
 	about, head := "", ""
 	if r.Creates() || r.OfBranch() || r.Writes() {
 		heads, err := b.Heads(ctx, remote, h.Sandbox.Git.Patterns)
@@ -129,32 +129,6 @@ func (h *hostServer) useGH(ctx context.Context, r *gh.Request, say func(string))
 		err = hostError{err}
 	}
 	return a, err
-}
-
-// OnGitHub is which repositories gh is told of: the one that the user's repository came from, where pull requests are,
-// and the one in which pushed branches are; and the remote that they are pushed to.
-func OnGitHub(ctx context.Context, b *gitbridge.Bridge) (to, from gh.Repository, remote string, err error) {
-	origin, err := b.Origin(ctx)
-	if err != nil {
-		return to, from, "", err
-	}
-	url, err := b.RemoteURL(ctx, origin, false)
-	if err != nil {
-		return to, from, "", hostError{err}
-	}
-	if to, err = gh.ParseURL(url); err != nil {
-		return to, from, "", err
-	}
-	if remote, err = b.Remote(ctx); err != nil {
-		return to, from, "", err
-	}
-	from = to
-	if url, err := b.RemoteURL(ctx, remote, true); err == nil && remote != origin {
-		if other, err := gh.ParseURL(url); err == nil && other.Host == to.Host {
-			from = other
-		}
-	}
-	return to, from, remote, nil
 }
 
 // chooseHead is the branch of the remote that is meant: the one that is named, or the

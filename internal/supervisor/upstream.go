@@ -28,7 +28,7 @@ func (h *hostServer) offer(w http.ResponseWriter, r *http.Request) {
 	}
 	defer release()
 	b := h.repository.bridge
-	remote, err := b.Origin(r.Context())
+	remote, err := b.Project(r.Context())
 	if err == nil {
 		err = h.fetch(r.Context(), remote)
 	}
