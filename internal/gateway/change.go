@@ -167,7 +167,7 @@ func (f *flow) end(why string) {
 	f.over, f.stopped = true, true
 	up := f.up
 	f.mu.Unlock()
-	f.cancel()
+	f.ctx.over()
 	f.client.Reset()
 	if up != nil {
 		reset(up)
@@ -186,7 +186,7 @@ func (f *flow) stop() {
 	f.stopped = true
 	up := f.up
 	f.mu.Unlock()
-	f.cancel()
+	f.ctx.over()
 	if up != nil {
 		_ = up.Close()
 	}

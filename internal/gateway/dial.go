@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"net/url"
 	"sync"
 	"time"
 
@@ -36,13 +37,10 @@ func dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, err
 // connect dials the destination of a query that was decided: directly, at an address that the
 // policy allows, or by the host's proxy. The address is not valid for a proxy.
 func (g *Gateway) connect(ctx context.Context, q policy.Query, d policy.Decision) (net.Conn, netip.Addr, *refusal) {
-	ctx, cancel := context.WithTimeout(ctx, g.limits.dial)
-	defer cancel()
-	host := q.Host
-	if host == "" {
-		host = q.Addr.String()
-	}
-	proxy := g.cfg.Proxy(host, q.Port)
+	within := &lazy{parent: ctx, limit: time.Now().Add(g.limits.dial)}
+	defer within.over()
+	ctx = within
+	proxy, host := g.proxy(q)
 	good, bad, r := g.candidates(ctx, q, d)
 	if proxy != nil {
 		switch {
@@ -69,6 +67,17 @@ func (g *Gateway) connect(ctx context.Context, q policy.Query, d policy.Decision
 		return nil, netip.Addr{}, unreachable(err)
 	}
 	return c, a, nil
+}
+
+// proxy is the host's own way out to a destination, nil for none, and the destination's name.
+func (g *Gateway) proxy(q policy.Query) (p *url.URL, host string) {
+	if g.cfg.Proxy == nil {
+		return nil, ""
+	}
+	if host = q.Host; host == "" {
+		host = q.Addr.String()
+	}
+	return g.cfg.Proxy(host, q.Port), host
 }
 
 // candidates returns the addresses of a destination that may be dialled, the refusal of one
@@ -159,12 +168,12 @@ type attempt struct {
 // race dials addresses one after the other, without waiting long for any, and returns
 // the first connection. The others are given up.
 func (g *Gateway) race(ctx context.Context, network string, addrs []netip.Addr, port uint16) (net.Conn, netip.Addr, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	if len(addrs) == 1 {
 		c, err := g.cfg.Dial(ctx, network, netip.AddrPortFrom(addrs[0], port))
 		return c, addrs[0], plainDial(err)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	results := make(chan attempt, len(addrs))
 	var running sync.WaitGroup
 	next := 0

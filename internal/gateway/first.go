@@ -78,24 +78,32 @@ func (c *inside) forget() {
 // to the first byte if it is not zero, and headTime the time from there. If patience is
 // not zero and a pause is longer, it is head.NeedMore without an error.
 func (c *inside) first(wait, headTime, patience time.Duration) (head.Kind, error) {
-	if wait > 0 && len(c.ahead) == 0 {
+	limited := wait > 0 && len(c.ahead) == 0
+	if limited {
 		_ = c.SetReadDeadline(time.Now().Add(wait))
+	}
+	unlimited := func() {
+		if limited {
+			_ = c.SetReadDeadline(time.Time{})
+		}
 	}
 	for range maxReads {
 		began := len(c.ahead) > 0
 		if began {
 			if kind := head.Classify(c.ahead); kind != head.NeedMore {
-				return kind, c.SetReadDeadline(time.Time{})
+				unlimited()
+				return kind, nil
 			}
 			until := c.begun.Add(headTime)
 			if pause := time.Now().Add(patience); patience > 0 && pause.Before(until) {
 				until = pause
 			}
 			_ = c.SetReadDeadline(until)
+			limited = true
 		}
 		err := c.more()
 		if err != nil {
-			_ = c.SetReadDeadline(time.Time{})
+			unlimited()
 			if errors.Is(err, io.EOF) {
 				return head.Unknown, nil // whatever it was to be, it is over
 			}

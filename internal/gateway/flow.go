@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -26,18 +25,20 @@ type flow struct {
 	local  netip.AddrPort // where to dial, for a port of the host; otherwise not valid
 	start  time.Time
 	client *inside
-	ctx    context.Context // ends the dialling
-	cancel context.CancelFunc
+	ctx    lazy // ends the dialling
 
 	sent, received atomic.Int64
 	account        atomic.Pointer[account]
 	mode           atomic.Uint32
 	requests       int64 // HTTP requests that were passed on
 
-	opened  chan struct{}  // closed when dialling is over; nil before open
-	refused *refusal       // why it failed; valid after opened
-	down    chan struct{}  // closed when receive is over
-	turn    chan *exchange // the HTTP request whose answer comes next
+	opened  chan struct{} // closed when dialling is over; nil before open
+	refused *refusal      // why it failed; valid after opened
+	// By which rules, and for which protocol, the address that is dialled is vetted.
+	vetted   *policy.Set
+	vettedAs policy.Protocol
+	down     chan struct{}  // closed when receive is over
+	turn     chan *exchange // the HTTP request whose answer comes next
 
 	upLane   *lane // of run
 	downLane *lane // of receive
@@ -46,6 +47,7 @@ type flow struct {
 	up       net.Conn
 	addr     netip.Addr // of up, when it was dialled directly
 	decided  bool
+	set      *policy.Set     // by which it was decided
 	query    policy.Query    // what it was last decided as
 	foreign  policy.Query    // the name that was given for a bare address; without a Host: none
 	decision policy.Decision // Ask if the user has said yes
@@ -72,9 +74,8 @@ const (
 // serve decides what kind of destination a flow has.
 func (g *Gateway) serve(in link.Flow) {
 	to := netip.AddrPortFrom(in.Destination().Addr().Unmap().WithZone(""), in.Destination().Port())
-	f := &flow{g: g, port: to.Port(), start: time.Now()}
-	f.ctx, f.cancel = context.WithCancel(g.ctx)
-	defer f.cancel()
+	f := &flow{g: g, port: to.Port(), start: time.Now(), ctx: lazy{parent: g.ctx}}
+	defer f.ctx.over()
 	switch a := to.Addr(); {
 	case !own(in.Source()):
 		f.target = a
@@ -220,8 +221,10 @@ func (f *flow) speak(kind head.Kind) *refusal {
 			return denied(d)
 		}
 	}
-	if r := f.permit(f.ask(policy.TCP)); r != nil {
-		return r
+	if !f.settled(policy.TCP) {
+		if r := f.permit(f.ask(policy.TCP)); r != nil {
+			return r
+		}
 	}
 	return f.relay(nil)
 }
@@ -297,10 +300,17 @@ func (f *flow) permitNamed(q, foreign policy.Query) *refusal {
 // either a change finds the flow settled, or the flow finds the policy changed.
 func (f *flow) settle(set *policy.Set, q, foreign policy.Query, d policy.Decision, a *account) bool {
 	f.mu.Lock()
-	f.decided, f.query, f.foreign, f.decision = true, q, foreign, d
+	f.decided, f.set, f.query, f.foreign, f.decision = true, set, q, foreign, d
 	f.mu.Unlock()
 	f.account.Store(a)
 	return f.g.policy.Load() == set
+}
+
+// settled says that the rules of now have decided about the flow as one of this protocol.
+func (f *flow) settled(p policy.Protocol) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.decided && f.query.Protocol == p && f.query.Method == "" && f.set == f.g.policy.Load()
 }
 
 func (f *flow) hasGrant(q policy.Query, d policy.Decision) bool {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"runtime"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/link"
@@ -18,6 +19,7 @@ const servedMax = 64 << 10
 func (f *flow) open(q policy.Query) {
 	f.opened, f.down = make(chan struct{}), make(chan struct{})
 	f.turn = make(chan *exchange, 1)
+	f.vetted, f.vettedAs = f.g.policy.Load(), q.Protocol
 	go f.receive(q)
 }
 
@@ -37,7 +39,11 @@ func (f *flow) ensureOpen() *refusal {
 	f.mu.Lock()
 	q, d := f.query, f.decision
 	f.mu.Unlock()
-	if v := f.g.vet(f.g.policy.Load(), q, f.dialled(), d); v.Verdict != policy.Allow {
+	set := f.g.policy.Load()
+	if q.Protocol == policy.TCP && f.vettedAs == policy.TCP && f.vetted == set {
+		return nil
+	}
+	if v := f.g.vet(set, q, f.dialled(), d); v.Verdict != policy.Allow {
 		return deniedAddress(v, f.dialled())
 	}
 	return nil
@@ -74,12 +80,14 @@ func (f *flow) receive(q policy.Query) {
 		_ = f.client.SetReadDeadline(time.Now()) // the program may keep silent, waiting for the server
 		return
 	}
+	// What the program has said goes first: most servers say nothing before that.
+	runtime.Gosched()
 	f.downloaded(f.download())
 }
 
 func (f *flow) dial(q policy.Query) (net.Conn, netip.Addr, *refusal) {
 	if f.local.IsValid() {
-		up, err := f.g.dialHost(f.ctx, f.local.Port())
+		up, err := f.g.dialHost(&f.ctx, f.local.Port())
 		if err != nil {
 			return nil, netip.Addr{}, unreachable(err)
 		}
@@ -88,7 +96,7 @@ func (f *flow) dial(q policy.Query) (net.Conn, netip.Addr, *refusal) {
 	f.mu.Lock()
 	d := f.decision
 	f.mu.Unlock()
-	return f.g.connect(f.ctx, q, d)
+	return f.g.connect(&f.ctx, q, d)
 }
 
 // adopt makes a connection the flow's. It says no when the flow is over meanwhile.

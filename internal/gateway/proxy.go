@@ -22,12 +22,15 @@ import (
 
 // environmentProxy reads the host's proxy settings, once. HTTP_PROXY is for port 80 and
 // HTTPS_PROXY for 443 and 8443; ALL_PROXY is for all ports, where those two say nothing.
-// NO_PROXY holds for all of them.
+// NO_PROXY holds for all of them. Without any it is nil.
 func environmentProxy() func(host string, port uint16) *url.URL {
 	env := httpproxy.FromEnvironment()
 	all := os.Getenv("ALL_PROXY")
 	if all == "" {
 		all = os.Getenv("all_proxy")
+	}
+	if env.HTTPProxy == "" && env.HTTPSProxy == "" && all == "" {
+		return nil
 	}
 	web := env.ProxyFunc()
 	every := (&httpproxy.Config{HTTPProxy: all, NoProxy: env.NoProxy}).ProxyFunc()
