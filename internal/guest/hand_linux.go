@@ -1,7 +1,9 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 
@@ -67,6 +69,9 @@ func (c *carrier) Read(p []byte) (int, error) {
 		if got > 0 && n > 0 {
 			n--
 			c.keep(c.oob[:got])
+		}
+		if errors.Is(err, io.EOF) {
+			err = io.EOF // as Read has it
 		}
 		if n > 0 || err != nil || len(p) == 0 {
 			return n, err
