@@ -166,8 +166,7 @@ func (b *Bridge) reserve(ctx context.Context, branch bool) error {
 	if branch {
 		order = fmt.Sprintf("create %s %s\n", b.branchRef(), b.Base)
 	}
-	_, err := b.refs().run(ctx, order+fmt.Sprintf("create %sbase %s\ncreate %s%s %s\n", b.own(), b.Base, b.synced(), b.Branch, b.Base),
-		"update-ref", "-m", madeFor+b.dir, "--create-reflog", "--stdin")
+	err := b.moveRefs(ctx, madeFor+b.dir, order+fmt.Sprintf("create %sbase %s\ncreate %s%s %s\n", b.own(), b.Base, b.synced(), b.Branch, b.Base))
 	if err != nil && strings.Contains(err.Error(), "reference already exists") {
 		err = fmt.Errorf("a branch named %s already exists", b.Branch)
 	}

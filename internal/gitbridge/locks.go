@@ -1,11 +1,14 @@
 package gitbridge
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
+	"time"
 )
 
 // mostLocks bounds how many names are looked at: the sandbox makes them.
@@ -37,6 +40,53 @@ func (b *Bridge) Unlock() {
 		}
 		return nil
 	})
+}
+
+// moveRefs has git move refs of the user's repository that are about this sandbox, all or none.
+// A git that was killed in the wrong moment, while the kernel made the file of a lock, has left
+// it, and no other git would ever move that ref again.
+func (b *Bridge) moveRefs(ctx context.Context, why, orders string) error {
+	for try := 0; ; try++ {
+		_, err := b.refs().run(ctx, orders, "update-ref", "-m", why, "--create-reflog", "--stdin")
+		if err == nil || try == 50 || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlockOwn() {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// lockAge is how old the lock of a ref is that nobody holds any more: git has it for the time
+// that it takes to write a line.
+const lockAge = 2 * time.Second
+
+// unlockOwn removes locks that were left of refs that are nobody's but this sandbox's: coffer's
+// own, and branches by its name. It says whether there are some, or were.
+func (b *Bridge) unlockOwn() (locked bool) {
+	look := func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !strings.HasSuffix(path, ".lock") {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil // it is gone
+		}
+		if locked = true; time.Since(info.ModTime()) > lockAge {
+			locked = os.Remove(path) == nil
+		}
+		return nil
+	}
+	_ = filepath.WalkDir(filepath.Join(b.Common, filepath.FromSlash(b.own())), look)
+	branches, _ := os.ReadDir(filepath.Join(b.Common, "refs/heads/coffer"))
+	for _, d := range branches {
+		if name := strings.TrimSuffix(d.Name(), ".lock"); name == b.Name || strings.HasPrefix(name, b.Name+"@") {
+			_ = look(filepath.Join(b.Common, "refs/heads/coffer", d.Name()), d, nil)
+		}
+	}
+	return locked
 }
 
 // mayHaveLocks says whether git makes locks in a directory of its own, besides those of

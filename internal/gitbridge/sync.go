@@ -306,7 +306,7 @@ func (s *session) write(ctx context.Context) error {
 		if len(orders) == 0 {
 			continue
 		}
-		if _, err := s.Bridge.refs().run(ctx, strings.Join(orders, "\n")+"\n", "update-ref", "-m", "coffer: from sandbox "+s.Name, "--create-reflog", "--stdin"); err != nil {
+		if err := s.moveRefs(ctx, "coffer: from sandbox "+s.Name, strings.Join(orders, "\n")+"\n"); err != nil {
 			return err
 		}
 	}
