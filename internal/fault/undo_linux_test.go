@@ -80,6 +80,38 @@ func TestKillFork(t *testing.T) {
 	})
 }
 
+// TestKillForkIncluded: a fork has all repositories of the first one, or says that it was never
+// completed; and nothing of it stays in any of them.
+func TestKillForkIncluded(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.manyFiles(t)
+		lib := w.Dir + "/lib"
+		w.host(t, `mkdir `+lib+` && cd `+lib+` && git init -q . && for i in $(seq 200); do echo first >f$i; done && git add -A && git commit -qm first`)
+		w.must(t, "exec", "--create", "--workspace", "worktree", "--name", "s", "--", "true")
+		w.must(t, "include", "--repo", lib, "-m", "s")
+		change := "for i in $(seq 200); do echo second >f$i; done"
+		w.must(t, "exec", "-m", "s", "--", "sh", "-c", change+"; cd .coffer/include/lib; "+change)
+		both := whole + "; cd .coffer/include/lib && " + whole
+		times(t, w, "record forked noted", func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+			w.murder(t, "command", when, "fork", "s", "--name", "f")
+			w.gitEnds(t)
+			if strings.Contains(w.must(t, "list"), " f ") {
+				r := w.coffer(t, "exec", "-m", "f", "--", "sh", "-c", both)
+				if got := strings.Join(strings.Fields(r.out), " "); r.code == 0 && got != "second first second first" || r.code != 0 && !strings.Contains(r.err, "never completed") && !strings.Contains(r.err, "its worktree is gone") {
+					t.Errorf("half of it: %s", r)
+				}
+				w.must(t, "remove", "--force", "--delete-branch", "f")
+			}
+			w.host(t, `cd `+lib+` && "`+w.Coffer+`" gc`)
+			if got := w.host(t, `cd `+lib+` && git worktree list | wc -l; git for-each-ref --format="%(refname)" refs/heads/coffer; git for-each-ref refs/coffer | grep -c /base; git status --short`); got != "2\nrefs/heads/coffer/s\n1" {
+				t.Errorf("left in the repository: %s", got)
+			}
+			w.program(t, "git branch -q -D coffer/f 2>/dev/null; git worktree prune; true")
+		})
+		w.must(t, "remove", "--force", "--delete-branch", "s")
+	})
+}
+
 func (w world) program(t *testing.T, script string) {
 	t.Helper()
 	if out, err := w.Program("sh", "-c", script).CombinedOutput(); err != nil {
