@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/busy"
@@ -164,13 +165,16 @@ is stopped.`,
 	return c
 }
 
-// stopIdle stops a sandbox that waits for its next command: nobody would miss it. One
-// that does something is left alone.
+// idle says that a sandbox only waits for its next command: nobody would miss it.
+func idle(sb *sandbox.Sandbox) bool {
+	d := describe(sb, false)
+	return d.State == "running" && d.Execs == 0
+}
+
+// stopIdle stops a sandbox that waits for its next command. One that does something is
+// left alone.
 func stopIdle(ctx context.Context, sb *sandbox.Sandbox) error {
-	if !sb.Running() {
-		return nil
-	}
-	if d := describe(sb, false); d.State != "running" || d.Execs > 0 {
+	if !sb.Running() || !idle(sb) {
 		return nil
 	}
 	return stop(ctx, sb, false)
@@ -178,19 +182,40 @@ func stopIdle(ctx context.Context, sb *sandbox.Sandbox) error {
 
 // remove deletes a sandbox, refusing what would lose something.
 func remove(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error {
-	if !force {
-		if err := stopIdle(ctx, sb); err != nil {
-			return err
-		}
-	}
-	if sb.Workspace.Mode == sandbox.WorkspaceTree {
-		return removeTree(ctx, sb, force, branch)
-	}
 	if force {
 		if err := stop(ctx, sb, true); err != nil {
 			return err
 		}
-	} else if sb.Workspace.Mode == sandbox.WorkspaceCOW && !sb.Running() {
+	} else if err := mayRemove(ctx, sb, branch); err != nil {
+		return err
+	}
+	if sb.Workspace.Mode == sandbox.WorkspaceTree {
+		return removeTree(ctx, sb, branch)
+	}
+	return removeStopped(sb, branch)
+}
+
+// mayRemove stops a sandbox that is idle, if nothing would be lost with it: one that is
+// not removed goes on as it was. What came meanwhile is looked for once more.
+func mayRemove(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
+	if sb.Running() && idle(sb) {
+		bringRunning(sb)
+		if err := loses(ctx, sb, branch); err != nil {
+			return err
+		}
+		if err := stopIdle(ctx, sb); err != nil {
+			return err
+		}
+	}
+	if sb.Running() {
+		return nil // which is reason enough to refuse
+	}
+	return loses(ctx, sb, branch)
+}
+
+// loses says what would be lost with a sandbox.
+func loses(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
+	if sb.Workspace.Mode == sandbox.WorkspaceCOW {
 		n, err := waiting(sb)
 		if err != nil {
 			return hint.Wrap(err, "remove it all the same with --force")
@@ -200,15 +225,20 @@ func remove(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error 
 				fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", sb.Name))
 		}
 	}
-	if b, err := gitbridge.Open(sb.Dir()); err == nil && !force && !sb.Running() {
+	all := gitbridge.Included(sb.Dir())
+	b, err := gitbridge.Open(sb.Dir())
+	switch {
+	case err == nil:
+		all = append([]*gitbridge.Bridge{b}, all...)
+	case sb.Workspace.Mode == sandbox.WorkspaceTree && !errors.Is(err, fs.ErrNotExist): // else it was never completed
+		return hint.Wrap(err, "remove it all the same with --force")
+	}
+	for _, b := range all {
 		if err := b.MayRemove(ctx, branch); err != nil {
 			return err
 		}
 	}
-	if err := mayRemoveIncluded(ctx, sb, force, branch); err != nil {
-		return err
-	}
-	return removeStopped(sb, branch)
+	return nil
 }
 
 func removeStopped(sb *sandbox.Sandbox, branch bool) error {

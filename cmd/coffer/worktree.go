@@ -269,46 +269,15 @@ func sayStayed(b *gitbridge.Bridge) {
 	}
 }
 
-// removeTree removes a sandbox and its worktree, refusing what would lose something.
-func removeTree(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error {
-	b, err := gitbridge.Open(sb.Dir())
-	if errors.Is(err, os.ErrNotExist) {
-		b, err = nil, nil // it was never completed
-	}
-	switch {
-	case err != nil && !force:
-		return hint.Wrap(err, "remove it all the same with --force")
-	case force:
-		if err := stop(ctx, sb, true); err != nil {
-			return err
-		}
-	case b != nil && !sb.Running():
-		if err := b.MayRemove(ctx, branch); err != nil {
-			return err
-		}
-	}
-	if err := mayRemoveIncluded(ctx, sb, force, branch); err != nil {
+// removeTree removes a sandbox and its worktree.
+func removeTree(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
+	b, openErr := gitbridge.Open(sb.Dir())
+	if err := removeStopped(sb, branch); err != nil || openErr != nil {
 		return err
 	}
-	if err := removeStopped(sb, branch); err != nil || b == nil {
-		return err
-	}
-	err = b.Forget(ctx, branch)
+	err := b.Forget(ctx, branch)
 	sayStayed(b)
 	return err
-}
-
-// mayRemoveIncluded says what would be lost of the repositories that a sandbox includes.
-func mayRemoveIncluded(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error {
-	if force || sb.Running() {
-		return nil
-	}
-	for _, b := range gitbridge.Included(sb.Dir()) {
-		if err := b.MayRemove(ctx, branch); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func cdCommand() *cobra.Command {
