@@ -9,9 +9,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
@@ -257,7 +259,7 @@ func cell(s string) string { return cmp.Or(terminal.Escape(s), "-") }
 // target is what the event is about.
 func target(e *audit.Event) string {
 	if len(e.Command) > 0 {
-		return strings.Join(e.Command, " ")
+		return brief(e.Kind, strings.Join(e.Command, " "))
 	}
 	host := e.Host
 	if host == "" && e.Addr.IsValid() {
@@ -268,6 +270,16 @@ func target(e *audit.Event) string {
 	}
 	return net.JoinHostPort(host, strconv.Itoa(int(e.Port)))
 }
+
+// brief shortens the names of commits in what is about git. With --json they are whole.
+func brief(kind, text string) string {
+	if kind != audit.KindGit {
+		return text
+	}
+	return fullName().ReplaceAllStringFunc(text, short12)
+}
+
+var fullName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b`) })
 
 // remarks is what else is known.
 func remarks(e *audit.Event) string {
@@ -288,7 +300,7 @@ func remarks(e *audit.Event) string {
 	if e.Count > 0 {
 		say(fmt.Sprintf("%d times", e.Count))
 	}
-	say(e.Detail)
+	say(brief(e.Kind, e.Detail))
 	return strings.Join(all, "; ")
 }
 

@@ -176,7 +176,13 @@ type hostError struct{ error }
 
 // tell says what became of one branch: to git inside, and to the log.
 func (h *hostServer) tell(c receive.Command, m gitbridge.Move, err error, out receive.Answer) receive.Result {
-	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"push", c.Old + ":" + c.New, c.Ref}, Detail: h.repository.of(m.String())}
+	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"push", c.New + ":" + c.Ref}}
+	if m.Branch != "" { // it came so far
+		event.Command, event.Detail = []string{"push", m.Remote, c.New + ":" + c.Ref}, h.repository.of(m.String())
+	}
+	if c.Old != "" {
+		event.Detail += " (it was at " + c.Old + ")"
+	}
 	result := receive.Result{Ref: c.Ref}
 	if err != nil {
 		event.Verdict, event.Reason = "deny", err.Error()
