@@ -122,12 +122,8 @@ const dnsPort = 53
 
 // findJail finds the record of a jail's network, nil if there is none.
 func findJail(match string) *sandbox.Sandbox {
-	dir, err := sandbox.DefaultDir()
-	if err != nil || match == "" {
-		return nil
-	}
-	store, err := sandbox.Open(supervisor.JailStore(dir))
-	if err != nil {
+	store := jailStore()
+	if store == nil || match == "" {
 		return nil
 	}
 	sb, err := store.Find(match)
@@ -135,6 +131,28 @@ func findJail(match string) *sandbox.Sandbox {
 		return nil
 	}
 	return sb
+}
+
+// jails are all that are there.
+func jails() []*sandbox.Sandbox {
+	store := jailStore()
+	if store == nil {
+		return nil
+	}
+	all, _ := store.List()
+	return all
+}
+
+func jailStore() *sandbox.Store {
+	dir, err := sandbox.DefaultDir()
+	if err != nil {
+		return nil
+	}
+	store, err := sandbox.Open(supervisor.JailStore(dir))
+	if err != nil {
+		return nil
+	}
+	return store
 }
 
 // tellings are lines for the user about the network. The terminal is the program's while it

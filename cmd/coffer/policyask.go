@@ -1,56 +1,122 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
+// waits is a question to the user, in one of the sandboxes.
+type waits struct {
+	gateway.Request
+	Sandbox string `json:"sandbox"`
+
+	sb *sandbox.Sandbox
+}
+
+// questions lists what waits in the sandbox that is named, or in all that run, jails too.
+func (a *about) questions() (list []waits, err error) {
+	var all []*sandbox.Sandbox
+	if a.match != "" {
+		sb, err := a.sandbox()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, sb)
+	} else {
+		store, err := openStore()
+		if err != nil {
+			return nil, err
+		}
+		all, _ = store.List()
+		all = append(all, jails()...)
+		all = slices.DeleteFunc(all, func(sb *sandbox.Sandbox) bool { return !sb.Running() })
+	}
+	var errs []error
+	for _, sb := range all {
+		r, err := supervisor.ChangePolicy(sb, supervisor.Change{Do: "pending"})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("ask sandbox %s what waits: %w", sb.Name, err))
+		}
+		for _, q := range r.Pending {
+			list = append(list, waits{q, sb.Name, sb})
+		}
+	}
+	if len(list) > 0 && a.match == "" {
+		return list, nil // one that has just ended must not hide what waits in others
+	}
+	return list, errors.Join(errs...)
+}
+
+// whose finds the sandbox in which the question with a number waits.
+func (a *about) whose(id int) (*sandbox.Sandbox, error) {
+	if a.match != "" {
+		return a.sandbox()
+	}
+	list, err := a.questions()
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(q waits) bool { return q.ID != id })
+	switch len(list) {
+	case 0:
+		return nil, hint.New(fmt.Sprintf("no question has the number %d", id), "see 'coffer policy pending'")
+	case 1:
+		return list[0].sb, nil
+	}
+	var names []string
+	for _, q := range list {
+		names = append(names, q.Sandbox)
+	}
+	return nil, hint.New(fmt.Sprintf("there is a question %d in each of the sandboxes %s", id, strings.Join(names, ", ")),
+		"say which is meant with -m; see 'coffer policy pending'")
+}
+
 func policyPending() *cobra.Command {
 	var a about
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "pending",
-		Short:   "List the connections, pushes, fetches and uses of gh that wait for you",
-		Example: "  coffer policy pending --sandbox calm-otter",
+		Use:   "pending",
+		Short: "List the connections, pushes, fetches and uses of gh that wait for you",
+		Long: `List the connections, pushes, fetches and uses of gh that wait for your answer, in all
+sandboxes that run, or in the one that is named.`,
+		Example: "  coffer policy pending\n  coffer policy pending -m calm-otter",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			sb, err := a.sandbox()
-			if err != nil {
-				return err
-			}
-			r, err := supervisor.ChangePolicy(sb, supervisor.Change{Do: "pending"})
+			list, err := a.questions()
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				if r.Pending == nil {
-					r.Pending = []gateway.Request{}
-				}
-				return printJSON(r.Pending)
+				return printJSON(append([]waits{}, list...))
 			}
-			if len(r.Pending) == 0 {
+			if len(list) == 0 {
 				fmt.Fprintln(os.Stderr, "nothing waits for an answer")
 				return nil
 			}
 			w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "NUMBER\tDESTINATION\tWAITS\tCONNECTIONS\tWHY")
-			for _, q := range r.Pending {
-				fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\n", q.ID, terminal.Escape(supervisor.Describe(q)),
-					time.Since(q.Since).Round(time.Second), q.Flows, terminal.Escape(q.Reason))
+			fmt.Fprintln(w, "NUMBER\tDESTINATION\tWAITS\tCONNECTIONS\tSANDBOX\tWHY")
+			for _, q := range list {
+				fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\n", q.ID, terminal.Escape(supervisor.Describe(q.Request)),
+					time.Since(q.Since).Round(time.Second), q.Flows, q.Sandbox, terminal.Escape(q.Reason))
 			}
 			return w.Flush()
 		},
 	}
-	a.addTo(c)
+	c.Flags().StringVarP(&a.match, "sandbox", "m", "", "the sandbox that is meant, by `ID` or name (default: all that run)")
+	_ = c.RegisterFlagCompletionFunc("sandbox", completeSandbox)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -77,7 +143,7 @@ all of that kind that come within that time. Reading and writing with gh are two
 			if once && (always || lasts != 0) || always && lasts != 0 || lasts < 0 {
 				return usagef("choose one of --for, --once and --always")
 			}
-			sb, err := a.sandbox()
+			sb, err := a.whose(id)
 			if err != nil {
 				return err
 			}
@@ -89,7 +155,8 @@ all of that kind that come within that time. Reading and writing with gh are two
 			return err
 		},
 	}
-	a.addTo(c)
+	c.Flags().StringVarP(&a.match, "sandbox", "m", "", "the sandbox that asks, by `ID` or name (default: the only one with that question)")
+	_ = c.RegisterFlagCompletionFunc("sandbox", completeSandbox)
 	c.Flags().DurationVar(&lasts, "for", 0, "how long the answer holds, such as 1h")
 	c.Flags().BoolVar(&once, "once", false, "for what waits now only")
 	c.Flags().BoolVar(&always, "always", false, "until it is reset (the default)")
