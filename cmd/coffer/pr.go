@@ -141,7 +141,7 @@ func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.B
 	if err != nil {
 		return err
 	}
-	for _, n := range sent.Notes {
+	for _, n := range slices.Compact(append(seen.Notes, sent.Notes...)) {
 		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(n))
 	}
 	high := slices.ContainsFunc(append(seen.Findings, sent.Findings...), func(found review.Finding) bool { return found.Level == review.High })
@@ -150,6 +150,9 @@ func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.B
 		return hint.New(fmt.Sprintf("%s not committed in sandbox %s, and would not be sent", are(loose, "file"), sb.Name), fmt.Sprintf("commit there, see 'coffer diff %s'; or send the rest with --force", b.Words()))
 	case high && !f.force:
 		return hint.New("nothing sent: there is something in it that deserves a look first", fmt.Sprintf("see '%s'; then send it with --force", look))
+	case (seen.Partial || sent.Partial) && !f.force:
+		return hint.New(fmt.Sprintf("nothing sent: more than %d files were changed, and not all of them were looked into", maxReviewed),
+			fmt.Sprintf("look at them with 'coffer diff %s PATH'; then send it with --force", b.Words()))
 	case len(seen.Findings) > 0:
 		fmt.Fprintf(os.Stderr, "coffer: %s to look at: '%s'\n", are(len(seen.Findings), "place"), look)
 	}

@@ -34,6 +34,8 @@ type reviewed struct {
 	Files    []reviewedFile   `json:"files"`
 	Findings []review.Finding `json:"findings"`
 	Notes    []string         `json:"notes,omitempty"`
+	// Partial says that there are too many files to have looked into all of them.
+	Partial bool `json:"partial,omitempty"`
 
 	said map[review.Level]int // how many findings there are of each
 }
@@ -128,12 +130,24 @@ func bringRunning(sb *sandbox.Sandbox) {
 	}
 }
 
+// file notes that a file was changed, and says whether it is to be looked into.
 func (r *reviewed) file(path string, kind changes.Kind) bool {
 	r.Files = append(r.Files, reviewedFile{changes.Quote(path), kind.String()})
-	if len(r.Files) == maxReviewed {
-		r.Notes = append(r.Notes, fmt.Sprintf("only the first %d files were looked into", maxReviewed))
+	return r.into(len(r.Files), "files")
+}
+
+// into says whether the nth of something is looked into, or only its name is looked at.
+func (r *reviewed) into(n int, what string) bool {
+	if n == maxReviewed+1 {
+		r.Partial = true
+		r.Notes = append(r.Notes, fmt.Sprintf("only the first %d %s were looked into; of the others, only the names were looked at", maxReviewed, what))
 	}
-	return len(r.Files) <= maxReviewed
+	return n <= maxReviewed
+}
+
+// byName is a file of which no more is known than its name and kind.
+func byName(d tree.Delta) changes.File {
+	return changes.File{Path: d.Path, Old: changes.Side{Mode: d.Old.Mode}, New: changes.Side{Mode: d.New.Mode}}
 }
 
 func (r *reviewed) add(found []review.Finding) {
@@ -158,9 +172,11 @@ func (r *reviewed) lookWork(ctx context.Context, w *gitbridge.Work) (err error) 
 	here := map[tree.Delta]bool{}
 	for _, d := range w.Files {
 		here[d] = true
+		f := byName(d)
 		if r.file(d.Path, kindOf(d)) {
-			r.add(review.File(w.File(d, maxShown)))
+			f = w.File(d, maxShown)
 		}
+		r.add(review.File(f))
 	}
 	if err := r.lookCommitted(ctx, w, here); err != nil {
 		return err
@@ -185,14 +201,12 @@ func (r *reviewed) lookCommitted(ctx context.Context, w *gitbridge.Work, here ma
 	last := map[string]bool{}
 	for i, d := range w.Committed {
 		last[d.New.ID] = true
-		if i == maxReviewed {
-			r.Notes = append(r.Notes, fmt.Sprintf("only the first %d files of the branch were looked into", maxReviewed))
+		f := byName(d)
+		if r.into(i+1, "files of the branch") {
+			// Also what is in the files, which may have been others when they were read.
+			f = w.CommittedFile(d, maxShown)
 		}
-		if i >= maxReviewed {
-			continue
-		}
-		// Also what is in the files, which may have been others when they were read.
-		found := review.File(w.CommittedFile(d, maxShown))
+		found := review.File(f)
 		for i := range found {
 			if !here[d] {
 				found[i].What += " (in the branch, not in the files)"
@@ -204,10 +218,13 @@ func (r *reviewed) lookCommitted(ctx context.Context, w *gitbridge.Work, here ma
 	if err != nil {
 		return err
 	}
+	n := 0
 	for id, path := range passing {
-		if !last[id] && len(last) < maxReviewed {
+		if !last[id] {
 			last[id] = true
-			r.add(review.Passing(path, w.Text(id, maxShown)))
+			if n++; r.into(n, "files of earlier commits") {
+				r.add(review.Passing(path, w.Text(id, maxShown)))
+			}
 		}
 	}
 	return nil
@@ -223,7 +240,7 @@ func (r *reviewed) lookCOW(ctx context.Context, sb *sandbox.Sandbox) error {
 	defer done()
 	return none(changes.Each(ctx, sb.Workspace.Path, upper(sb), maxShown, hidden, func(c changes.Change, f changes.File) error {
 		if !r.file(c.Path, c.Kind) {
-			return nil
+			f.Old.Text, f.New.Text = nil, nil
 		}
 		switch {
 		case c.Skipped != "":
