@@ -51,6 +51,9 @@ func (s *settings) configure(ctx context.Context) (*config.Loaded, error) {
 		return nil, err
 	}
 	l, err := places.Load()
+	if err == nil && l == nil && s.trust {
+		l, err = places.Defaults() // there may be files further down that say what to show
+	}
 	if err == nil && l != nil {
 		if err = s.refuseFirst(places.Dir, l.Config); err == nil {
 			err = s.agree(ctx, places, l)

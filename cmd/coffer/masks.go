@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/cofferhq/coffer/internal/changes"
@@ -88,6 +89,11 @@ func listMasks(ctx context.Context, match string) (list []supervisor.Hidden, roo
 	if err != nil {
 		return nil, "", supervisor.MaskProblem(err)
 	}
+	for _, f := range tree.Set.Refused() {
+		for _, line := range f.Lines {
+			notAgreed(line)
+		}
+	}
 	for _, f := range r.Hidden {
 		list = append(list, supervisor.Hidden{Path: filepath.Join(tree.Root, f.Path), Dir: f.Dir, Rule: f.Rule, From: f.From})
 	}
@@ -124,10 +130,16 @@ func maskedHere() (rec sandbox.Record, err error) {
 			return slices.ContainsFunc(shows, func(r mask.Rule) bool { return r.From == m.From && r.Text == m.Line })
 		})
 		for _, r := range shows {
-			warn(fmt.Sprintf("%s: %s does not count until you agree; see 'coffer trust'", r.From, r.Text))
+			if file, _, _ := strings.Cut(r.From, ":"); filepath.Base(file) != mask.FileName { // who looks through the tree tells those
+				notAgreed(r)
+			}
 		}
 	}
 	return rec, nil
+}
+
+func notAgreed(r mask.Rule) {
+	warn(fmt.Sprintf("%s: %s does not count until you agree; see 'coffer trust'", r.From, r.Text))
 }
 
 // agreedTo says whether the user has agreed to what the repository's files ask for.

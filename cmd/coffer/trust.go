@@ -11,6 +11,7 @@ import (
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -22,9 +23,10 @@ func trustCommand() *cobra.Command {
 		Short: "Agree to what this repository's config files ask for",
 		Long: `Agree to what coffer.toml and coffer.local.toml of this repository give to programs in
 a sandbox that they would not have otherwise: more of the network, directories of this
-machine, variables of yours, a weaker wall. You are shown the list and asked. The yes
-is for exactly this list in this directory; when the files ask for something else, you
-are asked again. What makes a sandbox tighter needs no yes.`,
+machine, variables of yours, a weaker wall. Lines of .sandboxignore files that show what
+is hidden count too, in any directory. You are shown the list and asked. The yes is for
+exactly this list in this directory; when the files ask for something else, you are
+asked again. What makes a sandbox tighter needs no yes.`,
 		Example: `  coffer trust
   coffer trust --list
   coffer trust --revoke`,
@@ -56,15 +58,18 @@ are asked again. What makes a sandbox tighter needs no yes.`,
 }
 
 func giveTrust(ctx context.Context, places config.Places, yes bool) error {
-	l, err := places.Load()
+	if err := refuseInside(); err != nil {
+		return err
+	}
+	l, err := loadOrDefaults(places)
 	if err != nil {
 		return err
 	}
-	widens, err := l.Widens(passesAnyway)
+	w, err := wantedBy(ctx, l)
 	if err != nil {
 		return err
 	}
-	if len(widens) == 0 {
+	if len(w.list()) == 0 {
 		fmt.Fprintln(os.Stderr, "coffer: the config files of this repository ask for nothing that needs your yes")
 		return nil
 	}
@@ -72,27 +77,78 @@ func giveTrust(ctx context.Context, places config.Places, yes bool) error {
 	if err != nil {
 		return err
 	}
-	has, err := store.Has(l.Repository, widens)
+	has, err := w.agreed(store, l.Repository)
 	if err != nil {
 		return err
 	}
 	if has {
-		fmt.Fprintln(os.Stderr, "coffer: you have agreed to this already:\n"+bullets(widens))
+		fmt.Fprintln(os.Stderr, "coffer: you have agreed to this already:\n"+bullets(w.list()))
 		return nil
 	}
 	if yes {
-		fmt.Fprintln(os.Stderr, "coffer: trusted:\n"+bullets(widens))
-		return store.Add(l.Repository, widens)
+		fmt.Fprintln(os.Stderr, "coffer: trusted:\n"+bullets(w.list()))
+		return w.remember(store, l.Repository)
 	}
-	return ask(ctx, store, l, widens)
+	return ask(ctx, store, l, w)
+}
+
+// loadOrDefaults loads the config files, or what holds without any: files that say what to
+// hide may be further down.
+func loadOrDefaults(places config.Places) (*config.Loaded, error) {
+	l, err := places.Load()
+	if err == nil && l == nil {
+		l, err = places.Defaults()
+	}
+	return l, err
+}
+
+// wanted is what needs the user's yes.
+type wanted struct {
+	widens []string            // of the config files
+	nested []config.NestedFile // files further down that show what is hidden
+}
+
+// wantedBy is all that a repository wants. It looks through the whole tree.
+func wantedBy(ctx context.Context, l *config.Loaded) (w wanted, err error) {
+	if w.widens, err = l.Widens(passesAnyway); err == nil {
+		w.nested, err = l.FindNested(ctx)
+	}
+	return w, supervisor.MaskProblem(err)
+}
+
+func (w wanted) list() []string { return slices.Concat(w.widens, config.Sentences(w.nested)) }
+
+func (w wanted) agreed(store config.Trust, repository string) (has bool, err error) {
+	has = true
+	if len(w.widens) > 0 {
+		has, err = store.Has(repository, w.widens)
+	}
+	return has && (len(w.nested) == 0 || store.HasNested(repository, w.nested)), err
+}
+
+func (w wanted) remember(store config.Trust, repository string) (err error) {
+	if len(w.widens) > 0 {
+		err = store.Add(repository, w.widens)
+	}
+	if err == nil && len(w.nested) > 0 {
+		err = store.AddNested(repository, w.nested)
+	}
+	return err
 }
 
 // trustStore is where answers are kept. A program inside a sandbox has no say in it.
 func trustStore(places config.Places) (config.Trust, error) {
-	if os.Getenv("COFFER_SANDBOX") != "" {
-		return config.Trust{}, hint.New("a program in a sandbox cannot agree to anything on your behalf", "run 'coffer trust' outside")
+	if err := refuseInside(); err != nil {
+		return config.Trust{}, err
 	}
 	return places.TrustStore()
+}
+
+func refuseInside() error {
+	if os.Getenv("COFFER_SANDBOX") == "" {
+		return nil
+	}
+	return hint.New("a program in a sandbox cannot agree to anything on your behalf", "run 'coffer trust' outside")
 }
 
 // agree makes sure that the user wants what the repository's files ask for: before, for
@@ -109,13 +165,15 @@ func (s *settings) agree(ctx context.Context, places config.Places, l *config.Lo
 	if s.net == "none" {
 		l.Offline()
 	}
+	if s.trust && os.Getenv("COFFER_SANDBOX") == "" {
+		return s.agreeOnce(ctx, l)
+	}
+	for _, file := range l.Stale() {
+		warn(file + " has changed since you agreed to it: it shows nothing that others hide until you do again; see 'coffer trust'")
+	}
 	widens, err := l.Widens(passesAnyway)
 	if err != nil || len(widens) == 0 {
 		return err
-	}
-	if s.trust && os.Getenv("COFFER_SANDBOX") == "" {
-		fmt.Fprintln(os.Stderr, "coffer: for this run, as you say:\n"+bullets(widens))
-		return nil
 	}
 	store, err := trustStore(places)
 	if err != nil {
@@ -127,7 +185,20 @@ func (s *settings) agree(ctx context.Context, places config.Places, l *config.Lo
 	if s.heard != nil {
 		s.heard()
 	}
-	return ask(ctx, store, l, widens)
+	return ask(ctx, store, l, wanted{widens: widens})
+}
+
+// agreeOnce takes the user's word that everything is agreed to, for this run.
+func (s *settings) agreeOnce(ctx context.Context, l *config.Loaded) error {
+	w, err := wantedBy(ctx, l)
+	if err != nil {
+		return err
+	}
+	l.TakeNested(w.nested)
+	if list := w.list(); len(list) > 0 {
+		fmt.Fprintln(os.Stderr, "coffer: for this run, as you say:\n"+bullets(list))
+	}
+	return nil
 }
 
 // agreed says whether the user has agreed to a list, or to a longer one that has all of it.
@@ -159,19 +230,20 @@ func bullets(list []string) string {
 }
 
 // ask asks on the terminal and remembers a yes.
-func ask(ctx context.Context, store config.Trust, l *config.Loaded, widens []string) error {
+func ask(ctx context.Context, store config.Trust, l *config.Loaded, w wanted) error {
+	list := bullets(w.list())
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil || !terminal.IsTerminal(0) || !terminal.IsTerminal(2) {
-		return hint.New(fmt.Sprintf("%s asks for more than you have agreed to, and there is no terminal to ask you on:\n%s", wishes(l), bullets(widens)),
+		return hint.New(fmt.Sprintf("%s asks for more than you have agreed to, and there is no terminal to ask you on:\n%s", wishes(l), list),
 			"read it, then run 'coffer trust' there (with --yes if there is no terminal), or agree for one run with --trust")
 	}
 	defer tty.Close()
-	yes, err := confirm(ctx, tty, fmt.Sprintf("%s asks for more than a sandbox has by itself:\n%s\nAgree, until it asks for something else? [y/N] ", wishes(l), bullets(widens)))
+	yes, err := confirm(ctx, tty, fmt.Sprintf("%s asks for more than a sandbox has by itself:\n%s\nAgree, until it asks for something else? [y/N] ", wishes(l), list))
 	switch {
 	case err != nil:
 		return err
 	case yes:
-		return store.Add(l.Repository, widens)
+		return w.remember(store, l.Repository)
 	}
 	return hint.New("you did not agree to what the config files ask for", "change coffer.toml, or see 'coffer trust --help'")
 }

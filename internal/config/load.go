@@ -61,6 +61,8 @@ type Loaded struct {
 	base   *Loaded // without the repository's files; nil if it has none
 
 	ignored []mask.Rule // of the repository's files that say what to hide
+	nested  []mask.Rule // of those further down that the user has agreed to
+	stale   []string    // and those that have changed since
 
 	// The mounts, resolved once: what the user agrees to is what is mounted, although
 	// links in the workspace may have changed since.
@@ -88,7 +90,10 @@ func (p Places) Load() (*Loaded, error) {
 	if l.ignored, err = p.ignoreFiles(l.Repository); err != nil {
 		return nil, err
 	}
-	if len(layers)+len(l.ignored) == 0 && l.Floor == nil {
+	if err = l.agreedNested(); err != nil {
+		return nil, err
+	}
+	if len(layers)+len(l.ignored)+len(l.nested)+len(l.stale) == 0 && l.Floor == nil {
 		return nil, nil
 	}
 	return l, l.read(layers)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -16,8 +17,8 @@ import (
 )
 
 // ignoreFiles are the files of the repository that say what to hide, from its root to the
-// workspace. Those further down are found by who looks through the workspace; they
-// cannot show what others hide, so there is nothing to agree to in them.
+// workspace. Those further down are found by who looks through the workspace; they show
+// nothing, but for those that the user has agreed to: see [Loaded.FindNested].
 func (p Places) ignoreFiles(repository string) (rules []mask.Rule, err error) {
 	rel, err := filepath.Rel(repository, p.Dir)
 	if err != nil || p.Dir == "" {
@@ -92,7 +93,7 @@ func (l *Loaded) maskRules() (own, wish []mask.Rule) {
 			wish = append(wish, r)
 		}
 	}
-	return own, append(wish, l.ignored...)
+	return own, slices.Concat(wish, l.ignored, l.nested)
 }
 
 // Masks are the lines that say what to hide, as they go into a sandbox's record.
@@ -126,12 +127,12 @@ func exactly(path string) string {
 // MasksShown are the lines of the repository that show what others hide.
 func (l *Loaded) MasksShown() []mask.Rule {
 	own, wish := l.maskRules()
-	return mask.Shows(own, wish)
+	return mask.Shows(own, wish[:len(wish)-len(l.nested)]) // those were agreed to, or they would not be there
 }
 
 func (w *widening) masks() {
 	for _, r := range w.l.MasksShown() {
-		w.add("masks: programs can see files that are hidden otherwise, by the line %s of %s", r.Text, r.From)
+		w.list = append(w.list, maskSentence(r))
 	}
 }
 

@@ -29,6 +29,8 @@ type Grant struct {
 	Repository string    `json:"repository"`
 	Widens     []string  `json:"widens"`
 	Given      time.Time `json:"given"`
+	// Files are those further down that the yes is for, by their content.
+	Files []NestedFile `json:"files,omitempty"`
 }
 
 // maxGrant bounds a file of the directory.
@@ -66,7 +68,12 @@ func (t Trust) Has(repository string, widens []string) (bool, error) {
 
 // Add remembers a yes.
 func (t Trust) Add(repository string, widens []string) error {
-	data, err := json.MarshalIndent(Grant{1, repository, widens, time.Now().UTC().Truncate(time.Second)}, "", "  ")
+	return t.write(hash(repository, widens)+".json", Grant{Repository: repository, Widens: widens})
+}
+
+func (t Trust) write(name string, g Grant) error {
+	g.Version, g.Given = 1, time.Now().UTC().Truncate(time.Second)
+	data, err := json.MarshalIndent(g, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -85,7 +92,7 @@ func (t Trust) Add(repository string, widens []string) error {
 		err = e
 	}
 	if err == nil {
-		err = os.Rename(draft.Name(), filepath.Join(t.dir, hash(repository, widens)+".json"))
+		err = os.Rename(draft.Name(), filepath.Join(t.dir, name))
 	}
 	if err != nil {
 		_ = os.Remove(draft.Name())

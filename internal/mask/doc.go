@@ -12,6 +12,9 @@
 // matches counts. What the repository hides is hidden as well; what it wants shown that
 // the first two hide is shown only by lines that the user agreed to before they got here.
 // Files that are found in the tree, at the start or later, can only add: see [Set.Add].
+// Lines of theirs that would show something are told ([Set.Refused]), so that the user can
+// be asked; once he has agreed, the whole file is among the repository's rules, and counts
+// as it does for git.
 //
 // [Scan] looks through a tree that a sandbox may have written, without following a link,
 // and [Watcher] hears of what appears in it later. Neither changes anything: who hides the

@@ -33,7 +33,7 @@ func (e *effort) exceeds(entries int) bool { return e.steps > maxAll+perFile*ent
 // tooMuch is the rule that hides what cannot be told.
 func (e *effort) tooMuch(r *Rule) *Rule {
 	e.slow = r
-	return &Rule{Text: r.Text + " (too hard to tell)", From: r.From}
+	return &Rule{Text: r.Text + " (too hard to tell)", From: r.From, base: r.base}
 }
 
 // A SlowError says that lines are too hard to match for all files of a tree.

@@ -2,7 +2,9 @@ package mask
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,27 +62,35 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// ours asks a set of these files, parents first, and of nothing else.
-func ours(t testing.TB, files map[string]string, path string) bool {
-	s := NewSet(nil, nil, "")
-	s.own = newList(nil)
-	names := slices.Sorted(func(yield func(string) bool) {
-		for n := range files {
-			if !yield(n) {
-				return
-			}
-		}
+// setOf is a set of these files and nothing else. The user has agreed to them, or they
+// were only found.
+func setOf(t testing.TB, files map[string]string, agreed bool) *Set {
+	t.Helper()
+	names := slices.SortedFunc(maps.Keys(files), func(a, b string) int {
+		return cmp.Or(strings.Count(a, "/")-strings.Count(b, "/"), strings.Compare(a, b))
 	})
-	slices.SortStableFunc(names, func(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") })
-	for _, n := range names {
-		dir := filepath.Dir(n)
-		if dir == "." {
-			dir = ""
-		}
-		if _, err := s.Add(dir, files[n]); err != nil {
-			t.Fatal(err)
-		}
+	var wish []Rule
+	dirOf := func(name string) string {
+		return strings.TrimSuffix(strings.TrimSuffix(name, filepath.Base(name)), "/")
 	}
+	for _, n := range names {
+		more, err := Parse(files[n], dirOf(n), join(dirOf(n), FileName))
+		must(t, err)
+		wish = append(wish, more...)
+	}
+	if !agreed {
+		wish = nil
+	}
+	s := NewSet(nil, wish, "")
+	s.own = newList(nil)
+	for _, n := range names { // who looks through the tree finds them anyway
+		_, err := s.Add(dirOf(n), files[n])
+		must(t, err)
+	}
+	return s
+}
+
+func hides(s *Set, path string) bool {
 	clean, dir := strings.CutSuffix(path, "/")
 	return s.Hides(clean, dir, nil) != nil
 }
@@ -117,9 +127,9 @@ var ignoreFiles = []map[string]string{
 func TestLikeGit(t *testing.T) {
 	agreed := 0
 	for _, files := range ignoreFiles {
-		want := gitignored(t, files, paths)
+		want, set := gitignored(t, files, paths), setOf(t, files, true)
 		for _, p := range paths {
-			if got, want := ours(t, files, p), want[strings.TrimSuffix(p, "/")]; got != want {
+			if got, want := hides(set, p), want[strings.TrimSuffix(p, "/")]; got != want {
 				t.Errorf("%q: %q is ignored: %t, git says %t", files, p, got, want)
 			} else if got {
 				agreed++
@@ -159,7 +169,7 @@ func FuzzLikeGit(f *testing.F) {
 			return
 		}
 		files := map[string]string{".gitignore": text}
-		if want, got := gitignored(t, files, []string{path})[path], ours(t, files, path); got != want {
+		if want, got := gitignored(t, files, []string{path})[path], hides(setOf(t, files, true), path); got != want {
 			t.Errorf("%q: %q is ignored: %t, git says %t", text, path, got, want)
 		}
 	})
@@ -206,6 +216,7 @@ func TestWhoCounts(t *testing.T) {
 		{wish: "*.secret", found: "!a.secret", path: "a.secret", hidden: true},
 		{found: "*.secret\n!a.secret", path: "a.secret"},
 		{found: "*.secret\n!a.secret", path: "b.secret", hidden: true},
+		{wish: "!.env", found: ".env", path: ".env", hidden: true},
 		{own: "*.mine", wish: "!x.mine", path: "x.mine"},
 	} {
 		s := NewSet(rules(t, c.own), rules(t, c.wish), "")
@@ -228,11 +239,10 @@ func TestLater(t *testing.T) {
 		}
 	}
 	add("", "*.a\n")
-	add("sub", "!x.a\n*.b\n")
-	s.Seal()
+	add("sub", "!x.a\n*.b\n!y.b\n")
 	add("", "!*.a\n!*.b\n*.c\n")
 	add("sub", "")
-	for path, want := range map[string]bool{"x.a": true, "sub/x.a": false, "sub/y.a": true, "sub/x.b": true, "x.b": false, "x.c": true, "sub/x.c": true} {
+	for path, want := range map[string]bool{"x.a": true, "sub/x.a": true, "sub/x.b": true, "sub/y.b": false, "x.b": false, "x.c": true, "sub/x.c": true} {
 		if got := s.Hides(path, false, nil) != nil; got != want {
 			t.Errorf("%s: hidden %t", path, got)
 		}

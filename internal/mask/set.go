@@ -19,68 +19,62 @@ type Set struct {
 	found additions
 }
 
-// additions are rules from files in the tree. They hide, and show nothing but what they
-// hide themselves.
+// additions are rules from files in the tree that nobody has agreed to. They hide, and show
+// nothing but what the very same file hides.
 type additions struct {
-	// first are those of the first look, by directory from where the rules' paths begin.
-	// As for git, the file that is furthest down counts, and in it the last line.
-	first map[string]*list
-	// later are files, and versions of files, that came afterwards. Each stands for itself.
-	later  []*list
-	sealed bool
-	known  map[string]string // what each file said last, by its directory
-	count  int
-	bytes  int
+	lists   map[string][]*list // by directory, from where the rules' paths begin; each version of a file
+	known   map[string]string  // what each file said last, by its directory in the tree
+	refused []Refused
+	count   int
+	bytes   int
+	later   int
+	spare   int // see maxMeet
 }
 
 // ErrTooMany is for more rules than anybody writes, or more files than can be hidden.
 var ErrTooMany = errors.New("there are too many")
 
-// maxLater bounds how many files, and versions of files, are taken while a sandbox runs.
+// maxLater bounds how many versions of files are taken while a sandbox runs.
 const maxLater = 64
 
 // NewSet makes a set for a tree of rules of the user's own and of the repository. prefix
 // is the tree's place in the repository, "" if it is all of it.
 func NewSet(own, wish []Rule, prefix string) *Set {
 	s := &Set{prefix: prefix, own: newList(append(slices.Clip(builtin()), own...)), wish: newList(wish)}
-	s.found.first, s.found.known = map[string]*list{}, map[string]string{}
+	s.found = additions{lists: map[string][]*list{}, known: map[string]string{}, spare: maxMeet}
 	return s
 }
 
 // Add adds the rules of a file that was found in the tree, in the directory dir of it. It
 // says whether there is anything new in them. Rules that have come this way stay, even if
-// the file loses them. What is read while the tree is first looked through counts
-// together, as for git: a file further down may show what one further up hides.
+// the file loses them.
 func (s *Set) Add(dir, text string) (fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := &s.found
-	if a.known[dir] == text {
+	if known, ok := a.known[dir]; ok && known == text {
 		return false, nil
 	}
-	rules, err := Parse(text, s.at(dir), join(dir, FileName))
-	if a.count += len(rules); a.count > MaxRules || len(a.later) > maxLater {
+	at := s.at(dir)
+	rules, err := Parse(text, at, join(dir, FileName))
+	if a.count += len(rules); a.count > MaxRules || a.later > maxLater {
 		return false, ErrTooMany
 	}
 	if a.bytes += len(text); a.bytes > maxText {
 		return false, ErrTooMany
 	}
 	a.known[dir] = text
-	switch l := newList(rules); {
-	case len(rules) == 0:
-	case a.sealed || a.first[s.at(dir)] != nil:
-		a.later = append(a.later, l)
-	default:
-		a.first[s.at(dir)] = l
+	if len(rules) == 0 || s.agreed(at, rules) {
+		return false, err
 	}
-	return len(rules) > 0, err
-}
-
-// Seal ends the first look: whatever is added from now on stands for itself.
-func (s *Set) Seal() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.found.sealed = true
+	if shows := s.shows(at, rules); len(shows) > 0 {
+		a.refused = append(a.refused, Refused{Dir: at, Text: text, Lines: shows})
+	}
+	if len(a.lists[at]) > 0 {
+		a.later++
+	}
+	a.lists[at] = append(a.lists[at], newList(rules))
+	return true, err
 }
 
 func (s *Set) at(path string) string {
@@ -92,12 +86,10 @@ func (s *Set) at(path string) string {
 
 // A Dir is a directory of the tree about whose entries the set is asked.
 type Dir struct {
-	s    *Set
-	path string // from where the rules' paths begin
-	// first are the lists of the first look for this directory, the one furthest down
-	// first; later are the others.
-	first, later []*list
-	effort       *effort // if it is counted
+	s      *Set
+	path   string  // from where the rules' paths begin
+	found  []*list // of files at this directory and above
+	effort *effort // if it is counted
 }
 
 // In prepares to ask about entries of a directory.
@@ -105,16 +97,19 @@ func (s *Set) In(dir string) Dir {
 	d := Dir{s: s, path: s.at(dir)}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	d.later = s.found.later
-	if len(s.found.first) == 0 {
-		return d
+	d.found = s.found.above(d.path)
+	return d
+}
+
+// above are the lists of the files at a directory and above it.
+func (a *additions) above(dir string) (lists []*list) {
+	if len(a.lists) == 0 {
+		return nil
 	}
-	for p := d.path; ; p = p[:max(strings.LastIndexByte(p, '/'), 0)] {
-		if l := s.found.first[p]; l != nil {
-			d.first = append(d.first, l)
-		}
-		if p == "" {
-			return d
+	for ; ; dir = dir[:max(strings.LastIndexByte(dir, '/'), 0)] {
+		lists = append(lists, a.lists[dir]...)
+		if dir == "" {
+			return lists
 		}
 	}
 }
@@ -132,20 +127,12 @@ func (d Dir) Decide(name string, dir bool) *Rule {
 }
 
 func (d Dir) decide(name string, dir bool, e *effort) *Rule {
-	for _, l := range d.first {
-		if r := l.last(d.path, name, dir, e); r != nil {
-			if !r.Negated {
-				return r
-			}
-			break
-		}
-	}
-	for _, l := range d.later {
-		if r := l.last(d.path, name, dir, e); r != nil && !r.Negated {
-			return r
-		}
-	}
 	r := d.s.wish.last(d.path, name, dir, e)
+	for _, l := range d.found {
+		if f := l.last(d.path, name, dir, e); f != nil && !f.Negated && !r.over(f) {
+			return f
+		}
+	}
 	if r == nil {
 		r = d.s.own.last(d.path, name, dir, e)
 	}
@@ -155,13 +142,19 @@ func (d Dir) decide(name string, dir bool, e *effort) *Rule {
 	return r
 }
 
+// over says that a line that the user agreed to shows what another file hides, because its
+// own file is further down: as for git, that one counts.
+func (r *Rule) over(found *Rule) bool {
+	return r != nil && r.Negated && len(r.base) > len(found.base)
+}
+
 // Enters says whether a directory of this name is looked into.
 func (d Dir) Enters(name string) bool {
 	if name == ".git" || !Dependencies[name] {
 		return name != ".git"
 	}
 	names := func(l *list) bool { return l.named[name] }
-	return names(d.s.own) || names(d.s.wish) || slices.ContainsFunc(d.first, names) || slices.ContainsFunc(d.later, names)
+	return names(d.s.own) || names(d.s.wish) || slices.ContainsFunc(d.found, names)
 }
 
 // Hides returns the rule by which a path is hidden by its name or by that of a directory
@@ -189,51 +182,6 @@ var Dependencies = map[string]bool{
 	"node_modules": true, "bower_components": true, ".pnpm-store": true, ".yarn": true,
 	".venv": true, "venv": true, ".tox": true, ".nox": true, "site-packages": true, "__pypackages__": true,
 	"vendor": true, "Pods": true, ".gradle": true,
-}
-
-// Shows lists the rules of the repository, negated ones, that may show what is hidden by
-// others: those the user has to agree to. It errs on the side of asking.
-func Shows(own, wish []Rule) (list []Rule) {
-	defaults := builtin()
-	hides := slices.DeleteFunc(append(slices.Clone(defaults), own...), func(r Rule) bool { return r.Negated })
-	for _, w := range wish {
-		if !w.Negated || slices.ContainsFunc(defaults, func(r Rule) bool { return r.Negated && r.Text == w.Text }) {
-			continue
-		}
-		name := lastPart(strings.ToLower(w.glob.pattern))
-		if slices.ContainsFunc(hides, func(r Rule) bool { return meet(name, lastPart(strings.ToLower(r.glob.pattern))) }) {
-			list = append(list, w)
-		}
-	}
-	return list
-}
-
-func lastPart(pattern string) string { return pattern[strings.LastIndexByte(pattern, '/')+1:] }
-
-// meet says whether some name may match both of two patterns. Sets stand for any text.
-func meet(a, b string) bool {
-	if strings.ContainsAny(a+b, `[\`) {
-		return true
-	}
-	// row[j] says whether a[:i] and b[:j] may match the same.
-	row := make([]bool, len(b)+1)
-	for i := 0; i <= len(a); i++ {
-		next := make([]bool, len(b)+1)
-		for j := 0; j <= len(b); j++ {
-			switch {
-			case i == 0 && j == 0:
-				next[j] = true
-			case j > 0 && next[j-1] && (b[j-1] == '*' || i > 0 && a[i-1] == '*'):
-				next[j] = true
-			case i > 0 && row[j] && (a[i-1] == '*' || j > 0 && b[j-1] == '*'):
-				next[j] = true
-			case i > 0 && j > 0 && row[j-1] && (a[i-1] == b[j-1] || a[i-1] == '?' || b[j-1] == '?'):
-				next[j] = true
-			}
-		}
-		row = next
-	}
-	return row[len(b)]
 }
 
 func join(dir, name string) string {

@@ -144,7 +144,6 @@ func watching(t *testing.T, dir string, shared bool) heard {
 	tree := openTree(t, dir)
 	_, err := tree.Scan(context.Background())
 	must(t, err)
-	tree.Set.Seal()
 	h := heard{t, make(chan string, 1000)}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)

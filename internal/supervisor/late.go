@@ -91,7 +91,6 @@ func (s *Supervisor) lateMasks(one *shown) (hidden []string, err error) {
 	if err != nil {
 		return nil, MaskProblem(err)
 	}
-	one.tree.Set.Seal()
 	for _, f := range r.Hidden {
 		s.note(one.tree.Root, f)
 		hidden = append(hidden, f.Path)

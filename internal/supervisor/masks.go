@@ -191,7 +191,6 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 		if err != nil {
 			return m, MaskProblem(err)
 		}
-		one.tree.Set.Seal()
 		for _, f := range r.Hidden {
 			s.note(one.tree.Root, f)
 			for _, c := range s.masks.inside(filepath.Join(one.tree.Root, f.Path)) {

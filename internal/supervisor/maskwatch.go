@@ -14,6 +14,7 @@ import (
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
 // watchAfter is when the watch begins. A short run does not pay for it.
@@ -35,10 +36,31 @@ func (s *Supervisor) watchMasks() {
 		case <-time.After(watchAfter):
 		}
 		s.warnTracked()
+		s.warnRefused(all[0])
 		for _, one := range all {
 			s.watchTree(one)
 		}
 	})
+}
+
+// warnRefused tells the user if files of the workspace would show what is hidden.
+func (s *Supervisor) warnRefused(one *shown) {
+	if s.Sandbox.Workspace.Mode == sandbox.WorkspaceNone {
+		return
+	}
+	refused := one.tree.Set.Refused()
+	if len(refused) == 0 {
+		return
+	}
+	r, n := refused[0].Lines[0], -1
+	for _, f := range refused {
+		n += len(f.Lines)
+	}
+	more := ""
+	if n > 0 {
+		more = fmt.Sprintf(" (nor do %d more lines)", n)
+	}
+	s.notices.tell(fmt.Sprintf("%s: %s shows nothing%s, because you have not agreed to it: 'coffer trust' asks you, for new sandboxes", r.From, r.Text, more))
 }
 
 // watchTree starts to hear of what appears in one of the directories.
