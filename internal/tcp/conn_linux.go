@@ -76,6 +76,48 @@ func (c *Conn) Write(b []byte) (sent int, err error) {
 	return sent, nil
 }
 
+// Take has from write what it has to the connection, which takes it in the call, and as
+// much as it takes without waiting; what it does not take is an error to from. While it takes
+// nothing, Take waits and calls from again. It returns when something was taken, or when
+// from did not write.
+func (c *Conn) Take(from func(w io.Writer)) (sent int, err error) {
+	var failed syscall.Errno
+	err = c.raw.Write(func(fd uintptr) bool {
+		t := taker{fd: fd}
+		from(&t)
+		sent, failed = t.sent, t.failed
+		return sent > 0 || failed != unix.EAGAIN
+	})
+	switch {
+	case err != nil:
+		return sent, waited(err)
+	case failed != 0 && failed != unix.EAGAIN:
+		return sent, os.NewSyscallError("write", failed)
+	}
+	return sent, nil
+}
+
+// taker writes to a socket without waiting.
+type taker struct {
+	fd     uintptr
+	sent   int
+	failed syscall.Errno
+}
+
+func (t *taker) Write(b []byte) (n int, err error) {
+	for n < len(b) && t.failed == 0 {
+		var some int
+		rest := b[n:]
+		some, t.failed = again(unix.SYS_SENDTO, t.fd, uintptr(unsafe.Pointer(unsafe.SliceData(rest))), uintptr(len(rest)), unix.MSG_NOSIGNAL, 0, 0)
+		n += some
+		t.sent += some
+	}
+	if t.failed != 0 {
+		return n, t.failed
+	}
+	return n, nil
+}
+
 // CloseWrite says that nothing more will be written; reading goes on.
 func (c *Conn) CloseWrite() error {
 	return c.control("shutdown", func(fd uintptr) (failed syscall.Errno) {

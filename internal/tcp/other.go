@@ -5,6 +5,7 @@ package tcp
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -65,6 +66,28 @@ func (l *Listener) Accept() (*Conn, error) {
 
 // Addr is where it listens.
 func (l *Listener) Addr() netip.AddrPort { return l.TCPListener.Addr().(*net.TCPAddr).AddrPort() }
+
+// Take has from write what it has. Here it waits for all of that to be taken.
+func (c *Conn) Take(from func(w io.Writer)) (sent int, err error) {
+	t := taker{to: c}
+	from(&t)
+	return t.sent, t.err
+}
+
+type taker struct {
+	to   *Conn
+	sent int
+	err  error
+}
+
+func (t *taker) Write(b []byte) (int, error) {
+	n, err := t.to.Write(b)
+	t.sent += n
+	if err != nil {
+		t.err = err
+	}
+	return n, err
+}
 
 // Pipe cannot be had.
 type Pipe struct{}

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -290,5 +291,45 @@ func TestPipe(t *testing.T) {
 	src.SetReadDeadline(time.Unix(1, 0))
 	if _, err := p.Fill(src, 1); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("after the deadline: %v", err)
+	}
+}
+
+func TestTake(t *testing.T) {
+	near, far := pair(t, "127.0.0.1:0")
+	data := make([]byte, 32<<20) // more than the kernel takes
+	rand.NewChaCha8([32]byte{}).Read(data)
+	full := make(chan struct{})
+	var once sync.Once
+	go func() {
+		defer near.CloseWrite()
+		for left := data; len(left) > 0; {
+			n, err := near.Take(func(w io.Writer) {
+				n, err := w.Write(left[:min(len(left), 1<<20)])
+				switch {
+				case err == nil:
+				case !errors.Is(err, unix.EAGAIN):
+					t.Error(err)
+				case len(left)-n > 0:
+					once.Do(func() { close(full) })
+				}
+				left = left[n:]
+			})
+			if n == 0 || err != nil {
+				t.Errorf("%d bytes, %v", n, err)
+				return
+			}
+		}
+	}()
+	<-full
+	if got, err := io.ReadAll(far); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	// Nothing to take is no reason to wait.
+	if n, err := near.Take(func(io.Writer) {}); n != 0 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	near.Close()
+	if _, err := near.Take(func(w io.Writer) { w.Write(data) }); !errors.Is(err, net.ErrClosed) {
+		t.Error("after the end:", err)
 	}
 }

@@ -15,9 +15,9 @@ import (
 // A wire carries Ethernet frames.
 type wire interface {
 	// receive hands over frames until the wire ends. A frame is valid during the
-	// call only. Of a frame that stands for several UDP datagrams, segment is the
-	// size of each.
-	receive(frame func(b []byte, segment int))
+	// call only, or longer if it is in the room. Of a frame that stands for several UDP
+	// datagrams, segment is the size of each.
+	receive(frame func(b []byte, segment int), r *room)
 	// send sends a frame, given in parts. It may be called from several goroutines,
 	// and it does not wait: what finds no room is lost, as on any network.
 	send(parts [][]byte, o offload) bool
@@ -64,6 +64,7 @@ type port struct {
 
 	dispatcher atomic.Pointer[stack.NetworkDispatcher]
 	reading    sync.WaitGroup
+	room       room // of the goroutine that reads
 }
 
 var (
@@ -80,7 +81,8 @@ func newPort(w wire, mtu int) *port {
 // start hands over frames until the wire ends, and then calls ended.
 func (p *port) start(frame func([]byte, int), ended func()) {
 	p.reading.Go(func() {
-		p.wire.receive(frame)
+		p.wire.receive(frame, &p.room)
+		p.room.close()
 		go ended() // it waits for this goroutine
 	})
 }
@@ -100,8 +102,12 @@ func (p *port) deliver(protocol tcpip.NetworkProtocolNumber, packet []byte, head
 	}
 	headers = min(headers, len(packet))
 	payload := buffer.MakeWithView(buffer.NewViewWithData(packet[:headers]))
-	if len(packet) > headers {
-		payload.Append(buffer.NewViewWithData(packet[headers:]))
+	if rest := packet[headers:]; len(rest) > 0 {
+		v := p.room.keep(rest)
+		if v == nil {
+			v = buffer.NewViewWithData(rest)
+		}
+		payload.Append(v)
 	}
 	b := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: payload})
 	(*d).DeliverNetworkPacket(protocol, b)

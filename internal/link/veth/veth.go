@@ -13,7 +13,7 @@ const (
 
 // MTU is the packet size of the pair. With packets this large, the cost per packet,
 // which is most of the cost of a stack in user space, hardly counts.
-const MTU = 65520
+const MTU = 65504
 
 // The Ethernet addresses of the gateway's side and of the machine.
 var (
