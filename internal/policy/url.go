@@ -47,9 +47,11 @@ func parseURL(s string) (Query, error) {
 		end = len(rest)
 	}
 	authority, path := rest[:end], rest[end:]
-	if at := strings.LastIndexByte(authority, '@'); at >= 0 && scheme == "ssh" {
-		authority = authority[at+1:] // there it is the account, and everybody writes it
+	if strings.Contains(authority, `\`) {
+		return Query{}, errors.New("has a backslash, which some programs take for the end of the host")
 	}
+	// An account, and perhaps its password, is no part of where it leads.
+	authority = authority[strings.LastIndexByte(authority, '@')+1:]
 	q, hasPort, err := splitAuthority(authority)
 	if err != nil {
 		return Query{}, err

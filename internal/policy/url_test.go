@@ -14,6 +14,10 @@ func TestParseURL(t *testing.T) {
 		"http://example.com:8080/a/../b?c#d": {Host: "example.com", Port: 8080, Protocol: HTTP, Method: "GET", Path: "/a/../b?c"},
 		"http://example.com?x":               {Host: "example.com", Port: 80, Protocol: HTTP, Method: "GET", Path: "/?x"},
 		"ssh://git@github.com/x.git":         {Host: "github.com", Port: 22, Protocol: TCP},
+		"https://user@Example.com/":          {Host: "example.com", Port: 443, Protocol: TLS},
+		"https://a:b@example.com:8443/c@d":   {Host: "example.com", Port: 8443, Protocol: TLS},
+		"https://good.test@evil.test":        {Host: "evil.test", Port: 443, Protocol: TLS},
+		"http://a@b@127.1":                   {Addr: a, Port: 80, Protocol: HTTP, Method: "GET", Path: "/"},
 		"tcp://db.test:5432":                 {Host: "db.test", Port: 5432, Protocol: TCP},
 		"udp://time.test:123":                {Host: "time.test", Port: 123, Protocol: UDP},
 		"example.com":                        {Host: "example.com", Port: 443, Protocol: TLS},
@@ -36,14 +40,14 @@ func TestParseURL(t *testing.T) {
 		"ftp://example.com":          "unknown kind",
 		"tcp://example.com":          "no port",
 		"udp://example.com":          "no port",
-		"https://user@example.com/":  "user information",
-		"https://a:b@example.com/":   "",
+		"user@example.com":           "user information",
+		"https://user@":              "no host",
 		"https://example.com:0":      "1 to 65535",
 		"https://example.com:":       "port is missing",
 		"https://example.com:80,443": "1 to 65535",
 		"example.com/x":              "character",
 		"*.example.com":              "everything below",
-		`https://example.com\@x`:     "",
+		`https://example.com\@x`:     "backslash",
 	} {
 		if got, err := ParseURL(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseURL(%q) = %+v, %v; want an error with %q", in, got, err, want)
