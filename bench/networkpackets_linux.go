@@ -46,6 +46,7 @@ func packetsMain() error {
 		return err
 	}
 	g := gateway.New(wire, gateway.Config{Policy: set})
+	runtime.GOMAXPROCS(1) // as in every supervisor that carries a network
 	served := make(chan error, 1)
 	go func() { served <- g.Serve() }()
 	err = client.Wait()

@@ -289,10 +289,24 @@ func (l *lab) allowServer(ctx context.Context, s *station, sandbox string) error
 	return err
 }
 
+// openTun says why the peers cannot work, who take packets from a TAP. Most distributions
+// let everybody open the device; coffer needs none.
+func openTun() error {
+	const device = "/dev/net/tun"
+	f, err := os.OpenFile(device, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("it needs %s, which this user may not open here", device)
+	}
+	return f.Close()
+}
+
 func (l *lab) slirpStation(ctx context.Context, s *station) error {
 	s.name, s.command = nameSlirp, "slirp4netns --configure --mtu=65520 --disable-host-loopback PID tap0"
 	if _, err := exec.LookPath(nameSlirp); err != nil {
 		return errors.New("not installed")
+	}
+	if err := openTun(); err != nil {
+		return err
 	}
 	s.version = l.version(ctx, nameSlirp, "--version")
 	cmd := l.command(ctx, l.dir, "/proc/self/exe", roleClient)
@@ -314,6 +328,9 @@ func (l *lab) pastaStation(ctx context.Context, s *station) error {
 	s.name, s.command = namePasta, "pasta --config-net -- CLIENT"
 	if _, err := exec.LookPath(namePasta); err != nil {
 		return errors.New("not installed")
+	}
+	if err := openTun(); err != nil {
+		return err
 	}
 	s.version = l.version(ctx, namePasta, "--version")
 	s.slow, s.carrier = true, s.itself
