@@ -18,13 +18,14 @@ import (
 	"github.com/cofferhq/coffer/internal/fakenet"
 	"github.com/cofferhq/coffer/internal/testbed"
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
 // Scripts about the network run in a fake internet (see package fakenet). To have a
 // client inside, they copy $PEER into the workspace as visit:
 //
 //	./visit URL   ask for a page and print its status and body; for tcp://HOST:PORT/WORD
-//	              and udp://… say a word and print the answer
+//	              and udp://… say a word and print the answer; ping HOST with ping://HOST
 //	seen REGEXP   a server of the fake internet was told that (! seen: none was)
 //
 // $CA is the certificate that TLS servers are known by. Scripts run side by side: each
@@ -119,6 +120,8 @@ func visit() {
 	switch u.Scheme {
 	case "http", "https":
 		said, err = visitPage(u)
+	case "ping":
+		said, err = visitPing(u)
 	default:
 		said, err = visitStream(u)
 	}
@@ -164,6 +167,42 @@ func visitStream(u *url.URL) (string, error) {
 	return string(b[:n]), err
 }
 
+// visitPing sends an echo request, by the kind of socket that needs no rights.
+func visitPing(u *url.URL) (string, error) {
+	addrs, err := net.LookupIP(u.Hostname())
+	if err != nil {
+		return "", err
+	}
+	family, protocol, echo := unix.AF_INET, unix.IPPROTO_ICMP, byte(8)
+	var to unix.Sockaddr = &unix.SockaddrInet4{}
+	if four := addrs[0].To4(); four != nil {
+		to = &unix.SockaddrInet4{Addr: [4]byte(four)}
+	} else {
+		family, protocol, echo = unix.AF_INET6, unix.IPPROTO_ICMPV6, 128
+		to = &unix.SockaddrInet6{Addr: [16]byte(addrs[0])}
+	}
+	s, err := unix.Socket(family, unix.SOCK_DGRAM, protocol)
+	if err != nil {
+		return "", fmt.Errorf("no socket for pings: %w", err)
+	}
+	defer unix.Close(s)
+	if err := unix.SetsockoptTimeval(s, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60}); err != nil {
+		return "", err
+	}
+	if err := unix.Connect(s, to); err != nil {
+		return "", err
+	}
+	if _, err := unix.Write(s, append([]byte{echo, 0, 0, 0, 0, 0, 0, 1}, u.Path...)); err != nil {
+		return "", err
+	}
+	b := make([]byte, 256)
+	n, err := unix.Read(s, b)
+	if err != nil {
+		return "", err
+	}
+	return "pong " + string(b[8:n]), nil
+}
+
 // short names the errors that scripts look for.
 func short(err error) string {
 	var d *net.DNSError
@@ -172,6 +211,8 @@ func short(err error) string {
 		return "no such host"
 	case errors.Is(err, syscall.ECONNRESET):
 		return "reset"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EACCES):
+		return "unreachable"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refused"
 	case errors.Is(err, syscall.ENETUNREACH):

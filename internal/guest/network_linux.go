@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 
 	"github.com/cofferhq/coffer/internal/link/kernel"
 	"github.com/cofferhq/coffer/internal/link/veth"
@@ -29,14 +30,31 @@ func connect(wanted bool) func() (network, error) {
 		return func() (network, error) { return network{}, err }
 	}
 	made := make(chan result, 1)
+	pings, pingable := unix.Open(pingGroups, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	go func() {
 		n, err := prepareNetwork()
+		if pingable == nil {
+			letPing(pings)
+		}
 		made <- result{n, err}
 	}()
 	return func() (network, error) {
 		r := <-made
 		return r.network, r.error
 	}
+}
+
+// pingGroups is the file that says whose programs may open sockets for pings: at first
+// nobody's, in a new network namespace. It is that of the namespace of who opens it, and has to
+// be opened before the machine's own /proc, which has no such file to write to, is in its place.
+const pingGroups = "/proc/sys/net/ipv4/ping_group_range"
+
+// letPing lets the sandbox's user ping. Who gets an answer is decided by the link. A kernel
+// that does not have it is no reason to do without a sandbox.
+func letPing(fd int) {
+	defer unix.Close(fd)
+	group := strconv.Itoa(unix.Getgid())
+	_, _ = unix.Write(fd, []byte(group+" "+group))
 }
 
 // withoutRules, if it is not empty, makes this a kernel without packet rules. Only the
