@@ -23,6 +23,8 @@ type networkCost struct {
 	DNS     []series      `json:"dns,omitempty"`
 	Crowds  []connections `json:"connections,omitempty"`
 	Start   []series      `json:"start,omitempty"`
+
+	Decisions *decisions `json:"decisions,omitempty"`
 }
 
 // bulk is one kind of transfer, by all contenders.
@@ -194,6 +196,7 @@ func (r *result) judgeNetwork() {
 	for _, c := range n.Crowds {
 		r.judgeConnections(c)
 	}
+	r.judgeDecisions(n.Decisions)
 	wanted := fmt.Sprintf("≤ %g ms over none", startBar)
 	with, without := find(n.Start, nameCoffer), find(n.Start, nameNetNone)
 	if !with.measured() || !without.measured() {

@@ -236,7 +236,7 @@ func measureWorld(ctx context.Context, l *lab, cost *networkCost) error {
 			return err
 		}
 	}
-	return nil
+	return measureDecisions(l, cost)
 }
 
 func measureBulk(ctx context.Context, l *lab, stations []*station, cost *networkCost) error {
