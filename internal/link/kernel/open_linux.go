@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -131,7 +130,6 @@ func (k *kernelLink) accept(l *tcp.Listener) {
 		k.use()
 		select {
 		case k.flows <- c:
-			runtime.Gosched() // to serve it comes before finding that there is no other
 		case <-k.closed:
 			c.Close()
 			return
