@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -223,8 +224,8 @@ refused or you would be asked.`,
 			if d.Verdict == policy.Allow {
 				return nil
 			}
-			if d.Rule == "default" && q.Host != "" {
-				fmt.Fprintln(os.Stderr, "hint: to allow it:", v.allowing(terminal.Escape(q.Host), q.Port))
+			if d.Rule == "default" {
+				fmt.Fprintln(os.Stderr, "hint: to allow it:", v.allowing(q))
 			}
 			return status(1)
 		},
@@ -233,12 +234,22 @@ refused or you would be asked.`,
 	return c
 }
 
-// allowing is the command that would allow a host that no rule is about.
-func (v view) allowing(host string, port uint16) string {
-	if v.sb == nil {
-		return fmt.Sprintf("coffer run --allow %s:%d …", host, port)
+// allowing is the command that would allow a destination that no rule is about.
+func (v view) allowing(q policy.Query) string {
+	host := q.Host
+	if host == "" {
+		host = q.Addr.String()
 	}
-	return fmt.Sprintf("coffer policy allow %s:%d --sandbox %s", host, port, v.sb.Name)
+	target, udp := net.JoinHostPort(terminal.Escape(host), strconv.Itoa(int(q.Port))), q.Protocol == policy.UDP
+	switch {
+	case v.sb == nil && udp:
+		return "coffer run --allow " + target + "/udp …"
+	case v.sb == nil:
+		return "coffer run --allow " + target + " …"
+	case udp:
+		target += " --protocol udp"
+	}
+	return "coffer policy allow " + target + " --sandbox " + v.sb.Name
 }
 
 func policyExplain() *cobra.Command {
