@@ -11,6 +11,7 @@ import (
 const (
 	nameTrue    = "fork+exec true"
 	nameNoop    = "no-op Go binary"
+	nameCopied  = "no-op, a copy"
 	nameBwrap   = "bwrap"
 	nameLandrun = "landrun"
 	nameCoffer  = "coffer run"
@@ -44,6 +45,7 @@ func measureExec(ctx context.Context, l *lab, res *result) error {
 	all, err := race(ctx, l, nameNoop, l.warmup, l.rounds, []contender{
 		l.plainTrue(),
 		l.plainNoop(),
+		l.copiedNoop(),
 		{
 			name:    nameExec,
 			command: "coffer exec -m NAME -- true",
@@ -65,6 +67,20 @@ func (l *lab) plainTrue() contender {
 
 func (l *lab) plainNoop() contender {
 	return contender{name: nameNoop, command: "func main() {}", sample: l.process(l.dir, l.noop)}
+}
+
+// copiedNoop is the no-op as an installed one would be. The kernel starts a copy faster than
+// a file as the linker leaves it, and coffer's own build makes one: see the Makefile.
+func (l *lab) copiedNoop() contender {
+	c := contender{name: nameCopied, command: "cp", sample: l.process(l.dir, l.noop+".copy")}
+	data, err := os.ReadFile(l.noop)
+	if err == nil {
+		err = os.WriteFile(l.noop+".copy", data, 0o755)
+	}
+	if err != nil {
+		c.missing = l.neutral(err.Error())
+	}
+	return c
 }
 
 func (l *lab) cofferRun(ctx context.Context) contender {

@@ -102,20 +102,7 @@ func (l *lab) build(ctx context.Context, name string, source []byte) (string, er
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w: %s", name, err, out)
 	}
-	return bin, copied(bin)
-}
-
-// copied puts a copy in the place of a program, as if it had been installed. A file as the
-// linker leaves it starts more slowly, see the Makefile.
-func copied(bin string) error {
-	data, err := os.ReadFile(bin)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(bin+".new", data, 0o755); err != nil {
-		return err
-	}
-	return os.Rename(bin+".new", bin)
+	return bin, nil
 }
 
 // env is the environment of every child: the host's PATH, and everything a
