@@ -142,15 +142,18 @@ func (c *counted) Write(p []byte) (int, error) {
 }
 
 // program is git inside, which minds nothing but the private directory's own settings.
-func (b *Bridge) program(args ...string) wire.Exec {
-	e := wire.Exec{Dir: b.At()}
+func (b *Bridge) program(args ...string) wire.Exec { return b.programAt(b.At(), args...) }
+
+// programAt is program with another directory for a working tree.
+func (b *Bridge) programAt(tree string, args ...string) wire.Exec {
+	e := wire.Exec{Dir: tree}
 	for _, a := range append([]string{"git"}, args...) {
 		e.Argv = append(e.Argv, []byte(a))
 	}
 	for _, v := range []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LC_ALL=C",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_PROTOCOL=version=2",
-		"GIT_DIR=" + b.InsideDir(), "GIT_WORK_TREE=" + b.At(),
+		"GIT_DIR=" + b.InsideDir(), "GIT_WORK_TREE=" + tree,
 	} {
 		e.Env = append(e.Env, []byte(v))
 	}

@@ -39,14 +39,16 @@ func (b *Bridge) Overlook(ctx context.Context, o wire.Opener, hidden []string) e
 	tracked, other := b.split(hidden)
 	if len(tracked) > 0 {
 		in := strings.Join(tracked, "\x00") + "\x00"
-		if err := b.feed(ctx, o, b.program("update-index", "-z", "--skip-worktree", "--stdin"), in); err != nil {
+		// The tree itself need not be there yet: it is about the index.
+		e := b.programAt(rootfs.Empty, "update-index", "-z", "--skip-worktree", "--stdin")
+		if err := b.feed(ctx, o, e, in); err != nil {
 			return err
 		}
 	}
 	if len(other) == 0 {
 		return nil
 	}
-	e := b.program()
+	e := b.programAt(rootfs.Empty)
 	e.Argv = [][]byte{[]byte("sh"), []byte("-c"), []byte(overlook)}
 	return b.feed(ctx, o, e, strings.Join(other, "\n")+"\n")
 }

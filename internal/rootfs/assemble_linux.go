@@ -394,7 +394,7 @@ func (a *assembly) mask(s *Step) error {
 		return cover(a.null, at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 	}
 	if a.empty < 0 {
-		if a.empty, err = a.root.make(emptyDir, true); err != nil {
+		if a.empty, err = a.root.make(Empty, true); err != nil {
 			return err
 		}
 	}

@@ -76,3 +76,6 @@ type Step struct {
 
 // Own is the directory in the sandbox where Coffer keeps its things.
 const Own = "/.coffer"
+
+// Empty is an empty directory there.
+const Empty = Own + "/empty"

@@ -43,7 +43,7 @@ func forbidIn(tree root, target string, r root) error {
 // nothing opens what lies over hidden files, or over hidden directories.
 func nothing(r root, dir bool) (int, error) {
 	if dir {
-		return r.make(emptyDir, true)
+		return r.make(Empty, true)
 	}
 	fd, err := r.open("/dev/null")
 	if err != nil {

@@ -274,8 +274,6 @@ func (p *Plan) closeProc() {
 const (
 	// layersDir is where the layers hang, covered.
 	layersDir = Own + "/layers"
-	// emptyDir is what lies over hidden directories.
-	emptyDir = Own + "/empty"
 	// includesDir is where the git directories of other repositories are.
 	includesDir = Own + "/include"
 )

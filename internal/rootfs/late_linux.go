@@ -37,11 +37,6 @@ func (l *Layers) PrepareLate(late *Late, handed []int) (_ *Ready, err error) {
 	if len(handed) == 0 {
 		return nil, errors.New("its worktree was not handed over")
 	}
-	at, err := a.place(late)
-	if err != nil {
-		return nil, err
-	}
-	unix.Close(at)
 	if err := a.prepare(late, handed[0]); err != nil {
 		return nil, errors.Join(err, l.Conceal(late))
 	}
