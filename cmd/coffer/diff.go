@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"strings"
 
@@ -26,6 +25,7 @@ const maxShown = 1 << 20
 // how a diff is shown.
 type diffStyle struct {
 	stat, names, json bool
+	noPager           bool
 	repo              string
 	paths             []string
 }
@@ -62,15 +62,16 @@ between their worktrees; with --repo, between those of a repository that both in
 			style.paths = rest(args)
 			if other := otherSandbox(store, args); other != nil {
 				style.paths = nil
-				return diffBetween(c.Context(), sb, other, style)
+				return readEnough(diffBetween(c.Context(), sb, other, style))
 			}
-			return diff(c.Context(), sb, style)
+			return readEnough(diff(c.Context(), sb, style))
 		},
 	}
 	c.Flags().BoolVar(&style.stat, "stat", false, "print how many lines of each file were changed")
 	c.Flags().BoolVar(&style.json, "json", false, "print the list of changes as JSON")
 	repoFlag(c, &style.repo)
 	c.Flags().BoolVar(&style.names, "names", false, "print the list of changes, without their content")
+	pagerFlag(c, &style.noPager)
 	return c
 }
 
@@ -147,9 +148,9 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 		if err != nil {
 			return err
 		}
-		return printStat(os.Stdout, all)
+		return style.printStat(all)
 	}
-	out, finish := paintDiff(os.Stdout)
+	out, finish := paintDiff(style.noPager)
 	defer finish()
 	return none(changes.Diff(ctx, out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: style.paths, Masked: hidden}))
 }
@@ -212,9 +213,9 @@ func (s diffStyle) show(all []tree.Delta, read func(tree.Delta) changes.File) er
 		for _, d := range wanted {
 			files = append(files, slim(read(d)))
 		}
-		return printStat(os.Stdout, files)
+		return s.printStat(files)
 	}
-	painted, finish := paintDiff(os.Stdout)
+	painted, finish := paintDiff(s.noPager)
 	defer finish()
 	out := bufio.NewWriter(painted)
 	for _, d := range wanted {
@@ -273,6 +274,12 @@ func slim(f changes.File) changes.File {
 	}
 	f.Old.Text, f.New.Text, f.New.Size, f.Old.Size = nil, nil, int64(plus), int64(minus)
 	return f
+}
+
+func (s diffStyle) printStat(files []changes.File) error {
+	out, finish := page(s.noPager)
+	defer finish()
+	return printStat(out, files)
 }
 
 // printStat prints how much was changed, as slim counted it.

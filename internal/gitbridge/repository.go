@@ -230,3 +230,9 @@ func (r *Repository) commit(ctx context.Context, word string) (string, error) {
 	}
 	return id, nil
 }
+
+// OwnSetting is what the user's own git config says, whatever repository one is in.
+func OwnSetting(key string) (string, bool) {
+	value, err := host{dir: "/"}.text(context.Background(), "config", "--get", key)
+	return value, err == nil
+}

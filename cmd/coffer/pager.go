@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+// pagerFlag says that what is long is to go by.
+func pagerFlag(c *cobra.Command, to *bool) {
+	c.Flags().BoolVar(to, "no-pager", false, "print it all at once, also on a terminal")
+}
+
+// pagerCommand is what git would show long texts with.
+func pagerCommand() string {
+	if value, ok := os.LookupEnv("GIT_PAGER"); ok {
+		return value
+	}
+	if value, ok := gitbridge.OwnSetting("core.pager"); ok {
+		return value
+	}
+	if value, ok := os.LookupEnv("PAGER"); ok {
+		return value
+	}
+	return "less"
+}
+
+// page is where text for a person goes: on a terminal, through the user's pager. The text
+// is a stranger's, so who writes it must have spelled out what could command a terminal:
+// pagers let some of it pass. finish waits until the reader has read enough.
+func page(never bool) (w io.Writer, finish func()) {
+	name := ""
+	if !never && terminal.IsTerminal(1) && os.Getenv("TERM") != "dumb" {
+		name = strings.TrimSpace(pagerCommand())
+	}
+	// More than a word is a shell's business, as in git.
+	if _, err := exec.LookPath(name); name == "" || name == "cat" || err != nil && !strings.ContainsAny(name, " \t|&;<>()$`\\\"'*?[#~=%") {
+		return os.Stdout, func() {}
+	}
+	c := exec.Command("/bin/sh", "-c", name)
+	c.Stdout, c.Stderr, c.Env = os.Stdout, os.Stderr, os.Environ()
+	for _, e := range [][2]string{{"LESS", "FRX"}, {"LV", "-c"}} { // as git has them
+		if _, ok := os.LookupEnv(e[0]); !ok {
+			c.Env = append(c.Env, e[0]+"="+e[1])
+		}
+	}
+	in, err := c.StdinPipe()
+	if err != nil {
+		return os.Stdout, func() {}
+	}
+	// Ctrl-C is for the pager: were this to end, the shell and the pager would both read
+	// what is typed.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGQUIT)
+	if err := c.Start(); err != nil {
+		return os.Stdout, func() {}
+	}
+	return in, func() {
+		in.Close()
+		_ = c.Wait()
+	}
+}
+
+// readEnough makes nothing of it if the reader has left the pager before the end.
+func readEnough(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}
