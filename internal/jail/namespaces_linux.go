@@ -26,16 +26,22 @@ var (
 
 // What calls are for whose failure means something.
 const (
-	whatSpaces    = "make namespaces"
-	whatProcesses = "make a process namespace"
-	whatProc      = "mount /proc"
-	whatProgram   = "execute the program"
+	whatSpaces  = "make namespaces"
+	whatProc    = "mount /proc"
+	whatProgram = "execute the program"
 )
 
-// runNamespaces runs the program in namespaces of its own. It fails with errRefused or
-// errNoProc if the host does not allow that, and nothing has happened yet.
-func (j *jail) runNamespaces(processes bool) (code int, err error) {
-	j.host = Host{ABI: j.abi(), Layer: Namespaces, Processes: processes, Network: j.apart}
+// runNamespaces runs the program in namespaces of its own, which are being made. It fails
+// with errRefused, errNoProc or errNoNet if the host does not allow that, and nothing
+// has happened yet.
+func (j *jail) runNamespaces(sp *spaces) (code int, err error) {
+	ended := false
+	defer func() {
+		if !ended {
+			sp.end(true)
+		}
+	}()
+	j.host = Host{ABI: j.abi(), Layer: Namespaces, Processes: sp.alone, Network: j.apart}
 	walls, gaps, err := j.consider()
 	if err != nil {
 		return 0, err
@@ -44,23 +50,26 @@ func (j *jail) runNamespaces(processes bool) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	defer held.release()
 	j.layout.reserve = held.places
 	if err := seed(j.layout.seed); err != nil {
-		held.release()
 		return 0, err
 	}
 	before := look(j.layout.locked())
-	p := &performance{jail: j, walls: walls, gaps: gaps, processes: processes}
-	c, err := p.start()
+	p := &performance{jail: j, walls: walls, gaps: gaps, spaces: sp}
+	program, err := p.start()
 	if err != nil {
+		if errors.Is(err, errExplained) {
+			j.announce(walls, gaps)
+		}
 		p.disconnect()
-		held.release()
 		return 0, err
 	}
-	code, err = j.mind(c.program)
-	c.end(held.any()) // nobody may be there any more who could use the names
+	code, err = j.mind(program)
+	// Nobody may be there any more who could use the names.
+	sp.end(held.any() && !sp.empty())
+	ended = true
 	p.disconnect()
-	held.release()
 	j.report(j.layout.watch)
 	j.reportReplaced(before)
 	return code, err
@@ -92,15 +101,44 @@ func (j *jail) reportReplaced(before map[string]os.FileInfo) {
 // A performance is one try to run the program in namespaces.
 type performance struct {
 	*jail
-	walls     Walls
-	gaps      []Gap
-	processes bool
-	cable     *cable                         // with a network that has rules
-	far       func() (end func(), err error) // whoever has the other end of it
+	walls  Walls
+	gaps   []Gap
+	spaces *spaces
+	rules  *confine.Ruleset
+	far    func() (end func(), err error) // whoever has the other end of the network
 }
 
-// start writes the script and has it played.
-func (p *performance) start() (*cast, error) {
+// start writes the script and has it played. It returns the program's process id.
+func (p *performance) start() (int, error) {
+	j := p.jail
+	s, err := p.write()
+	if p.rules != nil {
+		defer p.rules.Close()
+	}
+	// The first process shall become our child, though its parent ends at once.
+	if err == nil {
+		if err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			err = fmt.Errorf("adopt orphans: %w", err)
+		}
+	}
+	if err == nil {
+		_, err = j.signals() // from now on none may be missed
+	}
+	if err == nil {
+		err = j.finishSpaces(p.spaces)
+	}
+	if err != nil {
+		return 0, err
+	}
+	enter := &script{}
+	enter.enter(p.spaces)
+	s.calls, s.what = slices.Concat(enter.calls, s.calls), slices.Concat(enter.what, s.what)
+	program, err := s.start(p.connect)
+	return program, j.explain(err, nil)
+}
+
+// write writes down all that is done in the namespaces.
+func (p *performance) write() (*script, error) {
 	j := p.jail
 	c := j.confinement(p.walls)
 	c.Landlock.Write = outermost(j.layout.write)
@@ -111,23 +149,11 @@ func (p *performance) start() (*cast, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rules.Close()
+	s := &script{}
+	p.rules = rules
 	filter, err := confine.SeccompFilter(c.Seccomp)
 	if err != nil {
 		return nil, err
-	}
-	s := &script{}
-	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWIPC)
-	if !mayMount() {
-		flags |= unix.CLONE_NEWUSER
-		s.mapIDs()
-	}
-	entered := len(s.calls)
-	if j.apart {
-		flags |= unix.CLONE_NEWNET
-		if err := p.connect(s); err != nil {
-			return nil, err
-		}
 	}
 	sockets, err := j.sockets()
 	if err != nil {
@@ -142,79 +168,50 @@ func (p *performance) start() (*cast, error) {
 	}
 	view := j.layout.build(s, j.Private, sockets)
 	view.hide(j.layout, secrets)
-	if p.cable != nil {
+	if j.wired() {
 		view.resolver(link.Resolver4)
 	}
-	if p.cable != nil || j.speaks(p.walls, p.gaps) {
-		// Only now it is certain which layer it is, and what there is to say about it.
-		s.call("wait", 0).do = doReady
-	}
-	if p.processes {
+	if p.spaces.alone {
 		s.processes()
 	}
-	s.confine(rules, filter, view.fresh, p.processes)
+	s.confine(rules, filter, view.fresh, p.spaces.alone)
+	// Only now it is certain which layer it is, and what there is to say about it.
+	if j.Explain {
+		s.call("explain", 0).do = doReady
+	} else if text := j.announcement(p.walls, p.gaps); text != "" {
+		s.call("say what is not closed", unix.SYS_WRITE, j.say.Fd(), s.text(text), uintptr(len(text))).anyway = true
+	}
 	s.become(j.program, j.Argv, j.environment("/tmp"), j.Policy.Dir)
-	// The first process shall become our child, though its parent ends at once.
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("adopt orphans: %w", err)
-	}
-	if _, err := j.signals(); err != nil { // from now on none may be missed
-		return nil, err
-	}
-	cast, err := s.start(flags, p.started, p.ready)
-	return cast, j.explain(err, s.what[:entered+1])
+	return s, nil
 }
 
-// connect gives the network namespace what it is to have.
-func (p *performance) connect(s *script) (err error) {
-	if p.Net == NetNone {
-		s.loopback()
-		return nil
-	}
-	p.cable, err = s.newCable()
-	return err
-}
+// wired says whether there is a network with rules, in a namespace of its own.
+func (j *jail) wired() bool { return j.apart && j.Net == NetRules }
 
-// started is called when there is a process in the namespaces.
-func (p *performance) started() {
-	if p.cable != nil {
-		p.cable.listen()
+// connect hands the network to whoever has its other end, when the script plays. What the
+// program sends waits in the sockets, so the program need not.
+func (p *performance) connect() {
+	if !p.wired() || p.Explain {
+		return
 	}
-}
-
-// ready is called when all is prepared, before the program runs.
-func (p *performance) ready() (err error) {
-	if p.cable != nil {
-		sockets, err := p.cable.sockets()
+	p.far = later(func() (func(), error) {
+		l, err := kernel.Open(p.spaces.sockets)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errNoNet, err)
+			return nil, err
 		}
-		// What the program sends waits in the sockets, so the program need not.
-		p.far = later(func() (func(), error) {
-			l, err := kernel.Open(sockets)
-			if err != nil {
-				return nil, err
-			}
-			return p.Rules.Connect(l)
-		})
-	}
-	if p.announce(p.walls, p.gaps); p.Explain {
-		return errExplained
-	}
-	return nil
+		return p.Rules.Connect(l)
+	})
 }
 
 // disconnect ends the network.
 func (p *performance) disconnect() {
-	if p.far != nil {
-		if end, err := p.far(); err == nil {
-			end()
-		} else {
-			fmt.Fprintln(p.say, "coffer: there was no network:", terminal.Escape(err.Error()))
-		}
+	if p.far == nil {
+		return
 	}
-	if p.cable != nil {
-		p.cable.close()
+	if end, err := p.far(); err == nil {
+		end()
+	} else {
+		fmt.Fprintln(p.say, "coffer: there was no network:", terminal.Escape(err.Error()))
 	}
 }
 
@@ -225,7 +222,7 @@ func (j *jail) explain(err error, entering []string) error {
 		return err
 	}
 	switch at.what {
-	case whatProcesses, whatProc:
+	case whatProc:
 		return fmt.Errorf("%w: %w", errNoProc, err)
 	case whatProgram:
 		return notExecuted(j.program, at.err)
@@ -277,15 +274,12 @@ func (s *script) loopback() {
 	s.call(whatNetwork, unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, data(s, up)).with(0, fd)
 }
 
-// processes goes on in a process namespace. Its first process is nobody: the program would
-// have to reap orphans and would be deaf to most signals. So the program comes second, as
-// a child of the process outside.
+// processes goes on in the process namespace, in which only those are that are forked from
+// now on, as a child of the process outside.
 func (s *script) processes() {
-	// The first process has a copy of this one's memory, environment and all.
+	// It has a copy of the memory of the one outside.
 	s.call("close this process to others", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
-	s.call(whatProcesses, unix.SYS_UNSHARE, unix.CLONE_NEWPID)
-	s.call("start its first process", 0).do = doFirst
-	s.call("enter it", 0).do = doTwin
+	s.call("enter the process namespace", 0).do = doTwin
 	s.call(whatProc, unix.SYS_MOUNT, s.text("proc"), s.text("/proc"), s.text("proc"),
 		unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY)
 }

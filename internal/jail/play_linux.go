@@ -12,9 +12,8 @@ type play struct {
 	calls    *systemCall
 	count    int
 	report   uintptr // where to say what happens
-	lifeline uintptr // what the process outside holds the other end of
+	lifeline uintptr // what the process outside holds the other end of, for doStay
 	slots    [maxSlots + 1]uintptr
-	fork     cloneArgs // without namespaces
 	twin     cloneArgs // beside this process instead of below it
 	mask     uint64    // the signals that the program shall not get, as they were
 	ignore   sigaction
@@ -33,7 +32,6 @@ type sigaction struct{ handler, flags, restorer, mask uint64 }
 // so the thread is deaf meanwhile, and CLONE_CLEAR_SIGHAND takes Go's handlers away;
 // what was ignored stays so.
 func fork(p *play, flags uint64) (int, error) {
-	p.fork = cloneArgs{exitSignal: uint64(unix.SIGCHLD)}
 	p.twin = cloneArgs{flags: unix.CLONE_PARENT}
 	p.ignore = sigaction{handler: 1}
 	args := cloneArgs{flags: flags | unix.CLONE_CLEAR_SIGHAND, exitSignal: uint64(unix.SIGCHLD)}
@@ -67,9 +65,8 @@ func (p *play) run() {
 	for i := 0; i < p.count; i++ {
 		c := (*systemCall)(unsafe.Add(unsafe.Pointer(p.calls), uintptr(i)*unsafe.Sizeof(*p.calls)))
 		switch c.do {
-		case doFirst:
-			p.first(i)
-			continue
+		case doStay:
+			p.stay()
 		case doTwin:
 			p.goOnBeside(i)
 			continue
@@ -78,10 +75,7 @@ func (p *play) run() {
 			continue
 		case doReady:
 			p.say(saysReady, 0, 0)
-			if n := p.wait(); n != 1 {
-				p.exit() // whoever we wait for is gone
-			}
-			continue
+			p.exit()
 		}
 		a := c.args
 		for n := range a {
@@ -96,7 +90,7 @@ func (p *play) run() {
 			if c.point != nil {
 				*c.point = int32(r)
 			}
-		case errno == c.forgive[0], errno == c.forgive[1]:
+		case errno == c.forgive[0], errno == c.forgive[1], c.anyway:
 			i += c.skip
 		default:
 			p.fail(i, errno)
@@ -105,41 +99,24 @@ func (p *play) run() {
 	p.fail(p.count-1, unix.EINVAL) // the last call is the one that does not return
 }
 
-// first forks the first process of a process namespace. It does nothing, and when the
-// process outside that holds the other end of its lifeline is gone, it ends, and the
-// kernel ends all others of the namespace. Orphans, which it inherits, are forgotten by
-// the kernel itself, because it ignores their end.
+// stay is what the first process of a process namespace does: nothing. When the process
+// outside that holds the other end of its lifeline is gone, it ends, and the kernel ends
+// all others of the namespace. Orphans, which it inherits, are forgotten by the kernel
+// itself, because it ignores their end. It does not return.
 //
 //go:nosplit
 //go:norace
-func (p *play) first(i int) {
-	pid, errno := split(&p.fork)
-	if errno != 0 {
-		p.fail(i, errno)
-	}
-	if pid != 0 {
-		p.say(saysFirst, 0, int32(pid))
-		return
-	}
+func (p *play) stay() {
 	life := p.lifeline
 	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&p.ignore)), 0, 8, 0, 0)
 	if life > 0 {
 		unix.RawSyscall(unix.SYS_CLOSE_RANGE, 0, life-1, 0)
 	}
 	unix.RawSyscall(unix.SYS_CLOSE_RANGE, life+1, 1<<32-1, 0)
-	p.wait()
-	p.exit()
-}
-
-// wait waits for a byte on the lifeline, or its end.
-//
-//go:nosplit
-//go:norace
-func (p *play) wait() uintptr {
 	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_READ, p.lifeline, uintptr(unsafe.Pointer(&p.said)), 1)
+		_, _, errno := unix.RawSyscall(unix.SYS_READ, life, uintptr(unsafe.Pointer(&p.said)), 1)
 		if errno != unix.EINTR {
-			return n
+			p.exit()
 		}
 	}
 }

@@ -3,11 +3,11 @@ package jail
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/confine"
@@ -23,18 +23,17 @@ type jail struct {
 	layout  *layout
 	program string
 	host    Host
-	say     io.Writer
+	say     *os.File
 	sockets func() ([]string, error) // of the host
 	hidden  func() (hidden, error)   // in the context
 	signals func() (<-chan os.Signal, error)
-	said    map[string]bool // lines, so that none is said twice
-	apart   bool            // in a network namespace
+	apart   bool // in a network namespace
 }
 
 // Run runs the policy's program and returns its exit code. What the walls do not hold
 // is said before it starts. With InPlace it returns only if it failed. It keeps the calling
 // thread for good, and the program dies with that.
-func Run(p Policy, say io.Writer) (int, error) {
+func Run(p Policy, say *os.File) (int, error) {
 	code, err := run(p, say)
 	if errors.Is(err, errExplained) {
 		return 0, nil
@@ -45,35 +44,43 @@ func Run(p Policy, say io.Writer) (int, error) {
 // errExplained ends what was only to be explained.
 var errExplained = errors.New("explained")
 
-func run(p Policy, say io.Writer) (int, error) {
+func run(p Policy, say *os.File) (int, error) {
 	runtime.LockOSThread()
-	j := &jail{Policy: &p, say: say, said: map[string]bool{}}
+	j := &jail{Policy: &p, say: say}
 	if j.abi() == 0 {
 		return 0, hint.New("this kernel has no Landlock, on which a jail is built", "boot a kernel from 5.13 on with 'landlock' in the lsm= list, or use 'coffer run'")
 	}
-	if !p.alone && !p.InPlace {
-		j.sockets = later(func() ([]string, error) { return rootfs.Sockets(p.Context) })
-	}
-	if err := j.find(); err != nil {
-		return 0, err
-	}
-	j.hidden = later(func() (hidden, error) { return p.findHidden(j.layout.context) })
 	if p.InPlace {
+		if err := j.find(); err != nil {
+			return 0, err
+		}
 		return 0, j.become()
 	}
 	// To begin with that takes a third of a millisecond, in which there is more to do.
 	j.signals = later(func() (<-chan os.Signal, error) { return listen(), nil })
 	if p.alone {
+		if err := j.find(); err != nil {
+			return 0, err
+		}
 		return j.runLandlock(errRefused)
 	}
 	j.apart = p.Net != NetHost && !p.bound
-	for processes := !p.bare; ; {
-		code, err := j.runNamespaces(processes)
+	sp, err := j.beginSpaces(!p.bare)
+	j.sockets = later(func() ([]string, error) { return rootfs.Sockets(p.Context) })
+	if ferr := j.find(); ferr != nil {
+		sp.end(true)
+		return 0, ferr
+	}
+	for processes := !p.bare; ; sp, err = j.beginSpaces(processes) {
+		code := 0
+		if err == nil {
+			code, err = j.runNamespaces(sp)
+		}
 		switch {
-		case errors.Is(err, errNoProc) && processes:
-			processes = false
-		case (errors.Is(err, errNoNet) || errors.Is(err, errRefused)) && j.apart:
+		case errors.Is(err, errNoNet) && j.apart:
 			j.apart = false
+		case (errors.Is(err, errNoProc) || errors.Is(err, errRefused)) && processes:
+			processes = false
 		case errors.Is(err, errRefused):
 			return j.runLandlock(err)
 		default:
@@ -114,8 +121,11 @@ func (j *jail) find() (err error) {
 	if j.program, err = FindProgram(j.Argv[0], j.Policy.Dir, j.Env); err != nil {
 		return err
 	}
-	j.layout, err = j.Policy.layout(j.program)
-	return err
+	if j.layout, err = j.Policy.layout(j.program); err != nil {
+		return err
+	}
+	j.hidden = later(func() (hidden, error) { return j.findHidden(j.layout.context) })
+	return nil
 }
 
 // consider finds the gaps that the walls have on this host. A strict jail has none.
@@ -160,48 +170,43 @@ func (j *jail) walls() (w Walls, err error) {
 	return j.Walls(j.host), nil
 }
 
-// speaks says whether there is anything to say.
-func (j *jail) speaks(w Walls, gaps []Gap) bool {
-	return j.Explain || !j.Quiet && len(gaps)+len(w.Notes)+len(j.layout.notes) > 0
-}
-
 // announce says what does not work, and what is not closed.
 func (j *jail) announce(w Walls, gaps []Gap) {
-	if j.Quiet && !j.Explain {
-		return
-	}
-	if j.Explain {
-		fmt.Fprintln(j.say, "the wall: "+j.host.String())
-	} else if j.Brief {
-		j.announceBriefly(w, gaps)
-		return
-	}
-	var lines []string
-	for _, n := range slices.Concat(j.layout.notes, w.Notes) {
-		lines = append(lines, "note: "+n)
-	}
-	for _, g := range gaps {
-		lines = append(lines, "not closed: "+g.String())
-	}
-	for _, line := range lines {
-		if !j.said[line] {
-			fmt.Fprintln(j.say, "coffer:", terminal.Escape(line))
-		}
-		j.said[line] = true
-	}
+	fmt.Fprint(j.say, j.announcement(w, gaps))
 }
 
-// announceBriefly says in one line that there is something to say.
-func (j *jail) announceBriefly(w Walls, gaps []Gap) {
+// announcement is what there is to say before the program runs.
+func (j *jail) announcement(w Walls, gaps []Gap) string {
+	if j.Quiet && !j.Explain {
+		return ""
+	}
+	var text strings.Builder
+	if j.Explain {
+		fmt.Fprintln(&text, "the wall: "+j.host.String())
+	} else if j.Brief {
+		return j.brief(w, gaps)
+	}
+	for _, n := range slices.Concat(j.layout.notes, w.Notes) {
+		fmt.Fprintln(&text, "coffer:", terminal.Escape("note: "+n))
+	}
+	for _, g := range gaps {
+		fmt.Fprintln(&text, "coffer:", terminal.Escape("not closed: "+g.String()))
+	}
+	return text.String()
+}
+
+// brief says in one line that there is something to say.
+func (j *jail) brief(w Walls, gaps []Gap) string {
 	notes := slices.Concat(j.layout.notes, w.Notes)
 	switch {
 	case len(gaps) == 1 && len(notes) == 0:
-		fmt.Fprintln(j.say, "coffer: not closed:", terminal.Escape(gaps[0].What))
+		return "coffer: not closed: " + terminal.Escape(gaps[0].What) + "\n"
 	case len(gaps) == 0 && len(notes) == 1:
-		fmt.Fprintln(j.say, "coffer:", terminal.Escape(notes[0]))
+		return "coffer: " + terminal.Escape(notes[0]) + "\n"
 	case len(gaps)+len(notes) > 0:
-		fmt.Fprintf(j.say, "coffer: %d things are not closed and %d do not work in this jail; put --explain before the rest to see which\n", len(gaps), len(notes))
+		return fmt.Sprintf("coffer: %d things are not closed and %d do not work in this jail; put --explain before the rest to see which\n", len(gaps), len(notes))
 	}
+	return ""
 }
 
 // report tells what the program made that other programs would take orders from.
@@ -226,9 +231,6 @@ func (j *jail) become() error {
 	if err != nil {
 		return err
 	}
-	if j.announce(w, gaps); j.Explain {
-		return errExplained
-	}
 	tmp, err := sharedTmp()
 	if err != nil {
 		return err
@@ -246,6 +248,10 @@ func (j *jail) become() error {
 	}
 	if _, err := c.apply(); err != nil {
 		return err
+	}
+	// Only now it is certain.
+	if j.announce(w, gaps); j.Explain {
+		return errExplained
 	}
 	return launch(j.program, j.Argv, func(path string, argv []string) error {
 		return syscall.Exec(path, argv, j.environment(tmp))
@@ -274,9 +280,6 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if j.announce(w, gaps); j.Explain {
-		return 0, errExplained
-	}
 	tmp, removeTmp, err := ownTmp()
 	if err != nil {
 		return 0, err
@@ -296,7 +299,7 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if _, err := j.signals(); err != nil { // from now on none may be missed
 		return 0, err
 	}
-	pid, err := j.spawn(c, tmp)
+	pid, err := j.spawn(c, tmp, j.announcement(w, gaps))
 	if errors.Is(err, unix.EBUSY) {
 		return 0, hint.Wrap(err, "somebody else decides on this program's system calls already, as in a jail inside a jail; use --in-place")
 	}
@@ -311,8 +314,9 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	return code, err
 }
 
-// spawn starts the program from a confined thread, and whoever answers its questions.
-func (j *jail) spawn(c confinement, tmp string) (pid int, err error) {
+// spawn starts the program from a confined thread, and whoever answers its questions, after
+// it has said what there is to say.
+func (j *jail) spawn(c confinement, tmp, say string) (pid int, err error) {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -328,6 +332,10 @@ func (j *jail) spawn(c confinement, tmp string) (pid int, err error) {
 				return
 			}
 			go clerk.serve()
+		}
+		if fmt.Fprint(j.say, say); j.Explain {
+			done <- errExplained
+			return // and the thread ends with it
 		}
 		done <- launch(j.program, j.Argv, func(path string, argv []string) (err error) {
 			pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{

@@ -3,13 +3,13 @@
 package jail
 
 import (
-	"io"
+	"os"
 
 	"github.com/cofferhq/coffer/internal/hint"
 )
 
 // Run says that there is no jail on this system.
-func Run(Policy, io.Writer) (int, error) {
+func Run(Policy, *os.File) (int, error) {
 	return 0, hint.New("there is no jail for this system", "run coffer on Linux, or in a Linux virtual machine")
 }
 

@@ -1,12 +1,9 @@
 package jail
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -44,6 +41,7 @@ type systemCall struct {
 	skip    int // how many calls to leave out after an error that was forgiven
 	do      action
 	point   *int32 // where else to put the result
+	anyway  bool   // whatever comes of it
 }
 
 // An action is what there is besides making a call.
@@ -51,10 +49,10 @@ type action uint8
 
 const (
 	doCall  action = iota
-	doFirst        // make a first process for the process namespace
+	doStay         // do nothing until the process outside is gone
 	doTwin         // go on in a child of this process's parent, and end this one
 	doHear         // get signals again
-	doReady        // say so, and wait
+	doReady        // say so, and end: nothing is to be run
 )
 
 // call adds a line.
@@ -112,18 +110,14 @@ func data[T any](s *script, v *T) uintptr {
 // What the forked processes report, as pairs of 32-bit numbers.
 const (
 	saysError   = iota + 1 // and which call it was, and the error
-	saysFirst              // the first process's id
 	saysProgram            // the program's id
-	saysReady              // that it waits
+	saysReady              // that all is prepared, and nothing is to be run
 )
 
 type message [3]int32
 
-// A cast is the processes that play a script.
-type cast struct {
-	program  int      // the process that becomes the program, a child of this one
-	first    int      // the first process of its process namespace, or 0
-	lifeline *os.File // the first process lives as long as this is open
+func (m *message) bytes() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(m)), unsafe.Sizeof(*m))
 }
 
 // A stageError is about a call that failed.
@@ -135,46 +129,23 @@ type stageError struct {
 func (e *stageError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *stageError) Unwrap() error { return e.err }
 
-// start forks a process with the clone flags to play the script, and returns when the
-// program runs. It must be called on a locked thread that lives as long as the program is
-// to: the program is killed with it. started is called when the process has been forked,
-// and ready when it comes to a line with doReady; if that fails, so does the start.
-func (s *script) start(flags uint64, started func(), ready func() error) (*cast, error) {
-	if s.slots > maxSlots {
-		return nil, errors.New("the jail has too many places")
-	}
+// start forks a process to play the script, and returns its process id, or that of the one
+// that went on in its place, when the program runs. It must be called on a locked thread
+// that lives as long as the program is to: the program is killed with it. started is called
+// when the process has been forked. If the script ends in doReady, the error is errExplained.
+func (s *script) start(started func()) (program int, err error) {
 	read, write, err := pipes()
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer read.Close()
-	lifeline, life, err := pipes()
-	if err != nil {
-		write.Close()
-		return nil, err
-	}
-	p := &play{calls: &s.calls[0], count: len(s.calls), report: write.Fd(), lifeline: lifeline.Fd()}
-	pid, err := fork(p, flags)
-	runtime.KeepAlive(s)
+	pid, err := s.fork(0, write.Fd(), 0)
 	write.Close()
-	lifeline.Close()
-	var c *cast
-	if err == nil {
-		started()
-		c, err = s.listen(read, pid, func() error {
-			err := ready()
-			if err == nil {
-				_, err = life.Write([]byte{0})
-			}
-			return err
-		})
-	}
 	if err != nil {
-		life.Close()
-		return nil, err
+		return 0, err
 	}
-	c.lifeline = life
-	return c, nil
+	started()
+	return s.listen(read, pid)
 }
 
 func pipes() (read, write *os.File, err error) {
@@ -186,55 +157,31 @@ func pipes() (read, write *os.File, err error) {
 }
 
 // listen reads what the forked processes say, until they have become something else.
-func (s *script) listen(r io.Reader, pid int, ready func() error) (*cast, error) {
-	c := &cast{program: pid}
-	var failed error
+func (s *script) listen(r io.Reader, pid int) (program int, failed error) {
+	program = pid
 	for {
 		var m message
-		if err := binary.Read(r, binary.NativeEndian, &m); err != nil {
+		if _, err := io.ReadFull(r, m.bytes()); err != nil {
 			break
 		}
 		switch m[0] {
 		case saysError:
 			failed = &stageError{s.what[m[1]], unix.Errno(m[2])}
-		case saysFirst:
-			c.first = int(m[2])
 		case saysProgram:
-			c.program = int(m[2])
+			program = int(m[2])
 		case saysReady:
-			if failed = ready(); failed != nil {
-				// It waits, and is all there is yet.
-				_ = unix.Kill(pid, unix.SIGKILL)
-			}
+			failed = errExplained
 		}
 	}
-	if failed != nil {
-		c.collect(pid)
-		return nil, failed
+	if failed == nil {
+		return program, nil
 	}
-	return c, nil
-}
-
-// collect waits for what is left of a failed start.
-func (c *cast) collect(pid int) {
-	for _, p := range []int{pid, c.program} {
+	for _, p := range []int{pid, program} { // what is left of a failed start
 		for {
 			if _, err := unix.Wait4(p, nil, 0, nil); err != unix.EINTR {
 				break
 			}
 		}
 	}
-}
-
-// end kills the first process, and with it everything in its namespace, and may wait until
-// all is gone.
-func (c *cast) end(wait bool) {
-	if c.first == 0 {
-		return
-	}
-	_ = unix.Kill(c.first, unix.SIGKILL)
-	for wait {
-		_, err := unix.Wait4(c.first, nil, 0, nil)
-		wait = err == unix.EINTR
-	}
+	return 0, failed
 }
