@@ -47,7 +47,11 @@ func (r *result) judgeCold() {
 	for _, peer := range []string{"runc", "codex", "podman", "srt"} {
 		r.ratioBar("cold start min", peer, 1, coffer, find(r.Cold, peer), minimum)
 	}
-	r.ratioBar("jail start min", nameLandrun, jailBar, find(r.Cold, nameJail), find(r.Cold, nameLandrun), minimum)
+	peer := nameLandrun
+	if find(r.Cold, nameStandIn).measured() {
+		peer = nameStandIn
+	}
+	r.ratioBar("jail start min", peer, jailBar, find(r.Cold, nameJail), find(r.Cold, peer), minimum)
 }
 
 // ratioBar compares one number of two series of the same run.

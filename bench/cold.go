@@ -14,6 +14,7 @@ const (
 	nameCopied  = "no-op, a copy"
 	nameBwrap   = "bwrap"
 	nameLandrun = "landrun"
+	nameStandIn = "landrun stand-in"
 	nameCoffer  = "coffer run"
 	nameJail    = "coffer jail"
 	nameExec    = "coffer exec"

@@ -55,15 +55,23 @@ func (l *lab) version(ctx context.Context, argv ...string) string {
 	return l.neutral(strings.ToValidUTF8(string(line), "?"))
 }
 
-// landrun gets what a jail gets: the whole machine to read, two places to write.
+// landrun gets what a jail gets: the whole machine to read, two places to write. Where it is
+// not to be had, a program of ours stands in for it, and the row says so.
 func (l *lab) landrun(ctx context.Context) contender {
-	program := filepath.Join(l.peers, "bin", "landrun")
-	if _, err := os.Stat(program); err != nil {
-		program = "landrun"
+	args := []string{"--rox", "/", "--rw", "/tmp", "--rw", filepath.Join(l.dir, "small"), "true"}
+	for _, row := range []string{nameLandrun, nameStandIn} {
+		name := strings.Replace(row, " stand-in", "-standin", 1)
+		program := filepath.Join(l.peers, "bin", name)
+		if _, err := os.Stat(program); err != nil {
+			if program, err = exec.LookPath(name); err != nil {
+				continue
+			}
+		}
+		c := l.peer(ctx, row, append([]string{program}, args...))
+		c.command = name + " --rox / --rw /tmp --rw DIR true"
+		return c
 	}
-	c := l.peer(ctx, nameLandrun, []string{program, "--rox", "/", "--rw", "/tmp", "--rw", filepath.Join(l.dir, "small"), "true"})
-	c.command = "landrun --rox / --rw /tmp --rw DIR true"
-	return c
+	return l.peer(ctx, nameLandrun, append([]string{"landrun"}, args...))
 }
 
 // rootfs is a root file system for the container peers with one program in it,
