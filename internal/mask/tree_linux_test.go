@@ -263,3 +263,26 @@ func TestDeep(t *testing.T) {
 		t.Errorf("%d are hidden, the directory is %d bytes down", len(r.Hidden), len(last.Path))
 	}
 }
+
+// TestDrain: who makes the kernel tell more for as long as we listen does not keep us.
+func TestDrain(t *testing.T) {
+	var p [2]int
+	must(t, unix.Pipe2(p[:], unix.O_CLOEXEC))
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		event := make([]byte, unix.SizeofInotifyEvent)
+		for {
+			if _, err := unix.Write(p[1], event); err != nil {
+				return
+			}
+		}
+	}()
+	w := &watcher{fd: p[0]}
+	if n := w.drain(); n != maxDrain {
+		t.Errorf("it was asked %d times", n)
+	}
+	unix.Close(p[0]) // which ends the other
+	<-done
+	unix.Close(p[1])
+}

@@ -117,7 +117,9 @@ func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
 		if err != nil {
 			return err
 		}
-		entries += got.entries
+		if entries += got.entries; entries > maxEntries {
+			return &CrowdError{w.t.Root}
+		}
 		if all.add(got.effort); all.exceeds(entries) {
 			return all.excess(w.t.Root)
 		}
@@ -206,8 +208,23 @@ func (w *watcher) again(ctx context.Context) error {
 		return nil
 	case <-time.After(min(w.took, time.Second)):
 	}
+	w.drain()
+	begun := time.Now()
+	err := w.tree(ctx, "", true)
+	w.took = time.Since(begun)
+	return err
+}
+
+// maxDrain is how often the kernel is asked for what it has still to tell: enough for a full
+// queue of its usual length. Somebody may fill it as fast as we read, and what is left over
+// is heard later.
+const maxDrain = 128
+
+// drain takes what the kernel has still to tell, and says how often it was asked.
+func (w *watcher) drain() (reads int) {
 	var b [64 << 10]byte
-	for {
+	for reads < maxDrain {
+		reads++
 		n, err := unix.Read(w.fd, b[:])
 		if err == unix.EINTR {
 			continue
@@ -217,10 +234,7 @@ func (w *watcher) again(ctx context.Context) error {
 		}
 		w.forget(b[:n])
 	}
-	begun := time.Now()
-	err := w.tree(ctx, "", true)
-	w.took = time.Since(begun)
-	return err
+	return reads
 }
 
 // forget lets go of watches that are over, and of all else that is told.
