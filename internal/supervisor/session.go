@@ -25,34 +25,13 @@ type session struct {
 	silence *time.Timer // until a program that nobody looks at is ended; nil if never
 	idle    time.Duration
 	bored   bool // it was ended because of that
+
+	work sync.WaitGroup // who sends to viewers, and listens to them
 }
 
-// A viewer is a command that looks at a session.
-type viewer struct {
-	conn net.Conn
-	out  *wire.FrameWriter
-}
-
-func newViewer(c net.Conn) *viewer { return &viewer{c, wire.NewFrameWriter(hasty{c})} }
-
-// hasty is a connection whose other end has to take what it is sent.
-type hasty struct{ net.Conn }
-
-func (h hasty) Write(p []byte) (int, error) {
-	_ = h.SetWriteDeadline(time.Now().Add(viewerTime))
-	return h.Conn.Write(p)
-}
-
-const (
-	// maxViewers bounds how many there are.
-	maxViewers = 32
-	// viewerTime is how long a viewer may hold up the program, and the others. One whose
-	// line is dead, or who was stopped, is let go, and can come back.
-	viewerTime = 10 * time.Second
-	// leastIdle is the shortest time after which a silent program that nobody looks at is
-	// ended. A sandbox that is there for one program has no idle time to speak of.
-	leastIdle = time.Minute
-)
+// leastIdle is the shortest time after which a silent program that nobody looks at is
+// ended. A sandbox that is there for one program has no idle time to speak of.
+const leastIdle = time.Minute
 
 // kept runs a program that others can attach to. It returns when the program has ended.
 func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
@@ -86,16 +65,19 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 		_ = wire.NewFrameWriter(client).Started()
 		client.Close()
 	} else if v := newViewer(client); k.add(v, wire.Size{}) { // before it can have ended
-		go k.listen(v)
+		k.work.Go(func() { k.listen(v) })
 	}
 	k.alone()
 	exit, err := p.Wait(k, nil)
 	s.dropSession(k)
 	viewers := k.end()
-	if err == nil {
+	tell := func(words func(*wire.FrameWriter) error) {
 		for _, v := range viewers {
-			_ = v.out.Exited(exit)
+			v.say(words)
 		}
+	}
+	if err == nil {
+		tell(func(out *wire.FrameWriter) error { return out.Exited(exit) })
 		fmt.Fprintf(log, "coffer: exit status %d\n", exit.Status())
 	} else if k.bored {
 		fmt.Fprintf(log, "coffer: nobody was attached to it and it was silent for %s, so it was ended\n", k.idle)
@@ -106,14 +88,24 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 	notes = append(append(notes, news...), s.after(known)...)
 	for _, n := range append(notes, s.afterProgram(&e)...) {
 		fmt.Fprintln(log, "coffer:", n)
-		for _, v := range viewers {
-			_ = v.out.Note(n)
-		}
+		tell(func(out *wire.FrameWriter) error { return out.Note(n) })
 	}
+	tell((*wire.FrameWriter).Lost)
+	k.part(viewers)
+}
+
+// part lets the viewers go when they have heard everything, or do not listen.
+func (k *session) part(viewers []*viewer) {
 	for _, v := range viewers {
-		_ = v.out.Lost()
-		v.conn.Close()
+		v.finish()
 	}
+	late := time.AfterFunc(viewerTime, func() {
+		for _, v := range viewers {
+			v.conn.Close()
+		}
+	})
+	defer late.Stop()
+	k.work.Wait()
 }
 
 // whyGone says why programs have lost their sandbox.
@@ -151,18 +143,16 @@ func (s *Supervisor) attach(c net.Conn, size wire.Size) {
 	k.join(c, size)
 }
 
-// Write takes what the program prints. It waits for slow viewers, for a while.
+// Write takes what the program prints. It waits for nobody.
 func (k *session) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for _, v := range k.viewers { // what their terminals need depends on what was before
+		v.show(p, k.past.Leave)
+	}
 	_, _ = k.past.Write(p)
 	if k.silence != nil {
 		k.silence.Reset(k.idle)
-	}
-	for _, v := range slices.Clone(k.viewers) {
-		if v.out.Data(wire.Output, p) != nil {
-			k.drop(v)
-		}
 	}
 	return len(p), nil
 }
@@ -205,15 +195,15 @@ func (k *session) listen(v *viewer) {
 // add shows a new viewer what there is, and has the program draw itself anew.
 func (k *session) add(v *viewer, size wire.Size) bool {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.ended || len(k.viewers) == maxViewers {
+		k.mu.Unlock()
 		_ = v.out.Message(wire.Event{Failure: &wire.Failure{Code: 125, Message: "the program has ended, or too many look at it"}})
 		return false
 	}
-	if v.out.Started() != nil || v.out.Data(wire.Output, k.past.Show()) != nil {
-		return false
-	}
+	defer k.mu.Unlock()
+	v.show(k.past.Show(), nil)
 	k.viewers = append(k.viewers, v)
+	k.work.Go(func() { v.send(func() { k.repaint(v) }) })
 	if k.silence != nil {
 		k.silence.Stop()
 		k.silence = nil
@@ -222,6 +212,16 @@ func (k *session) add(v *viewer, size wire.Size) bool {
 		k.redraw(size)
 	}
 	return true
+}
+
+// repaint shows a viewer that was behind what there is now.
+func (k *session) repaint(v *viewer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v.anew(k.past.Show())
+	if k.past.FullScreen() && !k.ended {
+		k.redraw(k.size)
+	}
 }
 
 // redrawTime is how long a program has to see that its terminal has another size, which
@@ -268,6 +268,7 @@ func (k *session) drop(v *viewer) {
 	if i := slices.Index(k.viewers, v); i >= 0 {
 		k.viewers = slices.Delete(k.viewers, i, i+1)
 		v.conn.Close()
+		v.finish()
 	}
 }
 

@@ -43,6 +43,10 @@ func (r *Replay) Show() []byte {
 	return append(out, r.filter.redo()...)
 }
 
+// Leave is what puts a terminal in order that has been shown all so far, and will not be
+// shown what comes next: it may be in the middle of a sequence.
+func (r *Replay) Leave() []byte { return append([]byte{can}, r.filter.Undo()...) }
+
 // keep holds on to what passes, and forgets the oldest lines. Between two lines there is
 // never half a sequence.
 type keep struct{ r *Replay }
