@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,31 +23,49 @@ const (
 	renewBlind = 5 * time.Second
 )
 
+// looking is what looks at an agent's credentials, while programs run. The supervisor's lock
+// guards it.
+type looking struct {
+	stop context.CancelFunc // ends it; nil while nobody looks
+	work sync.WaitGroup
+	over bool // nobody is to begin any more
+}
+
 // watchLogin begins to look, when a program starts, if there is an agent. The lock is held.
 func (s *Supervisor) watchLogin() {
-	if s.Sandbox.Ephemeral {
+	if s.Sandbox.Ephemeral || s.login.over {
 		return
 	}
 	if _, err := agent.ReadTrace(s.Sandbox.Dir()); err != nil {
 		return
 	}
-	if s.login != nil {
-		s.login() // it may be another agent now
+	if s.login.stop != nil {
+		s.login.stop() // it may be another agent now
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s.login = stop
-	go followLogin(ctx, s.Sandbox.Dir(), s.Sandbox.Home(), s.renewLogin)
+	s.login.stop = stop
+	s.login.work.Go(func() { followLogin(ctx, s.Sandbox.Dir(), s.Sandbox.Home(), s.renewLogin) })
 }
 
 // restLogin ends the looking, after one more look, when nothing runs any more. The lock is
 // held.
 func (s *Supervisor) restLogin() {
-	if s.login == nil {
+	if s.login.stop == nil {
 		return
 	}
-	s.login()
-	s.login = nil
-	go s.renewLogin()
+	s.login.stop()
+	s.login.stop = nil
+	s.login.work.Go(s.renewLogin)
+}
+
+// endLogin ends the looking for good, and waits for the last look: what an agent renewed
+// just before its sandbox was stopped is not lost.
+func (s *Supervisor) endLogin() {
+	s.mu.Lock()
+	s.login.over = true
+	s.restLogin()
+	s.mu.Unlock()
+	s.login.work.Wait()
 }
 
 // followLogin looks when something happened to the credentials of the agent in a sandbox,

@@ -51,7 +51,7 @@ type Supervisor struct {
 	execs    int
 	idle     *time.Timer
 	idleTime time.Duration
-	login    context.CancelFunc // ends the looking at an agent's credentials, while programs run
+	login    looking
 	deadline *time.Timer
 	log      *log // of detached programs
 	sessions []*session
@@ -245,6 +245,7 @@ func (s *Supervisor) Close() {
 		s.session.Close()
 		s.StopDaemons()
 		s.drain()
+		s.endLogin()
 		s.cleanUp()
 	})
 }
