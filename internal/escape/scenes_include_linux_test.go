@@ -25,18 +25,23 @@ func lateInclude(s *stage) {
 
 	const at = `AT=$PWD/.coffer/include/late-lib HIT=$HOME/hit; `
 	s.coffer(dir, "exec", "--create", "--workspace", "worktree", "--name", "late", "-d", "--", "sh", "-c", at+`while :; do `+look+`done`)
-	s.coffer(dir, "exec", "-m", "late", "-d", "--", "sh", "-c", at+`while :; do if cd $AT 2>/dev/null; then while test -e lib.txt; do cat conf/.env >>$HIT 2>/dev/null; done; cat conf/.env >>$HIT 2>/dev/null; fi; cd /; done`)
+	s.coffer(dir, "exec", "-m", "late", "-d", "--", "sh", "-c", at+`while :; do if cd $AT 2>/dev/null; then while test -e lib.txt; do cat conf/.env >>$HIT 2>/dev/null; echo >$HIT.stood; done; cat conf/.env >>$HIT 2>/dev/null; fi; cd /; done`)
 	failed := ""
 	for range 5 {
-		for _, args := range [][]string{{"include", "--repo", lib, "-m", "late"}, {"uninclude", "late-lib", "-m", "late", "--force", "--delete-branch"}} {
+		for _, args := range [][]string{
+			{"include", "--repo", lib, "-m", "late"},
+			// Both have been in it, or nothing is shown by what they did not find.
+			{"exec", "-m", "late", "--", "sh", "-c", `for i in $(seq 1200); do rm $HOME/hit.was $HOME/hit.stood 2>/dev/null && exit; sleep 0.05; done; exit 1`},
+			{"uninclude", "late-lib", "-m", "late", "--force", "--delete-branch"},
+		} {
 			if got := s.coffer(dir, args...); got.code != 0 {
-				failed += refusal(got)
+				failed += args[0] + ": " + got.err
 			}
 		}
 	}
-	seen := s.coffer(dir, "exec", "-m", "late", "--", "sh", "-c", `test -e $HOME/hit.was && echo was; cat $HOME/hit`)
+	seen := s.coffer(dir, "exec", "-m", "late", "--", "sh", "-c", `cat $HOME/hit && echo end`)
 	s.r.judge("m10", "read a hidden file while its repository is shown, or taken away", string(hit) == secretWord, "read",
-		failed == "" && seen.out == "was\n", seen.out+failed)
+		failed == "" && seen.out == "end\n", seen.out+seen.err+failed)
 	lateWalls(s, dir, lib)
 	s.coffer(dir, "rm", "--force", "--delete-branch", "late")
 }
