@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,7 +38,21 @@ func supervisorDeath(s *stage) {
 	kept := s.coffer(dir, "exec", "-m", "super", "--", s.probe, "kill", strconv.Itoa(pid)).probed()
 	_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 	s.r.judge("109.pid", "kill the supervisor", pid > 0, "it runs", kept.Wall == "ESRCH" && err == nil, kept.String())
+	s.jailedClient(dir)
 	s.coffer(dir, "rm", "--force", "super")
+}
+
+// jailedClient: who is in a jail is not the user to a supervisor, though it has the user's
+// id, no process namespace of its own, and every Unix socket open to it.
+func (s *stage) jailedClient(dir string) {
+	for _, jail := range [][]string{{"--in-place"}, nil} {
+		in := slices.Concat([]string{"jail", "-q", "--unix-sockets", "--net", "host", "-C", dir}, jail, []string{"--", s.bed.Coffer})
+		sees := s.coffer(dir, append(in, "list", "-q")...)
+		free := s.coffer(dir, "exec", "-m", "super", "--", "echo", "reached")
+		kept := s.coffer(dir, append(in, "exec", "-m", "super", "--", "echo", "reached")...)
+		s.r.judge("109.jail"+strings.Join(jail, ""), "command a sandbox from a jail "+strings.Join(jail, " "),
+			strings.Contains(free.out, "reached") && (sees.out != "" || jail == nil), free.out, !strings.Contains(kept.out, "reached"), fmt.Sprint(kept.code, " ", kept.err))
+	}
 }
 
 // firstProcess: signals to the agent. It should survive; if it does not, it ends the

@@ -35,6 +35,10 @@ func (p *Policy) confinement(w Walls) confinement {
 // apply confines the calling thread for good. With Ask it returns the descriptor by which
 // questions come.
 func (c *confinement) apply() (questions int, err error) {
+	// That marks the whole process: limits are not a thread's own.
+	if err := confine.Mark(); err != nil {
+		return -1, err
+	}
 	// The session keyring is the user's: join a new one, without a name. A kernel
 	// without keyrings has none to leave.
 	if _, _, err := unix.RawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0); err != 0 && err != unix.ENOSYS {

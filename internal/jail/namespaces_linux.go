@@ -324,6 +324,8 @@ func (s *script) become(path string, argv, env []string, dir string) {
 	// The descriptors that our caller's shell left open to us go no further.
 	s.call("keep inherited descriptors", unix.SYS_CLOSE_RANGE, 3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	s.call("limit open files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, data(s, openFiles()), 0)
+	// So that no supervisor of the user's takes it for the user: see confine.Mark.
+	s.call("mark the program", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, data(s, &unix.Rlimit{}), 0)
 	// The program dies with the thread that forked it.
 	s.call("die with the parent", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	s.call("hear signals", 0).do = doHear

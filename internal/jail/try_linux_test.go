@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/cofferhq/coffer/internal/confine"
 	"golang.org/x/sys/unix"
 )
 
@@ -112,6 +113,14 @@ var tries = map[string]func(arg string) error{
 			return nil
 		}
 		return err
+	},
+
+	"unmark": func(string) error { return unix.Prlimit(0, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: 1, Max: 1}, nil) },
+	"unmarked": func(string) error {
+		if marked, err := confine.Marked(os.Getpid()); marked || err != nil {
+			return unix.EPERM
+		}
+		return nil
 	},
 
 	"tiocsti":   func(string) error { return terminalCall(unix.TIOCSTI) },

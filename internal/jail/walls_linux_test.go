@@ -24,6 +24,8 @@ type wall struct {
 
 // walls are closed whatever version of Landlock there is.
 var walls = []wall{
+	// By this every supervisor knows whom not to hear.
+	{what: "unmarked:"}, {what: "unmark:"},
 	{what: "write:OUT/file"}, {what: "create:OUT/new"}, {what: "mkdir:OUT/newdir"},
 	{what: "truncate:OUT/file"}, {what: "open-truncate:OUT/file"},
 	{what: "remove:OUT/gone"}, {what: "rename:OUT/renamed"}, {what: "link:OUT/linked"},

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
+	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"golang.org/x/sys/unix"
 )
 
 // quietLink is a link of which nothing ever comes.
@@ -79,24 +81,19 @@ func TestJailed(t *testing.T) {
 	}
 }
 
-// Who has mounts of his own may be in a jail, and is not heard; who has not is.
-func TestOutside(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs mounts of one's own")
-	}
+// Who is in a jail is not heard, by whatever supervisor; who is not is. Nor can he take off
+// what he is known by.
+func TestTrusted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for _, apart := range []bool{false, true} {
-		c := exec.Command(os.Args[0], "-test.run=^TestOutside$")
-		c.Env = append(os.Environ(), "COFFER_TEST_CALL="+path)
+	for _, jailed := range []string{"", "yes"} {
+		c := exec.Command(os.Args[0], "-test.run=^TestTrusted$")
+		c.Env = append(os.Environ(), "COFFER_TEST_CALL="+path, "COFFER_TEST_JAILED="+jailed)
 		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		if apart {
-			c.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
-		}
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -104,22 +101,51 @@ func TestOutside(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := trusted(conn.(*net.UnixConn)); err != nil {
-			t.Error(err)
-		}
-		if err := outside(conn.(*net.UnixConn)); (err != nil) != apart {
-			t.Errorf("apart: %v: %v", apart, err)
+		if err := trusted(conn.(*net.UnixConn)); (err != nil) != (jailed != "") {
+			t.Errorf("jailed: %q: %v", jailed, err)
 		}
 		conn.Close()
 		_ = c.Wait()
 	}
 }
 
-// init is who calls in that test.
+// Who has ended is nobody, though somebody else holds the connection.
+func TestTrustedIsThere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := exec.Command(os.Args[0], "-test.run=^TestTrusted$")
+	c.Env = append(os.Environ(), "COFFER_TEST_CALL="+path)
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = c.Process.Kill()
+	_ = c.Wait()
+	if err := trusted(conn.(*net.UnixConn)); err == nil {
+		t.Error("it is trusted")
+	}
+}
+
+// init is who calls in these tests.
 func init() {
 	path := os.Getenv("COFFER_TEST_CALL")
 	if path == "" {
 		return
+	}
+	if os.Getenv("COFFER_TEST_JAILED") != "" {
+		if confine.Mark() != nil || confine.NoNewPrivs() != nil || confine.DropCapabilities() != nil {
+			os.Exit(1)
+		}
+		_ = unix.Prlimit(0, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: 1, Max: 1}, nil)
 	}
 	c, err := net.Dial("unix", path)
 	if err == nil {

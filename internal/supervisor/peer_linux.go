@@ -9,17 +9,21 @@ import (
 	"os"
 	"sync"
 
+	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"golang.org/x/sys/unix"
 )
 
-// trusted checks who is at the other end of a socket: the same user, and not from
-// inside a sandbox, where the same id exists too. The socket is nowhere to be found
-// in there; this is the second wall.
+// trusted checks who is at the other end of a socket: the same user, and neither from
+// inside a sandbox, where the same id exists too, nor from a jail. The socket is nowhere to
+// be found in there, unless the user opened a jail; this is the second wall.
 func trusted(c *net.UnixConn) error {
-	cred, err := peer(c)
+	cred, process, err := peer(c)
 	if err != nil {
 		return err
+	}
+	if process >= 0 {
+		defer unix.Close(process)
 	}
 	if int(cred.Uid) != os.Getuid() {
 		return fmt.Errorf("user %d", cred.Uid)
@@ -35,25 +39,19 @@ func trusted(c *net.UnixConn) error {
 	if ours != theirs {
 		return fmt.Errorf("process %d is in another namespace", cred.Pid)
 	}
-	return nil
-}
-
-// outside is trusted for who must not be in a jail either. A jail may have no process
-// namespace of its own, but its mounts always are.
-func outside(c *net.UnixConn) error {
-	if err := trusted(c); err != nil {
-		return err
-	}
-	cred, err := peer(c)
+	// A jail may have no process namespace of its own.
+	jailed, err := confine.Marked(int(cred.Pid))
 	if err != nil {
 		return err
 	}
-	ours, err := os.Readlink("/proc/self/ns/mnt")
-	if err != nil {
-		return err
+	if jailed {
+		return fmt.Errorf("process %d is in a jail", cred.Pid)
 	}
-	if theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", cred.Pid)); err != nil || ours != theirs {
-		return fmt.Errorf("process %d has mounts of its own", cred.Pid)
+	// Had it ended meanwhile, we might have looked at another one of the same number.
+	if process >= 0 {
+		if err := unix.PidfdSendSignal(process, 0, nil, 0); err != nil {
+			return fmt.Errorf("process %d: %w", cred.Pid, err)
+		}
 	}
 	return nil
 }
@@ -77,9 +75,12 @@ func KillHung(sb *sandbox.Sandbox) error {
 		return fmt.Errorf("find the supervisor of sandbox %s: %w", sb.Name, err)
 	}
 	defer c.Close()
-	cred, err := peer(c.(*net.UnixConn))
+	cred, process, err := peer(c.(*net.UnixConn))
 	if err != nil {
 		return err
+	}
+	if process >= 0 {
+		defer unix.Close(process)
 	}
 	if int(cred.Uid) != os.Getuid() || cred.Pid <= 1 {
 		return fmt.Errorf("the supervisor of sandbox %s is not ours", sb.Name)
@@ -87,18 +88,27 @@ func KillHung(sb *sandbox.Sandbox) error {
 	return unix.Kill(int(cred.Pid), unix.SIGKILL)
 }
 
-// peer is who is at the other end of a socket.
-func peer(c *net.UnixConn) (cred *unix.Ucred, err error) {
+// peer is who is at the other end of a socket, as an id and, where the kernel has that (from
+// Linux 6.5 on), as a descriptor, which goes on to mean the same process. It is -1 otherwise.
+func peer(c *net.UnixConn) (cred *unix.Ucred, process int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return nil, err
+		return nil, -1, err
 	}
+	process = -1
 	if e := raw.Control(func(fd uintptr) {
-		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil {
+			return
+		}
+		if p, perr := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD); perr == nil {
+			process = p
+		} else if perr != unix.ENOPROTOOPT {
+			err = fmt.Errorf("process %d: %w", cred.Pid, perr) // it is gone
+		}
 	}); e != nil {
-		return nil, e
+		return nil, -1, e
 	}
-	return cred, err
+	return cred, process, err
 }
 
 // keepDescriptors keeps those that our caller's shell left open to us from a supervisor,
