@@ -90,8 +90,12 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 		return err
 	}
 	if sb.Workspace.Mode != sandbox.WorkspaceTree && flags.repo == "" {
+		way := "git merge"
+		if r, err := gitbridge.Find(c.Context(), sb.Workspace.Path); err == nil && r.Head(c.Context()) == "" {
+			way = "git reset" // there is nothing to merge with, and the files are here already
+		}
 		return hint.New(fmt.Sprintf("sandbox %s has no worktree of its own", sb.Name),
-			fmt.Sprintf("if it has committed something, take it with 'git merge coffer/%s'; see also 'coffer apply'", sb.Name))
+			fmt.Sprintf("if it has committed something, take it with '%s coffer/%s'; see also 'coffer apply'", way, sb.Name))
 	}
 	bringRunning(sb)
 	b, err := bridgeOf(sb, flags.repo)

@@ -296,7 +296,7 @@ func (r *reviewed) sort() {
 
 // print shows it to a person. Everything of it may come from inside.
 func (r *reviewed) print() error {
-	fmt.Printf("sandbox %s: %s changed since %s", r.Sandbox, count(len(r.Files), "file"), terminal.Escape(short12(r.Since)))
+	fmt.Printf("sandbox %s: %s changed since %s", r.Sandbox, count(len(r.Files), "file"), terminal.Escape(cmp.Or(short12(r.Since), "the beginning, as there is no commit yet")))
 	if n := len(r.Commits); n > 0 {
 		fmt.Printf(", %s", count(n, "commit"))
 	}

@@ -80,8 +80,11 @@ func (b *Bridge) since(ctx context.Context, tip string) (string, error) {
 	return common, nil
 }
 
-// Manifest lists the files of a commit.
+// Manifest lists the files of a commit. "", before the first one, has none.
 func (h *History) Manifest(ctx context.Context, commit string) (tree.Manifest, error) {
+	if commit == "" {
+		return tree.Manifest{}, nil
+	}
 	out, err := h.host.run(ctx, "", "ls-tree", "-r", "-z", "--full-tree", commit)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 
 // Work is what was done in a directory since a commit.
 type Work struct {
-	Since string // the commit
+	Since string // the commit; "" if there is none yet
 	Tip   string // where the branch is now; "" if there is none of its own
 	// Files is what is different in the directory, committed or not.
 	Files []tree.Delta
@@ -58,11 +58,9 @@ func (b *Bridge) Committed(ctx context.Context, tip string) (w *Work, err error)
 	if w.Since, err = b.since(ctx, tip); err != nil {
 		return nil, err
 	}
-	was := tree.Manifest{}
-	if w.Since != "" { // there was a commit to start from
-		if was, err = w.history.Manifest(ctx, w.Since); err != nil {
-			return nil, err
-		}
+	was, err := w.history.Manifest(ctx, w.Since)
+	if err != nil {
+		return nil, err
 	}
 	is, err := w.history.Manifest(ctx, tip)
 	if err != nil {
@@ -73,13 +71,13 @@ func (b *Bridge) Committed(ctx context.Context, tip string) (w *Work, err error)
 	return w, err
 }
 
-// Work finds what is different between the user's checkout and its last commit.
+// Work finds what is different between the user's checkout and its last commit. Before the
+// first one, that is everything.
 func (r *Repository) Work(ctx context.Context) (*Work, error) {
-	head := r.Head(ctx)
-	if head == "" || r.Top == "" {
-		return nil, errors.New("there is no commit to compare with")
+	if r.Top == "" {
+		return nil, errors.New("the repository has no checkout")
 	}
-	return work(ctx, r.History(), r.Top, head, "", tree.NewIgnore(string(r.excludes())))
+	return work(ctx, r.History(), r.Top, r.Head(ctx), "", tree.NewIgnore(string(r.excludes())))
 }
 
 // ignore are the user's own rules about files to ignore. Not those inside, which the
