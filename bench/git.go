@@ -114,11 +114,7 @@ func (l *lab) gitWork(ctx context.Context, repository, git string, cost *gitCost
 		{"git status in a worktree", "git status --porcelain", l.warmup, l.rounds, []string{"-n", "3", "--", git, "status", "--porcelain"}},
 		{"git commit in a worktree", "git commit --allow-empty -m x", l.warmup, l.rounds, []string{"-n", "3", "--", git, "commit", "-q", "--allow-empty", "-m", "x"}},
 	} {
-		enter := []string{l.coffer, "exec", "-m", "bench-git", "--"}
-		pair, err := race(ctx, l, "native", j.warmup, j.rounds, []contender{
-			{name: "native", command: j.shown, sample: l.stopwatched(tree, nil, j.args)},
-			{name: "sandbox", command: j.shown, sample: l.stopwatched(repository, enter, j.args)},
-		})
+		pair, err := l.compareInside(ctx, repository, tree, j)
 		if err != nil {
 			return err
 		}
@@ -127,6 +123,25 @@ func (l *lab) gitWork(ctx context.Context, repository, git string, cost *gitCost
 		printSeries(pair, "native")
 	}
 	return nil
+}
+
+// compareInside runs a job in turns in the worktree and in the sandbox, where one stopwatch
+// stays each.
+func (l *lab) compareInside(ctx context.Context, repository, tree string, j job) ([]series, error) {
+	native, err := l.pace(ctx, tree, nil, j.args)
+	if err != nil {
+		return nil, err
+	}
+	defer native.close()
+	inside, err := l.pace(ctx, repository, []string{l.coffer, "exec", "-m", "bench-git", "--"}, j.args)
+	if err != nil {
+		return nil, err
+	}
+	defer inside.close()
+	return race(ctx, l, "native", j.warmup, j.rounds, []contender{
+		{name: "native", command: j.shown, sample: native.sample},
+		{name: "sandbox", command: j.shown, sample: inside.sample},
+	})
 }
 
 // arrival times how long it takes from the end of a commit inside until the branch outside
