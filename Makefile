@@ -3,7 +3,7 @@
 export CGO_ENABLED = 0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build demo test test-agents lint escape bench bench-ai bench-setup fuzz clean
+.PHONY: build demo test test-big test-agents lint escape bench bench-ai bench-setup fuzz clean
 
 # The linker leaves its file in the kernel's memory in the smallest pages there are. A copy
 # of it is in large ones, and starts a tenth faster.
@@ -17,6 +17,10 @@ demo: build
 test: lint build
 	go test -timeout 20m ./...
 	@$(MAKE) --no-print-directory fuzz FUZZ=500x PACKAGES="./internal/policy ./internal/gateway/..."
+
+# What takes too long for every day: a repository with a hundred thousand files.
+test-big:
+	COFFER_BIG=1 go test -count=1 -timeout 20m -run TestBig ./cmd/coffer
 
 # The real coding agents, as npm has them, against a scripted model: needs npm and its
 # registry, and some 1.5 GB for all five.
