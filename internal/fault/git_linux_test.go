@@ -47,10 +47,16 @@ func (w world) pristine(t *testing.T) {
 func (w world) gitEnds(t *testing.T) {
 	t.Helper()
 	eventually(t, func() error {
-		all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-		for _, file := range all {
-			args, _ := os.ReadFile(file)
-			if program, _, _ := strings.Cut(string(args), "\x00"); filepath.Base(program) == "git" && strings.Contains(string(args), w.Dir) {
+		all, _ := filepath.Glob("/proc/[0-9]*")
+		for _, dir := range all {
+			args, _ := os.ReadFile(dir + "/cmdline")
+			if program, _, _ := strings.Cut(string(args), "\x00"); filepath.Base(program) != "git" {
+				continue
+			}
+			// Which repository it is about may be in its arguments, its environment, or where it is.
+			env, _ := os.ReadFile(dir + "/environ")
+			cwd, _ := os.Readlink(dir + "/cwd")
+			if strings.Contains(string(args)+string(env)+cwd, w.Dir) {
 				return fmt.Errorf("still there: %q", args)
 			}
 		}
