@@ -18,7 +18,7 @@ test: lint build
 	go test -timeout 20m ./...
 	@$(MAKE) --no-print-directory fuzz FUZZ=500x PACKAGES="./internal/policy ./internal/gateway/..."
 
-# What takes too long for every day: a repository with a hundred thousand files.
+# What takes too long for every day: repositories with tens of thousands of files.
 test-big:
 	COFFER_BIG=1 go test -count=1 -timeout 20m -run TestBig ./cmd/coffer
 

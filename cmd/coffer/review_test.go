@@ -5,7 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/review"
+	"github.com/cofferhq/coffer/internal/tree"
 )
 
 // However many trifles were found before, what matters is said.
@@ -18,5 +20,30 @@ func TestTriflesHideNothing(t *testing.T) {
 	r.sort()
 	if len(r.Findings) != maxFindings+1 || !slices.Contains(r.Findings[:1], review.Finding{Level: review.High, Path: "z"}) {
 		t.Errorf("%d findings, the first is %v", len(r.Findings), r.Findings[0])
+	}
+}
+
+// Of files that are too many to be looked into, the names count, and it is said.
+func TestNamesOfAll(t *testing.T) {
+	r := &reviewed{}
+	for range maxReviewed {
+		if !r.file("x", changes.Added) {
+			t.Fatal("too early")
+		}
+	}
+	if r.Partial || len(r.Notes) > 0 {
+		t.Errorf("said too early: %v", r.Notes)
+	}
+	for range 2 {
+		if r.file("zz/.envrc", changes.Added) {
+			t.Error("one more is looked into")
+		}
+	}
+	if !r.Partial || len(r.Notes) != 1 {
+		t.Errorf("partial: %v, notes: %v", r.Partial, r.Notes)
+	}
+	r.add(review.File(byName(tree.Delta{Path: "zz/.envrc", New: tree.Item{Mode: tree.Regular}})))
+	if len(r.Findings) != 1 || r.Findings[0].Level != review.High {
+		t.Errorf("found %v", r.Findings)
 	}
 }
