@@ -182,6 +182,8 @@ func rootFor(named string) *cobra.Command {
 		return newRoot(execCommand())
 	case gitbridge.HookCommand:
 		return newRoot(gitHookCommand())
+	case gitbridge.UpstreamCommand:
+		return newRoot(upstreamCommand())
 	case "jail":
 		return newRoot(jailCommand())
 	case "ai":

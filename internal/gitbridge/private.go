@@ -224,8 +224,8 @@ func (b *Bridge) config(r *Repository) string {
 		fmt.Fprint(&c, "[extensions]\n\tpartialClone = origin\n[remote \"origin\"]\n\tpromisor = true\n")
 	}
 	fmt.Fprintf(&c, "[remote \"origin\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[push]\n\tdefault = current\n", b.insideHost(), b.pushURL())
-	if b.Upstream { // which asks the user, so only who names it gets it
-		fmt.Fprintf(&c, "[remote \"upstream\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/upstream/*\n\tskipFetchAll = true\n", b.upstreamURL(), b.pushURL())
+	if b.Upstream {
+		c.WriteString(b.upstreamConfig())
 	}
 	for _, key := range carried {
 		value, ok := r.config[key]

@@ -9,14 +9,24 @@ import (
 
 	"github.com/cofferhq/coffer/internal/gitbridge/receive"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
 // The user's remote is the remote "upstream" inside: git fetch upstream has the host fetch,
 // with the user's credentials, and is then told where the branches of the remote are. Their
 // objects need not be sent, for the host's can be seen inside.
 
-// upstreamURL is where git inside fetches the user's remote from.
-func (b *Bridge) upstreamURL() string { return b.pushURL() + "/upstream" }
+// UpstreamCommand is the command by which coffer inside asks the host for the refs of the
+// user's remote: git starts it as it would start git-upload-pack, with the path of the URL.
+// (http://coffer.internal/git/upstream is the same, without a word while it waits.)
+const UpstreamCommand = "git-upstream"
+
+// upstreamConfig is the remote upstream in the config inside. It asks the user, so only
+// who names it gets it.
+func (b *Bridge) upstreamConfig() string {
+	return fmt.Sprintf("[remote \"upstream\"]\n\turl = file://%s/upstream\n\tuploadpack = %s/bin/coffer %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/upstream/*\n\tskipFetchAll = true\n",
+		b.PushPath(), rootfs.Own, UpstreamCommand, b.pushURL())
+}
 
 // RemoteURL is where a remote is; for pushes, it may be elsewhere.
 func (b *Bridge) RemoteURL(ctx context.Context, remote string, push bool) (string, error) {

@@ -35,6 +35,7 @@ func (s *Supervisor) serveHost() http.Handler {
 		handle("GET "+path+"/info/refs", (*hostServer).advertise)
 		handle("POST "+path+"/git-receive-pack", (*hostServer).receive)
 		handle("GET "+path+"/upstream/info/refs", (*hostServer).offer)
+		handle("GET "+path+"/upstream/refs", (*hostServer).refs)
 		handle("POST "+path+"/upstream/git-upload-pack", (*hostServer).want)
 		handle("POST "+path+"/gh", (*hostServer).gh)
 	}

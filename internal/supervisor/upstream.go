@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -27,31 +28,60 @@ func (h *hostServer) offer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	b := h.repository.bridge
-	remote, err := b.Project(r.Context())
-	if err == nil {
-		err = h.fetch(r.Context(), remote)
-	}
-	var refs []receive.Ref
-	var head string
-	if err == nil {
-		refs, head, err = b.UpstreamRefs(r.Context(), remote)
-	}
+	refs, head, err := h.fetchRefs(w, r, func(string) {})
 	if err != nil {
 		refuse(w, http.StatusForbidden, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
 	w.Header().Set("Cache-Control", "no-cache")
-	_ = receive.Offer(w, b.Format, refs, head)
+	_ = receive.Offer(w, h.repository.bridge.Format, refs, head)
+}
+
+// refs is offer for coffer's own program inside: first come lines for the user of git,
+// while it waits, then an empty one, then what git reads. Without the empty one, nothing
+// was fetched.
+func (h *hostServer) refs(w http.ResponseWriter, r *http.Request) {
+	release, ok := h.take(w, r, h.turn)
+	if !ok {
+		return
+	}
+	defer release()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	refs, head, err := h.fetchRefs(w, r, func(line string) {
+		fmt.Fprintln(w, line)
+		_ = http.NewResponseController(w).Flush()
+	})
+	if err != nil {
+		fmt.Fprintln(w, err)
+		if text := hint.Of(err); text != "" {
+			fmt.Fprintln(w, "hint:", text)
+		}
+		return
+	}
+	fmt.Fprintln(w)
+	_ = receive.OfferPlain(w, h.repository.bridge.Format, refs, head)
+}
+
+func (h *hostServer) fetchRefs(w http.ResponseWriter, r *http.Request, say func(string)) (refs []receive.Ref, head string, err error) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the user may think about it; and to learn when it hangs up
+	b, ctx := h.repository.bridge, r.Context()
+	remote, err := b.Project(ctx)
+	if err == nil {
+		err = h.fetch(ctx, remote, say)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return b.UpstreamRefs(ctx, remote)
 }
 
 // fetch has the host fetch, if the user says so. Why it failed is not for the inside.
-func (h *hostServer) fetch(ctx context.Context, remote string) error {
+func (h *hostServer) fetch(ctx context.Context, remote string, say func(string)) error {
 	if time.Since(h.fetched) < fetchedLately {
 		return nil
 	}
-	err := h.consent(ctx, h.Sandbox.Git.Upstream, "upstream", "git.upstream", "have your repository fetch from "+h.repository.of(remote), func(string) {})
+	err := h.consent(ctx, h.Sandbox.Git.Upstream, "upstream", "git.upstream", "have your repository fetch from "+h.repository.of(remote), say)
 	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"fetch", remote}, Detail: "fetch from " + h.repository.of(remote)}
 	if err == nil {
 		if err = h.repository.bridge.FetchUpstream(ctx, remote, h.reach()); err != nil {
@@ -75,5 +105,5 @@ func (h *hostServer) fetch(ctx context.Context, remote string) error {
 func (h *hostServer) want(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
 	w.Header().Set("Cache-Control", "no-cache")
-	receive.Want(w, "objects are not sent here: fetch with 'git fetch upstream' in the repository of the sandbox")
+	receive.Want(w, receive.NoObjects)
 }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/gitbridge/receive"
+	"github.com/cofferhq/coffer/internal/link"
+	"github.com/spf13/cobra"
+)
+
+// upstreamCommand is what git inside starts instead of git-upload-pack for its remote
+// upstream: it asks the host, says what the host says meanwhile, and passes the refs on.
+// Git itself would ask over HTTP without a word, however long it has to wait.
+func upstreamCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: gitbridge.UpstreamCommand + " PATH", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := passUpstream(args[0], os.Stdin, os.Stdout, os.Stderr); err != nil {
+				receive.Want(os.Stdout, err.Error()) // git says it
+				return status(1)
+			}
+			return nil
+		},
+	}
+}
+
+// errNotFetched comes after the words that say why.
+var errNotFetched = errors.New("the host did not fetch")
+
+func passUpstream(path string, in io.Reader, out, words io.Writer) error {
+	client := http.Client{Transport: &http.Transport{}} // by no proxy
+	answer, err := client.Get("http://" + link.AboutName + path + "/refs")
+	if err != nil {
+		return errors.New("the user's machine cannot be asked: this sandbox has no network, or it has just ended")
+	}
+	defer answer.Body.Close()
+	body := bufio.NewReader(answer.Body)
+	for {
+		line, err := body.ReadString('\n')
+		if line == "\n" && answer.StatusCode == http.StatusOK {
+			break // what follows is for git
+		}
+		if line != "" {
+			fmt.Fprintln(words, "remote:", strings.TrimSuffix(line, "\n"))
+		}
+		if err != nil {
+			return errNotFetched
+		}
+	}
+	if _, err := io.Copy(out, body); err != nil {
+		return errNotFetched
+	}
+	var first [4]byte
+	if _, err := io.ReadFull(in, first[:]); err != nil || string(first[:]) == "0000" {
+		return nil // git has all it wants
+	}
+	return errors.New(receive.NoObjects)
+}
