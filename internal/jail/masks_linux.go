@@ -20,6 +20,7 @@ import (
 type hidden struct {
 	paths []mask.Found // with the whole path
 	rules []string     // the files that say so, which stay as they are
+	tree  *mask.Tree   // open, to hear of what appears
 }
 
 // findHidden looks through the context.
@@ -38,11 +39,12 @@ func (p *Policy) findHidden(dir string) (h hidden, err error) {
 	if err != nil {
 		return h, err
 	}
-	defer tree.Close()
 	found, err := tree.Scan(context.Background())
 	if err != nil {
+		tree.Close()
 		return h, err
 	}
+	h.tree = tree
 	for _, f := range found.Hidden {
 		f.Path = filepath.Join(dir, f.Path)
 		if !slices.ContainsFunc(p.Write, func(w string) bool { return w == f.Path }) {

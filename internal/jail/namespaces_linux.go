@@ -59,13 +59,23 @@ func (j *jail) runNamespaces(sp *spaces) (code int, err error) {
 	p := &performance{jail: j, walls: walls, gaps: gaps, spaces: sp}
 	program, err := p.start()
 	if err != nil {
-		if errors.Is(err, errExplained) {
+		if errors.Is(err, errReady) {
 			j.announce(walls, gaps)
 		}
 		p.disconnect()
+		if p.late != nil {
+			p.late.end()
+		}
 		return 0, err
 	}
+	p.late.begin(sp, func() {
+		_ = unix.Kill(program, unix.SIGKILL)
+		if sp.alone {
+			_ = unix.Kill(sp.first, unix.SIGKILL)
+		}
+	})
 	code, err = j.mind(program)
+	p.late.end()
 	// Nobody may be there any more who could use the names.
 	sp.end(held.any() && !sp.empty())
 	ended = true
@@ -105,6 +115,8 @@ type performance struct {
 	gaps   []Gap
 	spaces *spaces
 	rules  *confine.Ruleset
+	late   *late
+	theirs *os.File                       // its other end, until the script has been forked
 	far    func() (end func(), err error) // whoever has the other end of the network
 }
 
@@ -114,6 +126,9 @@ func (p *performance) start() (int, error) {
 	s, err := p.write()
 	if p.rules != nil {
 		defer p.rules.Close()
+	}
+	if p.theirs != nil {
+		defer p.theirs.Close()
 	}
 	// The first process shall become our child, though its parent ends at once.
 	if err == nil {
@@ -170,6 +185,9 @@ func (p *performance) write() (*script, error) {
 	view.hide(j.layout, secrets)
 	if j.wired() {
 		view.resolver(link.Resolver4)
+	}
+	if p.theirs, err = p.watchLate(s, secrets); err != nil {
+		return nil, err
 	}
 	if p.spaces.alone {
 		s.processes()

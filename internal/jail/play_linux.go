@@ -90,7 +90,7 @@ func (p *play) run() {
 			if c.point != nil {
 				*c.point = int32(r)
 			}
-		case errno == c.forgive[0], errno == c.forgive[1], c.anyway:
+		case errno == c.forgive[0], errno == c.forgive[1], errno == c.forgive[2], c.anyway:
 			i += c.skip
 		default:
 			p.fail(i, errno)

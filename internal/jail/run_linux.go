@@ -35,14 +35,14 @@ type jail struct {
 // thread for good, and the program dies with that.
 func Run(p Policy, say *os.File) (int, error) {
 	code, err := run(p, say)
-	if errors.Is(err, errExplained) {
+	if errors.Is(err, errReady) {
 		return 0, nil
 	}
 	return code, err
 }
 
-// errExplained ends what was only to be explained.
-var errExplained = errors.New("explained")
+// errReady ends what was to be prepared and not to be run.
+var errReady = errors.New("all is prepared")
 
 func run(p Policy, say *os.File) (int, error) {
 	runtime.LockOSThread()
@@ -251,7 +251,7 @@ func (j *jail) become() error {
 	}
 	// Only now it is certain.
 	if j.announce(w, gaps); j.Explain {
-		return errExplained
+		return errReady
 	}
 	return launch(j.program, j.Argv, func(path string, argv []string) error {
 		return syscall.Exec(path, argv, j.environment(tmp))
@@ -334,7 +334,7 @@ func (j *jail) spawn(c confinement, tmp, say string) (pid int, err error) {
 			go clerk.serve()
 		}
 		if fmt.Fprint(j.say, say); j.Explain {
-			done <- errExplained
+			done <- errReady
 			return // and the thread ends with it
 		}
 		done <- launch(j.program, j.Argv, func(path string, argv []string) (err error) {

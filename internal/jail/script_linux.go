@@ -37,7 +37,7 @@ type systemCall struct {
 	args    [6]uintptr
 	from    [6]slot // arguments to take from slots
 	into    slot
-	forgive [2]unix.Errno
+	forgive [3]unix.Errno
 	skip    int // how many calls to leave out after an error that was forgiven
 	do      action
 	point   *int32 // where else to put the result
@@ -132,7 +132,7 @@ func (e *stageError) Unwrap() error { return e.err }
 // start forks a process to play the script, and returns its process id, or that of the one
 // that went on in its place, when the program runs. It must be called on a locked thread
 // that lives as long as the program is to: the program is killed with it. started is called
-// when the process has been forked. If the script ends in doReady, the error is errExplained.
+// when the process has been forked. If the script ends in doReady, the error is errReady, and nothing runs.
 func (s *script) start(started func()) (program int, err error) {
 	read, write, err := pipes()
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *script) listen(r io.Reader, pid int) (program int, failed error) {
 		case saysProgram:
 			program = int(m[2])
 		case saysReady:
-			failed = errExplained
+			failed = errReady
 		}
 	}
 	if failed == nil {

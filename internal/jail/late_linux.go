@@ -1,0 +1,151 @@
+package jail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"golang.org/x/sys/unix"
+)
+
+// Files that are to be hidden may appear while the program runs. A watch on the context hears
+// of them, as it does for a sandbox, and a forked process enters the program's namespaces
+// and covers them there.
+
+// watchAfter is when the watch begins. A short program does not pay for it.
+const watchAfter = 40 * time.Millisecond
+
+// late hides what appears in the context of a program that runs.
+type late struct {
+	*jail
+	user   *door    // to enter first, nil for none
+	from   *os.File // by which the program's mounts and root come
+	mounts *os.File
+	root   *os.File
+	script *script // which sends them
+	hidden map[string]mask.Which
+	tree   *mask.Tree
+	stop   context.CancelFunc
+}
+
+// watchLate writes into the script that its process hands out the way to its mounts.
+func (p *performance) watchLate(s *script, h hidden) (theirs *os.File, err error) {
+	p.late = &late{jail: p.jail, script: s, tree: h.tree, hidden: map[string]mask.Which{}}
+	for _, f := range h.paths {
+		p.late.hidden[f.Path] = f.Which
+	}
+	if p.late.from, theirs, err = socketPair(); err != nil {
+		return nil, err
+	}
+	here := int64(unix.AT_FDCWD)
+	made := []int{s.door("mnt")}
+	s.call("find the root", unix.SYS_OPENAT, uintptr(here), s.text("/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	s.send(int(theirs.Fd()), append(made, len(s.calls)-1))
+	return theirs, nil
+}
+
+// begin begins to watch. If something cannot be hidden, kill ends the program.
+func (l *late) begin(sp *spaces, kill func()) {
+	for i := range sp.doors {
+		if sp.doors[i].flag == unix.CLONE_NEWUSER {
+			l.user = &sp.doors[i]
+		}
+	}
+	var ctx context.Context
+	ctx, l.stop = context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(watchAfter):
+		}
+		err := l.watch(ctx)
+		if err != nil && ctx.Err() == nil {
+			fmt.Fprintf(l.say, "coffer: the program is ended, because files that appear in %s could not be hidden from it any more: %s\n",
+				terminal.Escape(l.layout.context), terminal.Escape(err.Error()))
+			kill()
+		}
+	}()
+}
+
+// end ends the watch. Nobody waits for that, nor closes what it uses: this process is about
+// to end.
+func (l *late) end() {
+	if l.stop != nil {
+		l.stop()
+	}
+}
+
+func (l *late) watch(ctx context.Context) error {
+	files, err := l.script.receive(l.from, 2)
+	if err != nil {
+		return err
+	}
+	l.mounts, l.root = files[0], files[1]
+	return l.tree.Watch(ctx, true, func(f mask.Found, again bool) error {
+		f.Path = filepath.Join(l.tree.Root, f.Path)
+		was, known := l.hidden[f.Path]
+		if slices.Contains(l.Write, f.Path) || known && was == f.Which && !again {
+			return nil
+		}
+		if len(l.hidden) >= mask.MaxHidden {
+			return fmt.Errorf("%w files to hide", mask.ErrTooMany)
+		}
+		if err := l.hide(f); err != nil {
+			return err
+		}
+		l.hidden[f.Path] = f.Which
+		return nil
+	})
+}
+
+// hide covers one place, in the program's view: a file by a device, on a mount without
+// devices, a directory by one that is empty and closed. What has gone since needs nothing,
+// and of what was put in its place the watch hears.
+func (l *late) hide(f mask.Found) error {
+	v := &view{script: &script{}}
+	s := v.script
+	if l.user != nil {
+		s.call(whatSpaces, unix.SYS_SETNS, l.user.file.Fd(), l.user.flag)
+	}
+	s.call(whatSpaces, unix.SYS_SETNS, l.mounts.Fd(), unix.CLONE_NEWNS)
+	s.call("enter the root", unix.SYS_FCHDIR, l.root.Fd())
+	s.call("enter the root", unix.SYS_CHROOT, s.text("."))
+	var tree slot
+	if f.Dir {
+		tree = v.closedDirectory()
+	} else {
+		here := int64(unix.AT_FDCWD)
+		tree = v.result(s.call("take hold of /dev/null", unix.SYS_OPEN_TREE, uintptr(here), s.text("/dev/null"),
+			unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
+		v.close(mount{tree: tree, path: "a cover"})
+	}
+	in := v.find(filepath.Dir(f.Path))
+	s.calls[len(s.calls)-1].forgiving(2, unix.ENOENT, unix.ENOTDIR, unix.ELOOP)
+	// What is covered already is on another mount than its directory.
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: noLinks | unix.RESOLVE_NO_XDEV}
+	at := v.result(s.call("find "+f.Path, unix.SYS_OPENAT2, 0, s.text(filepath.Base(f.Path)), data(s, how), unix.SizeofOpenHow).with(0, in).
+		forgiving(1, unix.ENOENT, unix.ELOOP, unix.EXDEV))
+	v.attach(tree, at, f.Path)
+	s.calls[len(s.calls)-1].forgiving(0, unix.ENOENT, unix.ENOTDIR) // gone, or another kind of thing now
+	s.call("end", 0).do = doReady
+	if _, err := s.start(func() {}); !errors.Is(err, errReady) {
+		return fmt.Errorf("hide %s: %w", f.Path, err)
+	}
+	return nil
+}
+
+// closedDirectory makes a file system that is one closed directory.
+func (v *view) closedDirectory() slot {
+	const what = "make a closed directory"
+	fs := v.result(v.call(what, unix.SYS_FSOPEN, v.text("tmpfs"), unix.FSOPEN_CLOEXEC))
+	v.call(what, unix.SYS_FSCONFIG, 0, unix.FSCONFIG_SET_STRING, v.text("mode"), v.text("0"), 0).with(0, fs)
+	v.call(what, unix.SYS_FSCONFIG, 0, unix.FSCONFIG_CMD_CREATE, 0, 0, 0).with(0, fs)
+	return v.result(v.call(what, unix.SYS_FSMOUNT, 0, unix.FSMOUNT_CLOEXEC, rdonly|safe).with(0, fs))
+}
