@@ -105,4 +105,6 @@ type Policy struct {
 	alone bool // no namespaces
 	bare  bool // no /proc of one's own
 	bound bool // no network namespace
+
+	ruleless bool // no packet rules in one
 }

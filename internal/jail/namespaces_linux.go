@@ -12,6 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/link/kernel"
+	"github.com/cofferhq/coffer/internal/link/packet"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
@@ -213,12 +214,20 @@ func (p *performance) connect() {
 		return
 	}
 	p.far = later(func() (func(), error) {
-		l, err := kernel.Open(p.spaces.sockets)
+		l, err := p.open()
 		if err != nil {
 			return nil, err
 		}
 		return p.Rules.Connect(l)
 	})
+}
+
+// open makes a link of the sockets.
+func (p *performance) open() (link.Link, error) {
+	if p.packets {
+		return packet.NewSocket(p.spaces.sockets[0], packet.Options{})
+	}
+	return kernel.Open(p.spaces.sockets)
 }
 
 // disconnect ends the network.

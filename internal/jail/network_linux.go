@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/cofferhq/coffer/internal/link/kernel"
@@ -24,25 +25,37 @@ func (s *script) wire(w *kernel.Written) (made []int) {
 		made = append(made, len(s.calls))
 		return s.result(s.call(whatNetwork, unix.SYS_SOCKET, uintptr(family), uintptr(kind), uintptr(protocol)))
 	}
-	for _, one := range w.Sockets {
-		fd := open(one.Family, one.Type, one.Protocol)
-		for _, o := range one.On {
-			set(fd, o[0], o[1])
-		}
-		if one.Address != nil {
-			s.call(whatNetwork, unix.SYS_BIND, 0, s.bytes(one.Address), uintptr(len(one.Address))).with(0, fd)
-		}
-		if one.Backlog > 0 {
-			s.call(whatNetwork, unix.SYS_LISTEN, 0, uintptr(one.Backlog)).with(0, fd)
+	sockets := func() {
+		for _, one := range w.Sockets {
+			fd := open(one.Family, one.Type, one.Protocol)
+			for _, o := range one.On {
+				set(fd, o[0], o[1])
+			}
+			if one.Address != nil {
+				s.call(whatNetwork, unix.SYS_BIND, 0, s.bytes(one.Address), uintptr(len(one.Address))).with(0, fd)
+			}
+			if one.Backlog > 0 {
+				s.call(whatNetwork, unix.SYS_LISTEN, 0, uintptr(one.Backlog)).with(0, fd)
+			}
 		}
 	}
-	to := data(s, &unix.RawSockaddrNetlink{Family: unix.AF_NETLINK})
-	for _, o := range w.Orders {
-		fd := open(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, o.Protocol)
-		set(fd, unix.SOL_NETLINK, unix.NETLINK_CAP_ACK)
-		s.call(whatNetwork, unix.SYS_SENDTO, 0, s.bytes(o.Bytes), uintptr(len(o.Bytes)), 0, to, unix.SizeofSockaddrNetlink).with(0, fd)
+	orders := func() {
+		to := data(s, &unix.RawSockaddrNetlink{Family: unix.AF_NETLINK})
+		for _, o := range w.Orders {
+			fd := open(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, o.Protocol)
+			set(fd, unix.SOL_NETLINK, unix.NETLINK_CAP_ACK)
+			s.call(whatNetwork, unix.SYS_SENDTO, 0, s.bytes(o.Bytes), uintptr(len(o.Bytes)), 0, to, unix.SizeofSockaddrNetlink).with(0, fd)
+		}
 	}
-	return made
+	if !w.Late {
+		sockets()
+		orders()
+		return made
+	}
+	orders()
+	sockets()
+	// The sockets are handed out first all the same.
+	return slices.Concat(made[len(w.Orders):], made[:len(w.Orders)])
 }
 
 // send hands the descriptors that some calls return to whoever reads at the other end.

@@ -28,6 +28,7 @@ type jail struct {
 	hidden  func() (hidden, error)   // in the context
 	signals func() (<-chan os.Signal, error)
 	apart   bool // in a network namespace
+	packets bool // whose packets we take, because its kernel has no rules for them
 }
 
 // Run runs the policy's program and returns its exit code. What the walls do not hold
@@ -77,6 +78,8 @@ func run(p Policy, say *os.File) (int, error) {
 			code, err = j.runNamespaces(sp)
 		}
 		switch {
+		case errors.Is(err, errNoNet) && j.wired() && !j.packets:
+			j.packets = true
 		case errors.Is(err, errNoNet) && j.apart:
 			j.apart = false
 		case (errors.Is(err, errNoProc) || errors.Is(err, errRefused)) && processes:

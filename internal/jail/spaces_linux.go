@@ -30,6 +30,7 @@ type spaces struct {
 	from    *os.File  // by which it hands things out
 	kinds   []uintptr // of the namespaces, in the order of the doors
 	written *kernel.Written
+	refuse  bool // as a kernel without packet rules does
 }
 
 // A door is a namespace to enter.
@@ -42,7 +43,7 @@ type door struct {
 // with a network namespace, if the jail is to have one.
 func (j *jail) beginSpaces(processes bool) (*spaces, error) {
 	s := &script{}
-	sp := &spaces{alone: processes, script: s}
+	sp := &spaces{alone: processes, script: s, refuse: j.ruleless}
 	flags := uint64(0)
 	var names []string
 	add := func(name string, kind uint64) {
@@ -68,6 +69,9 @@ func (j *jail) beginSpaces(processes bool) (*spaces, error) {
 			s.loopback()
 		} else {
 			sp.written = kernel.Write()
+			if j.packets {
+				sp.written = kernel.WritePackets()
+			}
 			made = s.wire(sp.written)
 		}
 	}
@@ -147,7 +151,11 @@ func (sp *spaces) receive() error {
 		return nil
 	}
 	defer shut(files[sockets : sockets+orders])
-	if err := sp.written.Check(files[sockets : sockets+orders]); err != nil {
+	err = sp.written.Check(files[sockets : sockets+orders])
+	if err == nil && sp.refuse && !sp.written.Late {
+		err = errors.New("packet rules are left out, to see what happens without")
+	}
+	if err != nil {
 		shut(sp.sockets)
 		return fmt.Errorf("%w: %w", errNoNet, err)
 	}

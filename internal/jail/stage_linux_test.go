@@ -39,6 +39,7 @@ type written struct {
 
 	// The network: no namespace, and what its rules are.
 	Bound, Must, Every bool
+	Ruleless           bool
 	Open               []confine.PortRange
 }
 
@@ -54,6 +55,7 @@ func runWritten(file string) int {
 		return 125
 	}
 	w.Policy.abi, w.Policy.alone, w.Policy.bare, w.Policy.bound = w.ABI, w.Alone, w.Bare, w.Bound
+	w.Policy.ruleless = w.Ruleless
 	w.Policy.Rules = &Rules{Connect: farEnd, Must: w.Must, Ports: func() ([]confine.PortRange, bool, error) { return w.Open, w.Every, nil }}
 	code, err := Run(w.Policy, os.Stderr)
 	if err != nil {

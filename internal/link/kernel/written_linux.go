@@ -14,6 +14,7 @@ import (
 type Written struct {
 	Sockets []Socket
 	Orders  []Order
+	Late    bool // the sockets come after the orders
 }
 
 // An Order is a row of messages to the kernel.
