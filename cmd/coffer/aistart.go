@@ -84,11 +84,14 @@ func furnishFor(a *agent.Agent, place *agent.Place, rec *sandbox.Record) error {
 	}
 	rec.Mounts = inOrder(rec.Mounts)
 	if len(a.Hosts) > 0 && !rec.Network.None() {
-		rec.Network.Rules = append(rec.Network.Rules, policy.Source{
-			Rules: []policy.RuleSource{{Name: "agent-" + a.Name, Allow: a.Hosts}}, Origin: "agent " + a.Name,
-		})
+		rec.Network.Rules = append(rec.Network.Rules, agentHosts(a))
 	}
 	return nil
+}
+
+// agentHosts are the rules for what an agent reaches besides its groups.
+func agentHosts(a *agent.Agent) policy.Source {
+	return policy.Source{Rules: []policy.RuleSource{{Name: "agent-" + a.Name, Allow: a.Hosts}}, Origin: "agent " + a.Name}
 }
 
 // goOn runs an agent in a sandbox that exists.

@@ -28,8 +28,9 @@ type jailSettings struct {
 
 	jailNetwork
 
-	own   config.Jail // what the user's own config says, below the flags
-	floor *config.Floor
+	own    config.Jail // what the user's own config says, below the flags
+	agents []*agent.Agent
+	floor  *config.Floor
 }
 
 func jailCommand() *cobra.Command {
@@ -44,7 +45,8 @@ the settings of agents and editors stay as they are. On the network it reaches w
 sandbox does. It needs neither root nor namespaces; what this host's kernel cannot
 enforce is said before the start.
 
-Agents: ` + agentNames() + `. They are told not to ask before they act.`,
+Agents: ` + agentNames(agent.Known()) + `, and those of your own config.
+They are told not to ask before they act.`,
 		Example: `  coffer jail claude
   coffer jail -C ~/src/project codex exec "fix the tests"
   coffer jail --private --net none -- make test
@@ -78,7 +80,7 @@ Agents: ` + agentNames() + `. They are told not to ask before they act.`,
 	return c
 }
 
-func agentNames() string { return strings.Join(agent.Names(agent.Known()), ", ") }
+func agentNames(all []*agent.Agent) string { return strings.Join(agent.Names(all), ", ") }
 
 // runJail turns flags and arguments into a policy, and runs it.
 func runJail(ctx context.Context, s *jailSettings, args []string, command bool) error {
@@ -141,6 +143,7 @@ func (s *jailSettings) configure() error {
 	if err != nil {
 		return err
 	}
+	s.agents = l.Known()
 	if l == nil {
 		return s.network(nil)
 	}
@@ -196,29 +199,42 @@ func (s *jailSettings) program(args []string, command bool) error {
 	}
 	switch {
 	case len(args) == 0:
-		return hint.Wrap(usagef("there is nothing to run"), "name an agent (%s), or a command after --", agentNames())
+		return hint.Wrap(usagef("there is nothing to run"), "name an agent (%s), or a command after --", agentNames(s.agents))
 	case command:
 		s.Argv = args
 	default:
-		if s.Agent = jail.FindAgent(args[0]); s.Agent == nil {
-			return hint.Wrap(usagef("there is no agent %q", args[0]), "agents are %s; run a command with 'coffer jail -- %s'", agentNames(), args[0])
-		}
-		s.Argv = append([]string{args[0]}, s.own.Args[args[0]]...)
-		if !s.ask && s.sandbox != modeOff {
-			s.Argv = append(s.Argv, s.Agent.Args...)
-		}
-		s.Argv = append(s.Argv, args[1:]...)
-		for name, v := range s.Agent.Environ(s.Home, os.LookupEnv) {
-			env[name] = v
-		}
-		if s.Net == jail.NetHost {
-			passProxies(env)
+		if err := s.agent(args, env); err != nil {
+			return err
 		}
 	}
 	if err := setVariables(env, s.env); err != nil {
 		return err
 	}
 	s.Env = sortedEnvironment(env)
+	return nil
+}
+
+// agent runs one that is known, to coffer or to the user's own config.
+func (s *jailSettings) agent(args []string, env map[string]string) error {
+	known := agent.Find(s.agents, args[0])
+	if known == nil {
+		return hint.Wrap(usagef("there is no agent %q", args[0]), "agents are %s; run a command with 'coffer jail -- %s'", agentNames(s.agents), args[0])
+	}
+	s.Agent = jail.NewAgent(known)
+	s.Argv = append([]string{s.Agent.Command}, s.own.Args[args[0]]...)
+	if !s.ask && s.sandbox != modeOff {
+		s.Argv = append(s.Argv, s.Agent.Args...)
+	}
+	s.Argv = append(s.Argv, args[1:]...)
+	for name, v := range s.Agent.Environ(s.Home, os.LookupEnv) {
+		env[name] = v
+	}
+	if s.Net == jail.NetHost {
+		passProxies(env)
+	}
+	if len(known.Hosts) > 0 && s.Net == jail.NetRules {
+		s.rules.Rules = append(s.rules.Rules, agentHosts(known))
+	}
 	return nil
 }
 

@@ -25,6 +25,7 @@ type Custom struct {
 	Pass         []string
 	CA           []string
 	Hosts        []string
+	State        []string // directories of the home
 }
 
 // With returns an agent that is like another one but for what a config file says. Without
@@ -70,7 +71,28 @@ func (c Custom) With(name string, base *Agent) *Agent {
 	a.Pass = append(slices.Clone(a.Pass), c.Pass...)
 	a.CA = append(slices.Clone(a.CA), c.CA...)
 	a.Hosts = append(slices.Clone(a.Hosts), c.Hosts...)
+	known := a.Jail
+	a.Jail = func() Jail { return c.jail(known) }
 	return a
+}
+
+// jail is what the agent is in a jail, with what is known of it. The instructions that it
+// reads by itself cannot be changed: it reads them without a jail, too.
+func (c Custom) jail(known func() Jail) (j Jail) {
+	if known != nil {
+		j = known()
+		if len(j.Args) > 0 {
+			j.Args = append(slices.Clone(j.Args), c.Args...)
+		}
+	}
+	for _, dir := range c.State {
+		s := State{In: path.Dir(dir), Name: path.Base(dir)}
+		if rest, ok := strings.CutPrefix(c.Instructions, dir+"/"); ok {
+			s.Settings = files("", rest)
+		}
+		j.State = append(j.State, s)
+	}
+	return j
 }
 
 func replace(to *string, with string) {
@@ -104,7 +126,7 @@ func (c Custom) Check() error {
 	if p := c.Package; p != "" && (strings.HasPrefix(p, "-") || strings.Trim(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@") != "" || strings.Contains(p, "..")) {
 		return fmt.Errorf("package %q is not the name of an npm package", p)
 	}
-	for _, f := range append([]string{c.Instructions, c.Conversation}, c.Credentials...) {
+	for _, f := range slices.Concat([]string{c.Instructions, c.Conversation}, c.Credentials, c.State) {
 		if f != "" && (path.IsAbs(f) || path.Clean(f) != f || f == ".." || strings.HasPrefix(f, "../") || f == "." || strings.ContainsRune(f, 0)) {
 			return fmt.Errorf("%q is not a path in the home: want something like .config/agent/auth.json", f)
 		}

@@ -34,7 +34,7 @@ func (a Agent) custom() agent.Custom {
 	return agent.Custom{
 		Command: a.Command, Package: a.Package, Args: a.Args, Headless: a.Headless, Prompt: a.Prompt, Resume: a.Resume,
 		Instructions: a.Instructions, Conversation: a.Conversation, Credentials: a.Credentials, Login: a.Login,
-		Env: a.Env, Pass: a.Pass, CA: a.CA, Hosts: a.Hosts,
+		Env: a.Env, Pass: a.Pass, CA: a.CA, Hosts: a.Hosts, State: a.State,
 	}
 }
 
@@ -93,6 +93,7 @@ func (w *widening) agents() {
 		}
 		say("is logged in by", added(was.Credentials, is.Credentials)...)
 		say("is passed your variables", added(was.Pass, is.Pass)...)
+		say("may write, in a jail, to", added(was.State, is.State)...)
 		say("may reach", added(was.Hosts, is.Hosts)...)
 		for _, v := range slices.Sorted(maps.Keys(is.Env)) {
 			if was.Env[v] != is.Env[v] {

@@ -251,6 +251,9 @@ type Agent struct {
 	// Instructions is the file of its home that it reads by itself, for the text that
 	// says where it is.
 	Instructions string `toml:"instructions" example:"\".mine/AGENTS.md\""`
+	// State are directories of its home where it keeps what it remembers. In a jail it
+	// can write there, and nowhere else in your home.
+	State []string `toml:"state" example:"[\".mine\"]"`
 	// Credentials are JSON files of its home by which it is logged in.
 	Credentials []string `toml:"credentials" example:"[\".mine/auth.json\"]"`
 	// Login is what it is started with to log in.

@@ -17,7 +17,8 @@ import (
 // An Agent is a coding agent and what it needs of a machine. What is known about it is in
 // package agent.
 type Agent struct {
-	Name string
+	Name    string
+	Command string // its program
 	// Args keep it from asking before it acts: the jail is the wall.
 	Args []string
 	// Env names its own variables, above all its credentials, which no other
@@ -32,14 +33,10 @@ type Agent struct {
 // A State is a directory of an agent.
 type State struct{ agent.State }
 
-// FindAgent finds an agent by name.
-func FindAgent(name string) *Agent {
-	known := agent.Find(agent.Known(), name)
-	if known == nil || known.Jail == nil {
-		return nil
-	}
+// NewAgent is an agent in a jail.
+func NewAgent(known *agent.Agent) *Agent {
 	here := known.Jail()
-	a := &Agent{Name: name, Args: known.Bypass, Env: slices.Concat(known.Pass, here.Pass), Set: map[string]string{}}
+	a := &Agent{Name: known.Name, Command: known.Command, Args: known.Bypass, Env: slices.Concat(known.Pass, here.Pass), Set: map[string]string{}}
 	if len(here.Args) > 0 {
 		a.Args = here.Args
 	}

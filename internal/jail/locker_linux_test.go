@@ -116,7 +116,7 @@ func TestLocker6Persistence(t *testing.T) {
 			"pi":       {"write:HOME/.pi/agent/settings.json", "create:HOME/.pi/agent/extensions/x"},
 		} {
 			w := s.policy()
-			w.Agent = FindAgent(agent)
+			w.Agent = findAgent(agent)
 			s.write(t, filepath.Join(s.Home, ".opencode", "bin", "x"), "")
 			bad = append(bad, "create:WORK/.git/hooks/x", "write:WORK/.git/config", "create:WORK/.vscode/tasks.json", "mkdir:WORK/.vscode", "create:WORK/.envrc")
 			v := &victims{stage: s}
@@ -196,7 +196,7 @@ func TestLocker9OwnConfigDirectory(t *testing.T) {
 	eachLayer(t, func(t *testing.T, s *stage, layer Layer) {
 		own := filepath.Join(s.Home, "my-claude")
 		w := s.policy("sh", "-c", `cd "$CLAUDE_CONFIG_DIR" && echo '{"x":1}' >.claude.json.tmp && mv .claude.json.tmp .claude.json`).in(layer)
-		w.Agent = FindAgent("claude")
+		w.Agent = findAgent("claude")
 		for name, value := range w.Agent.Environ(s.Home, func(n string) (string, bool) { return own, n == "CLAUDE_CONFIG_DIR" }) {
 			w.Env = append(w.Env, name+"="+value)
 		}

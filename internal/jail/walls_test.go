@@ -128,7 +128,7 @@ func TestTooMuch(t *testing.T) {
 func TestAgents(t *testing.T) {
 	seen := map[string]bool{}
 	for _, known := range agent.Known() {
-		a := FindAgent(known.Name)
+		a := findAgent(known.Name)
 		if a == nil || seen[a.Name] || len(a.State) == 0 {
 			t.Errorf("%s: known twice, not found, or without a place for its state", a.Name)
 		}
@@ -141,10 +141,7 @@ func TestAgents(t *testing.T) {
 			}
 		}
 	}
-	if FindAgent("sh") != nil || FindAgent("") != nil {
-		t.Error("an agent that is none was found")
-	}
-	claude, codex := FindAgent("claude"), FindAgent("codex")
+	claude, codex := findAgent("claude"), findAgent("codex")
 	nothing := func(string) (string, bool) { return "", false }
 	if env := claude.Environ("/home/u", nothing); env["CLAUDE_CONFIG_DIR"] != "/home/u/.claude" {
 		t.Errorf("claude's directory is not moved: %v", env)
@@ -152,7 +149,7 @@ func TestAgents(t *testing.T) {
 	if env := codex.Environ("/home/u", func(n string) (string, bool) { return "a", n == "ANTHROPIC_API_KEY" }); env["ANTHROPIC_API_KEY"] != "" {
 		t.Errorf("codex is given another's key: %v", env)
 	}
-	opencode := FindAgent("opencode")
+	opencode := findAgent("opencode")
 	if got := opencode.State[0].dir("/home/u", func(n string) (string, bool) { return "/cfg", n == "XDG_CONFIG_HOME" }); got != "/cfg/opencode" {
 		t.Errorf("opencode's directory is %s", got)
 	}
@@ -175,7 +172,7 @@ func TestSeedClaude(t *testing.T) {
 		}
 		return string(b)
 	}
-	seed := func() error { return FindAgent("claude").State[0].seed(dir, home) }
+	seed := func() error { return findAgent("claude").State[0].seed(dir, home) }
 	if err := seed(); err != nil || read() != "{}\n" {
 		t.Fatalf("without one: %v", err)
 	}
@@ -195,3 +192,6 @@ func TestSeedClaude(t *testing.T) {
 		t.Errorf("something was left behind: %v", entries)
 	}
 }
+
+// findAgent is a known agent in a jail.
+func findAgent(name string) *Agent { return NewAgent(agent.Find(agent.Known(), name)) }
