@@ -17,6 +17,9 @@ var gaps = []struct{ what, said string }{
 	{"pair:OUT/dgram", "the Unix sockets of your other programs"},
 	{"abstract:ABSTRACT", "the abstract Unix sockets of your other programs"},
 	{"chmod:OUT/file", "the modes, owners, times and attributes"},
+	{"chown:OUT/file", "the modes, owners, times and attributes"},
+	{"utimensat:OUT/file", "the modes, owners, times and attributes"},
+	{"setxattr:OUT/file", "the modes, owners, times and attributes"},
 	{"write:WORK/.git/hooks/post-commit", "git's hooks and config"},
 	{"write:WORK/.git/config", "git's hooks and config"},
 	{"create:WORK/.claude/settings.json", "git's hooks and config"},
@@ -25,6 +28,10 @@ var gaps = []struct{ what, said string }{
 	{"write:OUT/file", ""},
 	{"ptrace:VICTIM", ""},
 	{"tiocsti:", ""},
+	{"tiocsti64:", ""},
+	{"tioclinux:", ""},
+	{"int80:", ""},
+	{"unmark:", ""}, // by which supervisors know it
 	{"open:TERMINAL", ""},
 	// The last: the victim is gone then.
 	{"kill:VICTIM", "your other programs can be sent signals"},
