@@ -51,7 +51,7 @@ func (s *stage) jailedClient(dir string) {
 		free := s.coffer(dir, "exec", "-m", "super", "--", "echo", "reached")
 		kept := s.coffer(dir, append(in, "exec", "-m", "super", "--", "echo", "reached")...)
 		s.r.judge("109.jail"+strings.Join(jail, ""), "command a sandbox from a jail "+strings.Join(jail, " "),
-			strings.Contains(free.out, "reached") && (sees.out != "" || jail == nil), free.out, !strings.Contains(kept.out, "reached"), fmt.Sprint(kept.code, " ", kept.err))
+			strings.Contains(free.out, "reached") && (sees.out != "" || jail == nil), strings.TrimSpace(free.out), !strings.Contains(kept.out, "reached"), fmt.Sprint(kept.code, " ", kept.err))
 	}
 }
 
