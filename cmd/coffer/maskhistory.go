@@ -5,34 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"text/tabwriter"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
-	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 )
 
-// Git forgets nothing: a secret that was committed once is in its objects, which sandboxes
-// read, although the file is hidden or was removed long ago.
-
-// A Committed is a file that would be hidden, and the commit that added it last.
-type Committed struct {
-	Path   string `json:"path"`
-	Commit string `json:"commit"`
-	Rule   string `json:"rule"`
-	From   string `json:"from"`
-}
-
-// maxCommitted bounds the list: whoever has more has read enough.
-const maxCommitted = 1000
-
 // history lists the files in the history of the current repository that would be hidden.
 // cut says that there was no time for all of it, or that there are more.
-func history(ctx context.Context, limit time.Duration) (list []Committed, cut bool, err error) {
-	list = []Committed{}
+func history(ctx context.Context, limit time.Duration) (list []supervisor.Committed, cut bool, err error) {
 	rec, err := maskedHere()
 	if err != nil {
 		return nil, false, err
@@ -52,29 +38,7 @@ func history(ctx context.Context, limit time.Duration) (list []Committed, cut bo
 	if err != nil {
 		return nil, false, err
 	}
-	own, wish := supervisor.MaskRules(rec.Masks)
-	set := mask.NewSet(own, wish, "")
-	timed, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	seen := map[string]bool{}
-	err = r.Added(timed, func(a gitbridge.Addition) bool {
-		if seen[a.Path] {
-			return true
-		}
-		// What has to be looked into to tell is not: it would be one object after the other.
-		rule := set.Hides(a.Path, false, func(*mask.Rule) bool { return false })
-		if rule == nil {
-			return true
-		}
-		seen[a.Path] = true
-		list = append(list, Committed{a.Path, a.Commit, rule.String(), rule.From})
-		cut = len(list) >= maxCommitted
-		return !cut
-	})
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return list, true, nil
-	}
-	return list, cut, err
+	return supervisor.CommittedSecrets(ctx, r, rec.Masks, limit)
 }
 
 // showHistory serves 'coffer masks --history'.
@@ -93,7 +57,7 @@ func showHistory(ctx context.Context, match string, asJSON bool) error {
 }
 
 // printHistory shows it.
-func printHistory(list []Committed, cut bool) error {
+func printHistory(list []supervisor.Committed, cut bool) error {
 	out := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	for _, h := range list {
 		fmt.Fprintf(out, "%s\t%.12s\t%s: %s\n", terminal.Escape(h.Path), h.Commit, terminal.Escape(h.From), terminal.Escape(h.Rule))
@@ -109,6 +73,19 @@ func printHistory(list []Committed, cut bool) error {
 	warn(fmt.Sprintf("%s, hidden or removed by now, can be read by programs in a sandbox with 'git show COMMIT:FILE': change what they give away, and take them out of the history if you can",
 		count(len(list), "committed file")))
 	return err
+}
+
+// historyPlace is where it is kept what the user was told about histories. One that programs
+// in the sandbox could write to would be a way to write elsewhere.
+func historyPlace(sb *sandbox.Sandbox) func() (string, error) {
+	return func() (string, error) {
+		p := wordPlaces()
+		p.Dir = sb.Workspace.Path
+		if _, err := p.TrustStore(); err != nil {
+			return "", err
+		}
+		return filepath.Join(filepath.Dir(p.Trust), "history"), nil
+	}
 }
 
 // warnHistory tells about the history of a repository in which coffer is used from now on.

@@ -92,6 +92,7 @@ func run(l *listener, s settings, args []string) error {
 	defer leave(store, super, lock)
 	announceNew(store, sb.ID, sb.Forwards)
 	defer invite(super)()
+	super.LookBack(historyPlace(sb))
 	options := attach.Options{Clipboard: s.clipboard, Stop: func() { super.Stop(0, "you asked three times") }, TakeOver: l.takeOver, Notices: super}
 	super.Ran(&exec)
 	var exit wire.Exit

@@ -72,6 +72,7 @@ func supervise(id string, ready *os.File) error {
 		super.Stop(0, "the supervisor was told to end")
 	}()
 	supervisor.Tell(ready, nil)
+	super.LookBack(historyPlace(sb))
 	super.Run()
 	if why := super.Why(); why != "" {
 		fmt.Fprintln(os.Stderr, why)

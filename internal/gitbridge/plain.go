@@ -178,6 +178,9 @@ func readID(path string) string {
 	return ""
 }
 
+// HeadNow is the commit that is checked out, read without asking git; "" if there is none.
+func (r *Repository) HeadNow() (id string, err error) { return r.plainHead() }
+
 // plainHead is the commit that is checked out, or nothing if there is none yet.
 func (r *Repository) plainHead() (id string, err error) {
 	name := "HEAD"

@@ -63,6 +63,7 @@ type notices struct {
 	latest    []notice
 	since     time.Time // when refusals were last counted anew
 	refusals  int
+	somebody  chan struct{} // closed when somebody listens, if that is waited for
 }
 
 type notice struct {
@@ -124,6 +125,22 @@ func (n *notices) tell(line string) {
 	}
 }
 
+// heard is closed when there is somebody who listens.
+func (n *notices) heard() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.somebody
+	if c == nil {
+		c = make(chan struct{})
+		if len(n.listeners) > 0 {
+			close(c)
+		} else {
+			n.somebody = c
+		}
+	}
+	return c
+}
+
 // listen gives the lines since a time, and from now on, until stop is called.
 func (n *notices) listen(since time.Time) (lines <-chan string, stop func()) {
 	c := make(chan string, 2*keptNotices)
@@ -138,6 +155,10 @@ func (n *notices) listen(since time.Time) (lines <-chan string, stop func()) {
 		n.listeners = map[chan string]bool{}
 	}
 	n.listeners[c] = true
+	if n.somebody != nil {
+		close(n.somebody)
+		n.somebody = nil
+	}
 	return c, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()

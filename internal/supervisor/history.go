@@ -1,0 +1,188 @@
+package supervisor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// Git forgets nothing: a secret that was committed once is in its objects, which sandboxes
+// read, although the file is hidden or was removed long ago. Going through the history takes
+// time, so it is done while the sandbox runs, once for each commit that is checked out, and
+// the user is told once of each file.
+
+// A Committed is a file that would be hidden, and the commit that added it last.
+type Committed struct {
+	Path   string `json:"path"`
+	Commit string `json:"commit"`
+	Rule   string `json:"rule"`
+	From   string `json:"from"`
+}
+
+// maxCommitted bounds the list: whoever has more has read enough.
+const maxCommitted = 1000
+
+// CommittedSecrets lists the files in the history of a repository that would be hidden. cut
+// says that there was no time for all of it, or that there are more.
+func CommittedSecrets(ctx context.Context, r *gitbridge.Repository, m sandbox.Masks, limit time.Duration) (list []Committed, cut bool, err error) {
+	own, wish := MaskRules(m)
+	set := mask.NewSet(own, wish, "")
+	timed, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	list = []Committed{}
+	seen := map[string]bool{}
+	err = r.Added(timed, func(a gitbridge.Addition) bool {
+		if seen[a.Path] {
+			return true
+		}
+		// What has to be looked into to tell is not: it would be one object after the other.
+		rule := set.Hides(a.Path, false, func(*mask.Rule) bool { return false })
+		if rule == nil {
+			return true
+		}
+		seen[a.Path] = true
+		list = append(list, Committed{a.Path, a.Commit, rule.String(), rule.From})
+		cut = len(list) >= maxCommitted
+		return !cut
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return list, true, nil
+	}
+	return list, cut, err
+}
+
+const (
+	// lookBackAfter is when a sandbox is taken for one that stays a while.
+	lookBackAfter = time.Second
+	// lookBackFor is how long the look may take, beside what runs in the sandbox.
+	lookBackFor = 20 * time.Second
+)
+
+// lookedBack is what is remembered about a repository.
+type lookedBack struct {
+	At   string   `json:"at"`   // the commit that was checked out, and the masks
+	Told []string `json:"told"` // the files that the user knows of
+}
+
+// LookBack goes through the history of the sandbox's repository in a while, and tells the
+// user what he does not know yet. place is where what he knows is kept; it may have none.
+func (s *Supervisor) LookBack(place func() (dir string, err error)) {
+	if s.git.bridge == nil || s.masks.life == nil {
+		return
+	}
+	s.masks.ended.Go(func() {
+		select {
+		case <-s.masks.life.Done():
+			return
+		case <-s.session.CloseChan():
+			return
+		case <-time.After(lookBackAfter):
+		}
+		select { // what nobody hears would not be told again
+		case <-s.masks.life.Done():
+			return
+		case <-s.session.CloseChan():
+			return
+		case <-s.notices.heard():
+		}
+		if dir, err := place(); err == nil {
+			s.lookBack(s.masks.life, dir)
+		}
+	})
+}
+
+// lookBack does it. A history that cannot be read is no reason to bother anybody.
+func (s *Supervisor) lookBack(ctx context.Context, dir string) {
+	r, err := s.git.bridge.Repository(ctx)
+	if err != nil {
+		return
+	}
+	head, err := r.HeadNow()
+	if err != nil || head == "" {
+		return
+	}
+	rules, _ := json.Marshal(s.Sandbox.Masks.Rules) // texts always can be
+	at := head + " " + sum(string(rules))
+	file := filepath.Join(dir, sum(r.Common)+".json")
+	was := readLookedBack(file)
+	if was.At == at {
+		return
+	}
+	list, _, err := CommittedSecrets(ctx, r, s.Sandbox.Masks, lookBackFor)
+	if err != nil {
+		return
+	}
+	fresh := slices.DeleteFunc(slices.Clone(list), func(c Committed) bool { return slices.Contains(was.Told, c.Path) })
+	if len(fresh) > 0 {
+		s.notices.tell(fmt.Sprintf("%s can be read in git's history, such as %s of commit %.12s: see 'coffer masks --history'",
+			committedFiles(len(fresh)), fresh[0].Path, fresh[0].Commit))
+	}
+	is := lookedBack{At: at}
+	for _, c := range list {
+		is.Told = append(is.Told, c.Path)
+	}
+	is.write(file)
+}
+
+func committedFiles(n int) string {
+	if n == 1 {
+		return "a committed file that is to be hidden"
+	}
+	return fmt.Sprintf("%d committed files that are to be hidden", n)
+}
+
+func sum(text string) string {
+	s := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(s[:])
+}
+
+// maxLookedBack bounds the file that is remembered.
+const maxLookedBack = 8 << 20
+
+func readLookedBack(file string) (was lookedBack) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return was
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxLookedBack))
+	if err != nil || json.Unmarshal(data, &was) != nil {
+		return lookedBack{}
+	}
+	return was
+}
+
+// write remembers it. What cannot be remembered is told again.
+func (l lookedBack) write(file string) {
+	data, err := json.Marshal(l)
+	if err != nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
+		return
+	}
+	draft, err := os.CreateTemp(filepath.Dir(file), ".new-*")
+	if err != nil {
+		return
+	}
+	_, err = draft.Write(data)
+	if e := draft.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(draft.Name(), file)
+	}
+	if err != nil {
+		_ = os.Remove(draft.Name())
+	}
+}
