@@ -117,8 +117,8 @@ coffer.toml:3:48: git.push_patterns: "refs/heads/x" cannot match the name of a b
 		"not yet": {`image = "debian"
 [network.middleware.x]
 `, `
-coffer.toml:1:1: image: not available yet: this coffer has no images
-coffer.toml:2:10: network.middleware: not available yet: this coffer has no middleware`},
+coffer.toml:1:1: image: not available yet: this coffer has no images, and does not go on without
+coffer.toml:2:10: network.middleware: not available yet: this coffer has no middleware, and does not go on without`},
 		"duplicates": {`nesting = true
 nesting = false
 [limits]
@@ -202,7 +202,26 @@ coffer.toml:34:10: mounts."o o".target: must be an absolute path or begin with ~
 		"too many keys": {"[" + strings.Repeat("a.", 40) + "a]", "\ncoffer.toml:1:2: is nested more than 16 deep"},
 		"too large":     {strings.Repeat("#\n", maxFile), "\ncoffer.toml: is larger than 262144 bytes"},
 		"too much":      {"presets = [" + strings.Repeat(`"",`, maxNodes+1) + "]", "\ncoffer.toml: has more than 5000 values"},
-		"not text":      {"x = \"\xff\"", "\ncoffer.toml: is not UTF-8"},
+		"a mark before the text": {"\uFEFFpresetz = []\nnesting = 3\n", `
+coffer.toml:1:1: unknown key "presetz": did you mean "presets"?
+coffer.toml:2:11: nesting must be true or false, not a whole number`},
+		"a mark, and no TOML": {"\uFEFFx = }", "\ncoffer.toml:1:5: *"},
+		"lines of another system": {"nesting = true\r\n[limits]\r\n\tmemry = \"2g\"\r\n  pids = \"ü\"\r\n", `
+coffer.toml:3:2: unknown key "memry" in limits: did you mean "memory"?
+coffer.toml:4:10: limits.pids must be a whole number, not text`},
+		"letters of two bytes": {"env.set = { \"Ä\" = \"ü\", \"é\" = 1 }\n\tfoo = '€' # ß\n", `
+coffer.toml:1:19: env.set."Ä": *
+coffer.toml:1:30: env.set."é" must be text, not a whole number
+coffer.toml:2:2: unknown key "foo": *`},
+		"presets beside other mistakes": {"isolation = 3\npresets = [\"nod\", 4, \"nosuchthing\"]\n", `
+coffer.toml:1:13: isolation must be text, not a whole number
+coffer.toml:2:12: there is no preset "nod": did you mean "node"?
+coffer.toml:2:19: presets must be text, not a whole number
+coffer.toml:2:22: there is no preset "nosuchthing": *`},
+		"keys that are elsewhere": {"ports = [1]\n[sockets]\n", `
+coffer.toml:1:1: unknown key "ports": ports that lead inside are network.publish, those of this machine network.host_ports
+coffer.toml:2:2: unknown key "sockets": sockets are network.socket_in and network.socket_out`},
+		"not text": {"x = \"\xff\"", "\ncoffer.toml: is not UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -201,16 +201,23 @@ func (l *Loaded) layer(name string, data []byte, above []string) (*node, Problem
 		return nil, problems
 	}
 	c, problems := decodeConfig(tree, false)
-	if c == nil {
-		return nil, problems
-	}
 	below := newTable(Pos{File: name})
-	for i, preset := range c.Presets {
-		n, bad := l.preset(preset, tree.get("presets", i).at, above)
+	var named []*node
+	if list := tree.get("presets"); list != nil {
+		named = list.items
+	}
+	for _, preset := range named {
+		if preset.kind != text {
+			continue // that was told
+		}
+		n, bad := l.preset(preset.text, preset.at, above)
 		problems = append(problems, bad...)
 		if n != nil {
 			below = merge(below, n)
 		}
+	}
+	if c == nil {
+		return nil, problems
 	}
 	return merge(below, tree), problems
 }

@@ -23,6 +23,7 @@ const (
 // but does not tell what TOML forbids; all repeated keys are found here, and the rest is
 // left to the library's own decoder, which has the last word.
 func parse(file string, data []byte) (*node, Problems) {
+	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // editors of some systems write one
 	r := &reader{file: file, data: data}
 	if len(data) > maxFile {
 		r.problems.add(Pos{File: file}, "is larger than %d bytes", maxFile)

@@ -275,6 +275,17 @@ var reserved = map[string]string{
 	"network.middleware": "middleware",
 }
 
+// elsewhere are keys that people look for at the top of the file, and where they are.
+var elsewhere = map[string]string{
+	"ports":      "ports that lead inside are network.publish, those of this machine network.host_ports",
+	"sockets":    "sockets are network.socket_in and network.socket_out",
+	"volumes":    "directories of this machine are [mounts.NAME]",
+	"resources":  "what a sandbox may use is [limits]",
+	"command":    "what runs beside other programs is [daemons.NAME]",
+	"services":   "programs that run beside others are [daemons.NAME]",
+	"postCreate": "what runs in a new sandbox is [setup]",
+}
+
 // defaults are what holds when no file says anything.
 const defaults = `
 sandbox = "auto"
