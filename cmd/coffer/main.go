@@ -16,8 +16,8 @@
 //     executed or is not there.
 //   - Nothing is asked on a terminal that a flag cannot answer.
 //
-// The same binary is, inside a sandbox and by other names, the guest agent, sudo, gh,
-// and the way to root.
+// The same binary is, inside a sandbox and by other names, the guest agent, sudo, gh, the
+// way to root, and the leader of a terminal's session.
 package main
 
 import (

@@ -78,7 +78,7 @@ func parseSlowly(argv []string) (a quick.Args, err error) {
 
 // By its other names the program is never in a hurry.
 func TestQuickLeavesOtherNames(t *testing.T) {
-	for _, name := range []string{guest.Name, guest.RootName, guest.SudoName, guest.GHName, purgeName} {
+	for _, name := range []string{guest.Name, guest.RootName, guest.LeadName, guest.SudoName, guest.GHName, purgeName} {
 		for _, argv := range [][]string{{name, "exec", "--", "true"}, {"/x/" + name, "exec", "true"}} {
 			if a, ok := quick.Parse(argv); ok {
 				t.Errorf("%q was taken as %+v", argv, a)

@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/guest/wire"
@@ -96,15 +95,22 @@ func carry(early context.Context, p *wire.Process, e wire.Exec, onTerminal bool,
 	if e.Keep {
 		f.leave = &leaver{p: p}
 	}
+	if onTerminal {
+		f.console = &console{p: p, leave: f.leave, opts: opts}
+		f.console.away.went = make(chan struct{}, 1)
+		p.Stopped = f.console.stopped
+	} else {
+		p.Stopped = func() {} // which it never says of one without a terminal
+	}
 	if opts.TakeOver == nil {
 		f.signals = make(chan os.Signal, 16)
 	} else if f.signals = opts.TakeOver(); early.Err() != nil {
 		return exit, context.Cause(early)
 	}
-	go f.run(onTerminal)
+	go f.run()
 	if onTerminal {
 		<-f.ready // a signal must not end us while the terminal is raw
-		exit, err = runTerminal(p, e.Apart, f.leave, opts)
+		exit, err = f.console.run(e.Apart)
 	} else {
 		exit, err = runPipes(p, e.NoInput, f.ready, opts)
 	}
@@ -171,63 +177,6 @@ func notStarted(early context.Context, err error) error {
 // ends says whether a signal is one by which users end programs.
 func ends(n syscall.Signal) bool {
 	return n == unix.SIGINT || n == unix.SIGTERM || n == unix.SIGHUP || n == unix.SIGQUIT
-}
-
-// runTerminal joins the program's terminal to ours.
-func runTerminal(p *wire.Process, apart bool, leave *leaver, opts Options) (exit wire.Exit, err error) {
-	state, err := terminal.Raw(0)
-	if err != nil {
-		return exit, err
-	}
-	defer state.Restore()
-	input, err := newInput(os.Stdin)
-	if err != nil {
-		return exit, err
-	}
-	filter := terminal.NewFilter(os.Stdout, terminal.Options{ClipboardWrite: opts.Clipboard})
-	var screen io.Writer = filter
-	if opts.Unfiltered {
-		screen = os.Stdout
-	}
-	say := &announcer{to: screen, plain: os.Stdout, full: filter.FullScreen, raw: true}
-	var errs io.Writer
-	if apart {
-		errs = descriptor(2)
-		say = &announcer{to: errs, plain: os.Stderr}
-	}
-	hush := func(bool) {}
-	if opts.Notices != nil {
-		if apart {
-			errs = say
-		} else {
-			screen = say
-		}
-		hush = opts.Notices.Watch(say.announce)
-	}
-	typed := make(chan struct{})
-	go func() {
-		defer close(typed)
-		if leave == nil {
-			io.Copy(p, input)
-			return
-		}
-		if _, err := io.Copy(leave, input); errors.Is(err, errHungUp) {
-			leave.away()
-		}
-	}()
-	exit, err = p.Wait(screen, errs)
-	hush(err != nil || exit.Status() != 0)
-	input.Close()
-	// What is asked below is answered to us, not to who read for the program.
-	select {
-	case <-typed:
-	case <-time.After(100 * time.Millisecond): // another process took what it was about to read
-	}
-	_ = filter.Close()
-	os.Stdout.Write(filter.Undo())
-	say.finish()
-	terminal.Drain(os.Stdin, os.Stdout, filter.Asked())
-	return exit, err
 }
 
 // runPipes passes the three descriptors on. Nothing is read or shown before ready: who
@@ -302,20 +251,28 @@ type forwarder struct {
 	signals chan os.Signal
 	ready   chan struct{} // closed when all of them are passed on
 	urgent  int
-	leave   *leaver // nil unless the program is kept
+	leave   *leaver  // nil unless the program is kept
+	console *console // nil without a terminal
 }
 
-func (f *forwarder) run(onTerminal bool) {
+func (f *forwarder) run() {
 	signal.Notify(f.signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
-	if onTerminal {
+	if f.console != nil {
 		signal.Notify(f.signals, unix.SIGWINCH, unix.SIGCONT)
+		f.console.heed(f.signals)
 	}
 	close(f.ready)
 	for s := range f.signals {
 		n, _ := s.(syscall.Signal)
-		if n == unix.SIGWINCH || n == unix.SIGCONT {
+		switch n {
+		case unix.SIGWINCH:
 			_ = f.p.Resize(*size())
 			continue
+		case unix.SIGCONT:
+			f.console.continued()
+			continue
+		case unix.SIGTSTP:
+			f.console.asked()
 		}
 		if n == unix.SIGHUP && f.leave != nil {
 			f.leave.away()
@@ -325,6 +282,9 @@ func (f *forwarder) run(onTerminal bool) {
 			f.urgent++
 		}
 		_ = f.p.Signal(n)
+		if f.console != nil && ends(n) {
+			f.console.ending()
+		}
 		switch {
 		case f.urgent < 3:
 		case f.opts.Stop != nil:
@@ -334,56 +294,3 @@ func (f *forwarder) run(onTerminal bool) {
 		}
 	}
 }
-
-// size is our terminal's, or zero by zero, which programs know how to take.
-func size() *wire.Size {
-	cols, rows, err := terminal.Size(1)
-	if err != nil {
-		return &wire.Size{}
-	}
-	return &wire.Size{Rows: uint16(rows), Cols: uint16(cols)}
-}
-
-// input reads a terminal until it is closed, and then leaves what comes for others:
-// a plain read that is under way could not be called back.
-type input struct {
-	fd          int
-	wake, sleep *os.File
-}
-
-func newInput(f *os.File) (*input, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	return &input{fd: int(f.Fd()), sleep: r, wake: w}, nil
-}
-
-func (i *input) Read(p []byte) (int, error) {
-	fds := []unix.PollFd{{Fd: int32(i.fd), Events: unix.POLLIN}, {Fd: int32(i.sleep.Fd()), Events: unix.POLLIN}}
-	for {
-		if _, err := unix.Poll(fds, -1); err != nil {
-			if errors.Is(err, unix.EINTR) {
-				continue
-			}
-			return 0, err
-		}
-		if fds[1].Revents != 0 {
-			return 0, io.EOF
-		}
-		n, err := unix.Read(i.fd, p)
-		switch {
-		case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN):
-			continue
-		case n == 0 && err == nil:
-			return 0, errHungUp
-		}
-		return max(n, 0), err
-	}
-}
-
-// errHungUp says that the terminal is gone.
-var errHungUp = errors.New("the terminal was hung up")
-
-// Close makes Read return.
-func (i *input) Close() error { return i.wake.Close() }

@@ -12,7 +12,9 @@
 // child inherits this from the thread that forks it, so starting a program needs no
 // second process and no second start of a Go runtime, which would cost as much as
 // everything else together. Root of the sandbox is the exception: it lives in a user
-// namespace of its own, nested, and goes through a trampoline (see root_linux.go).
+// namespace of its own, nested, and goes through a trampoline (see root_linux.go). Another
+// is a program on a terminal, which has a leader (see lead_linux.go): that is how Ctrl-Z
+// works.
 //
 // The agent itself keeps capabilities over its namespaces. Programs inside cannot
 // reach it: it is not dumpable, it holds capabilities that they lack (so ptrace and
@@ -30,6 +32,7 @@ import (
 const (
 	Name     = birth.Name    // the agent
 	RootName = "coffer-root" // the trampoline to a program run as root
+	LeadName = "coffer-lead" // who leads the session of a program on a terminal
 	SudoName = "sudo"        // the shim that asks the agent for root
 	GHName   = "gh"          // the shim that asks the host for what is on GitHub
 )

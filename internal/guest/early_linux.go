@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The agent and the trampoline run while the program is still being initialised: what
+// The agent, the trampoline and the leader run while the program is still being initialised: what
 // else is in the binary (the command line's parser, and whatever the host's side needs)
 // comes after this package and is never set up for them. Every start of a sandbox waits
 // for that. See package quick, which does the same for commands.
@@ -20,6 +20,9 @@ func init() {
 		// thread, and would have to change threads for everything it waits for. The
 		// main thread stays as it is, see offMain.
 		go func() { os.Exit(Main()) }()
+		select {}
+	case LeadName:
+		go func() { os.Exit(LeadMain()) }() // likewise
 		select {}
 	case RootName:
 		os.Exit(RootMain())

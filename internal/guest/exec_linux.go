@@ -64,7 +64,6 @@ func first(s net.Conn) (r wire.Request, err error) {
 
 // running is an exec whose program has been started.
 type running struct {
-	pid int
 	end <-chan syscall.WaitStatus
 	io  stdio
 	in  *wire.Inbox
@@ -126,20 +125,42 @@ func (a *agent) begin(e *wire.Exec, out *wire.FrameWriter) (*running, error) {
 	for _, fd := range theirs {
 		attr.Files = append(attr.Files, uintptr(fd))
 	}
-	start := a.startUser
-	if e.Root {
-		start = a.startRoot
-	}
-	p.pid, p.end, err = start(texts(e.Argv), attr)
+	err = a.launch(p, e, attr, out)
 	closeAll(theirs)
 	if err != nil {
 		p.io.close()
 		return nil, err
 	}
-	p.signal = func(s syscall.Signal) {
-		_ = a.reaper.with(p.pid, func() error { return unix.Kill(-p.pid, s) })
-	}
 	return p, nil
+}
+
+// launch starts the program, and sees to who hears of its end and how it is signalled.
+func (a *agent) launch(p *running, e *wire.Exec, attr *syscall.ProcAttr, out *wire.FrameWriter) error {
+	if e.TTY != nil {
+		with, err := a.startLed(e, attr)
+		if err != nil {
+			return err
+		}
+		p.signal = with.signal
+		p.end = with.follow(func() {
+			p.io.settle()
+			_ = out.Message(wire.Event{Stopped: true})
+		})
+		return nil
+	}
+	start := a.startUser
+	if e.Root {
+		start = a.startRoot
+	}
+	pid, end, err := start(texts(e.Argv), attr)
+	if err != nil {
+		return err
+	}
+	p.end = end
+	p.signal = func(s syscall.Signal) {
+		_ = a.reaper.with(pid, func() error { return unix.Kill(-pid, s) })
+	}
+	return nil
 }
 
 // startUser starts a program as the user, from the confined thread.
@@ -147,7 +168,7 @@ func (a *agent) startUser(argv []string, attr *syscall.ProcAttr) (pid int, end <
 	err = spawn(argv, attr.Env, attr.Dir, func(path string, argv []string) error {
 		var err error
 		a.launcher.do(func() {
-			pid, end, err = a.reaper.start(attr.Sys.Setctty, func() (int, error) { return syscall.ForkExec(path, argv, attr) })
+			pid, end, err = a.reaper.start(false, func() (int, error) { return syscall.ForkExec(path, argv, attr) })
 		})
 		return err
 	})

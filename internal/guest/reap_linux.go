@@ -8,8 +8,8 @@ import (
 )
 
 // reaper collects every dead process of the sandbox, its own children and the
-// orphans that a first process inherits, and tells those who wait for one. Programs on a
-// terminal that have stopped themselves it has go on.
+// orphans that a first process inherits, and tells those who wait for one. Leaders that
+// somebody inside has stopped it has go on.
 //
 // It waits in the kernel, on a thread of its own: by way of SIGCHLD, the news would
 // pass through two more goroutines before it arrives.
@@ -22,8 +22,8 @@ type reaper struct {
 // awaited is a process that somebody waits for.
 type awaited struct {
 	end chan syscall.WaitStatus
-	// leads says that it leads a session on a terminal. No shell is there that could have
-	// it go on when it has stopped itself, as full-screen programs do at Ctrl-Z.
+	// leads says that it leads a session on a terminal. It never stops itself, and nobody
+	// else would have it go on.
 	leads bool
 }
 
@@ -92,7 +92,7 @@ func (r *reaper) collect() {
 		case !ok:
 		case status.Stopped():
 			if w.leads {
-				_ = unix.Kill(-pid, unix.SIGCONT)
+				_ = unix.Kill(pid, unix.SIGCONT)
 			}
 		default:
 			delete(r.waiting, pid)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -64,7 +65,8 @@ func (a *agent) prepareRoot() error {
 	return nil
 }
 
-// startRoot starts a program as root of the sandbox.
+// startRoot starts a program as root of the sandbox or, without arguments, a leader, whose
+// line is the last of the descriptors.
 func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan syscall.WaitStatus, error) {
 	if err := a.prepareRoot(); err != nil {
 		return 0, nil, err
@@ -79,14 +81,14 @@ func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan sy
 		failure.Close()
 		return 0, nil, err
 	}
-	attr.Files = append(attr.Files, failure.Fd(), wait.Fd())
+	attr.Files = slices.Insert(attr.Files, 3, failure.Fd(), wait.Fd())
 	attr.Sys.Cloneflags = syscall.CLONE_NEWUSER
 	attr.Sys.AmbientCaps = birth.Capabilities() // or exec, with an id not yet mapped, would lose them
 	var pid int
 	var end <-chan syscall.WaitStatus
 	args := append([]string{RootName, strconv.FormatBool(a.boot.Nesting), strconv.FormatBool(a.boot.SetID), attr.Dir}, argv...)
 	a.rootLauncher.do(func() {
-		pid, end, err = a.reaper.start(attr.Sys.Setctty, func() (int, error) { return syscall.ForkExec(program, args, attr) })
+		pid, end, err = a.reaper.start(len(argv) == 0, func() (int, error) { return syscall.ForkExec(program, args, attr) })
 	})
 	failure.Close()
 	wait.Close()
@@ -179,7 +181,8 @@ func without(from, to, a, b int) (ranges [][2]int) {
 }
 
 // RootMain is the trampoline: it drops what its thread was left with and becomes the
-// program. Its arguments are two options of the filter, the directory, the command.
+// program. Its arguments are two options of the filter, the directory, the command. If
+// there is no command, it becomes a leader, who knows it.
 func RootMain() int {
 	runtime.LockOSThread()
 	syscall.CloseOnExec(3)
@@ -195,7 +198,7 @@ func RootMain() int {
 		json.NewEncoder(failure).Encode(f)
 		return f.Code
 	}
-	if len(os.Args) < 5 {
+	if len(os.Args) < 4 {
 		return tell(errors.New("the way to root is not for calling by hand"))
 	}
 	options := confine.SeccompOptions{Nesting: os.Args[1] == "true", SetID: os.Args[2] == "true"}
@@ -215,6 +218,9 @@ func RootMain() int {
 	}
 	if err := confine.Seccomp(options); err != nil {
 		return tell(err)
+	}
+	if len(argv) == 0 {
+		return tell(syscall.Exec(program, leadArgs(5), env))
 	}
 	return tell(spawn(argv, env, dir, func(path string, argv []string) error {
 		return syscall.Exec(path, argv, env)

@@ -16,6 +16,7 @@ import (
 type stdio interface {
 	run(in *wire.Inbox) // start carrying
 	finish()            // the program has ended: send what is left
+	settle()            // the program has stopped: wait until what it printed is sent
 	close()             // let go of everything
 	resize(wire.Size)   // the terminal has a new size
 	deafen(fd int)      // nobody reads this descriptor any more
@@ -127,6 +128,7 @@ func (p *pipes) close() {
 	}
 }
 
+func (p *pipes) settle()          {}
 func (p *pipes) resize(wire.Size) {}
 
 // deafen closes our end, so that the program gets SIGPIPE.
@@ -248,6 +250,18 @@ func (t *terminal) finish() {
 		t.carrying.Wait()
 	}
 	t.close()
+}
+
+// settle waits for what the program printed before it stopped. The kernel does not say
+// when it has handed over all of it; what comes later is shown later.
+func (t *terminal) settle() {
+	for range 10 {
+		was := t.frames.Sent()
+		time.Sleep(20 * time.Millisecond)
+		if t.frames.Sent() == was {
+			return
+		}
+	}
 }
 
 func (t *terminal) close() {

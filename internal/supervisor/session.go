@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"golang.org/x/sys/unix"
 )
 
 // A session is a program on a terminal that outlives the commands that look at it. They
@@ -25,6 +26,8 @@ type session struct {
 	silence *time.Timer // until a program that nobody looks at is ended; nil if never
 	idle    time.Duration
 	bored   bool // it was ended because of that
+	halted  bool // it has stopped, see suspend.go
+	waking  *time.Timer
 
 	work sync.WaitGroup // who sends to viewers, and listens to them
 }
@@ -68,6 +71,7 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 		k.work.Go(func() { k.listen(v) })
 	}
 	k.alone()
+	p.Stopped = k.halt
 	exit, err := p.Wait(k, nil)
 	s.dropSession(k)
 	viewers := k.end()
@@ -187,7 +191,7 @@ func (k *session) listen(v *viewer) {
 			if err != nil {
 				return
 			}
-			k.control(m)
+			k.control(v, m)
 		}
 	}
 }
@@ -210,6 +214,9 @@ func (k *session) add(v *viewer, size wire.Size) bool {
 	}
 	if size.Rows > 0 && size.Cols > 0 {
 		k.redraw(size)
+	}
+	if k.halted {
+		k.wake()
 	}
 	return true
 }
@@ -244,12 +251,15 @@ func (k *session) redraw(size wire.Size) {
 	})
 }
 
-func (k *session) control(c wire.Control) {
+func (k *session) control(v *viewer, c wire.Control) {
 	if c.Resize != nil && c.Resize.Rows > 0 && c.Resize.Cols > 0 {
 		k.mu.Lock()
 		k.size = *c.Resize
 		_ = k.p.Resize(k.size)
 		k.mu.Unlock()
+	}
+	if c.Signal == unix.SIGCONT {
+		k.back(v)
 	}
 	if c.Signal > 0 && c.Signal < 65 {
 		_ = k.p.Signal(c.Signal)
@@ -269,6 +279,9 @@ func (k *session) drop(v *viewer) {
 		k.viewers = slices.Delete(k.viewers, i, i+1)
 		v.conn.Close()
 		v.finish()
+	}
+	if len(k.viewers) == 0 && k.halted {
+		k.wake()
 	}
 }
 

@@ -24,6 +24,8 @@ type viewer struct {
 	undo   []byte                          // what puts a terminal in order that misses the rest; while behind
 	behind bool
 	over   bool // there is no more to come
+
+	pausing, paused bool // it is to be told, or knows, that the program has stopped
 }
 
 const (
@@ -57,7 +59,7 @@ func (v *viewer) send(caughtUp func()) {
 	defer v.conn.Close() // who listens to it ends too
 	for err := v.out.Started(); err == nil; {
 		v.mu.Lock()
-		for len(v.queue) == 0 && len(v.words) == 0 && !v.behind && !v.over {
+		for !v.over && (v.paused || len(v.queue) == 0 && len(v.words) == 0 && !v.behind) {
 			v.more.Wait()
 		}
 		queue, behind, over := v.queue, v.behind, v.over
@@ -65,6 +67,7 @@ func (v *viewer) send(caughtUp func()) {
 		var words []func(*wire.FrameWriter) error
 		if !behind { // else it is shown how things ended first
 			words, v.words = v.words, nil
+			v.paused = v.pausing
 		}
 		v.mu.Unlock()
 		err = v.out.Data(wire.Output, queue)

@@ -22,7 +22,16 @@ func Raw(fd int) (*State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read terminal settings: %w", err)
 	}
-	raw := *old
+	s := &State{fd: fd, termios: *old}
+	if err := s.raw(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// raw puts it into raw mode.
+func (s *State) raw() error {
+	raw := s.termios
 	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP |
 		unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	raw.Oflag &^= unix.OPOST
@@ -31,10 +40,21 @@ func Raw(fd int) (*State, error) {
 	raw.Cflag |= unix.CS8
 	raw.Cc[unix.VMIN] = 1
 	raw.Cc[unix.VTIME] = 0
-	if err := unix.IoctlSetTermios(fd, setTermios, &raw); err != nil {
-		return nil, fmt.Errorf("set terminal to raw mode: %w", err)
+	if err := unix.IoctlSetTermios(s.fd, setTermios, &raw); err != nil {
+		return fmt.Errorf("set terminal to raw mode: %w", err)
 	}
-	return &State{fd: fd, termios: *old}, nil
+	return nil
+}
+
+// Again puts the terminal back into raw mode after somebody else has set it otherwise. It
+// does nothing after Restore.
+func (s *State) Again() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.restored {
+		return nil
+	}
+	return s.raw()
 }
 
 // Restore puts the terminal back to how it was before Raw. It may be called

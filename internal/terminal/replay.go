@@ -40,7 +40,7 @@ func (r *Replay) Show() []byte {
 	if !r.FullScreen() {
 		out = append(out, r.past...)
 	}
-	return append(out, r.filter.redo()...)
+	return append(out, r.filter.Redo()...)
 }
 
 // Leave is what puts a terminal in order that has been shown all so far, and will not be
@@ -66,7 +66,7 @@ func (k keep) Write(p []byte) (int, error) {
 }
 
 // draws says whether a sequence that may pass does nothing but draw. What the keyboard is
-// told is left to redo, which does it once.
+// told is left to Redo, which does it once.
 func (f *Filter) draws(v verdict) bool {
 	switch f.seq[1] {
 	case '[':
@@ -85,9 +85,9 @@ func (f *Filter) draws(v verdict) bool {
 	return v == pass
 }
 
-// redo returns the sequences that do to a new terminal what a program did to its own, as
-// far as it would not do so again.
-func (f *Filter) redo() []byte {
+// Redo returns the sequences that do to a new terminal, or one that Undo was written to,
+// what a program did to its own, as far as it would not do so again.
+func (f *Filter) Redo() []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var b bytes.Buffer

@@ -41,6 +41,7 @@ type FrameWriter struct {
 	w    io.Writer
 	buf  []byte
 	late *time.Timer // set if the start is still to be told, before anything else
+	sent int         // how many frames were
 }
 
 // NewFrameWriter sends to w.
@@ -116,7 +117,15 @@ func (f *FrameWriter) send(kind byte, body []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.buf = appendFrame(f.buf[:0], kind, body)
+	f.sent++
 	return f.write(f.buf)
+}
+
+// Sent counts the frames so far.
+func (f *FrameWriter) Sent() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sent
 }
 
 func appendFrame(b []byte, kind byte, body []byte) []byte {

@@ -16,6 +16,11 @@ type Opener interface {
 
 // A Process is an exec seen from the client.
 type Process struct {
+	// Stopped, if set before Wait, is called by it when the program has stopped, behind
+	// what was printed before. Who has set it sends SIGCONT in time; otherwise that is
+	// done at once, as nobody else would.
+	Stopped func()
+
 	conn   io.ReadWriteCloser
 	frames *FrameReader
 	out    *FrameWriter
@@ -136,6 +141,13 @@ func (p *Process) event(body []byte) error {
 		p.credit = min(p.credit+e.Credit, Window)
 		p.more.Broadcast()
 		p.mu.Unlock()
+	}
+	switch {
+	case !e.Stopped:
+	case p.Stopped != nil:
+		p.Stopped()
+	default:
+		_ = p.Signal(syscall.SIGCONT)
 	}
 	return nil
 }

@@ -165,6 +165,9 @@ type Control struct {
 // An Event is what a server says about an exec. Exactly one field is set.
 type Event struct {
 	Credit int `json:"credit,omitempty"` // so many more bytes of input may come
+	// Stopped says that a program on a terminal has stopped. It goes on when the client
+	// sends it SIGCONT.
+	Stopped bool `json:"stopped,omitempty"`
 	// Connected answers OpDial and OpListen.
 	Connected bool     `json:"connected,omitempty"`
 	Failure   *Failure `json:"failure,omitempty"`

@@ -191,6 +191,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte("\x01\x00\x00\x00\x02hi"))
 	f.Add([]byte("m\x00\x00\x00\x0c{\"signal\":9}"))
 	f.Add([]byte("m\xff\xff\xff\xff"))
+	f.Add([]byte("m\x00\x00\x00\x10{\"stopped\":true}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := NewFrameReader(bytes.NewReader(b))
 		for {
@@ -203,7 +204,7 @@ func FuzzFrames(f *testing.F) {
 			}
 			if kind == Message {
 				_, _ = DecodeControl(body)
-				p := &Process{}
+				p := &Process{out: NewFrameWriter(io.Discard)}
 				p.more.L = &p.mu
 				_ = p.event(body)
 			}

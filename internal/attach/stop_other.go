@@ -1,0 +1,18 @@
+//go:build !linux
+
+package attach
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stopGroup stops us. It returns when we go on.
+func stopGroup(went <-chan struct{}) {
+	_ = unix.Kill(0, unix.SIGSTOP)
+	select {
+	case <-went:
+	case <-time.After(stopTime):
+	}
+}
