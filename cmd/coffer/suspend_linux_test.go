@@ -253,3 +253,38 @@ func TestTerminalSearch(t *testing.T) {
 		s.see("code 126")
 	})
 }
+
+// A program that is kept stops for who is attached, and goes on with him, with the next one
+// who comes, and when nobody is there any more, however they went.
+func TestSuspendKept(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		quietly(t, b.Command("exec", "--create", "--name", "k", "--", "true"))
+		quietly(t, b.Command("exec", "-m", "k", "--detach", "--tty", "--", "sh", "-c", answering))
+		s := inShell(t, b, "coffer attach k")
+		s.see("ready\r\n")
+		s.stops()
+		s.hear(s.keys("fg\r"), "coffer attach k")
+		s.hear(s.keys("one\r"), "heard one")
+		s.stops()
+		other := onScreen(t, 24, 80, b.Command("attach", "k"))
+		other.see("heard one")
+		other.hear(other.keys("two\r"), "heard two")
+		s.hear(s.keys("fg\r"), "heard two") // which it had missed
+		s.hear(s.keys("three\r"), "heard three")
+		other.see("heard three")
+		other.typeIn("\x1c\x1c")
+		other.end(0)
+
+		s.stops()
+		s.kill(unix.SIGKILL)
+		s.hear(s.keys("\r"), prompt)
+		s.hear(s.keys("coffer attach k\r"), "ready\r\n", "heard three")
+		s.hear(s.keys("four\r"), "heard four")
+		s.hear(func() { s.kill(unix.SIGHUP) }, "k goes on", prompt)
+		s.hear(s.keys("coffer attach k\r"), "heard four")
+		s.hear(s.keys("bye\r"), prompt)
+		s.hear(s.keys("echo code $?\r"), "code 7")
+	})
+}
