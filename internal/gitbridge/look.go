@@ -37,6 +37,9 @@ func (b *Bridge) look() string {
 	return l.String()
 }
 
+// Glance is different after a ref inside has moved.
+func (b *Bridge) Glance() string { return b.look() }
+
 // heads is where the branches are in the private directory.
 func (b *Bridge) heads() string {
 	if b.memory != nil { // then there are only refs

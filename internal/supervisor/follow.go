@@ -14,6 +14,9 @@ const (
 	// syncEvery is the least time between two looks. The first comes that long after the
 	// start, so that a short run pays for none.
 	syncEvery = 300 * time.Millisecond
+	// syncLatest is how long what was committed waits while more is being committed: every
+	// look takes a share of the processors from who commits.
+	syncLatest = 800 * time.Millisecond
 	// syncBlind is how often the refs are looked at where the kernel does not tell.
 	syncBlind = 2 * time.Second
 	// syncRarely is how often it is tried again what does not succeed.
@@ -27,11 +30,7 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 	defer refs.Close()
 	pause, again := syncEvery, 0
 	for {
-		asked, ok := s.await(ctx, g, func(ctx context.Context) {
-			ctx, stop := context.WithTimeout(ctx, pause)
-			defer stop()
-			<-ctx.Done()
-		})
+		asked, ok := s.await(ctx, g, func(ctx context.Context) { lull(ctx, pause, g.bridge.Glance) })
 		if !ok {
 			return
 		}
@@ -58,6 +57,24 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 			asked <- s.sync(ctx, g)
 			g.bridge.Tidy(ctx)
 		}
+	}
+}
+
+// lull waits for a pause in which the refs stay as they are, but not for long.
+func lull(ctx context.Context, pause time.Duration, glance func() string) {
+	latest := time.Now().Add(max(pause, syncLatest))
+	was := glance()
+	for left := pause; left > 0; left = min(pause, time.Until(latest)) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(left):
+		}
+		now := glance()
+		if now == was {
+			return
+		}
+		was = now
 	}
 }
 

@@ -1,6 +1,28 @@
 package supervisor
 
-import "testing"
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Whoever commits again and again is waited for, and not for ever.
+func TestLull(t *testing.T) {
+	n := 0
+	lull(context.Background(), time.Millisecond, func() string { n++; return fmt.Sprint(min(n, 4)) })
+	if n < 2 || n > 5 { // less on a machine that stands still
+		t.Errorf("%d glances, want 5: until two are the same", n)
+	}
+	n = 0
+	lull(context.Background(), time.Millisecond, func() string { n++; return fmt.Sprint(n) })
+	if n < 2 {
+		t.Errorf("%d glances while refs move", n)
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	lull(ended, time.Hour, func() string { return "" })
+}
 
 // TestSyncPause: only a bridge that has nothing to do and is told of news sleeps, and what
 // does not succeed is tried less and less.
