@@ -16,7 +16,7 @@ const (
 	syncEvery = 300 * time.Millisecond
 	// syncLatest is how long what was committed waits while more is being committed: every
 	// look takes a share of the processors from who commits.
-	syncLatest = 800 * time.Millisecond
+	syncLatest = 600 * time.Millisecond
 	// syncBlind is how often the refs are looked at where the kernel does not tell.
 	syncBlind = 2 * time.Second
 	// syncRarely is how often it is tried again what does not succeed.
