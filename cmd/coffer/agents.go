@@ -31,6 +31,7 @@ type describedAgent struct {
 	LoggedIn  *time.Time `json:"logged_in,omitempty"` // since when the store has it
 	Key       string     `json:"key,omitempty"`       // the variable with a key
 	Import    bool       `json:"can_import,omitempty"`
+	NoLogin   bool       `json:"needs_no_login,omitempty"` // it has no file to keep one in
 }
 
 func agentsCommand() *cobra.Command {
@@ -76,7 +77,7 @@ func describeAgents(ctx context.Context, all []*agent.Agent, usual string) []des
 	host, store := agentHost(), logins()
 	for i, a := range all {
 		d := &list[i]
-		*d = describedAgent{Name: a.Name, Title: a.Title, Default: a.Name == usual, Import: len(agent.Imports(a, host.Home)) > 0}
+		*d = describedAgent{Name: a.Name, Title: a.Title, Default: a.Name == usual, Import: len(agent.Imports(a, host.Home)) > 0, NoLogin: len(a.Credentials) == 0}
 		if since, ok := store.LoggedIn(a); ok {
 			d.LoggedIn = &since
 		}
@@ -135,6 +136,8 @@ func printAgents(list []describedAgent) {
 			login = "since " + d.LoggedIn.Local().Format("2006-01-02")
 		case d.Key != "":
 			login = "by " + d.Key
+		case d.NoLogin:
+			login = "not needed"
 		case d.Import:
 			login = "only outside; see 'coffer login " + d.Name + " --import'"
 		}
