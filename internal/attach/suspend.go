@@ -61,7 +61,7 @@ func (c *console) stopped() {
 	}
 	c.mu.Unlock()
 	stopGroup(c.away.went)
-	if c.isOver() && !inForeground() {
+	if !inForeground() && c.awaitOver() {
 		return
 	}
 	// In the background this stops us once more, until we are in the foreground.
@@ -84,6 +84,15 @@ func (c *console) ending() {
 		c.away.over = true
 		_ = c.p.Signal(unix.SIGCONT)
 	}
+}
+
+// awaitOver says whether we were continued in the background to end: the signal for that
+// comes with the one that had us go on.
+func (c *console) awaitOver() bool {
+	for end := time.Now().Add(stopTime); !c.isOver() && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	return c.isOver()
 }
 
 // isOver says whether we have given back the terminal and do not want it again.
