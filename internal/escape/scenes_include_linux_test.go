@@ -42,8 +42,35 @@ func lateInclude(s *stage) {
 	seen := s.coffer(dir, "exec", "-m", "late", "--", "sh", "-c", `cat $HOME/hit && echo end`)
 	s.r.judge("m10", "read a hidden file while its repository is shown, or taken away", string(hit) == secretWord, "read",
 		failed == "" && seen.out == "end\n", seen.out+seen.err+failed)
+	lateUp(s, dir, lib)
 	lateWalls(s, dir, lib)
 	s.coffer(dir, "rm", "--force", "--delete-branch", "late")
+}
+
+// lateUp: a program that stands in what was taken away goes up from there, while more is put
+// together where nobody is to look.
+func lateUp(s *stage, dir, lib string) {
+	const up = `cd $AT && echo >$HIT.in && while test ! -e $HIT.go; do sleep 0.05; done; ls .. >$HIT.up; cat ../*/lib.txt ../*/*/lib.txt >>$HIT.up; echo end >>$HIT.up`
+	out := s.fresh("late-up")
+	s.script(out, `mkdir one two; cp `+lib+`/lib.txt two; AT=one HIT=$PWD/hit; touch hit.go; `+up)
+	free, _ := os.ReadFile(filepath.Join(out, "hit.up"))
+
+	failed := ""
+	for _, args := range [][]string{
+		{"include", "--repo", lib, "-m", "late"},
+		{"exec", "-m", "late", "-d", "--", "sh", "-c", `AT=$PWD/.coffer/include/late-lib HIT=$HOME/up; ` + up},
+		{"exec", "-m", "late", "--", "sh", "-c", `for i in $(seq 1200); do test -e $HOME/up.in && exit; sleep 0.05; done; exit 1`},
+		{"uninclude", "late-lib", "-m", "late", "--force", "--delete-branch"},
+		{"include", "--repo", lib, "-m", "late"},
+		{"uninclude", "late-lib", "-m", "late", "--force", "--delete-branch"},
+	} {
+		if got := s.coffer(dir, args...); got.code != 0 {
+			failed += args[0] + ": " + got.err
+		}
+	}
+	seen := s.coffer(dir, "exec", "-m", "late", "--", "sh", "-c", `touch $HOME/up.go; for i in $(seq 1200); do grep -q end $HOME/up.up && break; sleep 0.05; done; cat $HOME/up.up`)
+	s.r.judge("m10.dots", "go up from what was taken away, to what is put together", string(free) == "hit.go\nhit.in\nhit.up\none\ntwo\nlib\nend\n", "went up",
+		failed == "" && seen.out == "end\n", strings.TrimSpace(seen.out+seen.err+failed))
 }
 
 // lateWalls: what came late is walled in as what was there from the start.

@@ -193,11 +193,12 @@ func (a *assembly) closed(change func(view root) error) error {
 	return change(root{view})
 }
 
-// stow moves a mount to where nobody can look.
+// stow moves a mount to where nobody can look. It hangs in the layers' own root: a program that
+// stands in it, and goes up, comes to what covers that root, and not to the mounts beside.
 func (l *Layers) stow(mount int) error {
 	l.anchors.mu.Lock()
 	l.anchors.stowed++
-	name := fmt.Sprintf("/stowed/%d", l.anchors.stowed)
+	name := fmt.Sprintf("/stowed-%d", l.anchors.stowed)
 	l.anchors.mu.Unlock()
 	at, err := l.root.make(name, true)
 	if err != nil {
