@@ -5,12 +5,14 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // gitignored asks git itself which of the paths are ignored. Those that end in a slash
@@ -259,6 +261,7 @@ func TestShows(t *testing.T) {
 	for line, want := range map[string]bool{
 		"!.env": true, "!.env.example": false, "!.env.local": true, "!public.secret": false, "!*": true, "!*.key": true, "!fixtures/test.key": true, "!src/": false,
 		"!.aws/": true, "!.AWS": true, "!README*": true, "!docs/**": true, "*.key": false, "![.]env": true, "!x.txt": false, "!.env.test.example": true, "!a/b/c.go": false,
+		"![.x/]env": true, "!config/p**": true, "!config/p*/readme.txt": false,
 	} {
 		if got := len(Shows(nil, rules(t, line))) > 0; got != want {
 			t.Errorf("%s needs a yes: %t", line, got)
@@ -269,6 +272,76 @@ func TestShows(t *testing.T) {
 	}
 	if got := Shows(nil, rules(t, Starter())); len(got) > 0 {
 		t.Errorf("the file that coffer writes needs a yes: %v", got)
+	}
+}
+
+// meetings are pairs of lines and a name that both match, of which it is easy to think that
+// none does.
+var meetings = [][3]string{
+	{"İ?", "İb", "İb"}, {"???", "K", "K"}, {"?.key", "\xff.key", "\xff.key"}, {"\xe4*", "\xe4\xff", "\xe4\xff"}, {"[x/]b", "xb", "xb"}, {"d/a**", "b", "d/ab/b"}, {"*A", "a", "a"},
+	{"d/**", "x", "d/x"}, {"**/x", "x", "x"}, {`d\/x`, "x", "d/x"}, {"d/x", "d/?", "d/x"},
+}
+
+// FuzzMeet: where a line needs no yes, there is no name that it shows and another line hides.
+func FuzzMeet(f *testing.F) {
+	for _, m := range meetings {
+		f.Add(m[0], m[1], m[2])
+		f.Add(m[1], m[0], m[2])
+	}
+	f.Fuzz(func(t *testing.T, shows, hides, path string) { checkMeet(t, shows, hides, path) })
+}
+
+// checkMeet says whether both lines are about a path, and fails if no yes is asked for then.
+func checkMeet(t *testing.T, shows, hides, path string) bool {
+	show, says1, _ := ParseLine("!"+shows, "", "x")
+	hide, says2, _ := ParseLine(hides, "", "y")
+	if !says1 || !says2 || hide.Negated {
+		return false
+	}
+	spare := maxMeet
+	if show.takesBack(&spare, []Rule{hide}) {
+		return true
+	}
+	in, name := "", path
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		in, name = path[:i], path[i+1:]
+	}
+	one, _ := show.matches(in, name, true)
+	two, _ := hide.matches(in, name, true)
+	if !strings.ContainsFunc(hides, unicode.IsUpper) { // as built-in ones are
+		hide.glob.fold = true
+	}
+	folded, _ := hide.matches(in, name, true)
+	if one && (two || folded) && name != "" {
+		t.Errorf("!%q shows %q, which %q hides, without a yes", shows, path, hides)
+	}
+	return false
+}
+
+func TestMeet(t *testing.T) {
+	for _, m := range meetings {
+		checkMeet(t, m[0], m[1], m[2])
+		checkMeet(t, m[1], m[0], m[2])
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	text := func(of []string) (s string) {
+		for range 1 + r.IntN(6) {
+			s += of[r.IntN(len(of))]
+		}
+		return s
+	}
+	letters := []string{"a", "A", "b", "İ", "\xff", ".", "/"}
+	patterns := append(slices.Clone(letters), "*", "**", "?", "[a/]", "[!x]", `\`)
+	asked, not := 0, 0
+	for range 200000 {
+		if checkMeet(t, text(patterns), text(patterns), text(letters)) {
+			asked++
+		} else {
+			not++
+		}
+	}
+	if asked < 1000 || not < 1000 {
+		t.Errorf("%d lines need a yes and %d do not: that proves little", asked, not)
 	}
 }
 

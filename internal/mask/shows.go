@@ -81,20 +81,38 @@ func (r *Rule) takesBack(spare *int, own []Rule, others ...[]Rule) bool {
 	if !r.Negated {
 		return false
 	}
-	name := lastPart(strings.ToLower(r.glob.pattern))
+	name := lastName(r.glob.pattern)
 	usual := slices.ContainsFunc(builtin(), func(b Rule) bool { return b.Negated && b.Text == r.Text })
 	meets := func(h Rule) bool {
 		if h.Negated || usual && h.From == Builtin {
 			return false
 		}
-		other := lastPart(strings.ToLower(h.glob.pattern))
+		other := lastName(h.glob.pattern)
 		*spare -= (len(name) + 1) * (len(other) + 1)
 		return *spare < 0 || meet(name, other)
 	}
 	return slices.ContainsFunc(own, meets) || slices.ContainsFunc(others, func(l []Rule) bool { return slices.ContainsFunc(l, meets) })
 }
 
-func lastPart(pattern string) string { return pattern[strings.LastIndexByte(pattern, '/')+1:] }
+// lastName is a pattern that the last name of every path matches that a pattern matches. Its
+// letters are in lower case: the bytes of ASCII, as [matcher.at] has them, for patterns match
+// bytes, and some letters have more bytes in lower case, or fewer.
+func lastName(pattern string) string {
+	if i := strings.LastIndexByte(pattern, '/'); i >= 0 {
+		// The slash may be in a set; and two stars at the end cross slashes.
+		if strings.IndexByte(pattern[:i], '[') >= 0 || strings.HasSuffix(pattern, "**") {
+			return "*"
+		}
+		pattern = pattern[i+1:]
+	}
+	name := []byte(pattern)
+	for i, c := range name {
+		if upper(c) {
+			name[i] += 'a' - 'A'
+		}
+	}
+	return string(name)
+}
 
 // meet says whether some name may match both of two patterns. Sets stand for any text.
 func meet(a, b string) bool {
