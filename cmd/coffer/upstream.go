@@ -24,6 +24,8 @@ func upstreamCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := passUpstream(args[0], os.Stdin, os.Stdout, os.Stderr); err != nil {
 				receive.Want(os.Stdout, err.Error()) // git says it
+				// But not if it is ended by what it still has to say, which nobody reads.
+				_, _ = io.Copy(io.Discard, os.Stdin)
 				return status(1)
 			}
 			return nil

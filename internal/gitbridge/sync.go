@@ -224,7 +224,7 @@ func (s *session) takeOut(ctx context.Context, b, inside, outside string) error 
 			return nil
 		}
 	}
-	if s.Laid && outside == "" {
+	if s.Laid && outside == "" && inside != s.refs[s.own()+"base"].id {
 		s.once = append(s.once, "what was committed inside is on the branch "+short(s.public(b)))
 	}
 	s.set(s.public(b), inside)

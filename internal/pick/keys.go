@@ -29,6 +29,9 @@ func named(key string) string {
 	return ""
 }
 
+// unknown is a key that means nothing here.
+const unknown = "unknown key"
+
 // next takes the first key off what was read. Without a key, more has to be read; with
 // last, nothing more will come soon.
 func next(in []byte, last bool) (key string, rest []byte) {
@@ -48,7 +51,7 @@ func next(in []byte, last bool) (key string, rest []byte) {
 			if !last {
 				return "", in
 			}
-			return "unknown key", nil
+			return unknown, nil
 		}
 		n++
 	case in[0] >= utf8.RuneSelf:
@@ -62,7 +65,7 @@ func next(in []byte, last bool) (key string, rest []byte) {
 		return name, in[n:]
 	}
 	if text[0] < 0x20 || text[0] == 0x1b || !utf8.ValidString(text) {
-		return "unknown key", in[n:]
+		return unknown, in[n:]
 	}
 	return text, in[n:]
 }

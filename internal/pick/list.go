@@ -116,7 +116,7 @@ func (l *list) key(k string) outcome {
 	case "erase all":
 		l.query = nil
 		l.filter()
-	case "":
+	case "", unknown:
 	default:
 		if r, _ := utf8.DecodeRuneInString(k); unicode.IsPrint(r) && len(l.query) < 100 {
 			l.query = append(l.query, []rune(k)...)

@@ -53,7 +53,9 @@ func (s *Supervisor) serve(l net.Listener) {
 			continue
 		}
 		if err := trusted(c.(*net.UnixConn)); err != nil {
-			fmt.Fprintln(os.Stderr, "refused a client:", err)
+			if !errors.Is(err, os.ErrNotExist) { // it was there, and still is
+				fmt.Fprintln(os.Stderr, "coffer: refused a client:", err)
+			}
 			c.Close()
 			continue
 		}
