@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/busy"
@@ -14,6 +16,7 @@ import (
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -42,6 +45,10 @@ func several(store *sandbox.Store, args []string, all bool) ([]*sandbox.Sandbox,
 		sb, err := forName.choose(store, a)
 		if err != nil {
 			return nil, err
+		}
+		if a != sb.Name && !strings.HasPrefix(sb.ID, a) {
+			// It may not be the one that the user has in mind.
+			fmt.Fprintf(os.Stderr, "coffer: %s is sandbox %s\n", terminal.Escape(a), sb.Name)
 		}
 		list = append(list, sb)
 	}
