@@ -62,6 +62,7 @@ type Show struct {
 	Late   *rootfs.Late `json:"late"`
 	Reveal bool         `json:"reveal,omitempty"`
 	Away   bool         `json:"away,omitempty"`
+	Seen   bool         `json:"seen,omitempty"` // what goes away was shown, and has to be there
 }
 
 // Ready is the agent's answer. Error is empty when the sandbox stands.

@@ -55,7 +55,7 @@ func (a *agent) showLate(asked json.RawMessage) error {
 	ready := a.lates.ready[what.Late.At]
 	if what.Away {
 		a.lates.put(what.Late.At, nil)
-		return a.layers.Conceal(what.Late)
+		return a.layers.Conceal(what.Late, what.Seen)
 	}
 	if ready == nil {
 		return errors.New("it is not ready to be shown")

@@ -47,6 +47,29 @@ func (l *Layers) anchor(r root, tree string, dirs []string) error {
 	return l.anchorBelow(tree, from, dirs)
 }
 
+// anchorFirm is anchor for directories that have to be there: once it returns they are the
+// ones that the path leads to, and stay so. A directory that is moved while it is anchored is
+// kept where it was moved to.
+func (l *Layers) anchorFirm(r root, tree string, dirs []string) error {
+	if err := l.anchor(r, tree, dirs); err != nil {
+		return err
+	}
+	l.anchors.mu.Lock()
+	defer l.anchors.mu.Unlock()
+	for _, dir := range dirs {
+		at, err := root{l.anchors.views[tree]}.open(dir)
+		if err != nil {
+			return errors.Join(ErrMoved, err)
+		}
+		mounted, err := isMount(at)
+		unix.Close(at)
+		if err != nil || !mounted {
+			return errors.Join(ErrMoved, err)
+		}
+	}
+	return nil
+}
+
 // anchorBelow is anchor for a tree of which there is a descriptor.
 func (l *Layers) anchorBelow(tree string, from int, dirs []string) error {
 	l.anchors.mu.Lock()

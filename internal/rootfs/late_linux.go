@@ -38,7 +38,7 @@ func (l *Layers) PrepareLate(late *Late, handed []int) (_ *Ready, err error) {
 		return nil, errors.New("its worktree was not handed over")
 	}
 	if err := a.prepare(late, handed[0]); err != nil {
-		return nil, errors.Join(err, l.Conceal(late))
+		return nil, errors.Join(err, l.Conceal(late, false))
 	}
 	tree, err := unix.FcntlInt(uintptr(handed[0]), unix.F_DUPFD_CLOEXEC, 0)
 	return &Ready{l, late, tree}, err
@@ -57,6 +57,9 @@ func (l *Layers) assembly(handed []int) (a *assembly, err error) {
 	return a, err
 }
 
+// ErrMoved says that programs inside moved a place away while something was to be shown there.
+var ErrMoved = errors.New("its place is being moved away by a program inside")
+
 // Reveal moves the worktree to its place.
 func (r *Ready) Reveal() error {
 	a, err := r.layers.assembly(nil)
@@ -72,29 +75,80 @@ func (r *Ready) Reveal() error {
 	return attach(r.tree, at)
 }
 
+// shows says whether a path leads to the root of this very mount. (Linux 5.8)
+func (r root) shows(path string, mount int) (bool, error) {
+	at, err := r.open(path)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(at)
+	var here, want unix.Statx_t
+	for fd, st := range map[int]*unix.Statx_t{at: &here, mount: &want} {
+		if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_NO_AUTOMOUNT, unix.STATX_MNT_ID, st); err != nil {
+			return false, err
+		}
+	}
+	return here.Mnt_id == want.Mnt_id && here.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+}
+
 // Close is for when it is not needed any more, shown or not.
 func (r *Ready) Close() { unix.Close(r.tree) }
 
-// place opens where the worktree is to be seen. The directories above stay where they are
-// from now on.
+// place opens where the worktree is to be seen. It stays where it is from now on, and so do the
+// directories above.
 func (a *assembly) place(late *Late) (int, error) {
 	at, err := a.root.make(late.At, true)
 	if err != nil {
 		return -1, err
 	}
+	defer unix.Close(at)
 	mounted, err := isMount(at)
 	if err == nil && mounted {
 		err = ErrShown
 	}
 	if err == nil {
 		rel := strings.TrimPrefix(late.At, strings.TrimSuffix(late.Workspace, "/")+"/")
-		err = a.layers.anchor(a.root, late.Workspace, Above(rel))
+		err = a.layers.anchorFirm(a.root, late.Workspace, Above(rel))
+	}
+	if err == nil {
+		err = a.occupy(at, late.At)
 	}
 	if err != nil {
-		unix.Close(at)
 		return -1, err
 	}
-	return at, nil
+	return a.root.open(late.At)
+}
+
+// occupy mounts an empty directory in a place, of which there is a descriptor: a program could
+// have moved the directory since it was opened, and from now on cannot.
+func (a *assembly) occupy(at int, path string) error {
+	empty, err := a.root.make(Empty, true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(empty)
+	mount, err := clone(empty)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(mount)
+	if err := restrict(mount, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOEXEC|safe); err != nil {
+		return err
+	}
+	if err := attach(mount, at); err != nil {
+		return err
+	}
+	there, err := a.root.shows(path, mount)
+	if err == nil && !there {
+		err = ErrMoved
+	}
+	if err != nil {
+		return errors.Join(err, a.layers.stow(mount))
+	}
+	return nil
 }
 
 // prepare puts the worktree together, out of sight.
@@ -212,8 +266,9 @@ func (l *Layers) stow(mount int) error {
 }
 
 // Conceal takes away what was shown late, or by the start. Places where nothing is shown are
-// left out.
-func (l *Layers) Conceal(late *Late) error {
+// left out; but if the worktree was seen, it has to be there: who moved it elsewhere would go
+// on to see it.
+func (l *Layers) Conceal(late *Late, seen bool) error {
 	top, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -221,16 +276,9 @@ func (l *Layers) Conceal(late *Late) error {
 	defer unix.Close(top)
 	var all []error
 	for _, place := range late.places() {
-		at, err := root{top}.open(place)
-		if errors.Is(err, unix.ENOENT) {
-			continue
-		}
-		if err == nil {
-			var mounted bool
-			if mounted, err = isMount(at); mounted {
-				err = l.stow(at)
-			}
-			unix.Close(at)
+		found, err := l.takeAway(root{top}, place)
+		if err == nil && !found && seen && place == late.At {
+			err = errors.New("it is not where it was shown")
 		}
 		if err != nil {
 			all = append(all, fmt.Errorf("take away %s: %w", filepath.Base(place), err))
@@ -243,4 +291,27 @@ func (l *Layers) Conceal(late *Late) error {
 		unix.Close(above)
 	}
 	return errors.Join(all...)
+}
+
+// takeAway moves what is mounted in a place out of sight: what is shown there, and below it what
+// occupied the place before.
+func (l *Layers) takeAway(r root, place string) (found bool, err error) {
+	for range 2 {
+		at, err := r.open(place)
+		if errors.Is(err, unix.ENOENT) {
+			return found, nil
+		}
+		if err != nil {
+			return found, err
+		}
+		mounted, err := isMount(at)
+		if mounted {
+			found, err = true, l.stow(at)
+		}
+		unix.Close(at)
+		if err != nil || !mounted {
+			return found, err
+		}
+	}
+	return found, nil
 }

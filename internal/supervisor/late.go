@@ -125,7 +125,11 @@ func (s *Supervisor) hideIncluded(name string, force bool) error {
 	if came := g.bringOver(time.Minute); came.err != nil && !force {
 		return fmt.Errorf("commits were not brought over: %w", came.err)
 	}
-	if err := s.askShow(guest.Show{Late: g.view, Away: true}); err != nil {
+	if err := s.askShow(guest.Show{Late: g.view, Away: true, Seen: true}); err != nil {
+		// Programs may still see it, where nothing that appears in it would be hidden.
+		err = fmt.Errorf("repository %s could not be taken away: %w", name, err)
+		s.because(err.Error())
+		s.instance.Kill()
 		return err
 	}
 	s.included.drop(g)
