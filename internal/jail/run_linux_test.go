@@ -140,7 +140,8 @@ func TestRefused(t *testing.T) {
 		}
 		contains(t, r.err, "namespaces are not to be had here")
 		contains(t, r.err, "not closed: git's hooks and config")
-		if strings.Count(r.err, "not closed") != 2 {
+		contains(t, r.err, "not closed: files with secrets that you make")
+		if strings.Count(r.err, "not closed") != 3 {
 			t.Errorf("gaps are said of more than one layer: %v", r)
 		}
 	})
