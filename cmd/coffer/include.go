@@ -197,14 +197,15 @@ func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, bra
 		hidden, err = hiddenIncluded(ctx, sb, b)
 	}
 	if err != nil {
-		if line, no := supervisor.Connect(sb); no == nil {
-			_ = supervisor.ShowIncluded(line, name)
-			line.Close()
-		}
+		_ = showIncluded(ctx, sb, name) // and says so if it cannot
 		return err
 	}
 	if err := b.Uninclude(ctx, branch, hidden, purgeFiles); err != nil {
 		return err
+	}
+	if line, err := supervisor.Connect(sb); err == nil {
+		_ = supervisor.HideIncluded(line, name, true) // it need not be watched any longer
+		line.Close()
 	}
 	sayStayed(b)
 	b.RemovePlace(sb.Workspace.Path)

@@ -56,13 +56,14 @@ type Boot struct {
 	FewProcesses bool `json:"few_processes,omitempty"`
 }
 
-// Show is what wire.OpShow is about: a worktree to put together, to show then, or to take
-// away.
+// Show is what wire.OpShow is about: a worktree to put together, to show then, to take away,
+// to show again or to forget.
 type Show struct {
 	Late   *rootfs.Late `json:"late"`
 	Reveal bool         `json:"reveal,omitempty"`
 	Away   bool         `json:"away,omitempty"`
-	Seen   bool         `json:"seen,omitempty"` // what goes away was shown, and has to be there
+	Back   bool         `json:"back,omitempty"` // what went away is shown again
+	Gone   bool         `json:"gone,omitempty"` // it is no more, or was never shown
 }
 
 // Ready is the agent's answer. Error is empty when the sandbox stands.

@@ -39,7 +39,7 @@ func (a *agent) showLate(asked json.RawMessage) error {
 	}
 	a.lates.mu.Lock()
 	defer a.lates.mu.Unlock()
-	if err == nil && !what.Reveal && !what.Away {
+	if err == nil && !what.Reveal && !what.Away && !what.Back && !what.Gone {
 		ready, err := a.layers.PrepareLate(what.Late, handed)
 		if err == nil {
 			a.lates.put(what.Late.At, ready)
@@ -53,9 +53,14 @@ func (a *agent) showLate(asked json.RawMessage) error {
 		return err
 	}
 	ready := a.lates.ready[what.Late.At]
-	if what.Away {
+	switch {
+	case what.Away:
+		return a.layers.Conceal(what.Late)
+	case what.Back:
+		return a.layers.Restore(what.Late)
+	case what.Gone:
 		a.lates.put(what.Late.At, nil)
-		return a.layers.Conceal(what.Late, what.Seen)
+		return a.layers.Discard(what.Late)
 	}
 	if ready == nil {
 		return errors.New("it is not ready to be shown")

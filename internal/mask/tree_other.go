@@ -25,6 +25,9 @@ func (*Tree) Scan(context.Context) (*Result, error) { return nil, errors.ErrUnsu
 // Hides returns the rule by which something in the tree is hidden.
 func (*Tree) Hides(string, bool) *Rule { return nil }
 
+// Stands says whether the tree is still in its place.
+func (*Tree) Stands() bool { return false }
+
 // Gone says that there is nothing of this path in the tree.
 func (*Tree) Gone(string) bool { return true }
 

@@ -79,13 +79,24 @@ func (l *Layers) Forbid(target, tree string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	// First the directories: once they are kept, the place is the one that was meant.
-	if rel, ok := strings.CutPrefix(target, strings.TrimSuffix(tree, "/")+"/"); ok && tree != "" {
-		if err := l.anchor(root{fd}, tree, Above(rel)); err != nil {
+	l.lates.mu.Lock()
+	defer l.lates.mu.Unlock()
+	rel, ok := strings.CutPrefix(target, strings.TrimSuffix(tree, "/")+"/")
+	if mount, late := l.lates.trees[tree]; late && ok {
+		if err := l.anchorBelow(tree, mount, Above(rel)); err != nil {
 			return err
 		}
+		err = forbidIn(root{mount}, rel, root{fd})
+	} else {
+		// First the directories: once they are kept, the place is the one that was meant.
+		if ok && tree != "" {
+			if err := l.anchor(root{fd}, tree, Above(rel)); err != nil {
+				return err
+			}
+		}
+		err = forbid(root{fd}, target)
 	}
-	if err := forbid(root{fd}, target); err != nil {
+	if err != nil {
 		return fmt.Errorf("hide %s: %w", target, err)
 	}
 	return nil

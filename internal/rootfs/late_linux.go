@@ -3,7 +3,6 @@ package rootfs
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -34,11 +33,14 @@ func (l *Layers) PrepareLate(late *Late, handed []int) (_ *Ready, err error) {
 		return nil, err
 	}
 	defer a.close()
+	l.lates.mu.Lock()
+	l.forget(late.At) // another that was there before
+	l.lates.mu.Unlock()
 	if len(handed) == 0 {
 		return nil, errors.New("its worktree was not handed over")
 	}
 	if err := a.prepare(late, handed[0]); err != nil {
-		return nil, errors.Join(err, l.Conceal(late, false))
+		return nil, errors.Join(err, l.Discard(late))
 	}
 	tree, err := unix.FcntlInt(uintptr(handed[0]), unix.F_DUPFD_CLOEXEC, 0)
 	return &Ready{l, late, tree}, err
@@ -72,6 +74,12 @@ func (r *Ready) Reveal() error {
 		return err
 	}
 	defer unix.Close(at)
+	l := &r.layers.lates
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.keep(r.late.At, r.tree); err != nil {
+		return err
+	}
 	return attach(r.tree, at)
 }
 
@@ -263,55 +271,4 @@ func (l *Layers) stow(mount int) error {
 		return errors.Join(err, errors.New("not a directory"))
 	}
 	return attach(mount, at)
-}
-
-// Conceal takes away what was shown late, or by the start. Places where nothing is shown are
-// left out; but if the worktree was seen, it has to be there: who moved it elsewhere would go
-// on to see it.
-func (l *Layers) Conceal(late *Late, seen bool) error {
-	top, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(top)
-	var all []error
-	for _, place := range late.places() {
-		found, err := l.takeAway(root{top}, place)
-		if err == nil && !found && seen && place == late.At {
-			err = errors.New("it is not where it was shown")
-		}
-		if err != nil {
-			all = append(all, fmt.Errorf("take away %s: %w", filepath.Base(place), err))
-		}
-	}
-	l.forgetView(late.At)
-	// Its empty directory too, if it is that.
-	if above, err := (root{top}).open(filepath.Dir(late.At)); err == nil {
-		_ = unix.Unlinkat(above, filepath.Base(late.At), unix.AT_REMOVEDIR)
-		unix.Close(above)
-	}
-	return errors.Join(all...)
-}
-
-// takeAway moves what is mounted in a place out of sight: what is shown there, and below it what
-// occupied the place before.
-func (l *Layers) takeAway(r root, place string) (found bool, err error) {
-	for range 2 {
-		at, err := r.open(place)
-		if errors.Is(err, unix.ENOENT) {
-			return found, nil
-		}
-		if err != nil {
-			return found, err
-		}
-		mounted, err := isMount(at)
-		if mounted {
-			found, err = true, l.stow(at)
-		}
-		unix.Close(at)
-		if err != nil || !mounted {
-			return found, err
-		}
-	}
-	return found, nil
 }

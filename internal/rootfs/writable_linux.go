@@ -16,6 +16,7 @@ import (
 type Layers struct {
 	root    root
 	anchors anchors
+	lates   lates
 }
 
 // path names something in the layers for calls that take a path.

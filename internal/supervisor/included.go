@@ -14,7 +14,8 @@ import (
 // included are the repositories besides the sandbox's own. They can come and go while it runs,
 // see late.go.
 type included struct {
-	change sync.Mutex // one comes or goes at a time
+	change sync.Mutex      // one comes or goes at a time
+	away   map[string]*git // those that were taken away, by name; who has change has it
 
 	mu      sync.Mutex
 	all     []*git

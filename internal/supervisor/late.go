@@ -30,8 +30,12 @@ const patienceShow = time.Minute
 func (s *Supervisor) showIncluded(name string) error {
 	s.included.change.Lock()
 	defer s.included.change.Unlock()
+	s.forgetGone()
 	if s.included.find(name) != nil {
 		return nil
+	}
+	if g := s.included.away[name]; g != nil {
+		return s.bringBack(g)
 	}
 	lender, ok := s.instance.(engine.Lender)
 	if !ok || !s.includes() {
@@ -80,7 +84,7 @@ func (s *Supervisor) reveal(g *git) error {
 	s.overlook(context.Background(), g)
 	err := s.askShow(guest.Show{Late: g.view, Reveal: true})
 	if err != nil {
-		_ = s.askShow(guest.Show{Late: g.view, Away: true})
+		_ = s.askShow(guest.Show{Late: g.view, Gone: true})
 	}
 	return err
 }
@@ -118,6 +122,7 @@ func (s *Supervisor) overlook(ctx context.Context, g *git) {
 func (s *Supervisor) hideIncluded(name string, force bool) error {
 	s.included.change.Lock()
 	defer s.included.change.Unlock()
+	s.forgetGone()
 	g := s.included.find(name)
 	if g == nil {
 		return nil
@@ -125,7 +130,7 @@ func (s *Supervisor) hideIncluded(name string, force bool) error {
 	if came := g.bringOver(time.Minute); came.err != nil && !force {
 		return fmt.Errorf("commits were not brought over: %w", came.err)
 	}
-	if err := s.askShow(guest.Show{Late: g.view, Away: true, Seen: true}); err != nil {
+	if err := s.askShow(guest.Show{Late: g.view, Away: true}); err != nil {
 		// Programs may still see it, where nothing that appears in it would be hidden.
 		err = fmt.Errorf("repository %s could not be taken away: %w", name, err)
 		s.because(err.Error())
@@ -136,8 +141,37 @@ func (s *Supervisor) hideIncluded(name string, force bool) error {
 	s.keeper.renew()
 	g.stop()
 	<-g.ended
-	s.masks.dropTree(g.bridge.Tree)
+	if s.included.away == nil {
+		s.included.away = map[string]*git{}
+	}
+	s.included.away[name] = g
 	return nil
+}
+
+// bringBack shows a repository again that was to be taken out and was not. Programs that held a
+// directory of it see the same mount again, in which all was hidden meanwhile.
+func (s *Supervisor) bringBack(old *git) error {
+	if err := s.askShow(guest.Show{Late: old.view, Back: true}); err != nil {
+		return err
+	}
+	g := &git{bridge: old.bridge, name: old.name, view: old.view}
+	delete(s.included.away, g.name)
+	s.watchOne(g)
+	s.included.add(g)
+	s.keeper.renew()
+	return nil
+}
+
+// forgetGone lets go of repositories that were taken away and whose worktrees are gone. Until
+// then what appears in them is hidden: a program may stand there.
+func (s *Supervisor) forgetGone() {
+	for name, g := range s.included.away {
+		if !s.masks.stands(g.bridge.Tree) {
+			_ = s.askShow(guest.Show{Late: g.view, Gone: true})
+			s.masks.dropTree(g.bridge.Tree)
+			delete(s.included.away, name)
+		}
+	}
 }
 
 // askShow has the guest do it.

@@ -85,6 +85,11 @@ func (s *Supervisor) watchTree(one *shown) {
 	})
 }
 
+// stands says whether a directory that was shown is still there.
+func (m *masks) stands(root string) bool {
+	return slices.ContainsFunc(m.trees(), func(one *shown) bool { return one.tree.Root == root && one.tree.Stands() })
+}
+
 // dropTree is for a directory that is not shown any more.
 func (m *masks) dropTree(root string) {
 	m.mu.Lock()
