@@ -1,6 +1,7 @@
 package escape
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,8 @@ func lateInclude(s *stage) {
 	s.r.judge("m10", "read a hidden file while its repository is shown, or taken away", string(hit) == secretWord, "read",
 		failed == "" && seen.out == "end\n", seen.out+seen.err+failed)
 	lateUp(s, dir, lib)
+	lateStays(s, dir, lib)
+	lateMoved(s, dir, lib)
 	lateWalls(s, dir, lib)
 	s.coffer(dir, "rm", "--force", "--delete-branch", "late")
 }
@@ -71,6 +74,56 @@ func lateUp(s *stage, dir, lib string) {
 	seen := s.coffer(dir, "exec", "-m", "late", "--", "sh", "-c", `touch $HOME/up.go; for i in $(seq 1200); do grep -q end $HOME/up.up && break; sleep 0.05; done; cat $HOME/up.up`)
 	s.r.judge("m10.dots", "go up from what was taken away, to what is put together", string(free) == "hit.go\nhit.in\nhit.up\none\ntwo\nlib\nend\n", "went up",
 		failed == "" && seen.out == "end\n", strings.TrimSpace(seen.out+seen.err+failed))
+}
+
+// lateStays: a program has a repository that is taken out stay, by a change in the last moment,
+// and reads what appears in it later where it stood before.
+func lateStays(s *stage, dir, lib string) {
+	const stand = `cd $AT && exec 3>>lib.txt && echo >$HIT.in && while test -e $AT/lib.txt; do :; done; echo more >&3; while test ! -e $HIT.go; do sleep 0.05; done; cat after/plain after/.env >$HIT.read 2>&1; echo end >>$HIT.read`
+	out := s.fresh("late-stays")
+	s.script(out, `mkdir -p one/after; echo plain >one/after/plain; echo secret >one/after/.env; AT=one HIT=$PWD/hit; touch hit.go; `+stand)
+	free, _ := os.ReadFile(filepath.Join(out, "hit.read"))
+
+	refused, failed := false, ""
+	hit := ""
+	for n := 0; n < 20 && !refused && failed == ""; n++ {
+		hit = fmt.Sprintf("HIT=$HOME/stay%d; ", n)
+		for _, args := range [][]string{
+			{"include", "--repo", lib, "-m", "late"},
+			{"exec", "-m", "late", "-d", "--", "sh", "-c", hit + `AT=$PWD/.coffer/include/late-lib; ` + stand},
+			{"exec", "-m", "late", "--", "sh", "-c", hit + `for i in $(seq 1200); do rm $HIT.in 2>/dev/null && exit; sleep 0.05; done; exit 1`},
+		} {
+			if got := s.coffer(dir, args...); got.code != 0 {
+				failed += args[0] + ": " + got.err
+			}
+		}
+		refused = s.coffer(dir, "uninclude", "late-lib", "-m", "late", "--delete-branch").code != 0
+	}
+	tree := strings.TrimSpace(s.coffer(dir, "cd", "late", "--repo", "late-lib").out)
+	s.script(tree, `mkdir after; echo plain >after/plain; echo secret >after/.env`)
+	seen := s.coffer(dir, "exec", "-m", "late", "--", "sh", "-c", hit+`cd .coffer/include/late-lib; for i in $(seq 1200); do cat after/.env >/dev/null 2>&1 || break; sleep 0.05; done
+		touch $HIT.go; for i in $(seq 1200); do grep -q end $HIT.read && break; sleep 0.05; done; cat $HIT.read`)
+	s.r.judge("m10.stay", "read what appears where it stood when its repository stayed", strings.HasSuffix(string(free), "plain\nsecret\nend\n"), "read",
+		failed == "" && refused && seen.out == "plain\ncat: after/.env: Permission denied\nend\n", strings.TrimSpace(seen.out+seen.err+failed))
+	s.coffer(dir, "uninclude", "late-lib", "-m", "late", "--force", "--delete-branch")
+}
+
+// lateMoved: a program moves the place away in which a repository is to be shown, over and over.
+func lateMoved(s *stage, dir, lib string) {
+	const move = `mkdir -p .coffer/include/late-lib; echo >$HIT.moving; while test ! -e $HIT.stop; do mkdir -p .coffer/include/late-lib; mv -T .coffer/include/late-lib away && echo >>$HIT.moved; test -e away/lib.txt && cat away/lib.txt >>$HIT.seen; mv -T away .coffer/include/late-lib; done 2>/dev/null; echo end >>$HIT.seen`
+	out := s.fresh("late-moved")
+	s.script(out, `mkdir -p .coffer/include/late-lib; cp `+lib+`/lib.txt .coffer/include/late-lib; HIT=$PWD/hit; (while test ! -e hit.seen; do :; done; touch hit.stop) & `+move+`; wait`)
+	free, _ := os.ReadFile(filepath.Join(out, "hit.seen"))
+
+	s.coffer(dir, "exec", "-m", "late", "-d", "--", "sh", "-c", `HIT=$HOME/move; `+move)
+	s.coffer(dir, "exec", "-m", "late", "--", "sh", "-c", `for i in $(seq 1200); do test -e $HOME/move.moved && exit; sleep 0.05; done`)
+	for range 10 {
+		s.coffer(dir, "include", "--repo", lib, "-m", "late") // where it belongs, or not at all
+		s.coffer(dir, "uninclude", "late-lib", "-m", "late", "--force", "--delete-branch")
+	}
+	seen := s.coffer(dir, "exec", "-m", "late", "--", "sh", "-c", `touch $HOME/move.stop; for i in $(seq 1200); do grep -q end $HOME/move.seen && break; sleep 0.05; done; cat $HOME/move.seen; rm -rf away .coffer/include/late-lib`)
+	s.r.judge("m10.move", "have it shown where its place was moved to", strings.HasPrefix(string(free), "lib\n"), "seen",
+		seen.out == "end\n", strings.TrimSpace(seen.out+seen.err))
 }
 
 // lateWalls: what came late is walled in as what was there from the start.

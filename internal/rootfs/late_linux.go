@@ -124,6 +124,9 @@ func (a *assembly) place(late *Late) (int, error) {
 	if err == nil {
 		err = a.occupy(at, late.At)
 	}
+	if errors.Is(err, unix.ENOENT) {
+		err = ErrMoved // or removed
+	}
 	if err != nil {
 		return -1, err
 	}
