@@ -65,8 +65,8 @@ type Instance interface {
 type Lender interface {
 	// Lend hands mounts of these places to the guest agent, in this order, before
 	// anything that is said to it later. They are the user's own directories and files,
-	// by paths without symbolic links.
-	Lend(places []string) error
+	// by paths without symbolic links. What is said later names them by the batch.
+	Lend(batch byte, places []string) error
 }
 
 // A Report is what a host can do with an engine.

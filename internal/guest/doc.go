@@ -60,6 +60,7 @@ type Boot struct {
 // to show again or to forget.
 type Show struct {
 	Late   *rootfs.Late `json:"late"`
+	Batch  byte         `json:"batch,omitempty"` // under which its mounts were handed over
 	Reveal bool         `json:"reveal,omitempty"`
 	Away   bool         `json:"away,omitempty"`
 	Back   bool         `json:"back,omitempty"` // what went away is shown again

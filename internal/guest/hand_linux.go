@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hand gives descriptors to the other side of the control stream, with one byte. The
+// Hand gives descriptors to the other side of the control stream, with one byte, by which the
+// other side knows what they are for. The
 // protocol that is spoken once the machine runs knows nothing of descriptors: not every engine's
 // machine shares a kernel with us. An agent that does finds them in the stream, see carrier.
-func Hand(conn *net.UnixConn, fds []int) error {
-	_, _, err := conn.WriteMsgUnix([]byte{0}, unix.UnixRights(fds...), nil)
+func Hand(conn *net.UnixConn, batch byte, fds []int) error {
+	_, _, err := conn.WriteMsgUnix([]byte{batch}, unix.UnixRights(fds...), nil)
 	return err
 }
 
@@ -56,7 +57,7 @@ type carrier struct {
 	oob []byte
 
 	mu  sync.Mutex
-	fds []int // that came and were not asked for yet
+	fds map[byte][]int // that came and were not asked for yet, by their batch
 }
 
 func newCarrier(c *net.UnixConn) *carrier {
@@ -68,7 +69,7 @@ func (c *carrier) Read(p []byte) (int, error) {
 		n, got, _, _, err := c.ReadMsgUnix(p, c.oob)
 		if got > 0 && n > 0 {
 			n--
-			c.keep(c.oob[:got])
+			c.keep(p[n], c.oob[:got])
 		}
 		if errors.Is(err, io.EOF) {
 			err = io.EOF // as Read has it
@@ -80,7 +81,7 @@ func (c *carrier) Read(p []byte) (int, error) {
 }
 
 // keep keeps what came until it is asked for.
-func (c *carrier) keep(oob []byte) {
+func (c *carrier) keep(batch byte, oob []byte) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
 		return
@@ -89,19 +90,29 @@ func (c *carrier) keep(oob []byte) {
 	defer c.mu.Unlock()
 	for i := range messages {
 		if fds, err := unix.ParseUnixRights(&messages[i]); err == nil {
-			c.fds = append(c.fds, fds...)
+			if c.fds == nil {
+				c.fds = map[byte][]int{}
+			}
+			c.fds[batch] = append(c.fds[batch], fds...)
 		}
 	}
 }
 
-// take gives out all that came.
-func (c *carrier) take() []int {
+// take gives out those of a batch, and closes all others: who handed them over did not come to
+// say what they are for.
+func (c *carrier) take(batch byte) []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fds := c.fds
-	c.fds = nil
-	for _, fd := range fds {
-		unix.CloseOnExec(fd)
+	for other, fds := range c.fds {
+		for _, fd := range fds {
+			if other == batch {
+				unix.CloseOnExec(fd)
+			} else {
+				unix.Close(fd)
+			}
+		}
 	}
+	fds := c.fds[batch]
+	c.fds = nil
 	return fds
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // TestCarrier: descriptors that are handed over in the middle of a stream arrive, in order, and
-// leave no trace in it, however it is read.
+// leave no trace in it, however it is read. Those of another batch are closed.
 func TestCarrier(t *testing.T) {
 	for _, size := range []int{1, 3, 4096} {
 		ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -27,19 +27,20 @@ func TestCarrier(t *testing.T) {
 			}
 			files = append(files, f)
 		}
-		hand := func(some ...*os.File) {
+		hand := func(batch byte, some ...*os.File) {
 			var fds []int
 			for _, f := range some {
 				fds = append(fds, int(f.Fd()))
 			}
-			if err := Hand(ours, fds); err != nil {
+			if err := Hand(ours, batch, fds); err != nil {
 				t.Fatal(err)
 			}
 		}
-		hand(files[0])
+		hand(7, files[0])
 		ours.Write([]byte("first "))
 		ours.Write([]byte("second "))
-		hand(files[1], files[2])
+		hand(7, files[1], files[2])
+		hand(6, files[0])
 		ours.Write([]byte("third"))
 		ours.Close()
 		c := newCarrier(theirs)
@@ -50,7 +51,11 @@ func TestCarrier(t *testing.T) {
 		if got.String() != "first second third" {
 			t.Errorf("read %d at a time: %q", size, got.String())
 		}
-		fds := c.take()
+		stranger := c.fds[6]
+		fds := c.take(7)
+		if len(stranger) != 1 || unix.FcntlFlock(uintptr(stranger[0]), unix.F_GETLK, &unix.Flock_t{Type: unix.F_RDLCK}) != unix.EBADF {
+			t.Errorf("what was handed over for something else is still open: %v", stranger)
+		}
 		if len(fds) != len(files) {
 			t.Fatalf("read %d at a time: %d descriptors", size, len(fds))
 		}

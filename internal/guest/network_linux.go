@@ -105,7 +105,7 @@ func (n *network) handOut(conn *net.UnixConn) error {
 	for _, f := range n.sockets {
 		fds = append(fds, int(f.Fd()))
 	}
-	err := Hand(conn, fds)
+	err := Hand(conn, 0, fds)
 	for _, f := range n.sockets {
 		f.Close()
 	}

@@ -31,9 +31,9 @@ func (a *agent) show(s net.Conn, asked json.RawMessage) {
 // showLate shows a worktree to the programs that run, in two steps, or takes one away. The
 // mounts that it is made of were handed over before.
 func (a *agent) showLate(asked json.RawMessage) error {
-	handed := a.carrier.take()
 	var what Show
 	err := json.Unmarshal(asked, &what)
+	handed := a.carrier.take(what.Batch)
 	if err == nil && what.Late == nil {
 		err = errors.New("it was not said what to show")
 	}

@@ -16,6 +16,7 @@ import (
 type included struct {
 	change sync.Mutex      // one comes or goes at a time
 	away   map[string]*git // those that were taken away, by name; who has change has it
+	batch  byte            // counts the mounts that were lent, likewise
 
 	mu      sync.Mutex
 	all     []*git

@@ -59,7 +59,8 @@ func (s *Supervisor) showIncluded(name string) error {
 	if err == nil {
 		s.ignoreIncluded()
 		g.view = rootfs.NewLate(s.Sandbox.Workspace.Path, view, hidden, s.shims(g))
-		err = lender.Lend(g.view.Lent())
+		s.included.batch++
+		err = lender.Lend(s.included.batch, g.view.Lent())
 	}
 	if err == nil {
 		err = s.reveal(g)
@@ -78,7 +79,7 @@ func (s *Supervisor) showIncluded(name string) error {
 // reveal has the guest put a worktree together, and show it when git there minds nothing that
 // is hidden.
 func (s *Supervisor) reveal(g *git) error {
-	if err := s.askShow(guest.Show{Late: g.view}); err != nil {
+	if err := s.askShow(guest.Show{Late: g.view, Batch: s.included.batch}); err != nil {
 		return err
 	}
 	s.overlook(context.Background(), g)

@@ -203,7 +203,7 @@ func (i *instance) build(m *engine.Machine, plan *rootfs.Plan) error {
 		return i.lost(err)
 	}
 	if len(handed) > 0 {
-		if err := guest.Hand(i.control, handed); err != nil {
+		if err := guest.Hand(i.control, 0, handed); err != nil {
 			return i.lost(err)
 		}
 	}

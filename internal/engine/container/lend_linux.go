@@ -26,7 +26,7 @@ const LendName = "coffer-lend"
 const maxLent = 200
 
 // Lend hands mounts of the host's to the guest agent.
-func (i *instance) Lend(places []string) error {
+func (i *instance) Lend(batch byte, places []string) error {
 	if len(places) > maxLent {
 		return fmt.Errorf("%d places are too many", len(places))
 	}
@@ -39,7 +39,7 @@ func (i *instance) Lend(places []string) error {
 	if err != nil {
 		return err
 	}
-	return guest.Hand(i.control, fds)
+	return guest.Hand(i.control, batch, fds)
 }
 
 // detach makes the mounts.
@@ -111,7 +111,7 @@ func LendMain() int {
 	if err == nil {
 		var c net.Conn
 		if c, err = net.FileConn(os.NewFile(3, "lend")); err == nil {
-			err = guest.Hand(c.(*net.UnixConn), fds)
+			err = guest.Hand(c.(*net.UnixConn), 0, fds)
 		}
 	}
 	if err != nil {
