@@ -242,9 +242,11 @@ func letGo(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch 
 		if _, err := mayUninclude(ctx, sb, name, force, branch); err != nil {
 			return nil, err
 		}
-		if supervisor.HideIncluded(line, name, force) == nil {
+		err := supervisor.HideIncluded(line, name, force)
+		if err == nil {
 			return func() {}, nil
 		}
+		fmt.Fprintf(os.Stderr, "coffer: sandbox %s has to end for it: %s\n", sb.Name, terminal.Escape(err.Error()))
 	}
 	end := stopIdle(ctx, sb)
 	if force {
