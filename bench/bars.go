@@ -38,6 +38,7 @@ func (r *result) judge() {
 	r.judgeCrowd()
 	r.judgeNetwork()
 	r.judgeCheckpoint()
+	r.judgeCaches()
 }
 
 func (r *result) judgeCold() {

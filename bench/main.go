@@ -10,7 +10,7 @@
 // (what a user feels), and ratios to a base of the same run. Ratios travel
 // between machines; milliseconds do not.
 //
-// Seven questions, one file each (the last one has a few more):
+// Eight questions, one file each (the network has a few more):
 //
 //	cold.go   how long until a fresh sandbox has run `true`? (against the peers)
 //	cold.go   how long does a command in a running sandbox take?
@@ -20,6 +20,7 @@
 //	many.go   is the hundredth sandbox as fast to start as the first?
 //	network.go  how fast is a sandbox's network, and what does it cost? (against
 //	          no sandbox and the peers' networks)
+//	caches.go  how much sooner are dependencies installed with the user's package caches?
 //
 // A contender that is not installed, or whose first trial fails, is listed as
 // not measured, with the reason. The bars at the end are the project's own
@@ -72,6 +73,7 @@ var sections = []struct {
 	{"many", "many sandboxes", measureMany},
 	{"network", "the network of a sandbox", measureNetwork},
 	{"checkpoint", "checkpoints of a worktree", measureCheckpoints},
+	{"caches", "installing with and without the user's package caches", measureCaches},
 }
 
 func main() {
@@ -86,7 +88,7 @@ func main() {
 	flag.StringVar(&o.coffer, "coffer", "bin/coffer", "the coffer `binary` to measure")
 	flag.StringVar(&o.peers, "peers", defaultPeers(), "`directory` with the npm peers that bench/setup installed")
 	flag.StringVar(&o.out, "out", "bench", "`directory` for results.json and the plots")
-	flag.StringVar(&o.only, "only", "", "run only these `sections` (cold,exec,work,git,checkpoint,idle,many,network) and write no files")
+	flag.StringVar(&o.only, "only", "", "run only these `sections` (cold,exec,work,git,checkpoint,idle,many,network,caches) and write no files")
 	flag.BoolVar(&o.merge, "merge", false, "with -only, write these sections into the last results")
 	flag.IntVar(&o.rounds, "rounds", 50, "measured rounds")
 	flag.IntVar(&o.warmup, "warmup", 3, "rounds to throw away first")

@@ -32,6 +32,7 @@ type result struct {
 	Many        *crowd            `json:"many,omitempty"`
 	Network     *networkCost      `json:"network,omitempty"`
 	Checkpoint  []series          `json:"checkpoint,omitempty"`
+	Caches      []cacheGain       `json:"caches,omitempty"`
 	NotMeasured map[string]string `json:"not_measured,omitempty"` // by section
 	Bars        []bar             `json:"bars"`
 }
@@ -128,6 +129,7 @@ func lastResult(dir string, now *result) (*result, error) {
 	}
 	last.Cold, last.Exec = orOlder(now.Cold, last.Cold), orOlder(now.Exec, last.Exec)
 	last.Work, last.Checkpoint = orOlder(now.Work, last.Work), orOlder(now.Checkpoint, last.Checkpoint)
+	last.Caches = orOlder(now.Caches, last.Caches)
 	last.Git = cmp.Or(now.Git, last.Git)
 	last.Idle, last.Many, last.Network = cmp.Or(now.Idle, last.Idle), cmp.Or(now.Many, last.Many), cmp.Or(now.Network, last.Network)
 	last.Bars = nil

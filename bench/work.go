@@ -202,14 +202,5 @@ func goModule(dir string) error {
 		files[filepath.Join(name, name+".go")] = body.String()
 	}
 	files["app/main.go"] = "package main\n\nimport (\n" + imports.String() + ")\n\nfunc main() {\n" + calls.String() + "}\n"
-	for name, text := range files {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeAll(dir, files)
 }
