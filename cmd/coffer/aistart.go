@@ -262,7 +262,7 @@ func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 	if b, err := gitbridge.Open(sb.Dir()); err == nil {
 		facts.Branch, facts.Git = b.Branch, true
 		facts.Upstream = b.State.Upstream && sb.Git.Upstream != "deny" && !sb.Network.None()
-		facts.GH = b.State.Upstream && sb.Git.GH != "deny" && sb.Git.GHRead != "deny" && !sb.Network.None() && hasGH(b)
+		facts.GH = b.State.Upstream && sb.Git.GH != "deny" && sb.Git.GHRead != "deny" && !sb.Network.None() && hasGH(sb, b)
 	}
 	for _, b := range gitbridge.Included(sb.Dir()) {
 		facts.Included = append(facts.Included, b.At())
@@ -286,13 +286,14 @@ func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 }
 
 // hasGH says whether the host has gh, and a remote that it knows.
-func hasGH(b *gitbridge.Bridge) bool {
-	if _, err := gh.Look(b.Writable(nil)); err != nil {
+func hasGH(sb *sandbox.Sandbox, b *gitbridge.Bridge) bool {
+	reach := supervisor.Writes(sb)
+	if _, err := gh.Look(b.Writable(reach)); err != nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()
-	_, err := supervisor.OnGitHub(ctx, b, nil)
+	_, err := supervisor.OnGitHub(ctx, b, reach)
 	return err == nil
 }
 

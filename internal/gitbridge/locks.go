@@ -48,7 +48,7 @@ func (b *Bridge) Unlock() {
 func (b *Bridge) moveRefs(ctx context.Context, why, orders string) error {
 	for try := 0; ; try++ {
 		_, err := b.refs().run(ctx, orders, "update-ref", "-m", why, "--create-reflog", "--stdin")
-		if err == nil || try == 50 || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlockOwn() {
+		if err == nil || try == 150 || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlockOwn() {
 			return err
 		}
 		select {
@@ -59,14 +59,17 @@ func (b *Bridge) moveRefs(ctx context.Context, why, orders string) error {
 	}
 }
 
-// lockAge is how old the lock of a ref is that nobody holds any more: git has it for the time
-// that it takes to write a line.
-const lockAge = 2 * time.Second
+// How old the lock of a ref is that nobody holds any more: git has it for the time that it takes
+// to write a line. A branch may be moved by the user's git, too, with hooks that take theirs.
+const (
+	ownLockAge    = 2 * time.Second
+	branchLockAge = 10 * time.Second
+)
 
 // unlockOwn removes locks that were left of refs that are nobody's but this sandbox's: coffer's
 // own, and branches by its name. It says whether there are some, or were.
 func (b *Bridge) unlockOwn() (locked bool) {
-	look := func(path string, d fs.DirEntry, err error) error {
+	look := func(path string, d fs.DirEntry, age time.Duration, err error) error {
 		if err != nil || !d.Type().IsRegular() || !strings.HasSuffix(path, ".lock") {
 			return nil
 		}
@@ -74,16 +77,19 @@ func (b *Bridge) unlockOwn() (locked bool) {
 		if err != nil {
 			return nil // it is gone
 		}
-		if locked = true; time.Since(info.ModTime()) > lockAge {
-			locked = os.Remove(path) == nil
+		if time.Since(info.ModTime()) > age {
+			_ = os.Remove(path)
 		}
+		locked = true
 		return nil
 	}
-	_ = filepath.WalkDir(filepath.Join(b.Common, filepath.FromSlash(b.own())), look)
+	_ = filepath.WalkDir(filepath.Join(b.Common, filepath.FromSlash(b.own())), func(path string, d fs.DirEntry, err error) error {
+		return look(path, d, ownLockAge, err)
+	})
 	branches, _ := os.ReadDir(filepath.Join(b.Common, "refs/heads/coffer"))
 	for _, d := range branches {
 		if name := strings.TrimSuffix(d.Name(), ".lock"); name == b.Name || strings.HasPrefix(name, b.Name+"@") {
-			_ = look(filepath.Join(b.Common, "refs/heads/coffer", d.Name()), d, nil)
+			_ = look(filepath.Join(b.Common, "refs/heads/coffer", d.Name()), d, branchLockAge, nil)
 		}
 	}
 	return locked

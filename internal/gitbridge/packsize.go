@@ -31,8 +31,11 @@ const (
 func unpackedSize(pack io.Reader, idSize, maxObjects, maxBytes int64) (total int64, err error) {
 	in := bufio.NewReader(pack) // from which zlib takes no byte too many
 	var head [12]byte
-	if _, err := io.ReadFull(in, head[:]); err != nil || string(head[:4]) != "PACK" {
+	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return 0, fmt.Errorf("%w: %w", errPack, err)
+	}
+	if string(head[:4]) != "PACK" {
+		return 0, errPack
 	}
 	count := int64(binary.BigEndian.Uint32(head[8:]))
 	if count > maxObjects {

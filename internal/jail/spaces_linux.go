@@ -244,6 +244,7 @@ func (sp *spaces) end(wait bool) {
 		_, err := unix.Wait4(sp.first, nil, 0, nil)
 		wait = err == unix.EINTR
 	}
+	sp.first = 0 // by now it may be somebody else's
 }
 
 // fork forks a process with the clone flags to play the script.

@@ -214,6 +214,11 @@ func (i *instance) build(m *engine.Machine, plan *rootfs.Plan) error {
 	if ready.Error != "" {
 		return errors.New(ready.Error)
 	}
+	if who.Shift {
+		// It had our memory when it changed its ids, after which the kernel closes a
+		// process to others of its user.
+		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+	}
 	if err := i.connect(ready); err != nil {
 		return fmt.Errorf("take over the sandbox's network: %w", err)
 	}

@@ -74,7 +74,6 @@ func (c *child) texts(list []string) uintptr {
 const (
 	clearHandlers = 0x100000000 // CLONE_CLEAR_SIGHAND
 	sharedMemory  = syscall.CLONE_VM
-	setKeepCaps   = 8
 	ambient       = 47
 	ambientRaise  = 2
 	capVersion    = 0x20080522
@@ -102,9 +101,8 @@ func cloneShared(p *Process, files []uintptr, args, env []string) (pid int, supp
 		defer syscall.Close(int(n))
 		moved[i] = n
 	}
-	if !who.Shift {
-		c.do(syscall.SYS_PRCTL, setKeepCaps, 1)
-	}
+	// Should we die, so shall it, from now on; who changes his ids has to say so again.
+	c.do(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL))
 	if !who.Helper {
 		// Should we be gone, this ends at once, and so does what comes next.
 		c.do(syscall.SYS_CLOSE, uintptr(release[1]))
@@ -130,7 +128,7 @@ func cloneShared(p *Process, files []uintptr, args, env []string) (pid int, supp
 	syscall.ForkLock.Unlock()
 	if r >= noErrno {
 		errno := syscall.Errno(-r)
-		return 0, errno != syscall.ENOSYS, errno
+		return 0, !refusesClone3(errno), errno
 	}
 	if !who.Helper {
 		if err = mapIDs(int(r), who); err == nil {
@@ -141,6 +139,12 @@ func cloneShared(p *Process, files []uintptr, args, env []string) (pid int, supp
 		kill(int(r))
 	}
 	return int(r), true, err
+}
+
+// refusesClone3 tells a kernel or a filter that does not have the call, which may say so in
+// several ways.
+func refusesClone3(errno syscall.Errno) bool {
+	return errno == syscall.ENOSYS || errno == syscall.EPERM || errno == syscall.EINVAL
 }
 
 // err is why the child came to nothing.
