@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/tree"
 )
 
@@ -125,27 +127,40 @@ var busy = []struct{ file, command string }{
 	{"MERGE_HEAD", "merge"}, {"rebase-merge", "rebase"}, {"rebase-apply", "rebase"}, {"CHERRY_PICK_HEAD", "cherry-pick"}, {"REVERT_HEAD", "revert"},
 }
 
+// patienceHead is how long git inside may take to check out what was checked out, all in
+// all: the user waits, and whoever is inside can make git wait for ever.
+var patienceHead = 20 * time.Second
+
 // restoreHead has git inside check out what was checked out. Its index is made that of
 // the commit: what was staged is no longer, but the files have it.
 func (c *Checkpoints) restoreHead(ctx context.Context, o wire.Opener, target checkpoint.Checkpoint) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patienceHead, hint.New(fmt.Sprintf("git inside did not answer within %v", patienceHead), "see what it waits for: git status, inside"))
+	defer cancel()
 	b := c.bridge
+	ask := func(args ...string) (words string, status int, err error) {
+		words, status, err = b.ask(ctx, o, append([]string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, args...)...)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return words, status, err
+	}
 	if root, err := os.OpenRoot(b.private()); err == nil {
 		for _, state := range busy {
 			if _, err := root.Lstat(state.file); err == nil {
-				_, _, _ = b.ask(ctx, o, state.command, "--quit")
+				_, _, _ = ask(state.command, "--quit")
 			}
 		}
 		root.Close()
 	}
 	orders := c.headOrders(target)
 	for _, args := range orders {
-		if words, status, err := b.ask(ctx, o, args...); err != nil {
+		if words, status, err := ask(args...); err != nil {
 			return err
 		} else if status != 0 {
 			return fmt.Errorf("git %s inside: %s", args[0], words)
 		}
 	}
-	_, _, err := b.ask(ctx, o, "update-index", "-q", "--refresh")
+	_, _, err := ask("update-index", "-q", "--refresh")
 	return err
 }
 
