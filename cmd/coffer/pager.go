@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -46,7 +48,10 @@ func page(never bool) (w io.Writer, finish func()) {
 		return os.Stdout, func() {}
 	}
 	c := exec.Command("/bin/sh", "-c", name)
-	c.Stdout, c.Stderr, c.Env = os.Stdout, os.Stderr, os.Environ()
+	// What it is made of must not be found in the directory that we are in, which may be a
+	// sandbox's: as [exec.LookPath] has it, for the shell too.
+	c.Dir = "/"
+	c.Stdout, c.Stderr, c.Env = os.Stdout, os.Stderr, append(os.Environ(), "PWD=/", "PATH="+absolutePath(os.Getenv("PATH")))
 	for _, e := range [][2]string{{"LESS", "FRX"}, {"LV", "-c"}} { // as git has them
 		if _, ok := os.LookupEnv(e[0]); !ok {
 			c.Env = append(c.Env, e[0]+"="+e[1])
@@ -66,6 +71,11 @@ func page(never bool) (w io.Writer, finish func()) {
 		in.Close()
 		_ = c.Wait()
 	}
+}
+
+// absolutePath is a PATH without what is relative to the current directory.
+func absolutePath(path string) string {
+	return strings.Join(slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool { return !filepath.IsAbs(dir) }), string(filepath.ListSeparator))
 }
 
 // readEnough makes nothing of it if the reader has left the pager before the end.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,6 +27,10 @@ func TestDiffPager(t *testing.T) {
 		if out, err := command("", "exec", "--create", "--workspace", "cow", "--name", "s", "--", "sh", "-c", make).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
+		// A sandbox may have written what lies in the directory in which the user is.
+		if err := os.WriteFile(filepath.Join(b.Work, "planted"), []byte("#!/bin/sh\nexec sed s/^/any:/\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		for _, c := range []struct {
 			name, env  string
 			args, want []string
@@ -37,6 +43,7 @@ func TestDiffPager(t *testing.T) {
 			{"none", "PAGER=sed s/^/any:/", []string{"--no-pager", "new"}, []string{"\n" + `+one\x1b[2Jtwo`}, "any:"},
 			{"none by name", "PAGER=sed s/^/any:/;GIT_PAGER=", []string{"new"}, []string{"\n" + `+one\x1b[2Jtwo`}, "any:"},
 			{"cat", "PAGER=cat", []string{"new"}, []string{`+one\x1b[2Jtwo`}, ""},
+			{"not from here", "PAGER=planted -x;PATH=.::" + os.Getenv("PATH"), []string{"new"}, []string{"planted: "}, "any:"},
 			{"not installed", "PAGER=no-such-pager", []string{"new"}, []string{`+one\x1b[2Jtwo`}, "no-such-pager"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
