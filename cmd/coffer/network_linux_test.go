@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,11 +99,16 @@ func TestNetworkNotices(t *testing.T) {
 		}
 		s = onScreen(t, 24, 250, b.Command("run", "--name", "files", "--", "./visit", "http://coffer.internal/request?host=anybody.example", "POST"))
 		s.see("a program asks for anybody.example:443, until ")
-		s.see(": coffer policy answer 1 allow --sandbox ")
+		s.see(" allow --sandbox ")
 		s.end(0)
 		s = onScreen(t, 24, 250, b.Command("run", "--name", "asks", "--net", "ask", "--", "./visit", "http://anybody.example/"))
 		s.see("anybody.example:80 waits for your answer, until ")
-		if out, err := b.Command("policy", "answer", "1", "allow", "--sandbox", "asks").CombinedOutput(); err != nil {
+		s.see(" (or deny)")
+		number := regexp.MustCompile(`coffer policy answer ([0-9]+) allow`).FindStringSubmatch(s.text())
+		if number == nil {
+			t.Fatalf("on the screen: %s", s.text())
+		}
+		if out, err := b.Command("policy", "answer", number[1], "allow", "--sandbox", "asks").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		s.see("200 ")

@@ -27,6 +27,7 @@ type waits struct {
 }
 
 // questions lists what waits in the sandbox that is named, or in all that run, jails too.
+// An error is about those that did not say; what waits in the others is listed all the same.
 func (a *about) questions() (list []waits, err error) {
 	var all []*sandbox.Sandbox
 	if a.match != "" {
@@ -42,20 +43,17 @@ func (a *about) questions() (list []waits, err error) {
 		}
 		all, _ = store.List()
 		all = append(all, jails()...)
-		all = slices.DeleteFunc(all, func(sb *sandbox.Sandbox) bool { return !sb.Running() })
+		all = slices.DeleteFunc(all, func(sb *sandbox.Sandbox) bool { return sb.Network.None() || !sb.Running() })
 	}
 	var errs []error
 	for _, sb := range all {
 		r, err := supervisor.ChangePolicy(sb, supervisor.Change{Do: "pending"})
-		if err != nil {
+		if err != nil && (a.match != "" || sb.Running()) { // one that has just ended has nothing to say
 			errs = append(errs, fmt.Errorf("ask sandbox %s what waits: %w", sb.Name, err))
 		}
 		for _, q := range r.Pending {
 			list = append(list, waits{q, sb.Name, sb})
 		}
-	}
-	if len(list) > 0 && a.match == "" {
-		return list, nil // one that has just ended must not hide what waits in others
 	}
 	return list, errors.Join(errs...)
 }
@@ -67,7 +65,7 @@ func (a *about) whose(id int) (*sandbox.Sandbox, error) {
 	}
 	list, err := a.questions()
 	if err != nil {
-		return nil, err
+		return nil, hint.Wrap(err, "say which sandbox is meant with -m; see 'coffer policy pending'")
 	}
 	list = slices.DeleteFunc(list, func(q waits) bool { return q.ID != id })
 	switch len(list) {
@@ -96,15 +94,14 @@ sandboxes that run, or in the one that is named.`,
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			list, err := a.questions()
-			if err != nil {
-				return err
-			}
 			if asJSON {
-				return printJSON(append([]waits{}, list...))
+				return errors.Join(printJSON(append([]waits{}, list...)), err)
 			}
 			if len(list) == 0 {
-				fmt.Fprintln(os.Stderr, "nothing waits for an answer")
-				return nil
+				if err == nil {
+					fmt.Fprintln(os.Stderr, "nothing waits for an answer")
+				}
+				return err
 			}
 			w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "NUMBER\tDESTINATION\tWAITS\tCONNECTIONS\tSANDBOX\tWHY")
@@ -112,7 +109,7 @@ sandboxes that run, or in the one that is named.`,
 				fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\n", q.ID, terminal.Escape(supervisor.Describe(q.Request)),
 					time.Since(q.Since).Round(time.Second), q.Flows, q.Sandbox, terminal.Escape(q.Reason))
 			}
-			return w.Flush()
+			return errors.Join(w.Flush(), err)
 		},
 	}
 	c.Flags().StringVarP(&a.match, "sandbox", "m", "", "the sandbox that is meant, by `ID` or name (default: all that run)")
@@ -129,11 +126,13 @@ func policyAnswer() *cobra.Command {
 		Use:   "answer NUMBER allow|deny",
 		Short: "Answer a connection, or another question, that waits",
 		Long: `Answer a connection that waits. The answer becomes a rule of the sandbox, until it is
-reset; with --for it lasts so long, and with --once it is for what waits now only.
+reset; with --for it lasts so long, and with --once it is for what waits now only. What
+was answered, and in which sandbox, is said. Numbers begin at another place in every
+sandbox, so that one that is gone is not taken for another.
 
 An answer to a push, a fetch or a use of gh is for that one; with --for, a yes is for
 all of that kind that come within that time. Reading and writing with gh are two kinds.`,
-		Example: "  coffer policy answer 1 allow --for 1h",
+		Example: "  coffer policy answer 48213 allow --for 1h\n  coffer policy answer 48213 deny -m calm-otter",
 		Args:    exactly(2, "the number of a question and allow or deny"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			id, err := strconv.Atoi(args[0])
@@ -151,8 +150,16 @@ all of that kind that come within that time. Reading and writing with gh are two
 			if lasts > 0 {
 				change.Expires = time.Now().Add(lasts).UTC()
 			}
-			_, err = supervisor.ChangePolicy(sb, change)
-			return err
+			r, err := supervisor.ChangePolicy(sb, change)
+			if err != nil {
+				return err
+			}
+			done := "denied"
+			if change.Allow {
+				done = "allowed"
+			}
+			fmt.Fprintf(os.Stderr, "coffer: %s in sandbox %s: %s\n", done, sb.Name, terminal.Escape(supervisor.Describe(r.Answered)))
+			return nil
 		},
 	}
 	c.Flags().StringVarP(&a.match, "sandbox", "m", "", "the sandbox that asks, by `ID` or name (default: the only one with that question)")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"sync"
@@ -102,9 +103,20 @@ type pending struct {
 
 func newQuestions(l limits, timeout time.Duration, asked func(Request)) *questions {
 	return &questions{
-		limits: l, timeout: timeout, asked: asked,
+		limits: l, timeout: timeout, asked: asked, lastID: firstID + rand.IntN(firstID*9),
 		open: map[question]*pending{}, no: map[question]later{}, yes: map[question]time.Time{},
 	}
+}
+
+// firstID is where numbers begin, at the earliest. They begin at another place in every
+// gateway, and have gaps: a user who answers one from memory, when it is gone, must not
+// answer a question of another sandbox, which may be waiting for just that.
+const firstID = 10000
+
+// next is a number that no question has had; the caller holds the lock.
+func (a *questions) next() int {
+	a.lastID += 1 + rand.IntN(9)
+	return a.lastID
 }
 
 // put asks a question, or joins those who wait for the same one. Without a question,
@@ -177,10 +189,9 @@ func (a *questions) filed() (n int) {
 
 // ask opens a question; the caller holds the lock.
 func (a *questions) ask(key question, q policy.Query, d policy.Decision, now time.Time) *pending {
-	a.lastID++
 	p := &pending{query: q, done: make(chan struct{})}
 	p.Request = Request{
-		ID: a.lastID, Host: q.Host, Addr: key.addr, Port: q.Port, Protocol: q.Protocol,
+		ID: a.next(), Host: q.Host, Addr: key.addr, Port: q.Port, Protocol: q.Protocol,
 		Method: clip(key.method), Path: clip(key.path), Rule: d.Rule, Reason: d.Reason,
 		Since: now, Filed: d.Verdict == policy.Deny,
 	}
@@ -272,8 +283,7 @@ func (g *Gateway) Pending() []Request {
 func (g *Gateway) Number() int {
 	g.asks.mu.Lock()
 	defer g.asks.mu.Unlock()
-	g.asks.lastID++
-	return g.asks.lastID
+	return g.asks.next()
 }
 
 // Answer answers a question for the connections that wait. If none does any more, a

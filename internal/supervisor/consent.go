@@ -106,8 +106,8 @@ func (c *consents) pending() (list []gateway.Request) {
 }
 
 // answer settles a question, if it is one of these: for what waits, and with a time for
-// everything of its kind until then.
-func (c *consents) answer(a Change) (done bool, err error) {
+// everything of its kind until then. It returns the question.
+func (c *consents) answer(a Change) (q gateway.Request, done bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, q := range c.open {
@@ -122,7 +122,7 @@ func (c *consents) answer(a Change) (done bool, err error) {
 		}
 		q.reply <- a.Allow
 		c.open = slices.Delete(c.open, i, i+1) // so there is no second answer
-		return true, nil
+		return q.Request, true
 	}
-	return false, nil
+	return q, false
 }

@@ -41,6 +41,8 @@ type Reply struct {
 	Rules   int               `json:"rules,omitempty"` // how many were added or taken away
 	Pending []gateway.Request `json:"pending,omitempty"`
 	Denials []gateway.Denial  `json:"denials,omitempty"`
+	// Answered is the question that was answered.
+	Answered gateway.Request `json:"answered,omitzero"`
 	// Budgets are the bytes used, by rule and host.
 	Budgets map[string]gateway.Used `json:"budgets,omitempty"`
 }
@@ -232,8 +234,9 @@ func (s *Supervisor) setLive(live []policy.RuleSource) error {
 // answer settles a question. The network's lock is held.
 func (s *Supervisor) answer(c Change) (r Reply, err error) {
 	n := s.network
-	if done, err := s.consents.answer(c); done || err != nil {
-		return r, err
+	if q, done := s.consents.answer(c); done {
+		r.Answered = q
+		return r, nil
 	}
 	asked := n.gateway.Pending()
 	i := slices.IndexFunc(asked, func(q gateway.Request) bool { return q.ID == c.ID })
@@ -241,6 +244,7 @@ func (s *Supervisor) answer(c Change) (r Reply, err error) {
 		return r, hint.New(fmt.Sprintf("no question has the number %d", c.ID), "see 'coffer policy pending'")
 	}
 	q := asked[i]
+	r.Answered = q
 	verdict := "deny"
 	if c.Allow {
 		verdict = "allow"
