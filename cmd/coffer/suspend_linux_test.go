@@ -180,6 +180,16 @@ func (s *screen) kill(n syscall.Signal) {
 	s.t.Fatal("the shell runs nothing")
 }
 
+// In the background there is nothing to read, and no terminal to be stopped for.
+func TestBackground(t *testing.T) {
+	t.Parallel()
+	onEachJob(t, func(t *testing.T, b *testbed.Bed, coffer string) {
+		s := inShell(t, b, coffer+` sh -c "cat; echo read ''all" & wait; echo wai''ted`)
+		s.see("read all")
+		s.see("waited")
+	})
+}
+
 // A shell inside has its own jobs, and they are none of coffer's.
 func TestSuspendInside(t *testing.T) {
 	t.Parallel()

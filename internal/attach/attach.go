@@ -50,11 +50,13 @@ type Options struct {
 // Run runs a program and returns how it ended. early is cancelled by a signal that came
 // before we could pass it on. [wire.ErrGone] with nothing consumed is [ErrNotStarted].
 func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit wire.Exit, err error) {
-	onTerminal := terminal.IsTerminal(0) && terminal.IsTerminal(1)
+	// In the background of a shell, who touches the terminal is stopped.
+	aside := terminal.IsTerminal(0) && inBackground()
+	onTerminal := !aside && terminal.IsTerminal(0) && terminal.IsTerminal(1)
 	if onTerminal {
 		e.TTY, e.Apart = size(), !opts.Keep && !terminal.IsTerminal(2)
 	} else {
-		e.NoInput = isNull(os.Stdin)
+		e.NoInput = aside || isNull(os.Stdin)
 	}
 	e.Keep = onTerminal && opts.Keep
 	p, err := wire.Start(o, e)

@@ -108,6 +108,13 @@ func inForeground() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
+// inBackground says whether our shell has given the terminal to others. Of one that is not
+// ours to control nothing is known.
+func inBackground() bool {
+	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	return err == nil && group != unix.Getpgrp()
+}
+
 // mayStop says whether we stop with the program. If not, it goes on in a while.
 func (c *console) mayStop() bool {
 	c.mu.Lock()
