@@ -62,7 +62,8 @@ func TestRequestAccess(t *testing.T) {
 	if status, text := ask("POST", "/request?host=other.com&port=53&protocol=udp", ""); status != 202 || (<-r.asked).Protocol != policy.UDP {
 		t.Errorf("%d %s", status, text)
 	}
-	if err := r.g.Answer(2, false); err != nil {
+	all := r.g.Pending()
+	if err := r.g.Answer(all[len(all)-1].ID, false); err != nil {
 		t.Fatal(err)
 	}
 	if status, text := ask("POST", "/request?host=other.com&port=53&protocol=udp", ""); status != 403 || !strings.Contains(text, "said no") {

@@ -160,13 +160,13 @@ func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
 
 // reserve makes the first refs of our own: where it began, and what both sides agree on. They
 // are there before the branch, and only if that is not: so who finds them knows whose it is.
-// Or they are made together with it.
+// Or they are made together with it, and before it, for a git that is killed has made some.
 func (b *Bridge) reserve(ctx context.Context, branch bool) error {
-	order := fmt.Sprintf("verify %s %s\n", b.branchRef(), strings.Repeat("0", len(b.Base)))
+	last := fmt.Sprintf("verify %s %s\n", b.branchRef(), strings.Repeat("0", len(b.Base)))
 	if branch {
-		order = fmt.Sprintf("create %s %s\n", b.branchRef(), b.Base)
+		last = fmt.Sprintf("create %s %s\n", b.branchRef(), b.Base)
 	}
-	err := b.moveRefs(ctx, madeFor+b.dir, order+fmt.Sprintf("create %sbase %s\ncreate %s%s %s\n", b.own(), b.Base, b.synced(), b.Branch, b.Base))
+	err := b.moveRefs(ctx, madeFor+b.dir, fmt.Sprintf("create %sbase %s\ncreate %s%s %s\n", b.own(), b.Base, b.synced(), b.Branch, b.Base)+last)
 	if err != nil && strings.Contains(err.Error(), "reference already exists") {
 		err = fmt.Errorf("a branch named %s already exists", b.Branch)
 	}
