@@ -40,19 +40,6 @@ func few(t *testing.T, w world, at string, f func(t *testing.T, when func(c *exe
 	}
 }
 
-// gitsEnd waits until no git of the world's is at work.
-func (w world) gitsEnd(t *testing.T) {
-	t.Helper()
-	eventually(t, func() error {
-		for _, p := range w.processes() {
-			if filepath.Base(p.args[0]) == "git" {
-				return fmt.Errorf("still there: %v", p)
-			}
-		}
-		return nil
-	})
-}
-
 // Who is killed while he merges leaves git to finish it. What the user had is there, and the
 // next command works.
 func TestKillMerge(t *testing.T) {
@@ -66,7 +53,7 @@ func TestKillMerge(t *testing.T) {
 			t.Run(way, func(t *testing.T) {
 				few(t, w, "merging", func(t *testing.T, when func(*exec.Cmd, func() bool)) {
 					w.murder(t, "command", when, way, "s")
-					w.gitsEnd(t)
+					w.gitEnds(t)
 					w.must(t, way, "s")
 					got := w.host(t, `tail -n 1 own; cat loose; cat f* | sort -u; git log --format=%s -- theirs; git status --short; `+sound)
 					if got != "mine\nloose\n3\ntheirs\n M own\n?? loose" {

@@ -141,17 +141,7 @@ func (l *leader) collect(ready chan<- struct{}) {
 	signal.Notify(news, unix.SIGCHLD)
 	close(ready)
 	for range news {
-		for {
-			var status syscall.WaitStatus
-			pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
-			if err == syscall.EINTR {
-				continue
-			}
-			if err != nil || pid <= 0 {
-				break
-			}
-			l.child(pid, status)
-		}
+		eachChild(l.child)
 	}
 }
 

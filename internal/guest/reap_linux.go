@@ -78,15 +78,7 @@ func (r *reaper) run() {
 func (r *reaper) collect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
-		if err == syscall.EINTR {
-			continue
-		}
-		if err != nil || pid <= 0 {
-			return
-		}
+	eachChild(func(pid int, status syscall.WaitStatus) {
 		w, ok := r.waiting[pid]
 		switch {
 		case !ok:
@@ -98,5 +90,20 @@ func (r *reaper) collect() {
 			delete(r.waiting, pid)
 			w.end <- status
 		}
+	})
+}
+
+// eachChild tells of all children that have ended, or stopped, by now.
+func eachChild(tell func(pid int, status syscall.WaitStatus)) {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		tell(pid, status)
 	}
 }

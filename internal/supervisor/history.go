@@ -84,19 +84,9 @@ func (s *Supervisor) LookBack(place func() (dir string, err error)) {
 		return
 	}
 	s.masks.ended.Go(func() {
-		select {
-		case <-s.masks.life.Done():
+		// What nobody hears would not be told again.
+		if !outlives(s, time.After(lookBackAfter)) || !outlives(s, s.notices.heard()) {
 			return
-		case <-s.session.CloseChan():
-			return
-		case <-time.After(lookBackAfter):
-		}
-		select { // what nobody hears would not be told again
-		case <-s.masks.life.Done():
-			return
-		case <-s.session.CloseChan():
-			return
-		case <-s.notices.heard():
 		}
 		if dir, err := place(); err == nil {
 			s.lookBack(s.masks.life, dir)

@@ -13,7 +13,6 @@ import (
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 )
@@ -181,17 +180,8 @@ func (s *Supervisor) askShow(what guest.Show) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.session.Open()
+	e, err := s.askGuest(wire.Request{Op: wire.OpShow, Show: asked}, patienceShow)
 	if err != nil {
-		return err
-	}
-	defer mux.HangUp(c)
-	c.SetDeadline(time.Now().Add(patienceShow))
-	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpShow, Show: asked}); err != nil {
-		return err
-	}
-	var e wire.Event
-	if err := wire.ReadMessage(c, wire.MaxReply, &e); err != nil {
 		return err
 	}
 	switch {

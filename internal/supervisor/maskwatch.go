@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -28,12 +27,8 @@ func (s *Supervisor) watchMasks() {
 		return
 	}
 	s.masks.ended.Go(func() {
-		select {
-		case <-s.masks.life.Done():
+		if !outlives(s, time.After(watchAfter)) {
 			return
-		case <-s.session.CloseChan():
-			return
-		case <-time.After(watchAfter):
 		}
 		s.warnTracked()
 		s.warnRefused(all[0])
@@ -41,6 +36,18 @@ func (s *Supervisor) watchMasks() {
 			s.watchTree(one)
 		}
 	})
+}
+
+// outlives waits for something, and says whether the sandbox is still there then.
+func outlives[T any](s *Supervisor, c <-chan T) bool {
+	select {
+	case <-s.masks.life.Done():
+		return false
+	case <-s.session.CloseChan():
+		return false
+	case <-c:
+		return true
+	}
 }
 
 // warnRefused tells the user if files of the workspace would show what is hidden.
@@ -135,17 +142,8 @@ func (s *Supervisor) hide(one *shown, f mask.Found, again bool) error {
 	if len(places) == 0 {
 		return nil
 	}
-	c, err := s.session.Open()
+	e, err := s.askGuest(wire.Request{Op: wire.OpMasks, Hide: places}, visitPatience)
 	if err != nil {
-		return err
-	}
-	defer mux.HangUp(c)
-	c.SetDeadline(time.Now().Add(visitPatience))
-	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpMasks, Hide: places}); err != nil {
-		return err
-	}
-	var e wire.Event
-	if err := wire.ReadMessage(c, wire.MaxReply, &e); err != nil {
 		return err
 	}
 	var said []string

@@ -43,13 +43,18 @@ func (s *Supervisor) readPolicy() func() (law, error) {
 	if s.Sandbox.Network.None() {
 		return nil
 	}
-	if l, ok := builtin(s.Sandbox); ok {
-		return func() (law, error) { return l, nil }
+	sb := s.Sandbox
+	live, err := liveRules(sb)
+	if err != nil {
+		return func() (law, error) { return law{}, err }
+	}
+	if len(live.Rules) == 0 && len(sb.Network.Rules) == 0 {
+		return func() (law, error) { return law{later: builtin(sb.Network)}, nil }
 	}
 	done := make(chan result, 1)
 	go func() {
-		set, live, err := Policy(s.Sandbox)
-		done <- result{law{set: set, live: live}, err}
+		set, err := compile(sb, live)
+		done <- result{law{set: set, live: live.Rules}, err}
 	}()
 	return func() (law, error) {
 		r := <-done
@@ -57,36 +62,45 @@ func (s *Supervisor) readPolicy() func() (law, error) {
 	}
 }
 
-// builtin is the law of a sandbox to which nobody has added a rule. There is nothing wrong
-// in it that a start would have to wait for.
-func builtin(sb *sandbox.Sandbox) (law, bool) {
-	live, err := sb.LiveRules()
-	if err != nil || len(live.Rules) > 0 || len(sb.Network.Rules) > 0 {
-		return law{}, false
-	}
-	n := sb.Network
-	return law{later: func() *policy.Set {
+// builtin gives the rules of a network to which nobody has added one. There is nothing wrong
+// in them that a start would have to wait for.
+func builtin(n sandbox.Network) func() *policy.Set {
+	return func() *policy.Set {
 		set, err := Compile(n, policy.Source{})
 		if err != nil {
 			set, _ = policy.Compile() // allows nothing
 		}
 		return set
-	}}, true
+	}
 }
 
 // Policy is what a sandbox's network allows, and the rules among it that the user made
 // with 'coffer policy'.
 func Policy(sb *sandbox.Sandbox) (*policy.Set, []policy.RuleSource, error) {
-	live, err := sb.LiveRules()
+	live, err := liveRules(sb)
 	if err != nil {
 		return nil, nil, err
 	}
-	live.Rules = current(live.Rules, time.Now())
-	set, err := Compile(sb.Network, live)
+	set, err := compile(sb, live)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the network rules of sandbox %s: %w", sb.Name, err)
+		return nil, nil, err
 	}
 	return set, live.Rules, nil
+}
+
+// liveRules are those that the user made and that have not expired.
+func liveRules(sb *sandbox.Sandbox) (policy.Source, error) {
+	live, err := sb.LiveRules()
+	live.Rules = current(live.Rules, time.Now())
+	return live, err
+}
+
+func compile(sb *sandbox.Sandbox, live policy.Source) (*policy.Set, error) {
+	set, err := Compile(sb.Network, live)
+	if err != nil {
+		return nil, fmt.Errorf("the network rules of sandbox %s: %w", sb.Name, err)
+	}
+	return set, nil
 }
 
 // Compile makes the policy of a network, with the user's live changes.

@@ -193,6 +193,20 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 // Open opens a stream to the guest agent.
 func (s *Supervisor) Open() (io.ReadWriteCloser, error) { return s.session.Open() }
 
+// askGuest asks the guest agent for something that it answers in one message.
+func (s *Supervisor) askGuest(r wire.Request, patience time.Duration) (e wire.Event, err error) {
+	c, err := s.session.Open()
+	if err != nil {
+		return e, err
+	}
+	defer mux.HangUp(c)
+	c.SetDeadline(time.Now().Add(patience))
+	if err = wire.WriteMessage(c, r); err == nil {
+		err = wire.ReadMessage(c, wire.MaxReply, &e)
+	}
+	return e, err
+}
+
 // because notes what ended the sandbox, the first reason if there are several.
 func (s *Supervisor) because(why string) {
 	s.mu.Lock()
