@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/policy/policytest"
 )
 
 // decisions is how long the policy takes to decide, where there are many rules.
@@ -34,24 +35,7 @@ func manyPolicy() (*policy.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	var src policy.Source
-	for i := range manyRules {
-		var r policy.RuleSource
-		switch i % 5 {
-		case 0:
-			r.Allow = []string{fmt.Sprintf("host%d.example.com:80,443", i)}
-		case 1:
-			r.Allow = []string{fmt.Sprintf("*.zone%d.example.com:443", i)}
-		case 2:
-			r.Deny = []string{fmt.Sprintf("bad%d.zone%d.example.com", i, i-1)}
-		case 3:
-			r.Allow = []string{fmt.Sprintf("10.%d.%d.0/24:5432", i/256, i%256)}
-		case 4:
-			r.Deny = []string{fmt.Sprintf("*:%d", 10000+i)}
-		}
-		src.Rules = append(src.Rules, r)
-	}
-	return policy.Compile(builtin, src)
+	return policy.Compile(builtin, policy.Source{Rules: policytest.Rules(manyRules)})
 }
 
 // measureDecisions asks the policy alone: nothing is sent.

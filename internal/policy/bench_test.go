@@ -1,34 +1,21 @@
 package policy
 
 import (
-	"fmt"
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/policy/policytest"
 )
 
 // thousand is a set as nobody has it: a thousand rules of all kinds, beside the groups.
 func thousand(tb testing.TB, budget string) *Set {
 	tb.Helper()
-	src := Source{Groups: groupNames()}
-	for i := range 1000 {
-		var r RuleSource
-		switch i % 5 {
-		case 0:
-			r.Allow = []string{fmt.Sprintf("host%d.example.com:80,443", i)}
-		case 1:
-			r.Allow = []string{fmt.Sprintf("*.zone%d.example.com:443", i)}
-		case 2:
-			r.Deny = []string{fmt.Sprintf("bad%d.zone%d.example.com", i, i-1)}
-		case 3:
-			r.Allow = []string{fmt.Sprintf("10.%d.%d.0/24:5432", i/256, i%256)}
-		case 4:
-			r.Deny = []string{fmt.Sprintf("*:%d", 10000+i)}
-		}
-		if len(r.Allow) > 0 {
+	src := Source{Groups: groupNames(), Rules: policytest.Rules(1000)}
+	for i := range src.Rules {
+		if r := &src.Rules[i]; len(r.Allow) > 0 {
 			r.MaxUpload = budget
 		}
-		src.Rules = append(src.Rules, r)
 	}
 	set, err := Compile(src, Source{Grants: true, Rules: []RuleSource{{
 		Allow: []string{"granted.example.net:443"}, Expires: time.Unix(2e9, 0),
