@@ -110,9 +110,10 @@ func (h host) command(ctx context.Context, args ...string) *exec.Cmd {
 		c.Env = append(c.Env, "GIT_OBJECT_DIRECTORY="+h.objects)
 	}
 	// Git starts others; all of them end when time is up, and none of them hears a
-	// Ctrl-C that is meant for a program inside.
+	// Ctrl-C that is meant for a program inside. They are asked to end, not killed: so
+	// they take their locks with them.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
 	c.WaitDelay = 5 * time.Second
 	return c
 }
@@ -127,6 +128,12 @@ func (h host) run(ctx context.Context, stdin string, args ...string) (string, er
 
 // read is run for what comes from elsewhere, and may be nil. A file is git's own standard input.
 func (h host) read(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
+	run := runMortal
+	if args[0] == "update-ref" {
+		// It takes no time, and a git that ends in the moment in which the kernel makes
+		// the file of a lock leaves it: what is begun is finished, whatever becomes of us.
+		ctx, run = context.WithoutCancel(ctx), (*exec.Cmd).Run
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c := h.command(ctx, args...)
@@ -141,7 +148,7 @@ func (h host) read(ctx context.Context, stdin io.Reader, args ...string) (string
 	out := &limited{left: maxOutput}
 	errs := &limited{left: 64 << 10, drop: true}
 	c.Stdout, c.Stderr = out, errs
-	if err := runMortal(c); err != nil {
+	if err := run(c); err != nil {
 		return "", &Error{Args: args, Err: err, Said: errs.String()}
 	}
 	return out.String(), nil

@@ -46,6 +46,8 @@ func (b *Bridge) Unlock() {
 // A git that was killed in the wrong moment, while the kernel made the file of a lock, has left
 // it, and no other git would ever move that ref again.
 func (b *Bridge) moveRefs(ctx context.Context, why, orders string) error {
+	// Without its last word nothing is done, should we be killed while we speak.
+	orders = "start\n" + orders + "prepare\ncommit\n"
 	for try := 0; ; try++ {
 		_, err := b.refs().run(ctx, orders, "update-ref", "-m", why, "--create-reflog", "--stdin")
 		if err == nil || try == 150 || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlockOwn() {
