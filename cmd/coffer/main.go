@@ -31,6 +31,7 @@ import (
 	"strings"
 	"syscall"
 
+	_ "github.com/cofferhq/coffer/internal/deep" // before all others
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
@@ -55,19 +56,9 @@ func main() {
 	if r := quick.Left; r != nil {
 		os.Exit(report(settle(r)))
 	}
-	deepen()
 	code := command(os.Args[1:])
 	discard()
 	os.Exit(code)
-}
-
-// deepen gives this goroutine at once the stack that it is going to need. It would get it
-// in five steps otherwise, and each time all that is on it has to be looked through.
-//
-//go:noinline
-func deepen() byte {
-	var room [24 << 10]byte
-	return room[len(os.Args)%len(room)]
 }
 
 // command runs a command line and returns the exit code.
