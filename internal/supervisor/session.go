@@ -98,17 +98,12 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 	k.part(viewers)
 }
 
-// part lets the viewers go when they have heard everything, or do not listen.
+// part lets the viewers go when they have heard everything, or do not listen: what waits for
+// one is bounded, and so is how long it may take nothing of it.
 func (k *session) part(viewers []*viewer) {
 	for _, v := range viewers {
 		v.finish()
 	}
-	late := time.AfterFunc(viewerTime, func() {
-		for _, v := range viewers {
-			v.conn.Close()
-		}
-	})
-	defer late.Stop()
 	k.work.Wait()
 }
 
@@ -313,6 +308,7 @@ func (k *session) end() (told []*viewer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ended = true
+	k.goesOn() // nobody is to wait for it
 	if k.silence != nil {
 		k.silence.Stop()
 	}

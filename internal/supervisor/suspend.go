@@ -36,7 +36,8 @@ func (k *session) wake() {
 	k.waking = time.AfterFunc(wakeTime, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.halted, k.waking = false, nil
+		k.waking = nil
+		k.goesOn()
 		_ = k.p.Signal(unix.SIGCONT)
 	})
 }
@@ -45,8 +46,19 @@ func (k *session) wake() {
 func (k *session) back(v *viewer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.halted = false
+	k.goesOn()
 	v.resume()
+}
+
+// goesOn notes that the program does. Who has not been told yet that it had stopped need not
+// know: his command would stop for nothing. The lock is held.
+func (k *session) goesOn() {
+	k.halted = false
+	for _, v := range k.viewers {
+		v.mu.Lock()
+		v.pausing = false
+		v.mu.Unlock()
+	}
 }
 
 // pause tells a viewer, once, that the program has stopped. It is sent nothing more until
@@ -54,13 +66,11 @@ func (k *session) back(v *viewer) {
 func (v *viewer) pause() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.pausing || v.paused {
-		return
-	}
-	v.pausing = true
-	v.words = append(v.words, func(out *wire.FrameWriter) error { return out.Message(wire.Event{Stopped: true}) })
+	v.pausing = !v.paused
 	v.more.Signal()
 }
+
+func sayStopped(out *wire.FrameWriter) error { return out.Message(wire.Event{Stopped: true}) }
 
 // resume has a viewer sent what it has missed.
 func (v *viewer) resume() {

@@ -15,7 +15,6 @@ import (
 type viewer struct {
 	conn net.Conn
 	out  *wire.FrameWriter
-	sent chan struct{} // closed when nothing is sent any more
 
 	mu     sync.Mutex
 	more   *sync.Cond
@@ -33,13 +32,14 @@ const (
 	maxViewers = 32
 	// maxBehind is how much waits for a viewer.
 	maxBehind = 1 << 20
-	// viewerTime is how long a viewer may take nothing at all. One whose line is dead, or
-	// who was stopped, is let go, and can come back.
-	viewerTime = 10 * time.Second
 )
 
+// viewerTime is how long a viewer may take nothing at all. One whose line is dead, or
+// who was stopped, is let go, and can come back. Tests have more of it.
+var viewerTime = 10 * time.Second
+
 func newViewer(c net.Conn) *viewer {
-	v := &viewer{conn: c, out: wire.NewFrameWriter(hasty{c}), sent: make(chan struct{})}
+	v := &viewer{conn: c, out: wire.NewFrameWriter(hasty{c})}
 	v.more = sync.NewCond(&v.mu)
 	return v
 }
@@ -55,11 +55,10 @@ func (h hasty) Write(p []byte) (int, error) {
 // send sends what is queued until the viewer is let go, or has been told all there is. It
 // calls caughtUp when one that was behind has taken what it was sent.
 func (v *viewer) send(caughtUp func()) {
-	defer close(v.sent)
 	defer v.conn.Close() // who listens to it ends too
 	for err := v.out.Started(); err == nil; {
 		v.mu.Lock()
-		for !v.over && (v.paused || len(v.queue) == 0 && len(v.words) == 0 && !v.behind) {
+		for !v.over && (v.paused || len(v.queue) == 0 && len(v.words) == 0 && !v.behind && !v.pausing) {
 			v.more.Wait()
 		}
 		queue, behind, over := v.queue, v.behind, v.over
@@ -67,7 +66,10 @@ func (v *viewer) send(caughtUp func()) {
 		var words []func(*wire.FrameWriter) error
 		if !behind { // else it is shown how things ended first
 			words, v.words = v.words, nil
-			v.paused = v.pausing
+			if v.pausing {
+				words = append(words, sayStopped)
+			}
+			v.paused, v.pausing = v.paused || v.pausing, false
 		}
 		v.mu.Unlock()
 		err = v.out.Data(wire.Output, queue)
