@@ -190,6 +190,56 @@ func TestBackground(t *testing.T) {
 	})
 }
 
+// A program that was stopped goes on in the background, where it prints and can be ended,
+// and has the terminal again in the foreground.
+func TestSuspendBackground(t *testing.T) {
+	t.Parallel()
+	onEachJob(t, func(t *testing.T, b *testbed.Bed, coffer string) {
+		sign := filepath.Join(b.Work, "sign")
+		os.Remove(sign)
+		s := inShell(t, b, coffer+` sh -c 'echo be""gun; while ! test -e sign; do sleep 0.05; done; printf "w\033[6nent o\033[?1049l\033[?1000hn\n"; read -r l; echo "heard $l"; exit 6'`)
+		s.see("begun")
+		s.stops()
+		s.hear(s.keys("bg\r"), prompt)
+		s.shell()
+		s.hear(func() {
+			if err := os.WriteFile(sign, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, "went on")
+		s.shell()
+		s.hear(s.keys("fg\r"), coffer, "\x1b[?1000h") // which it was not told in the background
+		s.hear(s.keys("two\r"), "heard two", prompt)
+		s.hear(s.keys("echo code $?\r"), "code 6")
+
+		s.hear(s.keys(coffer+repeating+"\r"), "begun")
+		s.stops()
+		s.hear(s.keys("bg\r"), prompt)
+		s.shell()
+		s.hear(s.keys("kill %1; "+gone+"\r"), "Exit 143", "gone for good", prompt)
+		s.shell()
+	})
+}
+
+// One that draws on the whole screen does not do so on the shell's.
+func TestSuspendBackgroundFullScreen(t *testing.T) {
+	t.Parallel()
+	onEachJob(t, func(t *testing.T, b *testbed.Bed, coffer string) {
+		s := inShell(t, b, coffer+` sh -c 'printf "\033[?1049h"; echo be""gun; exec cat'`)
+		s.see("begun")
+		s.stops()
+		s.hear(s.keys("bg\r"), prompt)
+		s.hear(s.keys("while ! jobs %1 | grep -q Stopp; do sleep 0.05; done; echo stopped a''gain\r"), "stopped again", prompt)
+		s.shell()
+		s.hear(s.keys("fg\r"), "\x1b[?1049h")
+		s.echoes("two")
+		s.stops()
+		s.hear(s.keys("bg\r"), prompt)
+		s.hear(s.keys("kill %1; "+gone+"\r"), "Exit 143", "gone for good", prompt)
+		s.shell()
+	})
+}
+
 // A shell inside has its own jobs, and they are none of coffer's.
 func TestSuspendInside(t *testing.T) {
 	t.Parallel()

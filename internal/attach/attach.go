@@ -207,8 +207,11 @@ func runPipes(p *wire.Process, noInput bool, ready <-chan struct{}, opts Options
 // sink is one of our descriptors, behind the filter if it is a terminal.
 func sink(to *os.File, ready <-chan struct{}, opts Options) (w io.Writer, finish func()) {
 	if !opts.Unfiltered && terminal.IsTerminal(int(to.Fd())) {
-		f := terminal.NewFilter(to, terminal.Options{ClipboardWrite: opts.Clipboard})
-		return &late{f, ready}, func() { f.Close() }
+		f := terminal.NewFilter(to, terminal.Options{ClipboardWrite: opts.Clipboard, Unheard: true})
+		return &late{f, ready}, func() {
+			f.Close()
+			_, _ = to.Write(f.Undo())
+		}
 	}
 	return &late{descriptor(to.Fd()), ready}, func() {}
 }

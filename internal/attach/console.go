@@ -31,7 +31,10 @@ type console struct {
 // run carries until the program has ended.
 func (c *console) run(apart bool) (exit wire.Exit, err error) {
 	c.filter = terminal.NewFilter(os.Stdout, terminal.Options{ClipboardWrite: c.opts.Clipboard})
-	if err := c.take(); err != nil {
+	c.mu.Lock()
+	err = c.take()
+	c.mu.Unlock()
+	if err != nil {
 		return exit, err
 	}
 	defer c.giveBack()
@@ -56,24 +59,26 @@ func (c *console) run(apart bool) (exit wire.Exit, err error) {
 	}
 	exit, err = c.p.Wait(screen, errs)
 	hush(err != nil || exit.Status() != 0)
-	if c.isOver() {
-		return exit, err
+	ours := c.ended()
+	if ours {
+		c.deafen() // what is asked below is answered to us, not to who read for the program
 	}
-	c.deafen() // what is asked below is answered to us, not to who read for the program
 	_ = c.filter.Close()
 	os.Stdout.Write(c.filter.Undo())
 	say.finish()
-	terminal.Drain(os.Stdin, os.Stdout, c.filter.Asked())
+	if ours {
+		terminal.Drain(os.Stdin, os.Stdout, c.filter.Asked())
+	}
 	return exit, err
 }
 
-// take makes our terminal the program's.
-func (c *console) take() (err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.state, err = terminal.Raw(0); err != nil {
+// take makes our terminal the program's. The lock is held.
+func (c *console) take() error {
+	state, err := terminal.Raw(0)
+	if err != nil {
 		return err
 	}
+	c.state = state
 	return c.listen()
 }
 

@@ -10,21 +10,24 @@ import (
 )
 
 // When the program on our terminal stops, as at Ctrl-Z, so do we, and the shell that
-// started us has the terminal. When it has us go on, the program does.
+// started us has the terminal. When it has us go on, the program does: in the foreground
+// with the terminal, in the background (bg) without. There, what it prints is shown as
+// lines, nothing is typed to it, and one that has the whole screen stays stopped.
 //
 // Whether it stops is for the program to say, and it may say so all the time: the user
 // then has the terminal for a second after each fg, and can always end us.
 type suspension struct {
-	signals chan os.Signal // where ours come
-	deaf    bool           // we were told to ignore SIGTSTP
-	went    chan struct{}  // we go on
+	deaf bool          // we were told to ignore SIGTSTP
+	went chan struct{} // we go on
 
 	// The console's lock guards these.
-	now   bool
-	over  bool      // the program was told to end meanwhile: we want no terminal any more
-	since time.Time // when we came back
-	keys  int64     // typed until then
-	later *time.Timer
+	now      bool      // the terminal is the shell's
+	watching bool      // for when it is ours again
+	told     bool      // the program was told to end meanwhile
+	done     bool      // the program has ended
+	since    time.Time // when it last went on
+	keys     int64     // typed until then
+	later    *time.Timer
 }
 
 const (
@@ -35,44 +38,104 @@ const (
 	stopTime = 300 * time.Millisecond
 	// redrawTime is how long a program has to see that its terminal has another size.
 	redrawTime = 150 * time.Millisecond
+	// foregroundTime is how often we look whether we are in the foreground again: a shell
+	// does not tell a job that runs.
+	foregroundTime = 50 * time.Millisecond
 )
 
 // heed has SIGTSTP come to us, which somebody may send who means the program.
 func (c *console) heed(signals chan os.Signal) {
-	c.away.signals, c.away.deaf = signals, signal.Ignored(unix.SIGTSTP)
-	if !c.away.deaf {
+	if c.away.deaf = signal.Ignored(unix.SIGTSTP); !c.away.deaf {
 		signal.Notify(signals, unix.SIGTSTP)
 	}
 }
 
-// stopped is called when the program has stopped.
+// stopped is called when the program has stopped. What it printed after it went on in the
+// background is not waited for: it is read when this returns.
 func (c *console) stopped() {
 	if !c.mayStop() {
 		return
 	}
+	c.handOver()
+	for resumed := true; resumed; {
+		resumed = stopGroup(c.away.went)
+		if inForeground() {
+			c.back()
+			return
+		}
+		// As the kernel would stop a program that draws in the background.
+		if !c.filter.FullScreen() || c.awaitTold() {
+			break
+		}
+	}
+	c.goOnAside()
+}
+
+// handOver leaves the terminal to the shell.
+func (c *console) handOver() {
 	c.deafen()
 	c.mu.Lock()
-	os.Stdout.Write(c.filter.Undo())
-	_ = c.state.Restore()
-	c.away.now = true
+	defer c.mu.Unlock()
 	select {
 	case <-c.away.went: // from another time
 	default:
 	}
-	c.mu.Unlock()
-	stopGroup(c.away.went)
-	if !inForeground() && c.awaitOver() {
+	if !c.away.now {
+		os.Stdout.Write(c.filter.Undo())
+		_ = c.state.Restore()
+	}
+	c.setAside()
+}
+
+// setAside notes that the terminal is the shell's. The lock is held.
+func (c *console) setAside() {
+	c.state = nil
+	c.away.now, c.away.told = true, false
+	c.filter.Aside(true)
+}
+
+// goOnAside has the program go on in the background.
+func (c *console) goOnAside() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.away.now {
 		return
 	}
-	// In the background this stops us once more, until we are in the foreground.
+	c.away.since, c.away.keys = time.Now(), c.keys.Load()
+	_ = c.p.Signal(unix.SIGCONT)
+	if !c.away.watching {
+		c.away.watching = true
+		go c.awaitForeground()
+	}
+}
+
+// awaitForeground takes the terminal when it is ours again.
+func (c *console) awaitForeground() {
+	for c.isAway() {
+		if inForeground() {
+			c.back()
+		}
+		time.Sleep(foregroundTime)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.away.watching = false
+}
+
+// back has the program go on, on our terminal.
+func (c *console) back() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.away.now || c.away.done {
+		return
+	}
 	if err := c.take(); err != nil {
 		c.p.Close()
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.away.now, c.away.over = false, false
+	c.away.now = false
 	c.away.since, c.away.keys = time.Now(), c.keys.Load()
+	c.filter.Aside(false)
 	c.show()
 }
 
@@ -81,25 +144,38 @@ func (c *console) ending() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.away.now {
-		c.away.over = true
+		c.away.told = true
 		_ = c.p.Signal(unix.SIGCONT)
 	}
 }
 
-// awaitOver says whether we were continued in the background to end: the signal for that
+// awaitTold says whether we were continued in the background to end: the signal for that
 // comes with the one that had us go on.
-func (c *console) awaitOver() bool {
-	for end := time.Now().Add(stopTime); !c.isOver() && time.Now().Before(end); {
+func (c *console) awaitTold() bool {
+	told := func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.away.told
+	}
+	for end := time.Now().Add(stopTime); !told() && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
-	return c.isOver()
+	return told()
 }
 
-// isOver says whether we have given back the terminal and do not want it again.
-func (c *console) isOver() bool {
+// isAway says whether the shell has the terminal, and the program runs or is stopped.
+func (c *console) isAway() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.away.over
+	return c.away.now && !c.away.done
+}
+
+// ended is called when the program has ended. It says whether the terminal is still ours.
+func (c *console) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.away.done = true
+	return !c.away.now
 }
 
 // inForeground says whether the terminal is ours to use.
@@ -149,6 +225,14 @@ func (c *console) continued() {
 		return
 	}
 	// The shell has had the terminal, and has set it as it likes.
+	if inBackground() {
+		c.setAside()
+		go func() {
+			c.deafen()
+			c.goOnAside()
+		}()
+		return
+	}
 	_ = c.state.Again()
 	os.Stdout.Write(c.filter.Undo())
 	c.show()

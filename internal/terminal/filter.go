@@ -16,6 +16,9 @@ type Options struct {
 	// Lines is for a log or a listing. Text passes with its colours, and nothing that
 	// moves the cursor away from the line it is on: no line may touch another.
 	Lines bool
+	// Unheard is for where nobody reads what the terminal says: it is asked nothing, and
+	// not told to speak of its own accord. The shell would take it for typed.
+	Unheard bool
 }
 
 // A Filter passes the bytes of a hostile program on to a terminal, without
@@ -41,6 +44,7 @@ type Filter struct {
 	left  leftovers
 	asked bool
 	again bool // only what draws passes: see Replay
+	aside bool // only lines pass: see Aside
 }
 
 // NewFilter returns a filter that writes to w.
@@ -112,11 +116,26 @@ func (f *Filter) FullScreen() bool {
 func (f *Filter) Undo() []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.aside {
+		if f.left.coloured {
+			return []byte("\x1b[m")
+		}
+		return nil
+	}
 	undo := f.left.undo()
 	if f.state == image || f.state == imageEsc {
 		undo = append([]byte(st), undo...)
 	}
 	return undo
+}
+
+// Aside says whether somebody else, a shell, has the terminal. As long as it does, text and
+// colours pass, and the rest is only remembered: [Filter.Redo] makes up for it. Undo is to
+// be written before, and undoes no more than colours meanwhile.
+func (f *Filter) Aside(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.aside = on
 }
 
 func (f *Filter) pass(out []byte) error {
@@ -172,7 +191,7 @@ var screenControls = setOf("\x00\a\b\t\n\v\f\r")
 var lineControls = setOf("\t\n\r")
 
 func (f *Filter) controls() *byteSet {
-	if f.opts.Lines {
+	if f.opts.Lines || f.aside {
 		return &lineControls
 	}
 	return &screenControls

@@ -66,3 +66,26 @@ func FuzzLines(f *testing.F) {
 		}
 	})
 }
+
+// What nobody reads is not asked; what a shell's terminal is spared is made up for.
+func TestUnheard(t *testing.T) {
+	const in = "a\x1b[6nb\x1b[?1000hc\x1b[?1000;1049hd\x1b[31me\x1b]11;?\af\x1b[?25lg"
+	if got, f := run(t, Options{Unheard: true}, in); got != "abcd\x1b[31mef\x1b[?25lg" || f.Asked() || string(f.Undo()) != "\x1b[m\x1b[?25h" {
+		t.Errorf("%q passes, and is undone by %q", got, f.Undo())
+	}
+}
+
+func TestAside(t *testing.T) {
+	var out strings.Builder
+	f := NewFilter(&out, Options{})
+	f.Write([]byte("a\x1b[?2004h"))
+	out.Write(f.Undo())
+	f.Aside(true)
+	f.Write([]byte("b\x1b[6n\x1b[?1000h\x1b[2J\x1b[31m\x0e\bc\r\n\x1b[?2004l"))
+	out.Write(f.Undo())
+	f.Aside(false)
+	out.Write(f.Redo())
+	if want := "a\x1b[?2004h\x1b[?2004lb\x1b[31mc\r\n\x1b[m\x1b[?1000h"; out.String() != want {
+		t.Errorf("%q instead of %q", out.String(), want)
+	}
+}

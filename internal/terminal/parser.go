@@ -93,7 +93,9 @@ func (f *Filter) stepGround(b byte) {
 func (f *Filter) execute(b byte) {
 	switch {
 	case (b == so || b == si) && !f.opts.Lines:
-		f.left.shifted = b == so
+		if f.left.shifted = b == so; f.aside {
+			return
+		}
 	case b < 0x20 && !f.controls()[b]:
 		return
 	}
@@ -177,8 +179,7 @@ func (f *Filter) stepControl(b byte) {
 	if f.bad || !f.csi.parse(f.seq) || f.opts.Lines && f.csi.name() != "m" {
 		return
 	}
-	if v := f.csi.vet(); v != drop {
-		f.judge(v)
+	if f.judge(f.csi.vet()) {
 		f.left.control(&f.csi)
 	}
 }
@@ -192,18 +193,23 @@ const (
 	ask // passes, and the terminal will send something because of it
 )
 
-// judge writes the collected sequence or does not.
-func (f *Filter) judge(v verdict) {
-	if v == drop {
-		return
+// judge writes the collected sequence or does not, and says whether the program may
+// count on it.
+func (f *Filter) judge(v verdict) bool {
+	if v == drop || v == ask && f.opts.Unheard {
+		return false
 	}
-	if !f.again || f.draws(v) {
+	switch {
+	case f.again && !f.draws(v):
+	case f.aside && (f.seq[1] != '[' || f.csi.name() != "m"):
+	default:
 		f.out = append(f.out, f.seq...)
 	}
 	f.asked = f.asked || v == ask
 	if f.seq[1] != '[' {
 		f.left.escape(f.seq)
 	}
+	return true
 }
 
 func (f *Filter) openString(kind byte) {
@@ -239,7 +245,7 @@ func (f *Filter) stepString(b byte) {
 	}
 	f.collect(b)
 	if !f.bad && f.startsImage(b) {
-		if f.bad = f.again; f.bad {
+		if f.bad = f.again || f.aside; f.bad {
 			return
 		}
 		f.beginImage()

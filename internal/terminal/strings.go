@@ -94,11 +94,10 @@ func (f *Filter) beginImage() {
 		f.image = &graphicBytes
 		v = vetGraphics(payload[:len(payload)-1])
 	}
-	if v == drop {
+	if !f.judge(v) {
 		f.bad = true
 		return
 	}
-	f.judge(v)
 	f.state = image
 }
 
