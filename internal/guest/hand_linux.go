@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +19,30 @@ import (
 func Hand(conn *net.UnixConn, batch byte, fds []int) error {
 	_, _, err := conn.WriteMsgUnix([]byte{batch}, unix.UnixRights(fds...), nil)
 	return err
+}
+
+// HandBy is Hand until a time. A deadline of the connection's would be one for all who write
+// to it, so it is tried again instead: it waits only for an agent that does not read.
+func HandBy(end time.Time, conn *net.UnixConn, batch byte, fds []int) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for {
+		var sent error
+		if err := raw.Control(func(fd uintptr) {
+			sent = unix.Sendmsg(int(fd), []byte{batch}, unix.UnixRights(fds...), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		}); err != nil {
+			return err
+		}
+		if !errors.Is(sent, unix.EAGAIN) && !errors.Is(sent, unix.EINTR) {
+			return sent
+		}
+		if !time.Now().Before(end) {
+			return fmt.Errorf("hand over %d descriptors: %w", len(fds), os.ErrDeadlineExceeded)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // Receive takes the n descriptors that the other side hands.

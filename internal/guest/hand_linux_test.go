@@ -2,13 +2,38 @@ package guest
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// TestHandBy: who does not read does not hold up for ever who hands something over.
+func TestHandBy(t *testing.T) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := conn(t, ends[0]), conn(t, ends[1])
+	defer ours.Close()
+	defer theirs.Close()
+	for err = nil; err == nil; { // until no more has room
+		err = HandBy(time.Now(), ours, 1, []int{0})
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v instead of a deadline", err)
+	}
+	if _, err := io.ReadFull(theirs, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := HandBy(time.Now().Add(time.Minute), ours, 1, []int{0}); err != nil {
+		t.Errorf("when there is room again: %v", err)
+	}
+}
 
 // TestCarrier: descriptors that are handed over in the middle of a stream arrive, in order, and
 // leave no trace in it, however it is read. Those of another batch are closed.
@@ -32,7 +57,7 @@ func TestCarrier(t *testing.T) {
 			for _, f := range some {
 				fds = append(fds, int(f.Fd()))
 			}
-			if err := Hand(ours, batch, fds); err != nil {
+			if err := HandBy(time.Now().Add(time.Minute), ours, batch, fds); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,12 +1,14 @@
 package container
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/birth"
@@ -25,6 +27,10 @@ const LendName = "coffer-lend"
 // maxLent is how many descriptors the kernel passes in one message, less a few.
 const maxLent = 200
 
+// lendTime is how long the helper may take, and the guest agent to hear of it. A place on a
+// file system that does not answer must not hold up the supervisor for ever.
+const lendTime = 30 * time.Second
+
 // Lend hands mounts of the host's to the guest agent.
 func (i *instance) Lend(batch byte, places []string) error {
 	if len(places) > maxLent {
@@ -39,7 +45,7 @@ func (i *instance) Lend(batch byte, places []string) error {
 	if err != nil {
 		return err
 	}
-	return guest.Hand(i.control, batch, fds)
+	return guest.HandBy(time.Now().Add(lendTime), i.control, batch, fds)
 }
 
 // detach makes the mounts.
@@ -76,12 +82,14 @@ func detachAs(who birth.IDs, places []string) ([]int, error) {
 	ours, theirs := os.NewFile(uintptr(ends[0]), "lend"), os.NewFile(uintptr(ends[1]), "lend")
 	defer ours.Close()
 	defer theirs.Close()
-	cmd := exec.Command("/proc/self/exe", places...)
+	ctx, cancel := context.WithTimeout(context.Background(), lendTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", places...)
 	cmd.Args[0] = LendName
 	cmd.Dir, cmd.Env = "/", []string{"GOTRACEBACK=none"}
 	cmd.ExtraFiles = []*os.File{theirs}
 	var said strings.Builder
-	cmd.Stderr = &said
+	cmd.Stderr, cmd.WaitDelay = &said, time.Second
 	self := func(id int) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
 	}
@@ -90,7 +98,9 @@ func detachAs(who birth.IDs, places []string) ([]int, error) {
 		UidMappings: self(who.UID), GidMappings: self(who.GID),
 	}
 	if err := cmd.Run(); err != nil {
-		if said.Len() > 0 {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("it took longer than %s", lendTime)
+		} else if said.Len() > 0 {
 			err = fmt.Errorf("%s", strings.TrimSpace(said.String()))
 		}
 		return nil, fmt.Errorf("lend the sandbox a directory: %w", err)
