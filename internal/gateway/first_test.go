@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway/head"
 )
@@ -267,6 +268,29 @@ func TestDenialIsAnAnswer(t *testing.T) {
 	r.mu.Unlock()
 	if d := r.g.Denials(); len(d) != 1 || d[0].Count != 2 || told != 1 {
 		t.Errorf("denials: %+v, told %d times", d, told)
+	}
+}
+
+// TestSilenceIsReset: a program that waits for the server to speak is refused without being
+// waited for, and one that speaks where programs do gets its answer however slow it is.
+func TestSilenceIsReset(t *testing.T) {
+	const never = time.Hour
+	for _, test := range []struct {
+		port          uint16
+		glance, sniff time.Duration
+	}{{22, never, never}, {3306, never, never}, {7, time.Millisecond, never}, {443, never, time.Millisecond}} {
+		r := newRig(t, rules(t, "allow other.com"), func(_ *Config, l *limits) { l.glance, l.sniff = test.glance, test.sniff })
+		if said, end := outcome(r.connect("example.com", test.port)); said != "" || end != "reset" {
+			t.Errorf("port %d: %s after %q", test.port, end, said)
+		}
+	}
+	r := newRig(t, rules(t, "allow other.com"), func(_ *Config, l *limits) { l.glance, l.sniff = 1, never })
+	c := r.connect("example.com", 8080)
+	for _, part := range []string{"GE", "T / HTTP/1.1\r\n", "Host: example.com:8080\r\n\r\n"} {
+		io.WriteString(c, part)
+	}
+	if said, _ := outcome(c); !strings.HasPrefix(said, "HTTP/1.1 403 ") {
+		t.Errorf("%q", said)
 	}
 }
 

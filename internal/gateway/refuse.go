@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,18 +80,14 @@ const maxOverheard = 8 << 10
 
 // overhear finds out how to tell a program that it is refused, and what it wanted.
 func (f *flow) overhear(possible policy.Possible) (head.Kind, *refusal) {
-	sniff := f.g.limits.sniff
 	f.client.most = maxOverheard
-	kind, err := f.client.first(sniff, sniff, 0)
-	if err != nil {
-		kind = head.Unknown
-	}
+	kind := f.language()
 	switch kind {
 	case head.TLS:
 		return kind, denied(possible.TLS)
 	case head.HTTP:
 		r := denied(possible.HTTP)
-		if req, err := f.client.request(sniff); err == nil {
+		if req, err := f.client.request(f.g.limits.sniff); err == nil {
 			q := f.ask(policy.HTTP)
 			q.Method, q.Path = req.Method, req.Path
 			if d := f.g.policy.Load().Decide(q); d.Verdict == policy.Deny {
@@ -103,6 +100,35 @@ func (f *flow) overhear(possible policy.Possible) (head.Kind, *refusal) {
 	return kind, denied(possible.Raw)
 }
 
+// language is what a program speaks that is refused. One that is silent waits for the server:
+// no answer could be made that it understands, and it is not to wait for that either.
+func (f *flow) language() head.Kind {
+	wait := f.g.limits.glance
+	switch {
+	case len(f.client.ahead) > 0, usual(f.port, webPorts):
+		wait = f.g.limits.sniff
+	case usual(f.port, greetingPorts):
+		return head.Unknown
+	}
+	kind, err := f.client.first(wait, f.g.limits.sniff, 0)
+	if err != nil {
+		return head.Unknown
+	}
+	return kind
+}
+
+// webPorts are those where programs speak TLS or HTTP, some after a while: what a Java
+// program has to load first is loaded once it is connected.
+var webPorts = [][2]uint16{{80, 80}, {443, 443}, {8000, 8999}}
+
+// greetingPorts are those where the server speaks first: FTP, SSH, Telnet, mail, news, rsync,
+// MySQL, VNC.
+var greetingPorts = [][2]uint16{{21, 23}, {25, 25}, {110, 110}, {119, 119}, {143, 143}, {587, 587}, {873, 873}, {2222, 2222}, {3306, 3306}, {5900, 5999}}
+
+func usual(port uint16, ranges [][2]uint16) bool {
+	return slices.ContainsFunc(ranges, func(r [2]uint16) bool { return r[0] <= port && port <= r[1] })
+}
+
 // refuse ends a flow with an answer in its own protocol.
 func (f *flow) refuse(kind head.Kind, r *refusal) {
 	if r.hangUp || f.isOver() {
@@ -112,10 +138,7 @@ func (f *flow) refuse(kind head.Kind, r *refusal) {
 	}
 	f.stop()
 	if kind == head.NeedMore {
-		var err error
-		if kind, err = f.client.first(f.g.limits.sniff, f.g.limits.sniff, 0); err != nil {
-			kind = head.Unknown
-		}
+		kind = f.language()
 	}
 	r.protocol = protocolOf(kind)
 	f.record(r)

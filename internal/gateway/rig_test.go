@@ -196,7 +196,7 @@ type rig struct {
 // quick are limits under which tests need not wait.
 func quick() limits {
 	l := defaults()
-	l.sniff = time.Second
+	l.sniff, l.glance = time.Second, time.Second
 	l.patience = 20 * time.Millisecond
 	l.tick = time.Hour
 	return l
