@@ -33,6 +33,7 @@ func newAbout(g *Gateway) *about {
 	mux.HandleFunc("GET /{$}", a.index)
 	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, r *http.Request) { writeOK(w, a.policy()) })
 	mux.HandleFunc("GET /denials", func(w http.ResponseWriter, r *http.Request) { writeOK(w, g.Denials()) })
+	mux.HandleFunc("GET /unreachable", func(w http.ResponseWriter, r *http.Request) { writeOK(w, g.failures.list()) })
 	mux.HandleFunc("POST /request", a.request)
 	outer := http.NewServeMux()
 	outer.Handle("/", http.MaxBytesHandler(mux, 16<<10))
@@ -121,10 +122,10 @@ const howToAsk = "curl -X POST 'http://" + link.AboutName + "/request?host=HOST&
 
 // index tells everything, to people or to programs.
 func (a *about) index(w http.ResponseWriter, r *http.Request) {
-	denials := a.g.Denials()
+	denials, failures := a.g.Denials(), a.g.failures.list()
 	if strings.Contains(r.Header.Get("Accept"), "application/json") {
 		writeOK(w, map[string]any{
-			"sandbox": a.sandbox(), "policy": a.policy(), "denials": denials, "ask": howToAsk,
+			"sandbox": a.sandbox(), "policy": a.policy(), "denials": denials, "unreachable": failures, "ask": howToAsk,
 		})
 		return
 	}
@@ -137,13 +138,26 @@ func (a *about) index(w http.ResponseWriter, r *http.Request) {
 	}
 	fmt.Fprint(w, "\nRefused lately:\n")
 	for _, d := range denials {
-		fmt.Fprintf(w, "  %s %s, %d times: %s\n", d.Time.UTC().Format(time.TimeOnly), d.place(), d.Count, d.Reason)
+		fmt.Fprintf(w, "  %s %s, %s: %s\n", d.Time.UTC().Format(time.TimeOnly), d.place(), times(d.Count), d.Reason)
 		if d.Allow != "" {
 			fmt.Fprintf(w, "    the user can allow it, outside: %s\n", d.Allow)
 		}
 	}
+	if len(failures) > 0 {
+		fmt.Fprint(w, "\nAllowed, and could not be reached lately:\n")
+	}
+	for _, d := range failures {
+		fmt.Fprintf(w, "  %s %s, %s: %s\n", d.Time.UTC().Format(time.TimeOnly), d.place(), times(d.Count), d.Reason)
+	}
 	fmt.Fprintf(w, "\nTo ask the user for access:\n  %s\n", howToAsk)
-	fmt.Fprintf(w, "As JSON: /policy, /denials, or this page with Accept: application/json\n")
+	fmt.Fprintf(w, "As JSON: /policy, /denials, /unreachable, or this page with Accept: application/json\n")
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 // place is where a denial was for, with the port if one is known.

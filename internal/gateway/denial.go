@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Denial is a refusal as users see it. What programs inside have chosen (Method,
+// A Denial is a refusal as users see it, or that what was allowed could not be reached. What programs inside have chosen (Method,
 // Path) is theirs: it must be escaped before a terminal shows it.
 type Denial struct {
 	Time     time.Time  `json:"time"`
@@ -17,7 +17,7 @@ type Denial struct {
 	Protocol string     `json:"protocol,omitempty"`
 	Method   string     `json:"method,omitempty"`
 	Path     string     `json:"path,omitempty"`
-	Rule     string     `json:"rule"`
+	Rule     string     `json:"rule,omitempty"`
 	Reason   string     `json:"reason"`
 	Allow    string     `json:"allow,omitempty"` // the command that would allow it
 	Count    int64      `json:"count"`           // how often, in a row
@@ -98,9 +98,14 @@ func (l *denials) keep(d Denial) {
 // Retell has the user told again of destinations that he was told of a moment ago: there
 // is somebody new to tell.
 func (g *Gateway) Retell() {
-	g.denials.mu.Lock()
-	defer g.denials.mu.Unlock()
-	clear(g.denials.told)
+	g.denials.retell()
+	g.failures.retell()
+}
+
+func (l *denials) retell() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.told)
 }
 
 // news says whether the user has not been told of a place for a while.

@@ -93,6 +93,9 @@ type Config struct {
 	HostPorts []HostPort
 	// Denied tells the user of a refusal, at most once a minute for a destination.
 	Denied func(Denial)
+	// Unreached tells the user, as seldom, of a destination that is allowed and cannot be had.
+	// A connection inside was made already, so the program does not learn why it ends.
+	Unreached func(Denial)
 	// Allow is the command by which the user would allow a target, by a protocol if one
 	// is given. Nil: coffer policy allow.
 	Allow func(target, protocol string) string
@@ -174,6 +177,7 @@ type Gateway struct {
 	resolver *names.Resolver
 	asks     *questions
 	denials  *denials
+	failures *denials // of what was allowed
 	budgets  *budgets
 	journal  *journal
 	about    *about
@@ -228,7 +232,7 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 	g.resolver = &names.Resolver{Table: g.table, Allow: g.allowName, Lookup: g.lookup}
 	g.records = newPace()
 	g.journal = newJournal(c.Audit)
-	g.denials = newDenials(c.Denied)
+	g.denials, g.failures = newDenials(c.Denied), newDenials(c.Unreached)
 	g.budgets = newBudgets(c.Budgets)
 	g.asks = newQuestions(lim, c.AskTimeout, c.Asked)
 	g.about = newAbout(g)

@@ -478,10 +478,25 @@ func TestUnreachable(t *testing.T) {
 	r := newRig(t, rules(t, "allow example.com"))
 	c := r.connect("example.com", 443)
 	c.Write(clientHello(t, "example.com"))
-	if said, _ := outcome(c); len(said) != 7 || said[0] != 21 {
-		t.Errorf("TLS: %q", said)
+	// There is no alert for it that would not blame the server.
+	if said, end := outcome(c); said != "" || end != "reset" {
+		t.Errorf("TLS: %s after %q", end, said)
 	}
 	if said, end := outcome(r.connect("example.com", 22)); said != "" || end != "reset" {
 		t.Errorf("silent: %s after %q", end, said)
+	}
+	// Who is outside is told, and who is inside can ask.
+	r.mu.Lock()
+	missed := r.missed
+	r.mu.Unlock()
+	if len(missed) != 2 || missed[0].Host != "example.com" || missed[0].Port != 443 || missed[0].Allow != "" || missed[0].Reason == "" {
+		t.Errorf("told %+v", missed)
+	}
+	ask := r.asker()
+	if _, text := ask("GET", "/", ""); !strings.Contains(text, "could not be reached lately:\n") || !strings.Contains(text, "example.com:443, once: the name cannot be resolved") {
+		t.Error(text)
+	}
+	if _, text := ask("GET", "/unreachable", ""); !strings.Contains(text, `"host":"example.com"`) {
+		t.Error(text)
 	}
 }

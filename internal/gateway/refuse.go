@@ -55,10 +55,12 @@ func overBudget(d policy.Decision, a *account) *refusal {
 	return r
 }
 
-// unreachable says that a destination is allowed and cannot be had.
+// unreachable says that a destination is allowed and cannot be had. TLS has no word for that,
+// and any that it has would make programs doubt the server or its certificate; after a reset
+// they say that the network failed, and many try again.
 func unreachable(err error) *refusal {
 	return &refusal{
-		what: "unreachable", status: 502, alert: alertInternal,
+		what: "unreachable", status: 502,
 		decision: policy.Decision{Verdict: policy.Allow, Reason: err.Error()},
 		closed:   "could not connect: " + err.Error(),
 	}
@@ -100,17 +102,17 @@ func (f *flow) overhear(possible policy.Possible) (head.Kind, *refusal) {
 	return kind, denied(possible.Raw)
 }
 
-// language is what a program speaks that is refused. One that is silent waits for the server:
+// language is what a program speaks that is refused. One that is silent, or stops in the middle of a line, waits for the server:
 // no answer could be made that it understands, and it is not to wait for that either.
 func (f *flow) language() head.Kind {
 	wait := f.g.limits.glance
 	switch {
-	case len(f.client.ahead) > 0, usual(f.port, webPorts):
+	case usual(f.port, webPorts):
 		wait = f.g.limits.sniff
-	case usual(f.port, greetingPorts):
+	case usual(f.port, greetingPorts) && len(f.client.ahead) == 0:
 		return head.Unknown
 	}
-	kind, err := f.client.first(wait, f.g.limits.sniff, 0)
+	kind, err := f.client.first(wait, wait, 0)
 	if err != nil {
 		return head.Unknown
 	}
@@ -211,10 +213,13 @@ func (f *flow) record(r *refusal) {
 	}
 	f.logged = deny
 	f.mu.Unlock()
+	d := f.denial(r)
+	if r.what == "unreachable" {
+		f.g.failures.add(d)
+	}
 	if !deny {
 		return
 	}
-	d := f.denial(r)
 	f.g.denials.add(d)
 	e := audit.Event{
 		Time: f.start, Kind: audit.KindFlow, Host: d.Host, Addr: d.Addr, Port: f.port, Protocol: d.Protocol,

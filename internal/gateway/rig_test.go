@@ -189,6 +189,7 @@ type rig struct {
 	mu     sync.Mutex
 	events []audit.Event
 	told   []Denial
+	missed []Denial
 	asked  chan Request
 	logged chan struct{} // a token for each event
 }
@@ -223,6 +224,11 @@ func newRig(t testing.TB, set *policy.Set, change ...func(*Config, *limits)) *ri
 		Denied: func(d Denial) {
 			r.mu.Lock()
 			r.told = append(r.told, d)
+			r.mu.Unlock()
+		},
+		Unreached: func(d Denial) {
+			r.mu.Lock()
+			r.missed = append(r.missed, d)
 			r.mu.Unlock()
 		},
 		Asked: func(q Request) { r.asked <- q },

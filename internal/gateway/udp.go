@@ -349,14 +349,16 @@ func (t *sessions) refuse(s *session, r *refusal) {
 		e.Kind = audit.KindLimit
 	}
 	t.g.journal.refused(e)
-	if d.Verdict != policy.Deny || s.to.Port() == quicPort {
-		return // QUIC falls back by itself: there is nothing to tell
-	}
 	n := Denial{
 		Time: time.Now(), Host: s.destination(), Addr: e.Addr, Port: e.Port, Protocol: "udp",
 		Rule: d.Rule, Reason: d.Reason, Count: 1,
 	}
 	switch {
+	case r.what == "unreachable":
+		t.g.failures.add(n)
+		return
+	case d.Verdict != policy.Deny || s.to.Port() == quicPort:
+		return // QUIC falls back by itself: there is nothing to tell
 	case r.what != "denied" || d.Rule == "built-in":
 	case r.addr.IsValid():
 		n.Allow = t.g.allow(r.addr.String(), e.Port, "udp")

@@ -121,8 +121,8 @@ func (j *Jailed) serveLink(l link.Link) error {
 	}
 	j.s.Sandbox = &sandbox.Sandbox{Record: j.record}
 	config := gateway.Config{
-		Policy: set, Audit: j.add, Denied: j.denied, Asked: j.asked, Allow: allowInJail,
-		HostPorts: hostPorts(j.s.Sandbox), About: gateway.About{Name: "jail"},
+		Policy: set, Audit: j.add, Denied: j.denied, Unreached: func(d gateway.Denial) { j.Tell(notReached(d), false) },
+		Asked: j.asked, Allow: allowInJail, HostPorts: hostPorts(j.s.Sandbox), About: gateway.About{Name: "jail"},
 	}
 	g := gateway.New(&flowing{Link: l}, config)
 	j.s.network = &network{gateway: g}

@@ -142,8 +142,8 @@ func (s *Supervisor) connect(rules func() (law, error)) error {
 	}
 	sb := s.Sandbox
 	config := gateway.Config{
-		Policy: law.set, Later: law.later, Audit: s.audit.add, Denied: s.denied, Asked: s.asked, Allow: s.allowCommand,
-		Budgets: used, About: gateway.About{Name: sb.Name, ID: sb.ID},
+		Policy: law.set, Later: law.later, Audit: s.audit.add, Denied: s.denied, Unreached: s.unreached,
+		Asked: s.asked, Allow: s.allowCommand, Budgets: used, About: gateway.About{Name: sb.Name, ID: sb.ID},
 		HostPorts: hostPorts(sb), Serve: s.serveHost(),
 	}
 	n := &network{gateway: gateway.New(&flowing{Link: wire}, config), served: make(chan struct{}), live: law.live}

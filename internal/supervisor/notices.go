@@ -27,6 +27,19 @@ func (s *Supervisor) denied(d gateway.Denial) {
 	s.notices.refused(line, more)
 }
 
+// unreached tells the user that what is allowed cannot be had.
+func (s *Supervisor) unreached(d gateway.Denial) {
+	more := "more cannot be reached than is shown here"
+	if !s.fleeting() {
+		more += ": see 'coffer policy log --sandbox " + s.Sandbox.ID + "'"
+	}
+	s.notices.refused(notReached(d), more)
+}
+
+func notReached(d gateway.Denial) string {
+	return fmt.Sprintf("could not reach %s, which is allowed: %s", destination(d.Host, d.Addr, d.Port), d.Reason)
+}
+
 // fleeting says that the sandbox is gone when the user has read what it refused: advice
 // must be for the next one.
 func (s *Supervisor) fleeting() bool { return s.Sandbox.Ephemeral || s.Sandbox.Once }
