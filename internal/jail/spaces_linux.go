@@ -73,6 +73,7 @@ func (j *jail) beginSpaces(processes bool) (*spaces, error) {
 				sp.written = kernel.WritePackets()
 			}
 			made = s.wire(sp.written)
+			s.letPing()
 		}
 	}
 	for _, name := range names {
