@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/changes"
@@ -45,7 +47,8 @@ func diffCommand() *cobra.Command {
 it started from (or the last one that you have too), committed or not, untracked files
 as well; with copy-on-write, what waits for 'coffer apply'; otherwise, what is different
 from the last commit of the repository. Two names of sandboxes show what is different
-between their worktrees; with --repo, between those of a repository that both include.`,
+between their worktrees; with --repo, between those of a repository that both include.
+A part of the second name will do where there is no path of that name.`,
 		Example: "  coffer diff parser\n  coffer diff parser --stat\n  coffer diff parser src\n  coffer diff first-try second-try\n  coffer diff parser --repo library",
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
@@ -60,7 +63,11 @@ between their worktrees; with --repo, between those of a repository that both in
 				return err
 			}
 			style.paths = rest(args)
-			if other := otherSandbox(store, args); other != nil {
+			other, err := otherSandbox(c.Context(), store, sb, args, style.repo)
+			if err != nil {
+				return err
+			}
+			if other != nil {
 				style.paths = nil
 				return readEnough(diffBetween(c.Context(), sb, other, style))
 			}
@@ -75,17 +82,38 @@ between their worktrees; with --repo, between those of a repository that both in
 	return c
 }
 
-// otherSandbox is the second one that is named, by all of its name: a part of it is more
-// likely to be a path.
-func otherSandbox(store *sandbox.Store, args []string) *sandbox.Sandbox {
+// otherSandbox is the second one that is named. All of its name means it in any case; a part
+// of it only where there is no such path, and a line says which one was found.
+func otherSandbox(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, args []string, repo string) (*sandbox.Sandbox, error) {
 	if len(args) != 2 {
-		return nil
+		return nil, nil
 	}
-	sb, err := store.Find(args[1])
-	if err != nil || sb.Name != args[1] && sb.ID != args[1] {
-		return nil
+	name := args[1]
+	other, err := store.Find(name)
+	switch many := (*sandbox.AmbiguousError)(nil); {
+	case err == nil && (other.Name == name || other.ID == name):
+		return other, nil
+	case err != nil && !errors.As(err, &many) || sb.Workspace.Mode != sandbox.WorkspaceTree && repo == "":
+		return nil, nil
 	}
-	return sb
+	if is, lookErr := isPath(ctx, sb, name, repo); is || lookErr != nil {
+		return nil, lookErr
+	}
+	if err == nil {
+		fmt.Fprintf(os.Stderr, "coffer: compared with sandbox %s\n", other.Name)
+	}
+	return other, err
+}
+
+// isPath says whether a word is a path in a worktree, or was one.
+func isPath(ctx context.Context, sb *sandbox.Sandbox, name, repo string) (bool, error) {
+	w, err := workOf(ctx, sb, repo)
+	if err != nil {
+		return false, err
+	}
+	defer w.Close()
+	style := diffStyle{paths: []string{name}}
+	return w.Has(name) || slices.ContainsFunc(w.Files, func(d tree.Delta) bool { return style.wants(d.Path) }), nil
 }
 
 // diff shows what was done in one sandbox.

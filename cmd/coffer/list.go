@@ -261,7 +261,12 @@ func printShow(d described) {
 		row("repository", g.Repository)
 		row("branch", columns[0])
 		row("ahead, behind", columns[1])
-		row("not committed", columns[2])
+		if what := "not committed"; g.Dirty != nil {
+			if d.Workspace.Mode == sandbox.WorkspaceCOW {
+				what = "not applied"
+			}
+			row(what, columns[2])
+		}
 	}
 	for _, i := range d.Included {
 		columns := gitColumns(&i.Standing)

@@ -207,7 +207,12 @@ func warnGit(sb *sandbox.Sandbox) {
 // waiting counts the changes that were not applied.
 func waiting(sb *sandbox.Sandbox) (int, error) {
 	defer busy.Start("looking for changes")()
-	list, err := changes.List(context.Background(), sb.Workspace.Path, upper(sb))
+	return countWaiting(context.Background(), sb)
+}
+
+// countWaiting is waiting for who looks at many, without a word.
+func countWaiting(ctx context.Context, sb *sandbox.Sandbox) (int, error) {
+	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb))
 	n := len(list)
 	for _, c := range list {
 		if c.Path == ".git" && c.Skipped == changes.SkipGit && onlyIndex(sb) {

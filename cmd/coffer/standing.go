@@ -45,15 +45,12 @@ func addStandings(ctx context.Context, all []*sandbox.Sandbox, list []described)
 	standings := map[*gitbridge.Bridge]*gitbridge.Standing{}
 	looking.Go(func() { standings = gitbridge.Standings(ctx, bridges) })
 	const atOnce = 8
-	dirty, places := make([]int, len(bridges)), make(chan struct{}, atOnce)
+	dirty, places := make([]*int, len(bridges)), make(chan struct{}, atOnce)
 	for i, b := range bridges {
 		looking.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			n, err := b.Dirty(ctx)
-			if dirty[i] = n; err != nil {
-				dirty[i] = -1
-			}
+			dirty[i] = countDirty(ctx, all[of[i]], b)
 		})
 	}
 	looking.Wait()
@@ -68,17 +65,41 @@ func addStandings(ctx context.Context, all []*sandbox.Sandbox, list []described)
 	}
 }
 
+// countDirty says how many files of a repository wait to be committed, or, in a copy-on-write
+// workspace, to be applied; -1 if that could not be told in time. In a directory of the user's
+// nobody looks: what is not committed there need not be the sandbox's.
+func countDirty(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge) *int {
+	var n int
+	var err error
+	switch {
+	case b.Include != "" || sb.Workspace.Mode == sandbox.WorkspaceTree:
+		n, err = b.Dirty(ctx)
+	case sb.Workspace.Mode == sandbox.WorkspaceCOW:
+		n, err = countWaiting(ctx, sb)
+	default:
+		return nil
+	}
+	if err != nil {
+		n = -1
+	}
+	return &n
+}
+
 // gitColumns are the columns that listings have if something has a git directory.
 func gitColumns(g *gitbridge.Standing) []string {
 	if g == nil {
 		return []string{"-", "-", "-", "-"}
 	}
-	branch, parted, dirty := "-", "-", fmt.Sprint(g.Dirty)
+	branch, parted, dirty := "-", "-", "-"
 	if g.Branch != "" {
 		branch, parted = g.Branch, fmt.Sprintf("+%d -%d", g.Ahead, g.Behind)
 	}
-	if g.Dirty < 0 {
+	switch {
+	case g.Dirty == nil:
+	case *g.Dirty < 0:
 		dirty = "?"
+	default:
+		dirty = fmt.Sprint(*g.Dirty)
 	}
 	return []string{branch, parted, dirty, g.Repository}
 }

@@ -15,9 +15,10 @@ type Standing struct {
 	// Ahead and Behind count commits since the branch and the repository's HEAD parted.
 	Ahead  int `json:"ahead"`
 	Behind int `json:"behind"`
-	// Dirty counts the files of the worktree with changes that are in no commit, -1 if
-	// that could not be told in time. In a directory of the user's, nobody looks.
-	Dirty int `json:"dirty"`
+	// Dirty counts the files of the worktree with changes that are in no commit, or those
+	// that wait to be applied; -1 if that could not be told in time. In a directory of the
+	// user's, nobody looks.
+	Dirty *int `json:"dirty,omitempty"`
 }
 
 // place is where the user finds the repository.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/tree"
@@ -135,6 +136,17 @@ func work(ctx context.Context, h *History, root, since, tip string, rules *tree.
 
 // Close ends the reading.
 func (w *Work) Close() { w.blobs.Close() }
+
+// Has says whether there is something at a path of the directory.
+func (w *Work) Has(path string) bool {
+	root, err := os.OpenRoot(w.root)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	_, err = root.Lstat(path)
+	return err == nil
+}
 
 // File reads both sides of what is different in the directory.
 func (w *Work) File(d tree.Delta, limit int64) changes.File {
