@@ -178,6 +178,26 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+func TestNamed(t *testing.T) {
+	for name, want := range map[string]string{
+		"team/engine":                 "github.com/team/engine",
+		"Team/Engine.js":              "github.com/Team/Engine.js",
+		"git.example.com/team/engine": "git.example.com/team/engine",
+		"engine":                      "",
+		"a/b/c/d":                     "",
+		"-x/engine":                   "",
+		"team/--web":                  "",
+		"localhost/team/engine":       "",
+		"team/":                       "",
+		"team/a b":                    "",
+	} {
+		got, err := here.Named(name)
+		if want == "" && err == nil || want != "" && got.String() != want {
+			t.Errorf("%q: got %v, %v, want %q", name, got, err, want)
+		}
+	}
+}
+
 func TestParseURL(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://github.com/ada/engine":                     "github.com/ada/engine",

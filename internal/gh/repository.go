@@ -3,6 +3,8 @@ package gh
 import (
 	"net/url"
 	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
 )
 
 // A Repository is one on GitHub, or on a server of the same kind.
@@ -54,10 +56,30 @@ func ParseURL(remote string) (r Repository, err error) {
 	}
 	owner, name, _ := strings.Cut(strings.Trim(path, "/"), "/")
 	r = Repository{host, owner, strings.TrimSuffix(name, ".git")}
-	if !isName(r.Host, ".-") || !strings.Contains(r.Host, ".") || !isName(r.Owner, "-_.") || !isName(r.Name, "-_.") {
+	if !r.valid() {
 		return Repository{}, &RemoteError{URL: remote}
 	}
 	return r, nil
+}
+
+// Named is another one on the same server: OWNER/NAME, or SERVER/OWNER/NAME, as gh writes it
+// down.
+func (r Repository) Named(name string) (Repository, error) {
+	words := strings.Split(name, "/")
+	if len(words) == 3 {
+		r.Host, words = strings.ToLower(words[0]), words[1:]
+	}
+	if len(words) == 2 {
+		r.Owner, r.Name = words[0], words[1]
+	}
+	if len(words) != 2 || !r.valid() {
+		return Repository{}, hint.New("gh-resolved in the git config of the repository names no repository that gh knows", "choose one, outside the sandbox, with 'gh repo set-default'")
+	}
+	return r, nil
+}
+
+func (r Repository) valid() bool {
+	return isName(r.Host, ".-") && strings.Contains(r.Host, ".") && isName(r.Owner, "-_.") && isName(r.Name, "-_.")
 }
 
 func isName(s, more string) bool {

@@ -37,16 +37,42 @@ func (b *Bridge) Remote(ctx context.Context) (string, error) {
 // Project is the remote that the user's work is for: the one that gh was told so of, else
 // the one that is called upstream, which is nobody's name for a fork of one's own.
 func (b *Bridge) Project(ctx context.Context) (string, error) {
+	remote, name, err := b.Resolved(ctx)
+	if name == "" {
+		return remote, err
+	}
 	r, err := b.settings(ctx)
 	if err != nil {
 		return "", err
 	}
+	return r.project("")
+}
+
+// Resolved is Project for gh, which can also be told the project's name, OWNER/REPO, where no
+// remote leads there. Then the remote is the one that says so: it is on the same server.
+func (b *Bridge) Resolved(ctx context.Context) (remote, name string, err error) {
+	r, err := b.settings(ctx)
+	if err != nil {
+		return "", "", err
+	}
 	chosen := ""
-	for _, name := range r.remotes() {
-		if r.config["remote."+name+".gh-resolved"] == "base" {
-			chosen = name
+	for _, remote := range r.remotes() {
+		switch said := r.config["remote."+remote+".gh-resolved"]; said {
+		case "":
+		case "base":
+			chosen, name = remote, ""
+		default:
+			if chosen == "" {
+				chosen, name = remote, said
+			}
 		}
 	}
+	remote, err = r.project(chosen)
+	return remote, name, err
+}
+
+// project is the chosen remote, or the one that is the project's by its name.
+func (r *Repository) project(chosen string) (string, error) {
 	return r.remote(chosen, "upstream", "origin", r.config["remote.pushdefault"])
 }
 

@@ -18,7 +18,7 @@ type GitHub struct {
 // OnGitHub finds out which repositories gh is to be told of. reach are directories that
 // the sandbox can write.
 func OnGitHub(ctx context.Context, b *gitbridge.Bridge, reach []string) (g GitHub, err error) {
-	project, err := b.Project(ctx)
+	project, name, err := b.Resolved(ctx)
 	if err != nil {
 		return g, err
 	}
@@ -44,5 +44,8 @@ func OnGitHub(ctx context.Context, b *gitbridge.Bridge, reach []string) (g GitHu
 			break
 		}
 	}
-	return g, nil
+	if name != "" {
+		g.To, err = g.To.Named(name)
+	}
+	return g, err
 }
