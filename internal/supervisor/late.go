@@ -21,8 +21,8 @@ import (
 // goes from their sight. What counts is what is on the disk: who is killed after that was
 // changed, and before it was shown, is followed by the next program that starts.
 
-// patienceShow bounds how long the guest may take for it.
-const patienceShow = time.Minute
+// patienceShow bounds how long the guest may take for it. A variable for tests.
+var patienceShow = time.Minute
 
 // showIncluded shows a repository to the programs that run. Whoever asks holds the lock of the
 // included repositories.
@@ -82,8 +82,18 @@ func (s *Supervisor) reveal(g *git) error {
 		return err
 	}
 	s.overlook(context.Background(), g)
+	return s.unveil(g)
+}
+
+// unveil has the guest show what is put together. One that says that it did not has not. One
+// that says nothing may have, or may yet, and nobody watches the tree: then the sandbox ends.
+func (s *Supervisor) unveil(g *git) error {
 	err := s.askShow(guest.Show{Late: g.view, Reveal: true})
-	if err != nil {
+	if said := new(guestError); err != nil && !errors.As(err, said) {
+		err = fmt.Errorf("repository %s may be seen without what hides files in it: %w", g.name, err)
+		s.because(err.Error())
+		s.instance.Kill()
+	} else if err != nil {
 		_ = s.askShow(guest.Show{Late: g.view, Gone: true})
 	}
 	return err
@@ -174,6 +184,11 @@ func (s *Supervisor) forgetGone() {
 	}
 }
 
+// A guestError is the guest's own answer that something was not done.
+type guestError string
+
+func (e guestError) Error() string { return string(e) }
+
 // askShow has the guest do it.
 func (s *Supervisor) askShow(what guest.Show) error {
 	asked, err := json.Marshal(what)
@@ -188,7 +203,7 @@ func (s *Supervisor) askShow(what guest.Show) error {
 	case e.Done == nil:
 		return errors.New("the guest did not say whether it was done")
 	case e.Done.Error != "":
-		return errors.New(e.Done.Error)
+		return guestError(e.Done.Error)
 	}
 	return nil
 }
