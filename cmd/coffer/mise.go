@@ -133,13 +133,21 @@ func trustAnew(sb *sandbox.Sandbox, was string) error {
 	return sb.Save()
 }
 
+// installing has mise install, and looks whether something is really missing if that
+// fails: mise wants to mend links beside the host's tools, too, which it cannot, and then
+// leaves out the shims for what it has installed.
+const installing = `"$0" install && exit
+code=$?
+"$0" reshim >/dev/null 2>&1
+missing=$("$0" ls --missing 2>&1) && [ -z "$missing" ] || exit $code`
+
 // installTools has mise install, inside, what the host does not have. A sandbox without
 // these is one all the same, so only an interrupt is an error.
 func (s *settings) installTools(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox, tell *progress) error {
 	limited, cancel := context.WithTimeout(ctx, miseTime)
 	defer cancel()
 	tell.begin("mise install")
-	exit, err := s.setUpStep(limited, o, sb, []string{s.mise.program, "install"}, s.dir, tell)
+	exit, err := s.setUpStep(limited, o, sb, []string{"/bin/sh", "-c", installing, s.mise.program}, s.dir, tell)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -157,13 +165,25 @@ func (s *settings) installTools(ctx context.Context, o wire.Opener, sb *sandbox.
 	return nil
 }
 
-// last is the last line that was printed, shortened.
+// last is the last line that was printed and says something, shortened.
 func (p *progress) last() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(p.tail), "?")), "\n")
-	line := []rune(terminal.Escape(strings.TrimSpace(lines[len(lines)-1])))
-	return string(line[:min(len(line), 200)])
+	return lastWords(strings.ToValidUTF8(string(p.tail), "?"))
+}
+
+// lastWords leaves out what mise says at the end of every complaint.
+func lastWords(printed string) (last string) {
+	const complaint = "mise ERROR "
+	for line := range strings.Lines(printed) {
+		line = strings.TrimSpace(line)
+		words, complains := strings.CutPrefix(line, complaint)
+		if line != "" && !(complains && (strings.HasPrefix(words, "Version: ") || strings.HasPrefix(words, "Run with "))) {
+			last = words
+		}
+	}
+	short := []rune(terminal.Escape(last))
+	return string(short[:min(len(short), 200)])
 }
 
 // namesTools says whether a directory names versions of tools. Only names are looked at.
