@@ -37,7 +37,7 @@ type Host struct {
 func (a *Agent) Locate(h Host) (*Place, error) {
 	for _, dir := range h.binaries() {
 		if file := filepath.Join(dir, a.Command); executable(file) {
-			return h.place(file, a)
+			return h.place(h.behind(file), a)
 		}
 	}
 	if file := h.tool(a); executable(file) {
@@ -131,7 +131,7 @@ func (h Host) place(file string, a *Agent) (*Place, error) {
 	node := ""
 	for _, dir := range append([]string{filepath.Dir(file)}, h.binaries()...) {
 		if f := filepath.Join(dir, "node"); executable(f) {
-			node = f
+			node = h.behind(f)
 			break
 		}
 	}
@@ -154,6 +154,10 @@ func (p *Place) show(h Host, real string) error {
 	// A package needs its neighbours.
 	if i := strings.Index(real, "/node_modules/"); i >= 0 {
 		dir = real[:i+len("/node_modules")]
+	}
+	// What Homebrew has built needs its libraries, and a loader of its own.
+	if prefix, _, ok := strings.Cut(real, "/Cellar/"); ok {
+		dir = prefix
 	}
 	home := h.Home
 	if r, err := filepath.EvalSymlinks(home); err == nil {

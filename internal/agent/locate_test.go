@@ -18,6 +18,13 @@ func TestLocate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// mise answers a question as it is told.
+	mise := func(t *testing.T, home, answer string) {
+		put(t, home+"/.local/bin/mise", "#!/bin/sh\n[ \"$PWD $1 $MISE_OFFLINE\" = '/ which 1' ] || exit 1\n"+answer+"\n")
+		os.Chmod(home+"/.local/bin/mise", 0o755)
+		os.MkdirAll(home+"/.local/share/mise/shims", 0o755)
+		os.Symlink(home+"/.local/bin/mise", home+"/.local/share/mise/shims/claude")
+	}
 	const sh, node = "/bin/sh", "/usr/bin/env node"
 	for _, tt := range []struct {
 		name    string
@@ -44,8 +51,40 @@ func TestLocate(t *testing.T) {
 			os.Symlink("../lib/node_modules/@anthropic-ai/claude-code/cli.js", home+"/stuff/bin/claude")
 		}, "stuff/lib/node_modules/@anthropic-ai/claude-code/cli.js", "stuff/lib/node_modules"},
 		{"its own updater", func(t *testing.T, home string) { script(t, home+"/.claude/local/claude", sh) }, ".claude/local/claude", ".claude/local"},
-		{"volta", func(t *testing.T, home string) { script(t, home+"/.volta/bin/claude", sh) }, ".volta/bin/claude", ""},
-		{"mise", func(t *testing.T, home string) { script(t, home+"/.local/share/mise/shims/claude", sh) }, ".local/share/mise/shims/claude", ""},
+		{"volta", func(t *testing.T, home string) {
+			script(t, home+"/.volta/bin/volta-shim", sh)
+			os.Symlink("volta-shim", home+"/.volta/bin/claude")
+			os.Symlink("volta-shim", home+"/.volta/bin/node")
+			put(t, home+"/.volta/tools/user/bins/claude.json", `{"name":"claude","package":"@anthropic-ai/claude-code","version":"2.1.7"}`)
+			put(t, home+"/.volta/tools/user/platform.json", `{"node":{"runtime":"22.3.0","npm":null}}`)
+			script(t, home+"/.volta/tools/image/packages/@anthropic-ai/claude-code/bin/claude", node)
+			script(t, home+"/.volta/tools/image/node/22.3.0/bin/node", sh)
+		}, ".volta/tools/image/packages/@anthropic-ai/claude-code/bin/claude", ""},
+		{"volta that is not as known", func(t *testing.T, home string) { script(t, home+"/.volta/bin/claude", sh) }, ".volta/bin/claude", ""},
+		{"mise, as it says", func(t *testing.T, home string) {
+			mise(t, home, `echo `+home+`/.local/share/mise/installs/npm-claude/2.1.5/bin/$2`)
+			script(t, home+"/.local/share/mise/installs/npm-claude/2.1.5/bin/claude", node)
+			script(t, home+"/.local/share/mise/installs/npm-claude/2.1.7/bin/claude", node)
+			script(t, home+"/.local/share/mise/installs/node/22.3.0/bin/node", sh)
+		}, ".local/share/mise/installs/npm-claude/2.1.5/bin/claude", ""},
+		{"mise that names no version, the newest", func(t *testing.T, home string) {
+			mise(t, home, `exit 1`)
+			for _, v := range []string{"2.9.0", "2.10.0", "2.1.7"} {
+				script(t, home+"/.local/share/mise/installs/claude/"+v+"/claude", sh)
+			}
+			os.Symlink("2.9.0", home+"/.local/share/mise/installs/claude/latest")
+		}, ".local/share/mise/installs/claude/2.10.0/claude", ""},
+		{"asdf, the newest", func(t *testing.T, home string) {
+			put(t, home+"/.asdf/shims/claude", "#!/usr/bin/env bash\n# asdf-plugin: nodejs 9.1.0\n# asdf-plugin: nodejs 22.3.0\nexec asdf exec \"claude\" \"$@\"\n")
+			os.Chmod(home+"/.asdf/shims/claude", 0o755)
+			script(t, home+"/.asdf/installs/nodejs/22.3.0/bin/claude", node)
+			script(t, home+"/.asdf/installs/nodejs/22.3.0/bin/node", sh)
+		}, ".asdf/installs/nodejs/22.3.0/bin/claude", ""},
+		{"Homebrew, with its libraries", func(t *testing.T, home string) {
+			script(t, home+"/.linuxbrew/Cellar/claude-code/2.1.5/bin/claude", sh)
+			os.MkdirAll(home+"/.local/bin", 0o755)
+			os.Symlink(home+"/.linuxbrew/Cellar/claude-code/2.1.5/bin/claude", home+"/.local/bin/claude")
+		}, ".local/bin/claude", ".linuxbrew"},
 		{"the tool store", func(t *testing.T, home string) {
 			script(t, home+"/tools/claude/2.0.0/node_modules/pkg/cli.js", sh)
 			os.MkdirAll(home+"/tools/claude/2.0.0/node_modules/.bin", 0o755)
