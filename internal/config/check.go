@@ -23,8 +23,9 @@ const (
 )
 
 // decodeConfig decodes a tree and checks it. A tree of one file may lack what another
-// file has; the merged one must be complete.
-func decodeConfig(tree *node, complete bool) (*Config, Problems) {
+// file has; the merged one must be complete. Of tables that lack what could not be read, it is
+// not said that they do.
+func decodeConfig(tree *node, complete bool, lacking ...Pos) (*Config, Problems) {
 	var c Config
 	var p Problems
 	p.decode(tree, reflect.ValueOf(&c).Elem(), "", "")
@@ -44,16 +45,12 @@ func decodeConfig(tree *node, complete bool) (*Config, Problems) {
 	k.agents()
 	k.jail()
 	k.git()
-	if len(p) == 0 {
-		return &c, k.problems
-	}
 	// What could not be decoded is empty, which is not another mistake.
-	for _, more := range k.problems {
-		if !slices.ContainsFunc(p, func(one Problem) bool { return one.Pos == more.Pos }) {
-			p = append(p, more)
-		}
+	more := k.problems.besides(p, lacking)
+	if len(p) == 0 {
+		return &c, more
 	}
-	return nil, p
+	return nil, append(p, more...)
 }
 
 type checker struct {
@@ -174,11 +171,9 @@ func (k *checker) network() {
 		k.at(path("network", "host_ports", i), err)
 	}
 	for i, p := range n.Publish {
-		_, err := Port(strings.TrimPrefix(string(p), ":")).Parse()
-		if err == nil && strings.Count(string(p), ":") > 1 {
-			err = fmt.Errorf("%s has too many colons", quote(string(p)))
+		if _, err := Port(strings.TrimPrefix(string(p), ":")).Parse(); err != nil || strings.Count(string(p), ":") > 1 {
+			k.at(path("network", "publish", i), fmt.Errorf("%s is not a port, nor two with a colon between, nor one after a colon", quote(string(p))))
 		}
-		k.at(path("network", "publish", i), err)
 	}
 	for i, s := range n.SocketIn {
 		host, _, _ := strings.Cut(s, ":")

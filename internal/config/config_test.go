@@ -131,10 +131,55 @@ env.x = 1
 `, `
 coffer.toml:2:1: "nesting" is there already, on line 1
 coffer.toml:6:2: "limits" is there already, on line 3
-coffer.toml:8:2: "env" is there already, on line 5`},
+coffer.toml:7:1: "pids" is there already, on line 4
+coffer.toml:8:2: "env" is there already, on line 5
+coffer.toml:9:1: unknown key "env" in env: there are pass, set`},
 		"syntax": {"nesting = true\n[limits\n", `
 coffer.toml:2:8: *`},
+		"several slips of the pen, and mistakes of other kinds": {`nestign = true
+[network]
+groups = ["npm",
+  go,
+  "x",
+]
+mode = "opne"
+[limits
+cpus = "not judged: whose it is is not known"
+[[network.rules]]
+allow = ["a b
+[mounts.x]
+source = 1
+[env]
+pass = ["A"
+set = { A = open }
+[env.more]
+pass = [
+  "A"
+[git]
+push = alow
+[jail
+`, `
+coffer.toml:1:1: unknown key "nestign": did you mean "nesting"?
+coffer.toml:4:3: unexpected character U+0067 'g' at start of value: text is written in quotes
+coffer.toml:7:8: network.mode cannot be "opne": *
+coffer.toml:8:8: expected ']' to close table name
+coffer.toml:11:14: basic strings cannot have new lines
+coffer.toml:13:10: mounts.x.source must be text, not a whole number
+coffer.toml:16:1: expected ',' or ']' after array value
+coffer.toml:16:13: unexpected character U+006F 'o' at start of value: text is written in quotes
+coffer.toml:17:6: unknown key "more" in env: there are pass, set
+coffer.toml:20:1: expected ',' or ']' after array value
+coffer.toml:21:8: unexpected character U+0061 'a' at start of value: text is written in quotes
+coffer.toml:22:6: expected ']' to close table name`},
+		"a text without end hides the rest": {"nestign = 1\n[env.set]\nA = \"\"\"\nx = 1\n[y]\nz = \n", `
+coffer.toml:1:1: unknown key "nestign": did you mean "nesting"?
+coffer.toml:6:5: multiline basic string not terminated by """`},
+		"what is missing, beside other mistakes": {"nestign = 1\n[mounts.m]\nsource = \"x\"\n[daemons.d]\ncwd = \"y\"\n", `
+coffer.toml:1:1: unknown key "nestign": did you mean "nesting"?
+coffer.toml:2:9: mounts.m.target: is missing
+coffer.toml:4:10: daemons.d.command: is missing`},
 		"a table twice by the library's rules": {"[limits]\npids = 100\n[limits.x]\n[limits.x.y]\n[[limits.x]]\n", `
+coffer.toml:3:9: unknown key "x" in limits: *
 coffer.toml:5:10: "x" is there already, on line 3`},
 		"values": {`presets = ["go", "go", "cobol"]
 [limits]
@@ -187,8 +232,8 @@ coffer.toml:14:9: env.set."x y": "x y" is not the name of a variable
 coffer.toml:16:15: network.host_ports: "0" is not a port, nor two with a colon between
 coffer.toml:16:22: network.host_ports: "80:" is not a port, nor two with a colon between
 coffer.toml:16:29: network.host_ports: "70000" is not a port, nor two with a colon between
-coffer.toml:17:12: network.publish: "1:2:3" is not a port, nor two with a colon between
-coffer.toml:17:28: network.publish: ":80" is not a port, nor two with a colon between
+coffer.toml:17:12: network.publish: "1:2:3" is not a port, nor two with a colon between, nor one after a colon
+coffer.toml:17:28: network.publish: "::80" is not a port, nor two with a colon between, nor one after a colon
 coffer.toml:18:14: network.socket_in: "docker.sock" is not an absolute path on this machine, nor one that begins with ~/
 coffer.toml:21:25: network.rules.allow: target "exa mple.com": *
 coffer.toml:23:8: network.rules.name: there is another rule named "a" in the file

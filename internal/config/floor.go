@@ -92,10 +92,8 @@ func readFloor(path string) (*Floor, error) {
 var floorOwner uint32
 
 func parseFloor(path string, data []byte) (*Floor, error) {
-	tree, problems := parse(path, data)
-	if tree == nil {
-		return nil, problems.tidy()
-	}
+	r := read(path, data)
+	tree, problems := r.root, r.problems
 	fl := &Floor{path: path, tree: tree}
 	problems.decode(tree, reflect.ValueOf(fl).Elem(), "", "")
 	for i, t := range fl.Network.Deny {

@@ -142,6 +142,7 @@ func (l *Loaded) read(layers []layer) error {
 	}
 	base := *l
 	base.tree = tree
+	torn := false // there is a file that cannot be read
 	for _, one := range layers {
 		data, err := l.open(one.file, one.repo)
 		if err != nil {
@@ -150,7 +151,9 @@ func (l *Loaded) read(layers []layer) error {
 		l.Files = append(l.Files, one.file)
 		top, bad := l.layer(l.shown(one.file), data, nil)
 		problems = append(problems, bad...)
-		if top != nil {
+		if top == nil {
+			torn = true
+		} else {
 			tree = merge(tree, top)
 		}
 		if l.wishes = l.wishes || one.wish; !l.wishes {
@@ -158,10 +161,14 @@ func (l *Loaded) read(layers []layer) error {
 		}
 	}
 	l.tree = tree
+	var bad Problems
 	if len(problems) > 0 {
+		if !torn { // what is missing in all files together
+			_, bad = decodeConfig(tree, true)
+			problems = append(problems, bad.besides(problems, nil)...)
+		}
 		return problems.tidy()
 	}
-	var bad Problems
 	if l.wishes = l.wishes || len(l.ignored) > 0; l.wishes {
 		base.Config, bad = decodeConfig(base.tree, true)
 		problems = append(problems, bad...)
@@ -196,11 +203,10 @@ func builtin(n *node) {
 
 // layer is a file with its presets below it.
 func (l *Loaded) layer(name string, data []byte, above []string) (*node, Problems) {
-	tree, problems := parse(name, data)
-	if tree == nil {
-		return nil, problems
-	}
-	c, problems := decodeConfig(tree, false)
+	r := read(name, data)
+	tree, problems := r.root, r.problems
+	_, more := decodeConfig(tree, false, r.lacking...)
+	problems = append(problems, more.besides(problems, nil)...)
 	below := newTable(Pos{File: name})
 	var named []*node
 	if list := tree.get("presets"); list != nil {
@@ -216,7 +222,7 @@ func (l *Loaded) layer(name string, data []byte, above []string) (*node, Problem
 			below = merge(below, n)
 		}
 	}
-	if c == nil {
+	if len(r.problems) > 0 {
 		return nil, problems
 	}
 	return merge(below, tree), problems

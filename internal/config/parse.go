@@ -19,42 +19,45 @@ const (
 	maxNodes = 5000
 )
 
-// parse turns a file into a tree of nodes. The low-level parser of go-toml gives places
-// but does not tell what TOML forbids; all repeated keys are found here, and the rest is
-// left to the library's own decoder, which has the last word.
+// parse turns a file into a tree of nodes, which is nil if there are problems. The low-level
+// parser of go-toml gives places but does not tell what TOML forbids; all repeated keys are
+// found here, and the rest is left to the library's own decoder, which has the last word.
 func parse(file string, data []byte) (*node, Problems) {
+	r := read(file, data)
+	if len(r.problems) > 0 {
+		return nil, r.problems
+	}
+	return r.root, nil
+}
+
+// read is parse with all there is to know. Of a file with problems, the tree has what could
+// be read.
+func read(file string, data []byte) *reader {
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // editors of some systems write one
 	r := &reader{file: file, data: data}
+	r.root = newTable(Pos{File: file, Line: 1, Col: 1})
+	r.current = r.root
 	if len(data) > maxFile {
 		r.problems.add(Pos{File: file}, "is larger than %d bytes", maxFile)
-		return nil, r.problems
+		return r
 	}
 	if !utf8.Valid(data) {
 		r.problems.add(Pos{File: file}, "is not UTF-8")
-		return nil, r.problems
+		return r
 	}
 	r.index()
-	r.root = newTable(Pos{File: file, Line: 1, Col: 1})
-	r.current = r.root
-	p := &unstable.Parser{}
-	p.Reset(data)
-	for r.nodes <= maxNodes && p.NextExpression() {
-		r.expression(p.Expression())
-	}
-	switch err := p.Error(); {
-	case err != nil:
-		r.syntax(err)
+	r.statements()
+	switch {
 	case r.nodes > maxNodes:
+		r.problems = nil
 		r.problems.add(Pos{File: file}, "has more than %d values", maxNodes)
+		r.root = newTable(r.root.at)
 	case len(r.problems) == 0:
 		if err := toml.Unmarshal(data, &map[string]any{}); err != nil {
 			r.syntax(err)
 		}
 	}
-	if len(r.problems) > 0 {
-		return nil, r.problems
-	}
-	return r.root, nil
+	return r
 }
 
 type reader struct {
@@ -65,6 +68,8 @@ type reader struct {
 	current  *node // the table that keys go to; nil after a bad header
 	problems Problems
 	nodes    int
+	from     int   // where the parser was set going
+	lacking  []Pos // tables of which something could not be read
 }
 
 func (r *reader) index() {
@@ -84,8 +89,10 @@ func (r *reader) pos(offset int) Pos {
 	return Pos{r.file, line, 1 + utf8.RuneCount(r.data[start:min(offset, start+1000)])}
 }
 
-func (r *reader) syntax(err error) {
-	at := Pos{File: r.file}
+// syntax notes what the library says, and returns the offset that it is about, -1 if it does
+// not say.
+func (r *reader) syntax(err error) int {
+	at, offset := Pos{File: r.file}, -1
 	var parser *unstable.ParserError
 	var decode *toml.DecodeError
 	msg := strings.TrimPrefix(err.Error(), "toml: ")
@@ -96,11 +103,15 @@ func (r *reader) syntax(err error) {
 		msg = parser.Message
 		if len(parser.Highlight) > 0 {
 			if i := cap(r.data) - cap(parser.Highlight); i >= 0 && i <= len(r.data) {
-				at = r.pos(i)
+				at, offset = r.pos(i), i
 			}
 		}
 	}
+	if strings.HasSuffix(msg, "at start of value") && offset >= 0 && isLetter(r.data[offset]) {
+		msg += ": text is written in quotes"
+	}
 	r.problems.add(at, "%s", msg)
+	return offset
 }
 
 func (r *reader) expression(e *unstable.Node) {
@@ -123,7 +134,7 @@ type part struct {
 func (r *reader) key(e *unstable.Node) (parts []part) {
 	for it := e.Key(); it.Next(); {
 		n := it.Node()
-		parts = append(parts, part{string(n.Data), r.pos(int(n.Raw.Offset))})
+		parts = append(parts, part{string(n.Data), r.pos(r.from + int(n.Raw.Offset))})
 	}
 	if len(parts) > maxDepth {
 		r.problems.add(parts[0].at, "is nested more than %d deep", maxDepth)
@@ -175,9 +186,12 @@ func (r *reader) header(e *unstable.Node) *node {
 	case old == nil:
 		at.set(last.name, fresh)
 		return fresh
-	case old.kind != table || old.inline || old.header || old.dotted:
+	case old.kind != table || old.inline:
 		r.twice(last, old)
 		return nil
+	case old.header || old.dotted:
+		r.twice(last, old)
+		return old // its keys may be wrong as well
 	}
 	old.header, old.at, old.key = true, last.at, last.at
 	return old
@@ -219,7 +233,7 @@ func (r *reader) keyValue(in *node, e *unstable.Node, depth int) {
 func (r *reader) value(e *unstable.Node, key Pos, depth int) *node {
 	n := &node{at: key, key: key}
 	if e.Raw.Length > 0 {
-		n.at = r.pos(int(e.Raw.Offset))
+		n.at = r.pos(r.from + int(e.Raw.Offset))
 	}
 	if r.nodes++; depth > maxDepth {
 		r.problems.add(n.at, "is nested more than %d deep", maxDepth)

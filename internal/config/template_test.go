@@ -31,6 +31,7 @@ func FuzzFile(f *testing.F) {
 		"", "nesting = true", "[limits]\nmemory = \"1g\"\npids = 1_000", "[[network.rules]]\nallow = [\"example.com\"]\n[[network.rules]]\nname=\"x\"",
 		"a.b.c = {d = [1, {e = 2}]}", "[a]\n[a.b]\n[a]", "x = 1979-05-27T07:32:00Z", "x = 0x1f\ny = +1\nz = -0.0\nw = inf", "\"\\u0041\" = '''\n'''", "presets = [\"go\", \"strict\"]",
 		"env.set = { A = \"${B:-c}\" }", "[mounts.m]\nsource=\"/x\"\ntarget=\"/y\"", "a = [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]", "a = 1\r\nb = 2\r\n", "a = \"\"\"\\\n  x\"\"\"",
+		"a = [1,\nb = 2\n[c\nd = \"\n[e]\n[f]\nx = y",
 	} {
 		f.Add([]byte(s))
 	}

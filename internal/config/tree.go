@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -62,6 +63,13 @@ func (p Problems) Hint() string { return "see docs/config.md, or 'coffer config 
 
 func (p *Problems) add(at Pos, format string, args ...any) {
 	*p = append(*p, Problem{at, fmt.Sprintf(format, args...)})
+}
+
+// besides are those in other places than others and than some tables.
+func (p Problems) besides(others Problems, tables []Pos) Problems {
+	return slices.DeleteFunc(slices.Clone(p), func(one Problem) bool {
+		return slices.Contains(tables, one.Pos) || slices.ContainsFunc(others, func(o Problem) bool { return o.Pos == one.Pos })
+	})
 }
 
 // tidy sorts by place within each file and drops what is said twice.
