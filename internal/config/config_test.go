@@ -165,10 +165,10 @@ coffer.toml:7:8: network.mode cannot be "opne": *
 coffer.toml:8:8: expected ']' to close table name
 coffer.toml:11:14: basic strings cannot have new lines
 coffer.toml:13:10: mounts.x.source must be text, not a whole number
-coffer.toml:16:1: expected ',' or ']' after array value
+coffer.toml:16:1: the value before this line is not complete: a bracket that closes it is missing
 coffer.toml:16:13: unexpected character U+006F 'o' at start of value: text is written in quotes
 coffer.toml:17:6: unknown key "more" in env: there are pass, set
-coffer.toml:20:1: expected ',' or ']' after array value
+coffer.toml:20:1: the value before this line is not complete: a bracket that closes it is missing
 coffer.toml:21:8: unexpected character U+0061 'a' at start of value: text is written in quotes
 coffer.toml:22:6: expected ']' to close table name`},
 		"a text without end hides the rest": {"nestign = 1\n[env.set]\nA = \"\"\"\nx = 1\n[y]\nz = \n", `

@@ -38,7 +38,8 @@ func (r *reader) after(at, from int) int {
 	start := r.lines[line]
 	if begins(r.line(line)) && start > from && len(bytes.TrimLeft(r.data[start:at], " \t[")) == 0 {
 		r.torn(r.current)
-		return start // the statement before it was not complete
+		r.problems[len(r.problems)-1].Msg = "the value before this line is not complete: a bracket that closes it is missing"
+		return start
 	}
 	if strings.HasPrefix(strings.TrimLeft(r.line(line), " \t"), "[") && begins(r.line(line)) {
 		r.current = nil // whose keys follow is not known
