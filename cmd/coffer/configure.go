@@ -62,7 +62,7 @@ func (s *settings) configure(ctx context.Context) (*config.Loaded, error) {
 	if err == nil && l != nil {
 		s.fill(l.Config)
 		publish, in, out := l.Openings()
-		s.publish = append(publish, s.publish...)
+		s.publish = append(besidesFlags(publish, s.publish), s.publish...)
 		s.socketIn, s.socketOut = append(in, s.socketIn...), append(out, s.socketOut...)
 	}
 	if s.decide == nil && (s.workspace == "" || s.workspace == sandbox.WorkspaceTree) {
@@ -174,6 +174,14 @@ func addNetwork(l *config.Loaded, n *sandbox.Network) error {
 		}
 	}
 	return err
+}
+
+// besidesFlags are the ports of the files whose number on this machine no flag has.
+func besidesFlags(files, flags []string) []string {
+	number := func(text string) string { host, _, _ := strings.Cut(text, ":"); return host }
+	return slices.DeleteFunc(files, func(f string) bool {
+		return number(f) != "" && slices.ContainsFunc(flags, func(o string) bool { return number(o) == number(f) })
+	})
 }
 
 // newNetwork is what a new sandbox over the current directory would have.

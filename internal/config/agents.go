@@ -20,15 +20,23 @@ func (l *Loaded) Known() []*agent.Agent {
 		return all
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Config.Agents)) {
-		a := l.Config.Agents[name].custom().With(name, agent.Find(all, name))
-		if i := slices.IndexFunc(all, func(o *agent.Agent) bool { return o.Name == name }); i >= 0 {
+		c := l.Config.Agents[name]
+		a := c.custom().With(name, agent.Find(all, name))
+		i := slices.IndexFunc(all, func(o *agent.Agent) bool { return o.Name == name })
+		switch {
+		case c.off() && i >= 0:
+			all = slices.Delete(all, i, i+1)
+		case c.off():
+		case i >= 0:
 			all[i] = a
-		} else {
+		default:
 			all = append(all, a)
 		}
 	}
 	return all
 }
+
+func (a Agent) off() bool { return a.Enabled != nil && !*a.Enabled }
 
 func (a Agent) custom() agent.Custom {
 	return agent.Custom{
@@ -65,6 +73,7 @@ func (k *checker) agents() {
 			names = append(names, a.Name)
 		}
 		names = append(names, slices.Sorted(maps.Keys(k.Agents))...)
+		names = slices.DeleteFunc(names, func(n string) bool { return k.Agents[n].off() })
 		if !slices.Contains(names, name) {
 			k.at(path("ai", "agent"), fmt.Errorf("there is no agent %s: want %s", quote(name), oneOf(names, name)))
 		}
@@ -76,8 +85,11 @@ func (k *checker) agents() {
 func (w *widening) agents() {
 	for _, name := range slices.Sorted(maps.Keys(w.is.Agents)) {
 		was, is := w.was.Agents[name], w.is.Agents[name]
-		if reflect.DeepEqual(was, is) {
+		if reflect.DeepEqual(was, is) || is.off() {
 			continue
+		}
+		if was.off() {
+			w.add("agents: %s, which you have switched off, is there", name)
 		}
 		say := func(what string, list ...string) {
 			if len(list) > 0 {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,11 +31,8 @@ func decodeConfig(tree *node, complete bool, lacking ...Pos) (*Config, Problems)
 	var p Problems
 	p.decode(tree, reflect.ValueOf(&c).Elem(), "", "")
 	k := checker{&c, tree, complete, nil}
-	for i, name := range c.Presets {
-		if slices.Contains(c.Presets[:i], name) {
-			k.at(path("presets", i), fmt.Errorf("%s is there already", quote(name)))
-		}
-	}
+	k.once("presets")
+	k.once("caches")
 	k.limits()
 	k.env()
 	k.masks()
@@ -183,6 +181,8 @@ func (k *checker) network() {
 		_, host, _ := strings.Cut(s, ":")
 		k.at(path("network", "socket_out", i), checkPlace(host))
 	}
+	k.once("network", "host_ports")
+	k.once("network", "publish")
 	names := map[string]bool{}
 	for i, r := range n.Rules {
 		if r.Name != "" && names[r.Name] {
@@ -209,6 +209,27 @@ func (k *checker) network() {
 			where = append(where, p.Item)
 		}
 		k.at(where, errors.New(p.Msg))
+	}
+}
+
+// once wants each item of a list once, ports by their number.
+func (k *checker) once(where ...string) {
+	var steps []any
+	for _, w := range where {
+		steps = append(steps, w)
+	}
+	n := k.tree.get(steps...)
+	if n == nil {
+		return
+	}
+	for i, item := range n.items {
+		name := portNumber(item, strings.Join(where, "."))
+		known := slices.ContainsFunc(n.items[:i], func(o *node) bool {
+			return name == "" && o.equal(item) || name != "" && portNumber(o, strings.Join(where, ".")) == name
+		})
+		if known && (item.kind == text || item.kind == whole) {
+			k.at(append(steps, i), fmt.Errorf("%s is there already", quote(cmp.Or(name, portText(item)))))
+		}
 	}
 }
 

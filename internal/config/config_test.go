@@ -196,7 +196,7 @@ BAD = "${A"
 COFFER_SANDBOX = "me"
 "x y" = ""
 [network]
-host_ports = [0, 80, "80:", "70000", "80:90"]
+host_ports = [0, 80, "81:", "70000", "80:90"]
 publish = ["1:2:3", ":80", "::80"]
 socket_in = ["docker.sock"]
 [[network.rules]]
@@ -230,8 +230,9 @@ coffer.toml:12:7: env.set.BAD: has a ${A that goes on with neither } nor :-
 coffer.toml:13:18: env.set.COFFER_SANDBOX: variables that begin with COFFER_ are coffer's own
 coffer.toml:14:9: env.set."x y": "x y" is not the name of a variable
 coffer.toml:16:15: network.host_ports: "0" is not a port, nor two with a colon between
-coffer.toml:16:22: network.host_ports: "80:" is not a port, nor two with a colon between
+coffer.toml:16:22: network.host_ports: "81:" is not a port, nor two with a colon between
 coffer.toml:16:29: network.host_ports: "70000" is not a port, nor two with a colon between
+coffer.toml:16:38: network.host_ports: "80" is there already
 coffer.toml:17:12: network.publish: "1:2:3" is not a port, nor two with a colon between, nor one after a colon
 coffer.toml:17:28: network.publish: "::80" is not a port, nor two with a colon between, nor one after a colon
 coffer.toml:18:14: network.socket_in: "docker.sock" is not an absolute path on this machine, nor one that begins with ~/

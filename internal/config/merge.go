@@ -1,26 +1,31 @@
 package config
 
-import "github.com/cofferhq/coffer/internal/policy"
+import (
+	"slices"
+	"strconv"
+	"strings"
 
-// Merging, in one table (docs/config.md has it too):
-//
-//	a value               the upper file's counts
-//	a table               key by key
-//	a list                the upper file's items come after the lower's, each once
-//	a named entry         (a mount, a daemon, an agent; a rule with a name) key by key, and a list in it
-//	                      is replaced: who writes the targets of a rule means these
-//	a rule without name   is added
-//
-// Every value keeps its place, which is its origin.
+	"github.com/cofferhq/coffer/internal/policy"
+)
+
+// Merging is by the table in docs/config.md, which the tests go through row by row and key by
+// key. Every value keeps its place, which is its origin.
 
 // merge lays one tree over another. Neither is changed.
 func merge(lower, upper *node) *node { return mergeTables(lower, upper, "", false) }
+
+// hasEntries are the tables of named entries. In one, a list is replaced: who writes the
+// command of a daemon means this one.
+func hasEntries(path string) bool {
+	return path == "mounts" || path == "daemons" || path == "agents" || path == "jail.args"
+}
 
 func mergeTables(lower, upper *node, path string, named bool) *node {
 	out := &node{kind: table, at: upper.at, key: upper.key, fields: map[string]*node{}}
 	for _, name := range lower.order {
 		out.set(name, lower.fields[name])
 	}
+	named = named || hasEntries(path)
 	for _, name := range upper.order {
 		up, low := upper.fields[name], out.fields[name]
 		if low == nil || low.kind != up.kind {
@@ -30,11 +35,11 @@ func mergeTables(lower, upper *node, path string, named bool) *node {
 		below := join(path, name)
 		switch {
 		case up.kind == table:
-			out.set(name, mergeTables(low, up, below, named || path == "mounts" || path == "daemons" || path == "agents"))
+			out.set(name, mergeTables(low, up, below, named))
 		case up.kind == list && below == "network.rules":
 			out.set(name, mergeRules(low, up))
 		case up.kind == list && !named:
-			out.set(name, mergeLists(low, up))
+			out.set(name, mergeLists(low, up, below))
 		default:
 			out.set(name, up)
 		}
@@ -42,21 +47,49 @@ func mergeTables(lower, upper *node, path string, named bool) *node {
 	return out
 }
 
-// mergeLists adds the items that are not there yet. An item of the lower file that is
-// named again stays the lower file's.
-func mergeLists(lower, upper *node) *node {
-	out := &node{kind: list, at: upper.at, key: upper.key}
-	out.items = append(out.items, lower.items...)
-next:
+// mergeLists adds the items that are not there yet. An item of the lower file that is named
+// again stays the lower file's; but for a port it is the number that counts, and a line about
+// masks means something where it stands.
+func mergeLists(lower, upper *node, path string) *node {
+	out := &node{kind: list, at: upper.at, key: upper.key, items: slices.Clone(lower.items)}
 	for _, item := range upper.items {
-		for _, old := range out.items {
-			if old.equal(item) {
-				continue next
+		i := slices.IndexFunc(out.items, item.equal)
+		switch number := portNumber(item, path); {
+		case path == "masks":
+			i = -1
+		case number != "":
+			i = slices.IndexFunc(out.items, func(old *node) bool { return portNumber(old, path) == number })
+			if i >= 0 && portText(out.items[i]) != portText(item) {
+				out.items[i] = item
 			}
 		}
-		out.items = append(out.items, item)
+		if i < 0 {
+			out.items = append(out.items, item)
+		}
 	}
 	return out
+}
+
+// portNumber is what an entry of a list of ports is known by: the number inside for a port of
+// the host, the number outside for one that leads inside. "" is for others, and for a port
+// that may have any number.
+func portNumber(n *node, path string) string {
+	if path != "network.host_ports" && path != "network.publish" {
+		return ""
+	}
+	number, _, _ := strings.Cut(portText(n), ":")
+	return number
+}
+
+// portText is a port as text: in TOML it may be a number. N:N is N.
+func portText(n *node) string {
+	if n.kind == whole {
+		return strconv.FormatInt(n.whole, 10)
+	}
+	if a, b, _ := strings.Cut(n.text, ":"); a == b {
+		return a
+	}
+	return n.text
 }
 
 func mergeRules(lower, upper *node) *node {

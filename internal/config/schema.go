@@ -266,6 +266,8 @@ type Agent struct {
 	CA []string `toml:"ca" example:"[\"NODE_EXTRA_CA_CERTS\"]"`
 	// Hosts are targets that a sandbox made for it may reach, besides the group agents.
 	Hosts []string `toml:"hosts" example:"[\"api.mine.example:443\"]"`
+	// Enabled can be set to false: there is no such agent.
+	Enabled *bool `toml:"enabled"`
 }
 
 // reserved are the keys that are planned. A file that has one wants something that it
