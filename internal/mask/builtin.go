@@ -105,11 +105,18 @@ type evidence struct {
 	words []string
 }
 
-var evidences = map[string]evidence{
-	"*.pem":       {"a private key", []string{"PRIVATE KEY"}},
-	".npmrc":      {"a token", []string{"_auth", "_password"}},
-	".yarnrc.yml": {"a token", []string{"npmAuthToken", "npmAuthIdent"}},
-	"auth.json":   {"a token", []string{"token", "password", "http-basic", "oauth", "api_key", "bearer"}},
+func evidenceFor(pattern string) (e evidence) {
+	switch pattern {
+	case "*.pem":
+		e = evidence{"a private key", []string{"PRIVATE KEY"}}
+	case ".npmrc":
+		e = evidence{"a token", []string{"_auth", "_password"}}
+	case ".yarnrc.yml":
+		e = evidence{"a token", []string{"npmAuthToken", "npmAuthIdent"}}
+	case "auth.json":
+		e = evidence{"a token", []string{"token", "password", "http-basic", "oauth", "api_key", "bearer"}}
+	}
+	return e
 }
 
 // builtin are the built-in rules. Case does not count: no file system, and no person,
@@ -126,7 +133,7 @@ var builtin = sync.OnceValue(func() []Rule {
 			continue
 		}
 		if r.glob.fold = true; looks {
-			e := evidences[text]
+			e := evidenceFor(text)
 			r.look = &e
 		}
 		rules = append(rules, r)
@@ -168,7 +175,7 @@ func Starter() string {
 	b.WriteString(starterHead)
 	for line := range strings.Lines(defaults) {
 		if text, looks := strings.CutPrefix(strings.TrimSpace(line), "?"); looks {
-			e := evidences[text]
+			e := evidenceFor(text)
 			line = "# " + text + " is hidden too, if there is " + e.what + " in it\n"
 		}
 		b.WriteString(line)

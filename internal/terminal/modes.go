@@ -2,12 +2,9 @@ package terminal
 
 import "sync"
 
-// ansiModeRules lists the modes of CSI h and l. Not 2, which locks the
-// keyboard, 3, which shows controls, or 12, local echo.
-var ansiModeRules = map[int]bool{
-	4:  true, // insert
-	20: true, // line feed is a new line
-}
+// ansiMode says whether a mode of CSI h and l passes: 4, insert, and 20, line feed is a
+// new line. Not 2, which locks the keyboard, 3, which shows controls, or 12, local echo.
+func ansiMode(n int) bool { return n == 4 || n == 20 }
 
 // privateModeRules lists the modes of CSI ? h, l, s and r. Those with ask
 // make the terminal send events. Worth naming among those that do not pass:
@@ -49,7 +46,7 @@ var privateModeRules = sync.OnceValue(func() map[int]verdict {
 
 func ansiModes(c *controlSeq) verdict {
 	for _, mode := range c.params {
-		if !ansiModeRules[mode] {
+		if !ansiMode(mode) {
 			return drop
 		}
 	}

@@ -174,10 +174,14 @@ func paletteColours(arg []byte, _ Options) verdict {
 	return v
 }
 
-// colourNames are the keys of OSC 21. Others would be sent back as they are.
-var colourNames = map[string]bool{
-	"foreground": true, "background": true, "cursor": true, "cursor_text": true,
-	"selection_foreground": true, "selection_background": true, "visual_bell": true,
+// isColourName knows the keys of OSC 21. Others would be sent back as they are.
+func isColourName(key []byte) bool {
+	switch string(key) {
+	case "foreground", "background", "cursor", "cursor_text",
+		"selection_foreground", "selection_background", "visual_bell":
+		return true
+	}
+	return false
 }
 
 func namedColours(arg []byte, _ Options) verdict {
@@ -188,7 +192,7 @@ func namedColours(arg []byte, _ Options) verdict {
 	for field := range bytes.SplitSeq(arg, []byte(";")) {
 		key, colour, _ := bytes.Cut(field, []byte("="))
 		index := len(key) > 0 && len(key) <= 3 && digitsOnly.holds(key)
-		if !index && !colourNames[string(key)] {
+		if !index && !isColourName(key) {
 			return drop
 		}
 		switch {
