@@ -33,12 +33,12 @@ func connect(wanted bool) func() (network, error) {
 	pings, pingable := unix.Open(pingGroups, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	go func() {
 		n, err := prepareNetwork()
-		if pingable == nil {
-			letPing(pings)
-		}
 		made <- result{n, err}
 	}()
 	return func() (network, error) {
+		if pingable == nil {
+			letPing(pings) // by now our ids are mapped, as they are not from the beginning
+		}
 		r := <-made
 		return r.network, r.error
 	}
