@@ -65,7 +65,8 @@ func (v view) decide(q policy.Query) policy.Decision {
 		return builtIn
 	}
 	d := v.set.Decide(q)
-	if q.Host == "" && d.Verdict != policy.Deny {
+	// Who thinks of allowing an address should know what kind it is.
+	if q.Host == "" && (d.Verdict != policy.Deny || d.Rule == "default") {
 		if a := v.set.Address(q, q.Addr, nil); a.Verdict == policy.Deny {
 			return a
 		}
@@ -224,7 +225,7 @@ refused or you would be asked.`,
 			if d.Verdict == policy.Allow {
 				return nil
 			}
-			if d.Rule == "default" {
+			if d.Rule == "default" || d.Rule == "address" {
 				fmt.Fprintln(os.Stderr, "hint: to allow it:", v.allowing(q))
 			}
 			return status(1)

@@ -271,6 +271,21 @@ func TestDenialIsAnAnswer(t *testing.T) {
 	}
 }
 
+// TestSpecialIsSaid: who thinks of allowing an address learns what kind it is, though no rule matched.
+func TestSpecialIsSaid(t *testing.T) {
+	r := newRig(t, rules(t, "allow other.com"))
+	c := r.connectTo(netip.MustParseAddrPort("169.254.169.254:80"))
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: 169.254.169.254\r\n\r\n")
+	if said, _ := outcome(c); !strings.HasPrefix(said, "HTTP/1.1 403 ") || !strings.Contains(said, "is a cloud metadata address") {
+		t.Errorf("%q", said)
+	}
+	c = r.connectTo(netip.AddrPortFrom(public, 80))
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+public.String()+"\r\n\r\n")
+	if said, _ := outcome(c); !strings.Contains(said, "no rule matches") {
+		t.Errorf("%q", said)
+	}
+}
+
 // TestSilenceIsReset: a program that waits for the server to speak is refused without being
 // waited for, and one that speaks where programs do gets its answer however slow it is.
 func TestSilenceIsReset(t *testing.T) {

@@ -48,6 +48,17 @@ func deniedAddress(d policy.Decision, a netip.Addr) *refusal {
 	return r
 }
 
+// unruled refuses a query that was denied. To allow an address that no rule is about, one
+// should know what kind of address it is. Which are the host's own is not for programs to find out.
+func (g *Gateway) unruled(q policy.Query, d policy.Decision) *refusal {
+	if q.Host == "" && d.Rule == defaultRule {
+		if v := g.policy.Load().Address(q, q.Addr, nil); v.Verdict == policy.Deny {
+			return deniedAddress(v, q.Addr)
+		}
+	}
+	return denied(d)
+}
+
 func overBudget(d policy.Decision, a *account) *refusal {
 	d.Verdict, d.Reason = policy.Deny, a.say()
 	r := denied(d)
@@ -86,20 +97,20 @@ func (f *flow) overhear(possible policy.Possible) (head.Kind, *refusal) {
 	kind := f.language()
 	switch kind {
 	case head.TLS:
-		return kind, denied(possible.TLS)
+		return kind, f.g.unruled(f.ask(policy.TLS), possible.TLS)
 	case head.HTTP:
-		r := denied(possible.HTTP)
+		r := f.g.unruled(f.ask(policy.HTTP), possible.HTTP)
 		if req, err := f.client.request(f.g.limits.sniff); err == nil {
 			q := f.ask(policy.HTTP)
 			q.Method, q.Path = req.Method, req.Path
 			if d := f.g.policy.Load().Decide(q); d.Verdict == policy.Deny {
-				r = denied(d)
+				r = f.g.unruled(q, d)
 			}
 			r.method, r.path = req.Method, req.Path
 		}
 		return kind, r
 	}
-	return kind, denied(possible.Raw)
+	return kind, f.g.unruled(f.ask(policy.TCP), possible.Raw)
 }
 
 // language is what a program speaks that is refused. One that is silent, or stops in the middle of a line, waits for the server:

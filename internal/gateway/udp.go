@@ -114,9 +114,9 @@ func (t *sessions) begin(key pair, b []byte) (*session, *refusal) {
 	if key.to.Port() == quicPort {
 		return s, builtin("QUIC is refused, so that programs use TLS over TCP")
 	}
-	d := g.policy.Load().Decide(s.ask())
-	if d.Verdict == policy.Deny {
-		return s, denied(d)
+	q := s.ask()
+	if d := g.policy.Load().Decide(q); d.Verdict == policy.Deny {
+		return s, g.unruled(q, d)
 	}
 	if len(t.all) >= g.limits.sessions {
 		return s, builtin("too many UDP conversations are open")
