@@ -2,18 +2,14 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
@@ -179,7 +175,7 @@ func printAudit(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, filter 
 	buffered := bufio.NewWriter(out)
 	show := func(r audit.Record) error {
 		if shown++; shown == 1 && !asJSON {
-			fmt.Fprintln(buffered, eventHeader)
+			fmt.Fprintln(buffered, eventHeader())
 		}
 		if asJSON {
 			buffered.Write(r.Line())
@@ -233,89 +229,6 @@ func followAudit(ctx context.Context, sb *sandbox.Sandbox, dir string, filter au
 		return nil
 	}
 	return err
-}
-
-const eventForm = "%-19s  %-9s  %-7s  %-36s  %8s  %8s  %s"
-
-var eventHeader = fmt.Sprintf(eventForm, "TIME", "KIND", "VERDICT", "TARGET", "SENT", "RECEIVED", "RULE")
-
-// eventLine is an event on one line. Parts of it come from inside the sandbox.
-func eventLine(e *audit.Event) string {
-	sent, received := "-", "-"
-	if e.Kind == audit.KindFlow || e.Sent != 0 || e.Received != 0 {
-		sent, received = size(e.Sent), size(e.Received)
-	}
-	line := fmt.Sprintf(eventForm, e.Time.Local().Format(time.DateTime), cell(e.Kind), cell(e.Verdict), cell(target(e)),
-		sent, received, cell(e.Rule))
-	if rest := remarks(e); rest != "" {
-		line += "  " + rest
-	}
-	return line
-}
-
-// cell is a column that is never empty, so that programs can count them.
-func cell(s string) string { return cmp.Or(terminal.Escape(s), "-") }
-
-// target is what the event is about.
-func target(e *audit.Event) string {
-	if len(e.Command) > 0 {
-		return brief(e.Kind, strings.Join(e.Command, " "))
-	}
-	host := e.Host
-	if host == "" && e.Addr.IsValid() {
-		host = e.Addr.String()
-	}
-	if e.Port == 0 {
-		return host
-	}
-	return net.JoinHostPort(host, strconv.Itoa(int(e.Port)))
-}
-
-// brief shortens the names of commits in what is about git. With --json they are whole.
-func brief(kind, text string) string {
-	if kind != audit.KindGit {
-		return text
-	}
-	return fullName().ReplaceAllStringFunc(text, short12)
-}
-
-var fullName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b`) })
-
-// remarks is what else is known.
-func remarks(e *audit.Event) string {
-	var all []string
-	say := func(s string) {
-		if s != "" {
-			all = append(all, terminal.Escape(s))
-		}
-	}
-	say(strings.TrimSpace(e.Method + " " + e.Path))
-	if e.Verdict != "allow" {
-		say(e.Reason)
-	}
-	say(e.Close)
-	if e.Exit != nil {
-		say(fmt.Sprintf("exit %d", *e.Exit))
-	}
-	if e.Count > 0 {
-		say(fmt.Sprintf("%d times", e.Count))
-	}
-	say(brief(e.Kind, e.Detail))
-	return strings.Join(all, "; ")
-}
-
-// size is a number of bytes in few characters.
-func size(n int64) string {
-	units := []string{"", "k", "M", "G", "T", "P", "E"}
-	f := float64(n)
-	for len(units) > 1 && f >= 999.5 {
-		f /= 1000
-		units = units[1:]
-	}
-	if units[0] == "" || f >= 9.95 {
-		return fmt.Sprintf("%.0f%sB", f, units[0])
-	}
-	return fmt.Sprintf("%.1f%sB", f, units[0])
 }
 
 // printSummary says in a few lines what verify has found.

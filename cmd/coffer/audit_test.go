@@ -25,25 +25,29 @@ func TestEventLine(t *testing.T) {
 		want  string
 	}{
 		"flow": {
-			audit.Event{Kind: "flow", Host: "api.example.com", Port: 443, Verdict: "allow", Rule: "agents", Reason: "a rule allows it", Sent: 1234, Received: 56789012, Close: "closed"},
-			"flow       allow    api.example.com:443                      1.2kB      57MB  agents  closed",
+			audit.Event{Kind: "flow", Host: "api.example.com", Port: 443, Verdict: "allow", Rule: "agents", Reason: "a rule allows it", Sent: 1234, Received: 56789012, Close: "closed", Protocol: "tls", Addr: netip.MustParseAddr("2001:db8::1"), Duration: 61 * time.Second},
+			"flow       allow    api.example.com:443                      1.2kB      57MB   1m01s  agents            tls to 2001:db8::1; closed",
 		},
 		"denied": {
-			audit.Event{Kind: "flow", Addr: netip.MustParseAddr("2001:db8::1"), Port: 80, Verdict: "deny", Rule: "default", Reason: "no rule allows it", Method: "GET", Path: "/x"},
-			"flow       deny     [2001:db8::1]:80                            0B        0B  default  GET /x; no rule allows it",
+			audit.Event{Kind: "flow", Addr: netip.MustParseAddr("2001:db8::1"), Port: 80, Verdict: "deny", Rule: "default", Reason: "no rule allows it", Method: "GET", Path: "/x", Protocol: "http"},
+			"flow       deny     [2001:db8::1]:80                            0B        0B       -  default           http; GET /x; no rule allows it",
 		},
 		"name": {
 			audit.Event{Kind: "dns", Host: "evil.example", Verdict: "deny", Rule: "default", Count: 12},
-			"dns        deny     evil.example                                 -         -  default  12 times",
+			"dns        deny     evil.example                                 -         -       -  default           12 times",
 		},
 		"program": {
 			audit.Event{Kind: "exec", Command: []string{"make", "test"}, Exit: &seven, User: "me"},
-			"exec       -        make test                                    -         -  -  exit 7",
+			"exec       -        make test                                    -         -       -  -                 exit 7",
 		},
-		"least": {audit.Event{Kind: "stop"}, "stop       -        -                                            -         -  -"},
+		"long": {
+			audit.Event{Kind: "exec", Command: []string{"sh", "-c", "make all the things that there are"}, Detail: "in /x"},
+			"exec       -        sh -c make all the things that ther…         -         -       -  -                 sh -c make all the things that there are; in /x",
+		},
+		"least": {audit.Event{Kind: "stop"}, "stop       -        -                                            -         -       -  -"},
 		"hostile": {
 			audit.Event{Kind: "flow", Host: "a\x1b[2J\n\u202eb", Path: "\x9b", Verdict: "deny"},
-			`flow       deny     a\x1b[2J\x0a\u202eb                         0B        0B  -  \x9b`,
+			`flow       deny     a\x1b[2J\x0a\u202eb                         0B        0B       -  -                 \x9b`,
 		},
 	}
 	for name, test := range tests {
