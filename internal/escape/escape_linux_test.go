@@ -49,7 +49,9 @@ func TestEscapeGit(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		t.Parallel()
 		w := &world{t: t, bed: b, dir: b.Dir, home: b.Home, work: b.Work}
-		s := &stage{t: t, r: &report{who: fmt.Sprintf("started by uid %d", b.UID)}, bed: b, here: w, there: w}
+		s := &stage{t: t, r: &report{who: fmt.Sprintf("started by uid %d", b.UID)}, bed: b, here: w, there: w, probe: b.Home + "/.local/bin/probe"}
+		copyTo(t, program(t), s.probe, 0o755)
+		w.own(b.Home + "/.local")
 		for _, scene := range gitScenes {
 			scene(s)
 		}
