@@ -54,7 +54,8 @@ const (
 // namespace of its own all that a program sends comes out of a link, and who has the other
 // end decides. Where there is no such namespace, Landlock can keep programs to some ports.
 type Rules struct {
-	// Connect takes the other end of the link, and returns how to end that.
+	// Connect takes the other end of the link when the program first sends something, and
+	// returns how to end that.
 	Connect func(link.Link) (end func(), err error)
 	// Ports are the ports that the rules allow at all, by TCP. Every says that there is no
 	// port that they forbid.

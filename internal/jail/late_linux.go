@@ -135,7 +135,7 @@ func (l *late) hide(f mask.Found) error {
 	v.attach(tree, at, f.Path)
 	s.calls[len(s.calls)-1].forgiving(0, unix.ENOENT, unix.ENOTDIR) // gone, or another kind of thing now
 	s.call("end", 0).do = doReady
-	if _, err := s.start(func() {}); !errors.Is(err, errReady) {
+	if _, err := s.start(); !errors.Is(err, errReady) {
 		return fmt.Errorf("hide %s: %w", f.Path, err)
 	}
 	return nil

@@ -11,8 +11,6 @@ import (
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/link"
-	"github.com/cofferhq/coffer/internal/link/kernel"
-	"github.com/cofferhq/coffer/internal/link/packet"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
@@ -117,8 +115,8 @@ type performance struct {
 	spaces *spaces
 	rules  *confine.Ruleset
 	late   *late
-	theirs *os.File                       // its other end, until the script has been forked
-	far    func() (end func(), err error) // whoever has the other end of the network
+	theirs *os.File // its other end, until the script has been forked
+	outlet *outlet  // nil if the network has no rules
 }
 
 // start writes the script and has it played. It returns the program's process id.
@@ -149,7 +147,19 @@ func (p *performance) start() (int, error) {
 	enter := &script{}
 	enter.enter(p.spaces)
 	s.calls, s.what = slices.Concat(enter.calls, s.calls), slices.Concat(enter.what, s.what)
-	program, err := s.start(p.connect)
+	if err := closeMemory(true); err != nil {
+		return 0, err
+	}
+	program, err := s.start()
+	if err != nil {
+		_ = closeMemory(false) // the next try could not map its ids
+	}
+	if p.wired() {
+		p.outlet = &outlet{sockets: p.spaces.sockets, packets: p.packets, connect: p.Rules.Connect}
+		if err == nil {
+			p.outlet.watch()
+		}
+	}
 	return program, j.explain(err, nil)
 }
 
@@ -207,37 +217,12 @@ func (p *performance) write() (*script, error) {
 // wired says whether there is a network with rules, in a namespace of its own.
 func (j *jail) wired() bool { return j.apart && j.Net == NetRules }
 
-// connect hands the network to whoever has its other end, when the script plays. What the
-// program sends waits in the sockets, so the program need not.
-func (p *performance) connect() {
-	if !p.wired() || p.Explain {
-		return
-	}
-	p.far = later(func() (func(), error) {
-		l, err := p.open()
-		if err != nil {
-			return nil, err
-		}
-		return p.Rules.Connect(l)
-	})
-}
-
-// open makes a link of the sockets.
-func (p *performance) open() (link.Link, error) {
-	if p.packets {
-		return packet.NewSocket(p.spaces.sockets[0], packet.Options{})
-	}
-	return kernel.Open(p.spaces.sockets)
-}
-
 // disconnect ends the network.
 func (p *performance) disconnect() {
-	if p.far == nil {
+	if p.outlet == nil {
 		return
 	}
-	if end, err := p.far(); err == nil {
-		end()
-	} else {
+	if err := p.outlet.close(); err != nil {
 		fmt.Fprintln(p.say, "coffer: there was no network:", terminal.Escape(err.Error()))
 	}
 }
@@ -304,11 +289,31 @@ func (s *script) loopback() {
 // processes goes on in the process namespace, in which only those are that are forked from
 // now on, as a child of the process outside.
 func (s *script) processes() {
-	// It has a copy of the memory of the one outside.
-	s.call("close this process to others", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
+	s.closeCopy()
 	s.call("enter the process namespace", 0).do = doTwin
 	s.call(whatProc, unix.SYS_MOUNT, s.text("proc"), s.text("/proc"), s.text("proc"),
 		unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY)
+}
+
+// closeMemory closes this process's memory, with its environment and all, to programs of the
+// same user: processes that share it, or have a copy, are in the jail. (Landlock keeps the
+// program from them already.)
+func closeMemory(closed bool) error {
+	open := uintptr(1)
+	if closed {
+		open = 0
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, open, 0, 0, 0); err != nil {
+		return fmt.Errorf("close this process to others: %w", err)
+	}
+	return nil
+}
+
+// closeCopy does so for a process that has a copy.
+func (s *script) closeCopy() {
+	if inMemory == 0 {
+		s.call("close this process to others", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
+	}
 }
 
 // confine gives up what confinement.apply gives up, in the same order.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -16,14 +17,15 @@ import (
 // is one. The usual way around is to start the program's own binary a second time, in the
 // namespaces; that costs a second start of a Go runtime, more than all else together. So
 // here everything is decided before the fork, in ordinary Go, and the forked process has
-// nothing to do but to make the calls. It runs on a copy of this process's memory in which
-// no other thread goes on, so it must not allocate, grow its stack, or wait for anybody:
-// play is all the Go that runs there.
+// nothing to do but to make the calls. It has this process's memory, or a copy in which no
+// other thread goes on, and is unknown to the Go runtime, so it must not allocate, grow its
+// stack, or wait for anybody: play is all the Go that runs there.
 type script struct {
 	calls []systemCall
 	what  []string // what each call is for
 	keep  []any    // what the calls point to
 	slots int
+	play  *play
 }
 
 // A slot is where the result of a call is put, for later ones. There is no slot 0.
@@ -131,9 +133,9 @@ func (e *stageError) Unwrap() error { return e.err }
 
 // start forks a process to play the script, and returns its process id, or that of the one
 // that went on in its place, when the program runs. It must be called on a locked thread
-// that lives as long as the program is to: the program is killed with it. started is called
-// when the process has been forked. If the script ends in doReady, the error is errReady, and nothing runs.
-func (s *script) start(started func()) (program int, err error) {
+// that lives as long as the program is to: the program is killed with it. If the script
+// ends in doReady, the error is errReady, and nothing runs.
+func (s *script) start() (program int, err error) {
 	read, write, err := pipes()
 	if err != nil {
 		return 0, err
@@ -144,8 +146,9 @@ func (s *script) start(started func()) (program int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	started()
-	return s.listen(read, pid)
+	program, err = s.listen(read, pid)
+	runtime.KeepAlive(s) // until nobody plays it any more
+	return program, err
 }
 
 func pipes() (read, write *os.File, err error) {

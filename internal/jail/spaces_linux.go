@@ -58,8 +58,7 @@ func (j *jail) beginSpaces(processes bool) (*spaces, error) {
 	if processes {
 		add("pid", unix.CLONE_NEWPID)
 	}
-	// It has a copy of this process's memory, environment and all.
-	s.call("close this process to others", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
+	s.closeCopy()
 	var made []int
 	if j.apart {
 		add("net", unix.CLONE_NEWNET)
@@ -85,6 +84,9 @@ func (j *jail) beginSpaces(processes bool) (*spaces, error) {
 	return sp, nil
 }
 
+// staying are the scripts of processes that stay, and use our memory for as long.
+var staying []*script
+
 // fork forks the process.
 func (sp *spaces) fork(flags uint64, made []int) error {
 	ours, theirs, err := socketPair()
@@ -101,6 +103,7 @@ func (sp *spaces) fork(flags uint64, made []int) error {
 	sp.from, sp.lifeline = ours, life
 	sp.script.send(int(theirs.Fd()), made)
 	sp.script.call("stay", 0).do = doStay
+	staying = append(staying, sp.script)
 	if sp.first, err = sp.script.fork(flags, theirs.Fd(), lifeline.Fd()); err != nil {
 		sp.end(false)
 	}
@@ -256,7 +259,6 @@ func (s *script) fork(flags uint64, report, lifeline uintptr) (int, error) {
 	// Between blocking signals and hearing them again this must stay one thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	pid, err := fork(&play{calls: &s.calls[0], count: len(s.calls), report: report, lifeline: lifeline}, flags)
-	runtime.KeepAlive(s)
-	return pid, err
+	s.play = &play{calls: &s.calls[0], count: len(s.calls), report: report, lifeline: lifeline}
+	return fork(s.play, flags)
 }

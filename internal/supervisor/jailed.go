@@ -61,55 +61,20 @@ func (j *Jailed) Rules() (*policy.Set, error) {
 	return set, err
 }
 
-// Connect starts the gateway at the far end of a link, and returns how to end it. To put
-// the rules together takes longer than to start a program, and most that are short do not
-// use the network: so it is done when the program first does.
-//
-// What was connected and ended without a program, because the host does not have all that
-// a jail can be built of, can be connected again.
+// Connect starts the gateway at the far end of a link, and returns how to end it.
 func (j *Jailed) Connect(l link.Link) (end func(), err error) {
-	j.mu.Lock()
-	if j.lock == nil {
-		j.failed = nil
-	}
-	j.mu.Unlock()
-	used := useOf(l)
-	stop, done := make(chan struct{}), make(chan struct{})
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		select {
-		case <-used:
-		case <-stop:
-		}
-		select {
-		case <-stop:
-			return
-		default:
-		}
 		if err := j.serveLink(l); err != nil {
 			j.Tell("the network ended: "+err.Error(), true)
 		}
 	}()
 	return func() {
-		close(stop)
-		select {
-		case <-used:
-			l.Close()
-		default: // the sockets go with this process
-		}
+		l.Close()
 		<-done
 		j.end()
 	}, nil
-}
-
-// useOf is closed when a link is first used. Some cannot tell, and count as used.
-func useOf(l link.Link) <-chan struct{} {
-	if lazy, ok := l.(interface{ Used() <-chan struct{} }); ok {
-		return lazy.Used()
-	}
-	now := make(chan struct{})
-	close(now)
-	return now
 }
 
 // serveLink serves until the link is closed.

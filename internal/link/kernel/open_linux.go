@@ -24,7 +24,7 @@ func Open(files []*os.File) (link.Link, error) {
 	if len(files) != 3 && len(files) != 6 {
 		return nil, fmt.Errorf("%d sockets instead of 3 or 6", len(files))
 	}
-	k := &kernelLink{closed: make(chan struct{}), used: make(chan struct{}), flows: make(chan *tcp.Conn), datagrams: make(chan datagram)}
+	k := &kernelLink{closed: make(chan struct{}), flows: make(chan *tcp.Conn), datagrams: make(chan datagram)}
 	for n := 0; n < len(files); n += 3 {
 		s, err := openSide(files[n : n+3])
 		if err != nil {
@@ -73,15 +73,7 @@ type kernelLink struct {
 	running   sync.WaitGroup
 	once      sync.Once
 	closed    chan struct{}
-	first     sync.Once
-	used      chan struct{} // closed when there is something to accept or to read
 }
-
-// Used is closed when a program has first sent something: until then nobody need be there
-// to answer.
-func (k *kernelLink) Used() <-chan struct{} { return k.used }
-
-func (k *kernelLink) use() { k.first.Do(func() { close(k.used) }) }
 
 // Ports are those that the sockets listen at inside. Programs there can see them, and
 // people need not.
@@ -127,7 +119,6 @@ func (k *kernelLink) accept(l *tcp.Listener) {
 			}
 			return
 		}
-		k.use()
 		select {
 		case k.flows <- c:
 		case <-k.closed:
@@ -176,7 +167,6 @@ func (k *kernelLink) receive(c *net.UDPConn) {
 			continue // sent to our socket itself
 		}
 		d := datagram{append([]byte(nil), buf[:n]...), netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), to}
-		k.use()
 		select {
 		case k.datagrams <- d:
 		case <-k.closed:
