@@ -25,7 +25,10 @@ type play struct {
 
 // cloneArgs is the kernel's struct clone_args, as far as it is needed. (Linux 5.5)
 type cloneArgs struct {
-	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls uint64
+	flags                        uint64
+	_                            [3]uint64 // pidfd, child_tid, parent_tid
+	exitSignal, stack, stackSize uint64
+	_                            uint64 // tls
 }
 
 // sigaction is the kernel's own, on the 64-bit machines that we know.
@@ -78,6 +81,8 @@ func failure(pid uintptr) unix.Errno {
 //go:nosplit
 //go:norace
 func perform(p *play) { p.run() }
+
+var _ = perform // by assembly alone
 
 // run makes the calls, one after the other. It does not return.
 //
