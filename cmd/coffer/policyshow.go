@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -31,7 +32,7 @@ type view struct {
 func question(text string) (policy.Query, error) {
 	q, err := policy.ParseURL(text)
 	if err != nil {
-		return q, usage{err}
+		return q, hint.Wrap(usage{err}, "write it as https://api.example.com/v1, api.example.com:443 or udp://time.example.com:123")
 	}
 	q.Now = time.Now()
 	return q, nil

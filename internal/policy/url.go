@@ -22,8 +22,8 @@ var schemes = map[string]struct {
 	"udp":   {UDP, 0},
 }
 
-// ParseURL reads a destination as people write it: a URL, host:port, or a host alone,
-// which means its website.
+// ParseURL reads a destination as people write it: a URL, host:port, what git calls
+// account@host:path, or a host alone or with a path, which means its website.
 func ParseURL(s string) (Query, error) {
 	q, err := parseURL(s)
 	if err != nil {
@@ -35,6 +35,13 @@ func ParseURL(s string) (Query, error) {
 func parseURL(s string) (Query, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok {
+		account, far, _ := strings.Cut(s, "@")
+		if host, path, _ := strings.Cut(far, ":"); !strings.ContainsAny(account, ":/") && strings.Contains(path, "/") {
+			return parseURL("ssh://" + host)
+		}
+		if strings.Contains(s, "/") {
+			return parseURL("https://" + s)
+		}
 		return parseHostPort(s)
 	}
 	scheme = strings.ToLower(scheme)

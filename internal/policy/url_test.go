@@ -27,6 +27,9 @@ func TestParseURL(t *testing.T) {
 		"http://0x7f.1/":                     {Addr: a, Port: 80, Protocol: HTTP, Method: "GET", Path: "/"},
 		"[::ffff:127.0.0.1]:443":             {Addr: a, Port: 443, Protocol: TLS},
 		"::1":                                {Addr: addr("::1"), Port: 443, Protocol: TLS},
+		"git@github.com:x/y.git":             {Host: "github.com", Port: 22, Protocol: TCP},
+		"github.com/x/y":                     {Host: "github.com", Port: 443, Protocol: TLS},
+		"example.com:8080/x":                 {Host: "example.com", Port: 8080, Protocol: TLS},
 		"https://[::1]":                      {Addr: addr("::1"), Port: 443, Protocol: TLS},
 	} {
 		if got, err := ParseURL(in); err != nil || got != want {
@@ -45,7 +48,8 @@ func TestParseURL(t *testing.T) {
 		"https://example.com:0":      "1 to 65535",
 		"https://example.com:":       "port is missing",
 		"https://example.com:80,443": "1 to 65535",
-		"example.com/x":              "character",
+		"/x":                         "no host",
+		"user@example.com:22":        "user information",
 		"*.example.com":              "everything below",
 		`https://example.com\@x`:     "backslash",
 	} {
