@@ -55,6 +55,7 @@ func TestUnveil(t *testing.T) {
 				var asked wire.Request
 				if c.answer != nil && wire.ReadMessage(stream, wire.MaxRequest, &asked) == nil {
 					_ = wire.WriteMessage(stream, *c.answer)
+					stream.Close()
 				}
 			}
 		}()
