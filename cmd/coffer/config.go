@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/cofferhq/coffer/internal/config"
+	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/spf13/cobra"
 )
 
@@ -65,7 +67,9 @@ func configCheck() *cobra.Command {
 		Use:   "check",
 		Short: "Check the config files and list what needs your yes",
 		Long: `Check the config files: all mistakes are listed. What the repository's files ask for
-that you have not agreed to is listed too, but is no mistake.`,
+that you have not agreed to is listed too, but is no mistake; nor is what this machine
+lacks, such as a directory that is to be mounted or a variable. What the administrator
+does not allow is.`,
 		Example: "  coffer config check",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -77,13 +81,16 @@ that you have not agreed to is listed too, but is no mistake.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(os.Stderr, "coffer: no mistakes in %s\n", count(len(l.Files), "file"))
-			if len(widens) == 0 {
-				return nil
-			}
 			places, err := placesHere()
 			if err != nil {
 				return err
+			}
+			if err := checkStart(l, places); err != nil {
+				return err
+			}
+			fmt.Fprintf(os.Stderr, "coffer: no mistakes in %s\n", count(len(l.Files), "file"))
+			if len(widens) == 0 {
+				return nil
 			}
 			store, err := places.TrustStore()
 			if err == nil {
@@ -98,6 +105,39 @@ that you have not agreed to is listed too, but is no mistake.`,
 		},
 	}
 	return c
+}
+
+// checkStart looks at what would keep a sandbox from being made here: it warns about what this
+// machine lacks, and returns what the administrator does not allow.
+func checkStart(l *config.Loaded, places config.Places) error {
+	would := func(err error) {
+		if err != nil {
+			warn("a start here would fail: " + err.Error())
+		}
+	}
+	rec := sandbox.Record{Nesting: l.Config.Nesting, Caches: l.Caches(), Workspace: sandbox.Workspace{Path: places.Dir, Mode: sandbox.WorkspaceDirect}}
+	if l.Config.Workspace.Mode == sandbox.WorkspaceNone {
+		rec.Workspace = sandbox.Workspace{Mode: sandbox.WorkspaceNone}
+	}
+	_, _, err := l.Variables()
+	would(err)
+	_, err = l.Daemons()
+	would(err)
+	mounts, err := l.WouldMount(warn)
+	would(err)
+	given, err := l.HomeFiles()
+	would(err)
+	rec.Mounts = slices.Concat(mounts, given)
+	if rec.Network, err = networkFor(l.Config.Network.Mode, nil); err != nil {
+		return err
+	}
+	if err := addNetwork(l, &rec.Network); err != nil {
+		return err
+	}
+	if err := floorRepositories(l.Floor, &rec, ""); err != nil {
+		return err
+	}
+	return l.Floor.Enforce(&rec, defaultEngine().Name(), places.Home)
 }
 
 func configSchema() *cobra.Command {

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/config"
+	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
+	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -154,6 +156,9 @@ func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
 			return err
 		}
 	}
+	if err := floorRepositories(l.Floor, rec, ""); err != nil {
+		return err
+	}
 	return l.Floor.Enforce(rec, defaultEngine().Name(), supervisor.Me().Home)
 }
 
@@ -229,7 +234,41 @@ func holdToFloor(sb *sandbox.Sandbox) error {
 	if err != nil || floor == nil {
 		return err
 	}
+	if err := floorRepositories(floor, &sb.Record, sb.Dir()); err != nil {
+		return err
+	}
 	return floor.Enforce(&sb.Record, defaultEngine().Name(), home)
+}
+
+// floorRepositories holds the repositories of a sandbox to the floor: that of its workspace
+// and those that it includes. folder is "" for one that is not made yet.
+func floorRepositories(floor *config.Floor, rec *sandbox.Record, folder string) error {
+	if !floor.Forbids() {
+		return nil
+	}
+	home := supervisor.Me().Home
+	if w := rec.Workspace; w.Path != "" && w.Mode != sandbox.WorkspaceTree {
+		// Where git cannot be followed, the sandbox gets nothing of it.
+		if at, err := rootfs.FindRepository(w.Path); err == nil {
+			if err := floor.EnforceRepository(at.Common, home, true); err != nil {
+				return err
+			}
+		}
+	}
+	if folder == "" {
+		return nil
+	}
+	if b, err := gitbridge.Open(folder); err == nil {
+		if err := floor.EnforceRepository(b.Common, home, true); err != nil {
+			return err
+		}
+	}
+	for _, b := range gitbridge.Included(folder) {
+		if err := floor.EnforceRepository(b.Common, home, false); err != nil {
+			return hint.Wrap(err, "take it out with 'coffer uninclude %s', or talk to the administrator", b.Include)
+		}
+	}
+	return nil
 }
 
 func describeMount(m sandbox.Mount) string {

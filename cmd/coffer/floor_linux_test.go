@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -76,5 +78,70 @@ func TestFloorAndFlags(t *testing.T) {
 	}
 	if _, err := (&settings{}).record(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "does not count") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A repository in a forbidden place is shown neither as a workspace, nor by a worktree, nor
+// included.
+func TestFloorRepositories(t *testing.T) {
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+	git := func(dir string, args ...string) {
+		t.Helper()
+		c := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	secret, free, linked := filepath.Join(home, "secret"), filepath.Join(home, "free"), filepath.Join(home, "linked")
+	for _, dir := range []string{secret, free} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		git(dir, "init", "-q")
+		git(dir, "commit", "-q", "--allow-empty", "-m", "1")
+	}
+	git(secret, "worktree", "add", "-q", linked)
+	withFloor(t, fmt.Sprintf("mounts.forbid = [%q]\n", secret))
+	store, err := sandbox.Open(filepath.Join(home, "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sb, lock, err := store.Create(sandbox.Record{Name: "n", Workspace: sandbox.Workspace{Path: free, Mode: sandbox.WorkspaceDirect}, Network: sandbox.Network{Mode: "none"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
+	for dir, refused := range map[string]bool{secret: true, linked: true, free: false} {
+		t.Chdir(dir)
+		var tree, direct settings
+		tree.decide = func() error {
+			_, err := (treeFlags{}).plan(t.Context(), store, &tree)
+			return err
+		}
+		_, treeErr := tree.record(t.Context(), nil)
+		_, directErr := direct.record(t.Context(), nil)
+		includeErr := include(t.Context(), store, sb, includeFlags{repo: dir})
+		for what, err := range map[string]error{"a worktree": treeErr, "the directory": directErr, "included": includeErr} {
+			if got := err != nil && strings.Contains(err.Error(), "the repository "+secret+" would be shown"); got != refused || !refused && err != nil {
+				t.Errorf("%s of %s: %v", what, dir, err)
+			}
+		}
+	}
+	// What was included before the administrator said so does not start.
+	if err := holdToFloor(sb); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(floorPath, fmt.Appendf(nil, "mounts.forbid = [%q]\n", free), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := holdToFloor(sb); err == nil {
+		t.Error("it starts with a repository that has become forbidden")
 	}
 }

@@ -77,6 +77,13 @@ func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f i
 	if err != nil {
 		return err
 	}
+	floor, err := wordPlaces().ReadFloor()
+	if err == nil {
+		err = floor.EnforceRepository(r.Common, supervisor.Me().Home, false)
+	}
+	if err != nil {
+		return err
+	}
 	base, err := r.Base(ctx, f.base, f.branch)
 	if err != nil {
 		return err

@@ -57,7 +57,7 @@ func TestFloorAndModes(t *testing.T) {
 		closed    bool   // a jail without network that is private
 	}{
 		{floor: "isolation = \"jail\"", off: "there would be no sandbox"},
-		{floor: "isolation = \"container\"", jail: "must be at least a container", off: "there would be no sandbox", closed: true},
+		{floor: "isolation = \"container\"", jail: "wants a container at least", off: "there would be no sandbox", closed: true},
 		{floor: "[network]\nmax = \"standard\"", jail: "the whole network", off: "no sandbox"},
 		{floor: "[network]\nmax = \"open\"", off: "no sandbox"},
 		{floor: "[network]\ndeny = [\"example.com\"]", jail: "the whole network", off: "no sandbox"},

@@ -97,6 +97,11 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 		}
 		return nil, err
 	}
+	if s.conf != nil {
+		if err := s.conf.Floor.EnforceRepository(p.repository.Common, supervisor.Me().Home, true); err != nil {
+			return nil, err
+		}
+	}
 	p.base, err = p.repository.Base(ctx, t.base, t.branch)
 	if errors.Is(err, gitbridge.ErrNoCommit) && s.workspace == "" && t == (treeFlags{}) {
 		fmt.Fprintln(os.Stderr, "coffer: the repository has no commit yet, so the sandbox works on the directory itself")

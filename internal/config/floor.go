@@ -48,8 +48,9 @@ type FloorNetwork struct {
 
 // What of this machine a sandbox cannot be shown.
 type FloorMounts struct {
-	// Forbid are paths; what is in them and what they are in cannot be mounted either.
-	// ["/"] forbids all mounts. ~/ is the home of each user.
+	// Forbid are paths; what is in them and what they are in cannot be mounted either, nor
+	// be a workspace, nor a repository that there are worktrees of inside. ["/"] forbids all
+	// mounts and further repositories. ~/ is the home of each user.
 	Forbid []string `toml:"forbid" example:"[\"/srv\", \"~/.ssh\"]"`
 }
 
@@ -115,6 +116,15 @@ func (f *Floor) refuse(at *node, format string, args ...any) error {
 		"ask for less, or talk to the administrator")
 }
 
+// weak says that a wall does not do.
+func (f *Floor) weak(at *node, isolation string) error {
+	way := "talk to the administrator: this coffer has no stronger wall"
+	if isolation == "jail" && f.Isolation == "container" {
+		way = "run it in a sandbox, with 'coffer run'"
+	}
+	return hint.New(fmt.Sprintf("the wall would be a %s, and the administrator of this machine wants a %s at least (%s)", isolation, f.Isolation, at.at.Origin()), way)
+}
+
 // Enforce holds a sandbox to the floor: what goes beyond it is refused, and its rules
 // are laid over the sandbox's. It is asked whenever one is made or started.
 func (f *Floor) Enforce(rec *sandbox.Record, isolation, home string) error {
@@ -122,7 +132,7 @@ func (f *Floor) Enforce(rec *sandbox.Record, isolation, home string) error {
 		return nil
 	}
 	if at := f.tree.get("isolation"); at != nil && rank(isolation, isolationOrder...) < rank(f.Isolation, isolationOrder...) {
-		return f.refuse(at, "the wall would be a %s, and must be at least a %s", isolation, f.Isolation)
+		return f.weak(at, isolation)
 	}
 	rec.Audit = rec.Audit || f.Audit != ""
 	if rec.Nesting && f.ForbidNesting {

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ func TestFloor(t *testing.T) {
 		want  string // part of the refusal; "" if there is none
 	}{
 		"nothing":         {"", sandbox.Record{Nesting: true, Network: sandbox.Network{Mode: "open"}}, ""},
-		"a stronger wall": {"isolation = \"gvisor\"", sandbox.Record{}, "must be at least a gvisor, which the administrator of this machine does not allow (FLOOR:1)"},
+		"a stronger wall": {"isolation = \"gvisor\"", sandbox.Record{}, "the administrator of this machine wants a gvisor at least (FLOOR:1)"},
 		"this wall":       {"isolation = \"container\"", sandbox.Record{}, ""},
 		"nesting":         {"\nforbid_nesting = true", sandbox.Record{Nesting: true}, "containers inside, which the administrator of this machine does not allow (FLOOR:2)"},
 		"no nesting":      {"forbid_nesting = true", sandbox.Record{}, ""},
@@ -149,5 +150,51 @@ func TestFloorFollowsLinks(t *testing.T) {
 		if err := fl.Enforce(&rec, "container", w.Home); (err != nil) != refused {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Defaults that nobody asked for are lowered to the floor, and it is said that it was the
+// floor; what a file asks for is marked.
+func TestFloorDefaults(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.Floor, "isolation = \"container\"\nforbid_nesting = true\n[network]\nmax = \"none\"\nforbid_host_ports = true\n")
+	l := w.load()
+	if l.Config.Network.Mode != "none" || l.Config.Isolation != "container" {
+		t.Errorf("got %+v", l.Config)
+	}
+	shown := func() string { return strings.ReplaceAll(w.load().Show(true), w.Floor, "FLOOR") }
+	for _, want := range []string{"network.mode = \"none\"  # FLOOR:4: the administrator's floor\n", "isolation = \"container\"  # FLOOR:1: the administrator's floor\n", "sandbox = \"auto\"  # built-in\n"} {
+		if got := shown(); !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+	w.write("coffer.toml", "nesting = true\nnetwork = { mode = \"ask\", default = \"ask\", host_ports = [80] }\nisolation = \"jail\"\n")
+	for _, want := range []string{
+		"network.mode = \"ask\"  # coffer.toml:2, which the administrator's floor refuses: FLOOR:4\n",
+		"network.default = \"ask\"  # coffer.toml:2, which the administrator's floor refuses: FLOOR:4\n",
+		"network.host_ports = [80]  # coffer.toml:2, which the administrator's floor refuses: FLOOR:5\n",
+		"nesting = true  # coffer.toml:1, which the administrator's floor refuses: FLOOR:2\n",
+	} {
+		if got := shown(); !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+	// A floor that leaves room changes nothing.
+	w.write("coffer.toml", "")
+	w.write(w.Floor, "isolation = \"jail\"\nnetwork.max = \"open\"\n")
+	if l := w.load(); l.Config.Network.Mode != "standard" || l.Config.Isolation != "auto" {
+		t.Errorf("got %+v", l.Config)
+	}
+}
+
+// Every key of the floor is enforced: one that a test does not know is one that may do nothing.
+func TestFloorKeys(t *testing.T) {
+	known := "isolation audit forbid_nesting network.max network.deny network.forbid_host_ports mounts.forbid"
+	var got []string
+	for _, l := range leaves(reflect.TypeFor[Floor](), "", false) {
+		got = append(got, l.path)
+	}
+	if strings.Join(got, " ") != known {
+		t.Errorf("the keys are %q; prove a new one in TestFloor, and name it here", got)
 	}
 }

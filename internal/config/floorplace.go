@@ -22,7 +22,7 @@ func (f *Floor) EnforceJail(p Place, home string) error {
 		return nil
 	}
 	if at := f.tree.get("isolation"); at != nil && rank("jail", isolationOrder...) < rank(f.Isolation, isolationOrder...) {
-		return f.refuse(at, "the wall would be a jail, and must be at least a %s", f.Isolation)
+		return f.weak(at, "jail")
 	}
 	if at := f.tree.get("audit"); at != nil {
 		return f.refuse(at, "a jail keeps a log of its network only")
@@ -51,6 +51,31 @@ func (f *Floor) EnforceJail(p Place, home string) error {
 	}
 	return nil
 }
+
+// EnforceRepository refuses a repository in a forbidden place: a sandbox that has a worktree
+// of it, or works on one, has all that was ever committed to it. own is the repository of the
+// workspace, which a floor that forbids all mounts does not mean.
+func (f *Floor) EnforceRepository(common, home string, own bool) error {
+	if f == nil || common == "" {
+		return nil
+	}
+	for i, place := range f.Mounts.Forbid {
+		if place == "~" || strings.HasPrefix(place, "~/") {
+			place = filepath.Join(home, place[1:])
+		}
+		if place = realPlace(place); place == "/" && own {
+			continue
+		}
+		top := strings.TrimSuffix(realPlace(common), "/.git")
+		if on(top, place) || on(place, top) {
+			return f.refuse(f.tree.get("mounts", "forbid", i), "the repository %s would be shown", top)
+		}
+	}
+	return nil
+}
+
+// Forbids says whether the floor forbids any place.
+func (f *Floor) Forbids() bool { return f != nil && len(f.Mounts.Forbid) > 0 }
 
 // EnforceNetwork holds the network of a jail that has rules to the floor, and says whether
 // the floor speaks of networks: then no rule may be lost.

@@ -140,6 +140,7 @@ func (l *Loaded) read(layers []layer) error {
 	for _, d := range tree.fields {
 		builtin(d)
 	}
+	tree = l.Floor.lower(tree)
 	base := *l
 	base.tree = tree
 	torn := false // there is a file that cannot be read

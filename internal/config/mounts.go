@@ -201,6 +201,15 @@ func (l *Loaded) allowed(m mount) error {
 // Mounts are what the sandbox is to see, in the order of their targets, outer before
 // inner. Missing sources are made if the file says so; warn hears about the others.
 func (l *Loaded) Mounts(warn func(string)) (list []sandbox.Mount, err error) {
+	return l.listMounts(warn, func(dir string) error { return os.MkdirAll(dir, 0o755) })
+}
+
+// WouldMount is Mounts without making anything.
+func (l *Loaded) WouldMount(warn func(string)) (list []sandbox.Mount, err error) {
+	return l.listMounts(warn, func(string) error { return nil })
+}
+
+func (l *Loaded) listMounts(warn func(string), create func(string) error) (list []sandbox.Mount, err error) {
 	all, problems := l.mounts()
 	targets := map[string]string{}
 	for _, m := range all {
@@ -216,7 +225,7 @@ func (l *Loaded) Mounts(warn func(string)) (list []sandbox.Mount, err error) {
 			continue
 		case "create":
 			if len(problems) == 0 {
-				if err := os.MkdirAll(m.Source, 0o755); err != nil {
+				if err := create(m.Source); err != nil {
 					problems.add(m.at, "mounts.%s: %s", m.name, err)
 				}
 			}

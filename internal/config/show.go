@@ -12,7 +12,7 @@ import (
 // each says where it was set; a list has a line for each file that adds to it, so that
 // text is for people only.
 func (l *Loaded) Show(origin bool) string {
-	p := printer{origin: origin}
+	p := printer{origin: origin, floor: l.Floor}
 	if !origin {
 		p.table(l.tree, "")
 		return p.String()
@@ -40,12 +40,13 @@ func (f *Floor) Show() string {
 type printer struct {
 	strings.Builder
 	origin bool
+	floor  *Floor
 }
 
-func (p *printer) line(path, value string, at Pos) {
-	fmt.Fprintf(p, "%s = %s", path, value)
+func (p *printer) line(path string, n *node) {
+	fmt.Fprintf(p, "%s = %s", path, literal(n))
 	if p.origin {
-		fmt.Fprintf(p, "  # %s", printable(at.Origin()))
+		fmt.Fprintf(p, "  # %s%s", printable(n.at.Origin()), p.floor.note(path, n))
 	}
 	p.WriteByte('\n')
 }
@@ -64,7 +65,7 @@ func (p *printer) flat(n *node, path string) {
 	case n.kind == list:
 		p.list(n, path)
 	default:
-		p.line(path, literal(n), n.at)
+		p.line(path, n)
 	}
 }
 
@@ -75,10 +76,10 @@ func (p *printer) list(n *node, path string) {
 		for ; i < len(n.items) && n.items[i].at.Origin() == part.at.Origin(); i++ {
 			part.items = append(part.items, n.items[i])
 		}
-		p.line(path, literal(part), part.at)
+		p.line(path, part)
 	}
 	if len(n.items) == 0 {
-		p.line(path, "[]", n.at)
+		p.line(path, n)
 	}
 }
 
@@ -91,7 +92,7 @@ func (p *printer) table(n *node, path string) {
 			later = append(later, name)
 			continue
 		}
-		p.line(join("", name), literal(f), f.at)
+		p.line(join("", name), f)
 	}
 	for _, name := range later {
 		f, below := n.fields[name], join(path, name)
