@@ -168,7 +168,7 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	if err := furnishHome(home, a, scene); err != nil {
 		return nil, err
 	}
-	adviseLogin(a, home, scene.Variable)
+	adviseLogin(a, home, scene.Variable, sb.EnvFrom)
 	certificates, err := trustToo(home, scene.Home, a)
 	if err != nil {
 		return nil, err
@@ -235,12 +235,14 @@ func (f *aiFlags) argv(home *agent.Home, a *agent.Agent, place *agent.Place, sce
 }
 
 // adviseLogin says how to log in, to who has neither a login nor a key for the agent.
-func adviseLogin(a *agent.Agent, home *agent.Home, variable func(string) string) {
+// A key that a template gives, out of the vault perhaps, is one; it is not looked at here.
+func adviseLogin(a *agent.Agent, home *agent.Home, variable func(string) string, templates []string) {
 	if len(a.Credentials) == 0 || len(a.Login) == 0 || slices.ContainsFunc(a.Credentials, func(c agent.Credential) bool { return home.Has(c.Name) }) {
 		return
 	}
 	for _, name := range a.Pass {
-		if isKey(name) && variable(name) != "" {
+		made := slices.ContainsFunc(templates, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+		if isKey(name) && (made || variable(name) != "") {
 			return
 		}
 	}

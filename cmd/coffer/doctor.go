@@ -16,8 +16,9 @@ func doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this host can do, and how to mend what it cannot",
-		Long: `Look at this host, engine by engine: a sandbox is really booted. Exits with 1 if no
-engine works.`,
+		Long: `Look at this host, engine by engine: a sandbox is really booted. If you keep secrets,
+it is said whether they can be read, and what protects them. Exits with 1 if no engine
+works.`,
 		Example: "  coffer doctor",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -34,6 +35,9 @@ engine works.`,
 				if !asJSON {
 					printReport(e.Name(), r)
 				}
+			}
+			if !asJSON {
+				printVault()
 			}
 			if asJSON {
 				if err := printJSON(reports); err != nil {

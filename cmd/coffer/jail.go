@@ -72,7 +72,7 @@ They are told not to ask before they act.`,
 	f.BoolVarP(&s.Quiet, "quiet", "q", false, "do not say what cannot be enforced")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "say all of it: on a terminal one line is said otherwise")
 	f.BoolVar(&s.Explain, "explain", false, "say what the wall is made of here, what it does not hold and what it would take; run nothing")
-	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on")
+	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on: your variable, or else your secret")
 	_ = c.RegisterFlagCompletionFunc("git", cobra.FixedCompletions([]string{jail.GitWrite, jail.GitRead}, cobra.ShellCompDirectiveNoFileComp))
 	s.mode.addTo(c)
 	f.Lookup("sandbox").Usage = "`MODE` is auto (say what this host cannot enforce, the default), require (the same as --strict) or off (no jail, after you have said yes)"

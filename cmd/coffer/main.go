@@ -36,7 +36,9 @@ import (
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/quick"
+	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -56,6 +58,7 @@ func main() {
 	if r := quick.Left; r != nil {
 		os.Exit(report(settle(r)))
 	}
+	inside.Vault = vault.Lookup
 	code := command(os.Args[1:])
 	discard()
 	os.Exit(code)
@@ -224,7 +227,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		includeCommand(), unincludeCommand(),
 		stopCommand(), removeCommand(), gcCommand())
 	group(root, "What they may:", policyCommand(), auditCommand(), masksCommand(),
-		initCommand(), configCommand(), trustCommand(), presetsCommand())
+		initCommand(), configCommand(), trustCommand(), presetsCommand(), secretCommand())
 	group(root, "Coding agents:", agentsCommand(), loginCommand())
 	group(root, "Coffer itself:", demoCommand(), doctorCommand(), versionCommand(), completionCommand(), superviseCommand())
 	root.SetHelpCommandGroupID("Coffer itself:")

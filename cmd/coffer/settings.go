@@ -83,7 +83,7 @@ func (s *settings) addTo(c *cobra.Command) {
 // addExecTo adds the flags about the program.
 func (s *settings) addExecTo(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on")
+	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on: your variable, or else your secret")
 	f.BoolVar(&s.root, "root", false, "run as root of the sandbox")
 	f.BoolVarP(&s.detach, "detach", "d", false, "leave it running and print its id; see 'coffer logs'")
 	f.BoolVar(&s.tty, "tty", false, "with --detach: on a terminal of its own, to be seen and typed to with 'coffer attach'")

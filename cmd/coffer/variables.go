@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -36,8 +37,12 @@ func setVariables(env map[string]string, asked []string) error {
 			return usagef("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)
 		}
 		if !ok {
-			if value, ok = os.LookupEnv(name); !ok {
-				return hint.Wrap(usagef("the environment variable %s is to be passed on but not set", name), "export it, or give it a value: -e %s=value", name)
+			var err error
+			if value, ok, err = inside.Passed(name); err != nil {
+				return hint.Wrap(fmt.Errorf("the variable %s %w", name, err), "%s", hint.Of(err))
+			} else if !ok {
+				return hint.Wrap(usagef("the environment variable %s is to be passed on but not set, nor is there a secret of that name", name),
+					"export it, give it a value (-e %s=value), or keep it: coffer secret set %s", name, name)
 			}
 		}
 		env[name] = value

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/template"
@@ -23,15 +24,23 @@ func (l *Loaded) Environment() (list []string, err error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Config.Env.Set)) {
-		if env[name], err = template.Expand(l.Config.Env.Set[name], os.LookupEnv); err != nil {
-			at := l.tree.get("env", "set", name).at
-			return nil, hint.New(fmt.Sprintf("%s: env.set.%s %s", at, name, err), "export the variable, or change the file")
+		if env[name], err = inside.Fill(l.Config.Env.Set[name]); err != nil {
+			return nil, unfilled(l.tree.get("env", "set", name).at, "env.set."+name, err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, name+"="+env[name])
 	}
 	return list, nil
+}
+
+// unfilled is about a template that could not be filled in.
+func unfilled(at Pos, key string, err error) error {
+	way := hint.Of(err)
+	if way == "" {
+		way = "change the file"
+	}
+	return hint.New(fmt.Sprintf("%s: %s %s", at, key, err), way)
 }
 
 // Variables is Environment for a record, without the values of the user's variables: fixed

@@ -14,6 +14,7 @@ import (
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/template"
 )
 
@@ -121,13 +122,22 @@ func (k *checker) env() {
 	for _, name := range slices.Sorted(maps.Keys(k.Env.Set)) {
 		err := checkVariable(name)
 		if err == nil {
-			_, err = template.Mentions(k.Env.Set[name])
+			err = checkTemplate(k.Env.Set[name])
 		}
 		if err == nil && strings.ContainsRune(k.Env.Set[name], 0) {
 			err = errors.New("has a NUL in it")
 		}
 		k.at(path("env", "set", name), err)
 	}
+}
+
+// checkTemplate wants one that can be filled in. What opens the vault stays outside.
+func checkTemplate(text string) error {
+	refs, err := template.Mentions(text)
+	if slices.Contains(refs, template.Ref{Name: secret.Variable}) {
+		err = fmt.Errorf("%s opens your vault, and goes into no sandbox", secret.Variable)
+	}
+	return err
 }
 
 // checkVariable wants a name that programs can have. Those of coffer itself tell them

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/template"
 )
 
 // The scripts that count without being named.
@@ -84,7 +83,7 @@ func (k *checker) daemon(name string, d Daemon) {
 	for _, v := range slices.Sorted(maps.Keys(d.Env)) {
 		err := checkVariable(v)
 		if err == nil {
-			_, err = template.Mentions(d.Env[v])
+			err = checkTemplate(d.Env[v])
 		}
 		k.at(path("daemons", name, "env", v), err)
 	}
@@ -208,9 +207,8 @@ func (l *Loaded) Daemons() (list []sandbox.Daemon, err error) {
 			}
 		}
 		for _, v := range slices.Sorted(maps.Keys(c.Env)) {
-			if _, err := template.Expand(c.Env[v], os.LookupEnv); err != nil {
-				at := l.tree.get("daemons", name, "env", v).at
-				return nil, hint.New(fmt.Sprintf("%s: daemons.%s.env.%s %s", at, name, v, err), "export the variable, or change the file")
+			if _, err := inside.Fill(c.Env[v]); err != nil {
+				return nil, unfilled(l.tree.get("daemons", name, "env", v).at, fmt.Sprintf("daemons.%s.env.%s", name, v), err)
 			}
 			d.Env = append(d.Env, v+"="+c.Env[v])
 		}

@@ -73,9 +73,10 @@ type Env struct {
 	// Pass names variables of yours that are passed on if they are set. A * at the end
 	// stands for any rest.
 	Pass []string `toml:"pass" example:"[\"MY_SETTING\", \"BUILD_*\"]"`
-	// Set gives variables a value. ${NAME} in it is your variable NAME, which must be
-	// set; ${NAME:-text} is the text if it is not set or empty; $$ is a dollar.
-	Set map[string]string `toml:"set" example:"{ NODE_ENV = \"test\", LEVEL = \"${LOG_LEVEL:-info}\" }"`
+	// Set gives variables a value. ${NAME} in it is your variable NAME or, while that is
+	// not set, your secret NAME; ${secret:NAME} is the secret, see 'coffer secret'. One
+	// must be there, or a text in its place: ${NAME:-text}. $$ is a dollar.
+	Set map[string]string `toml:"set" example:"{ LEVEL = \"${LOG_LEVEL:-info}\", TOKEN = \"${secret:GITHUB_TOKEN}\" }"`
 }
 
 // A directory or file of this machine that is shown inside, besides the workspace. The

@@ -39,7 +39,8 @@ ask = ["example.com"]
 		"built-in presets":               {"", `presets = ["go", "strict", "opencode"]`, "", ""},
 		"the wall":                       {"", "nesting = true", "", "nesting: programs may make containers, behind a weaker wall"},
 		"what the user has": {"nesting = true\nenv.pass = [\"K\", \"P_*\"]\nnetwork.mode = \"open\"\nnetwork.host_ports = [80]",
-			"nesting = true\nenv.pass = [\"K\"]\nenv.set = { X = \"${P_1}\" }\nnetwork.mode = \"open\"\nnetwork.host_ports = [80]\n[[network.rules]]\nallow = [\"example.com\"]", "", ""},
+			"nesting = true\nenv.pass = [\"K\"]\nenv.set = { X = \"${P_1}\" }\nnetwork.mode = \"open\"\nnetwork.host_ports = [80]\n[[network.rules]]\nallow = [\"example.com\"]", "", `
+secrets: your secret P_1 is given to programs where your variable of that name is not set, in X`},
 		"what the user took away": {"isolation = \"container\"\nworkspace.mode = \"cow\"\nlimits = { memory = \"1g\", pids = 100, timeout = \"1m\" }\nnetwork.mode = \"none\"",
 			"isolation = \"auto\"\nworkspace.mode = \"direct\"\nlimits = { memory = \"2g\", pids = 99, timeout = \"1h\" }\nnetwork.mode = \"standard\"", "", `
 isolation: the wall may be auto, where you have container
@@ -59,8 +60,17 @@ git: your file sub/secret, which git ignores, is copied into new worktrees`},
 		"environment": {"", "[env]\npass = [\"TOKEN\", \"LANG\", \"AWS_*\"]\nset = { A = \"${B:-${C}}\" }", "env.set = { L = \"${LANG}\" }", `
 environment: your variable TOKEN is passed on
 environment: your variables whose names begin with AWS_ are passed on
-environment: your variable B is passed on, in A
-environment: your variable C is passed on, in A`},
+environment: your variable B, or else your secret of that name, is passed on, in A
+environment: your variable C, or else your secret of that name, is passed on, in A`},
+		// Which secret goes where. What the user's own files give is not asked about, nor
+		// does a yes depend on what is set, or is in the vault, just now.
+		"secrets": {"[env]\npass = [\"NPM_*\"]\nset = { MINE = \"${secret:MINE}\" }",
+			"[env]\nset = { MINE = \"${secret:MINE}\", A = \"${secret:S:-${secret:T}}${S}${secret:S}\", B = \"${NPM_TOKEN}\", P = \"x:${LANG}\" }\n[daemons.db]\ncommand = [\"db\"]\nenv = { PW = \"${secret:DB}\" }", "", `
+environment: your variable S, or else your secret of that name, is passed on, in A
+secrets: your secret S is given to programs, in A
+secrets: your secret T is given to programs, in A
+secrets: your secret NPM_TOKEN is given to programs where your variable of that name is not set, in B
+secrets: your secret DB is given to programs, in PW of the daemon db`},
 		"network": {"", `
 [network]
 mode = "open"

@@ -123,13 +123,23 @@ func (w *widening) env() {
 	}
 }
 
-// reads is about the variables that a template takes from the host.
+// reads is about the variables and secrets that a template takes from the host. A variable
+// stands for the secret of its name as well, while it is not set; but for those that go into
+// every sandbox. What is agreed to must not depend on what happens to be set now.
 func (w *widening) reads(text, in string) {
 	read, _ := template.Mentions(text)
-	slices.Sort(read)
-	for _, v := range slices.Compact(read) {
-		if !w.passed(v) && !covered(v, w.was.Env.Pass) {
-			w.add("environment: your variable %s is passed on, in %s", v, in)
+	slices.SortFunc(read, func(a, b template.Ref) int {
+		return strings.Compare(fmt.Sprint(a.Name, a.Secret), fmt.Sprint(b.Name, b.Secret))
+	})
+	for _, r := range slices.Compact(read) {
+		switch {
+		case r.Secret:
+			w.add("secrets: your secret %s is given to programs, in %s", r.Name, in)
+		case w.passed(r.Name):
+		case covered(r.Name, w.was.Env.Pass):
+			w.add("secrets: your secret %s is given to programs where your variable of that name is not set, in %s", r.Name, in)
+		default:
+			w.add("environment: your variable %s, or else your secret of that name, is passed on, in %s", r.Name, in)
 		}
 	}
 }

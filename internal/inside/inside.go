@@ -16,7 +16,6 @@ import (
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/template"
 )
 
 // ErrVariable is wrapped by every error about a variable that the user asked for.
@@ -91,9 +90,9 @@ func environment(me person.Person, sb *sandbox.Sandbox, extra []string, root boo
 	}
 	for _, e := range sb.EnvFrom {
 		name, text, _ := strings.Cut(e, "=")
-		value, err := template.Expand(text, os.LookupEnv)
+		value, err := Fill(text)
 		if err != nil {
-			return nil, hint.Wrap(variable("the variable %s of sandbox %s %s", name, sb.Name, err), "export it before you use the sandbox")
+			return nil, hint.Wrap(variable("the variable %s of sandbox %s %s", name, sb.Name, err), "%s", hint.Of(err))
 		}
 		env.set(name, value)
 	}
@@ -106,8 +105,12 @@ func environment(me person.Person, sb *sandbox.Sandbox, extra []string, root boo
 			return nil, variable("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)
 		}
 		if !ok {
-			if value, ok = os.LookupEnv(name); !ok {
-				return nil, hint.Wrap(variable("the environment variable %s is to be passed on but not set", name), "export it, or give it a value: -e %s=value", name)
+			var err error
+			if value, ok, err = Passed(name); err != nil {
+				return nil, hint.Wrap(variable("the variable %s %s", name, err), "%s", hint.Of(err))
+			} else if !ok {
+				return nil, hint.Wrap(variable("the environment variable %s is to be passed on but not set, nor is there a secret of that name", name),
+					"export it, give it a value (-e %s=value), or keep it: coffer secret set %s", name, name)
 			}
 		}
 		env.set(name, value)

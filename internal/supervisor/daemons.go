@@ -17,7 +17,6 @@ import (
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/template"
 )
 
 // A daemon is a program of the sandbox that this process looks after: it keeps what the
@@ -178,7 +177,7 @@ func (d *daemon) exec(argv []string) (wire.Exec, error) {
 	var env []string
 	for _, v := range d.Env {
 		name, text, _ := strings.Cut(v, "=")
-		value, err := template.Expand(text, os.LookupEnv)
+		value, err := inside.Fill(text)
 		if err != nil {
 			return wire.Exec{}, fmt.Errorf("its variable %s %w", name, err)
 		}

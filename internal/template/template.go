@@ -1,11 +1,13 @@
-// Package template fills variables of the host's environment into text:
+// Package template fills variables and secrets of the user's into text:
 //
-//	${NAME}          its value; an error if it is not set
-//	${NAME:-text}    the text, a template itself, if NAME is not set or empty
+//	${NAME}          the variable's value; an error if there is none
+//	${NAME:-text}    the text, a template itself, if there is none or it is empty
+//	${secret:NAME}   a secret of the vault; :-text works as well
 //	$$               a dollar
 //
 // A dollar before anything else stands for itself. Templates are a repository's word, so
-// what they become is bounded, and which variables they may read is known beforehand.
+// what they become is bounded, and what they may read is known beforehand. Where a name is
+// looked up is the caller's to say; see package inside.
 package template
 
 import (
@@ -20,8 +22,37 @@ const maxNesting = 8
 // maxValue bounds the result: defaults that name one long variable many times grow.
 const maxValue = 128 << 10
 
-// Expand fills in a template.
-func Expand(s string, lookup func(string) (string, bool)) (string, error) {
+// A Ref is what a template reads: a variable or, by ${secret:NAME}, a secret.
+type Ref struct {
+	Name   string
+	Secret bool
+}
+
+// A Lookup finds the value of a reference. What it fails with ends the expansion; that there
+// is none is no failure.
+type Lookup func(Ref) (value string, ok bool, err error)
+
+// Missing is the error about a reference that has no value, and no default. It reads on
+// after the name of what the template is for.
+type Missing struct{ Ref }
+
+func (m *Missing) Error() string {
+	if m.Secret {
+		return fmt.Sprintf("needs the secret %s, which is not in your vault", m.Name)
+	}
+	return fmt.Sprintf("needs your environment variable %s, which is not set, nor is there a secret of that name; a default is written ${%s:-text}", m.Name, m.Name)
+}
+
+// Hint is the way out.
+func (m *Missing) Hint() string {
+	if m.Secret {
+		return "put it there: coffer secret set " + m.Name
+	}
+	return "export it, or keep it as a secret: coffer secret set " + m.Name
+}
+
+// Expand fills in a template. Only what its value depends on is looked up.
+func Expand(s string, lookup Lookup) (string, error) {
 	t := template{lookup: lookup}
 	out, rest, err := t.run(s, false, true, 0)
 	if err == nil && rest != "" {
@@ -30,16 +61,16 @@ func Expand(s string, lookup func(string) (string, bool)) (string, error) {
 	return out, err
 }
 
-// Mentions returns the variables that a template may read.
-func Mentions(s string) (names []string, err error) {
-	t := template{lookup: func(string) (string, bool) { return "", false }, seen: &names}
+// Mentions returns what a template may read.
+func Mentions(s string) (refs []Ref, err error) {
+	t := template{seen: &refs}
 	_, _, err = t.run(s, false, true, 0)
-	return names, err
+	return refs, err
 }
 
 type template struct {
-	lookup func(string) (string, bool)
-	seen   *[]string // when set, the variables are noted and none is missed
+	lookup Lookup
+	seen   *[]Ref // when set, references are noted and none is looked up
 	size   int
 }
 
@@ -77,24 +108,25 @@ func (t *template) run(s string, inner, live bool, depth int) (out, rest string,
 	return b.String(), "", nil
 }
 
-// variable reads NAME} or NAME:-default}.
+// variable reads NAME} or NAME:-default}, where NAME may be secret:NAME.
 func (t *template) variable(s string, live bool, depth int) (value, rest string, err error) {
-	end := 0
-	for end < len(s) && isNameByte(s[end], end) {
-		end++
-	}
-	name, rest := s[:end], s[end:]
-	if name == "" {
-		return "", "", errors.New("has a ${ without the name of a variable; write $${ for the characters themselves")
+	ref, rest, err := reference(s)
+	if err != nil {
+		return "", "", err
 	}
 	if t.seen != nil {
-		*t.seen = append(*t.seen, name)
+		*t.seen = append(*t.seen, ref)
 	}
-	value, ok := t.lookup(name)
+	var ok bool
+	if live && t.seen == nil {
+		if value, ok, err = t.lookup(ref); err != nil {
+			return "", "", err
+		}
+	}
 	switch {
 	case strings.HasPrefix(rest, "}"):
 		if !ok && live && t.seen == nil {
-			return "", "", fmt.Errorf("needs your environment variable %s, which is not set; a default is written ${%s:-text}", name, name)
+			return "", "", &Missing{ref}
 		}
 		return value, rest[1:], nil
 	case strings.HasPrefix(rest, ":-"):
@@ -107,7 +139,29 @@ func (t *template) variable(s string, live bool, depth int) (value, rest string,
 		}
 		return value, after[1:], nil
 	}
-	return "", "", fmt.Errorf("has a ${%s that goes on with neither } nor :-", name)
+	return "", "", fmt.Errorf("has a ${%s that goes on with neither } nor :-", ref.Name)
+}
+
+// reference reads NAME or secret:NAME. A variable may be named secret, too.
+func reference(s string) (r Ref, rest string, err error) {
+	r.Name, rest = name(s)
+	if after, ok := strings.CutPrefix(rest, ":"); ok && r.Name == "secret" {
+		if n, more := name(after); n != "" {
+			return Ref{Name: n, Secret: true}, more, nil
+		}
+	}
+	if r.Name == "" {
+		err = errors.New("has a ${ without the name of a variable; write $${ for the characters themselves")
+	}
+	return r, rest, err
+}
+
+func name(s string) (name, rest string) {
+	end := 0
+	for end < len(s) && isNameByte(s[end], end) {
+		end++
+	}
+	return s[:end], s[end:]
 }
 
 func isNameByte(c byte, i int) bool {

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -8,7 +9,20 @@ import (
 
 func TestExpand(t *testing.T) {
 	env := map[string]string{"A": "1", "EMPTY": "", "DOLLAR": "${A}", "LONG": strings.Repeat("x", 1000)}
-	lookup := func(n string) (string, bool) { v, ok := env[n]; return v, ok }
+	var asked []Ref
+	lookup := func(r Ref) (string, bool, error) {
+		asked = append(asked, r)
+		switch {
+		case r.Name == "SHUT":
+			return "", false, errors.New("is shut")
+		case r == Ref{"S", true}:
+			return "*", true, nil
+		case r.Secret:
+			return "", false, nil
+		}
+		v, ok := env[r.Name]
+		return v, ok, nil
+	}
 	for in, want := range map[string]string{
 		"":                             "",
 		"plain":                        "plain",
@@ -28,7 +42,19 @@ func TestExpand(t *testing.T) {
 		"}":                            "}",
 		"${DOLLAR}":                    "${A}", // a value is not a template
 		"${NONE:-{}}":                  "{}",
-		"${NONE}":                      "error: NONE",
+		"${secret:S}":                  "*",
+		"a${secret:S:-x}b":             "a*b",
+		"${secret:A:-x}":               "x",
+		"${secret:A:-${secret:S}}":     "*",
+		"${secret:-x}":                 "x", // a variable of that name
+		"${NONE}":                      "error: variable NONE",
+		"${secret:A}":                  "error: secret A, which is not in your vault",
+		"${secret:SHUT:-x}":            "error: is shut",
+		"${A:-${SHUT}}":                "1", // is not looked up
+		"${secret:}":                   "error: neither",
+		"${secret:1}":                  "error: neither",
+		"${Secret:S}":                  "error: neither",
+		"${secret:S:x}":                "error: neither",
 		"${NONE:-${OTHER}}":            "error: OTHER",
 		"${A":                          "error: }",
 		"${A:-":                        "error: closed",
@@ -48,34 +74,38 @@ func TestExpand(t *testing.T) {
 			t.Errorf("%q: got %q, %v, want %q", in, got, err, want)
 		}
 	}
-	names, err := Mentions("${A:-${B}} $C $${D} ${E}")
-	if err != nil || !slices.Equal(names, []string{"A", "B", "E"}) {
-		t.Errorf("mentions %v, %v", names, err)
+	asked = nil
+	if _, err := Expand("${A:-${B}${secret:S}}", lookup); err != nil || len(asked) != 1 {
+		t.Errorf("asked for %v, %v", asked, err)
+	}
+	refs, err := Mentions("${A:-${B}} $C $${D} ${E:-${secret:F}}")
+	if want := []Ref{{Name: "A"}, {Name: "B"}, {Name: "E"}, {"F", true}}; err != nil || !slices.Equal(refs, want) {
+		t.Errorf("mentions %v, %v", refs, err)
 	}
 }
 
 // A template never panics, never grows without bound, and reads no other variables than
 // it says.
 func FuzzTemplate(f *testing.F) {
-	for _, s := range []string{"${A}", "${A:-${B:-c}}", "$$", "${", "${A:-", "$${A}}", "${A:-}}${B}"} {
+	for _, s := range []string{"${A}", "${A:-${B:-c}}", "$$", "${", "${A:-", "$${A}}", "${A:-}}${B}", "${secret:A:-${secret}}"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		names, err := Mentions(s)
-		var asked []string
-		out, err2 := Expand(s, func(n string) (string, bool) { asked = append(asked, n); return "v", true })
+		refs, err := Mentions(s)
+		var asked []Ref
+		out, err2 := Expand(s, func(r Ref) (string, bool, error) { asked = append(asked, r); return "v", true, nil })
 		if (err == nil) != (err2 == nil) && len(s) < maxValue/2 {
 			t.Fatalf("%q: %v but %v", s, err, err2)
 		}
 		if len(out) > len(s)+maxValue {
 			t.Fatalf("%q became %d bytes", s, len(out))
 		}
-		for _, n := range asked {
-			if err == nil && !slices.Contains(names, n) {
-				t.Fatalf("%q reads %q, which is not among %q", s, n, names)
+		for _, r := range asked {
+			if err == nil && !slices.Contains(refs, r) {
+				t.Fatalf("%q reads %v, which is not among %v", s, r, refs)
 			}
-			if !IsName(n) && len(n) <= 200 {
-				t.Fatalf("%q reads %q", s, n)
+			if !IsName(r.Name) && len(r.Name) <= 200 {
+				t.Fatalf("%q reads %v", s, r)
 			}
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State is how a terminal was set before Raw.
+// State is how a terminal was set before Raw, or Hide.
 type State struct {
 	fd       int
 	mu       sync.Mutex
@@ -27,6 +27,21 @@ func Raw(fd int) (*State, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// Hide keeps what is typed from being shown. Lines and signals are as before.
+func Hide(fd int) (*State, error) {
+	old, err := unix.IoctlGetTermios(fd, getTermios)
+	if err != nil {
+		return nil, fmt.Errorf("read terminal settings: %w", err)
+	}
+	hidden := *old
+	hidden.Lflag &^= unix.ECHO
+	hidden.Lflag |= unix.ICANON | unix.ISIG | unix.ECHONL
+	if err := unix.IoctlSetTermios(fd, setTermios, &hidden); err != nil {
+		return nil, fmt.Errorf("hide what is typed: %w", err)
+	}
+	return &State{fd: fd, termios: *old}, nil
 }
 
 // raw puts it into raw mode.

@@ -1,0 +1,56 @@
+package inside
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/secret"
+	"github.com/cofferhq/coffer/internal/template"
+)
+
+// Vault gives the value of a secret that is there. It is set by who can open the vault: the
+// quick way of package quick cannot, and leaves programs that need a secret to the long one.
+var Vault func(name string) (string, error)
+
+var errNoVault = errors.New("the vault is not to be opened here")
+
+// Fill fills in a template of a config file. ${NAME} is the user's variable of that name, as
+// soon as it is set, or else the secret; ${secret:NAME} is the secret.
+func Fill(text string) (string, error) {
+	return template.Expand(text, func(r template.Ref) (string, bool, error) {
+		if !r.Secret {
+			return Passed(r.Name)
+		}
+		return secretNamed(r.Name)
+	})
+}
+
+// Passed is what the user passes on by naming a variable. One that goes into every sandbox
+// anyway is never a secret.
+func Passed(name string) (value string, ok bool, err error) {
+	if value, ok = os.LookupEnv(name); ok || Passes(name) {
+		return value, ok, nil
+	}
+	return secretNamed(name)
+}
+
+// secretNamed opens the vault only if it has the secret.
+func secretNamed(name string) (value string, ok bool, err error) {
+	dir, err := secret.Dir()
+	if err != nil {
+		return "", false, nil // no home, no vault
+	}
+	label, err := secret.ReadLabel(dir)
+	if err != nil || !label.Has(name) {
+		return "", false, err
+	}
+	if Vault == nil {
+		return "", false, errNoVault
+	}
+	if value, err = Vault(name); err != nil {
+		return "", false, hint.Wrap(fmt.Errorf("needs the secret %s: %w", name, err), "%s", hint.Of(err))
+	}
+	return value, true, nil
+}

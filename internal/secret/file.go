@@ -1,0 +1,86 @@
+package secret
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// FileName is the vault's name in its directory.
+const FileName = "secrets"
+
+// MaxFile bounds the vault, and each file beside it.
+const MaxFile = 1 << 20
+
+// Dir is where the vault is: beside the sandboxes, where none of them sees it.
+func Dir() (string, error) {
+	store, err := sandbox.DefaultDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(store), "vault"), nil
+}
+
+// ReadLabel reads the label of the vault in a directory. One that is not there is empty.
+func ReadLabel(dir string) (Label, error) {
+	path := filepath.Join(dir, FileName)
+	file, err := Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, _, _, err := Split(file)
+	return l, Problem(path, err)
+}
+
+// Problem says what is wrong with a vault's file.
+func Problem(path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrVersion):
+		return hint.New(fmt.Sprintf("the vault %s %s", path, err), "use that one: see 'coffer version'")
+	}
+	return hint.New(fmt.Sprintf("the vault %s %s", path, err), "put a copy of it back, or remove it and set your secrets again")
+}
+
+// Read reads a file of the vault. Only the user may have been able to read or write it.
+func Read(path string) ([]byte, error) {
+	// A link could lead anywhere, and a pipe would keep us waiting.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, hint.New(fmt.Sprintf("%s of the vault is a symbolic link", path), "put the file itself there")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the vault: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read the vault: %w", err)
+	}
+	stat, _ := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, hint.New(fmt.Sprintf("%s of the vault is no file", path), "remove it")
+	case stat != nil && int(stat.Uid) != os.Geteuid():
+		return nil, hint.New(fmt.Sprintf("%s of the vault belongs to another user", path), "run coffer as the user whose vault it is, or set XDG_DATA_HOME to a directory of yours")
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, hint.New(fmt.Sprintf("%s of the vault is open to other users (mode %04o)", path, info.Mode().Perm()),
+			"close it, if you trust what is in it: chmod 600 "+path)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err == nil && len(data) > MaxFile {
+		err = hint.New(fmt.Sprintf("%s of the vault is larger than any vault", path), "put a copy of it back, or remove it")
+	}
+	return data, err
+}

@@ -1,0 +1,94 @@
+package vault
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/hint"
+)
+
+// draft is the end of the name of a file that is being written.
+const draft = ".new"
+
+// lock makes this process the only writer. What another one left half written goes.
+func (v *Vault) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(v.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make a place for the vault: %w", err)
+	}
+	info, err := os.Lstat(v.dir)
+	if err != nil {
+		return nil, fmt.Errorf("make a place for the vault: %w", err)
+	}
+	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
+		return nil, hint.New(fmt.Sprintf("the vault's directory %s is open to other users (%s)", v.dir, info.Mode()), "close it: chmod 700 "+v.dir)
+	}
+	f, err := os.OpenFile(filepath.Join(v.dir, "lock"), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the vault: %w", err)
+	}
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+	}
+	for _, name := range []string{keyName, fileName} {
+		if err == nil {
+			err = v.remove(name + draft)
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock the vault: %w", err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// replace writes a file beside its place, and puts it there when the disk has it.
+func (v *Vault) replace(name string, data []byte) error {
+	path := filepath.Join(v.dir, name)
+	f, err := os.OpenFile(path+draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the vault: %w", err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(path+draft, path)
+	}
+	if err != nil {
+		_ = os.Remove(path + draft)
+		return fmt.Errorf("write the vault: %w", err)
+	}
+	return v.sync()
+}
+
+func (v *Vault) remove(name string) error {
+	err := os.Remove(filepath.Join(v.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write the vault: %w", err)
+	}
+	return v.sync()
+}
+
+// sync makes renames survive a power cut. File systems that cannot have nothing to sync.
+func (v *Vault) sync() error {
+	d, err := os.Open(v.dir)
+	if err != nil {
+		return fmt.Errorf("write the vault: %w", err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return fmt.Errorf("write the vault: %w", err)
+	}
+	return nil
+}
