@@ -8,6 +8,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/quick"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -63,6 +64,7 @@ direct, it works on the current directory itself.`,
 			if err != nil {
 				return err
 			}
+			s.dir = inside.Dir(sb)
 			return execIn(c, sb, s, args)
 		},
 	}
@@ -129,6 +131,7 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 		return nil, nil, err
 	}
 	rec.Limits.Idle = idle
+	rec.Workspace.Start = planned.start()
 	l.heard()
 	sb, lock, err := store.Create(rec)
 	if errors.Is(err, sandbox.ErrExists) {

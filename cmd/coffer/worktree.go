@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
+	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/gitbridge"
@@ -222,6 +224,18 @@ func (p *plannedTree) top() string {
 		return ""
 	}
 	return p.repository.Top
+}
+
+// start is where in the repository the user is, if that is not its top.
+func (p *plannedTree) start() string {
+	here, err := syscall.Getwd() // as the kernel has it, without links
+	if err != nil || p.top() == "" {
+		return ""
+	}
+	if rel, err := filepath.Rel(p.top(), here); err == nil && rel != "." && filepath.IsLocal(rel) && utf8.ValidString(rel) {
+		return rel
+	}
+	return ""
 }
 
 // dir is where in the worktree the user is.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
@@ -37,6 +38,26 @@ func Exec(sb *sandbox.Sandbox, args, extra []string, root bool) (e wire.Exec, er
 	}
 	e.Env, err = environment(me, sb, extra, root)
 	return e, err
+}
+
+// Dir is where in a sandbox a command of the user's starts: where he is, if that is below the
+// workspace, or where the sandbox was made. It is "" where that is nothing special.
+func Dir(sb *sandbox.Sandbox) string {
+	w := sb.Workspace
+	here, err := syscall.Getwd() // as the kernel has it, without links
+	switch {
+	case w.Path == "" || err == nil && here == w.Path:
+		return ""
+	case err == nil && rootfs.Within(here, w.Path):
+		return here
+	case w.Start == "":
+		return ""
+	}
+	dir := filepath.Join(w.Path, w.Start)
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return "" // it is gone meanwhile
+	}
+	return dir
 }
 
 // Passes says which variables go into a sandbox by themselves: language, terminal,

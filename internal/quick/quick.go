@@ -85,6 +85,9 @@ func run(a Args) *Result {
 	if err != nil {
 		return nil
 	}
+	if dir := inside.Dir(sb); dir != "" {
+		e.Dir = dir
+	}
 	r := &Result{Sandbox: sb}
 	// Other commands sweep first. This one looks while the program starts.
 	opts := attach.Options{Last: attach.Notes(sb.HasGit()), Notices: l.Notices(), Meanwhile: func() { r.Sweep = store.Littered() }}

@@ -23,6 +23,9 @@ func printed(r *Record) (text []byte, ok bool) {
 		p.text("path", r.Workspace.Path)
 	}
 	p.text("mode", r.Workspace.Mode)
+	if r.Workspace.Start != "" {
+		p.text("start", r.Workspace.Start)
+	}
 	p.close("}")
 	p.limits(r.Limits)
 	if n := r.Network; n.Mode != "" {

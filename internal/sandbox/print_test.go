@@ -13,7 +13,7 @@ import (
 func TestPrintedAsJSON(t *testing.T) {
 	plain := Record{
 		Version: recordVersion, ID: "abcdefgh", Name: "a-name", Created: time.Date(2026, 1, 2, 3, 4, 5, 600, time.FixedZone("", 3600)),
-		Workspace: Workspace{Path: "/a b/c<&>", Mode: WorkspaceDirect},
+		Workspace: Workspace{Path: "/a b/c<&>", Mode: WorkspaceDirect, Start: "in/it"},
 	}
 	check(t, "plain", plain, true)
 	var set func(name string, v reflect.Value, change func())

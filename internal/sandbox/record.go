@@ -16,7 +16,7 @@ import (
 // field needs a new version: an older coffer must refuse a limit it would not
 // enforce, and not overlook it. Records of older versions have fewer fields, and are
 // read all the same.
-const recordVersion = 4
+const recordVersion = 5
 
 // maxRecord bounds sandbox.json, for reading and for writing.
 const maxRecord = 1 << 20
@@ -93,6 +93,9 @@ const (
 type Workspace struct {
 	Path string `json:"path,omitempty"` // absolute; empty with WorkspaceNone
 	Mode string `json:"mode"`
+	// Start is where in it programs start if they are asked for from elsewhere, relative
+	// to Path: a worktree may be made from a directory of its repository.
+	Start string `json:"start,omitempty"` // since version 5
 }
 
 // Limits bound what a sandbox may use. Zero means no limit of its own.
@@ -177,6 +180,8 @@ func (w Workspace) validate() error {
 		return fmt.Errorf("workspace %q is not an absolute path", w.Path)
 	case !storable(w.Path):
 		return fmt.Errorf("workspace %q is not UTF-8", w.Path)
+	case w.Start != "" && (!filepath.IsLocal(w.Start) || !storable(w.Start)):
+		return fmt.Errorf("%q is not a path in the workspace", w.Start)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func fullRecord() Record {
 	return Record{
 		Version: recordVersion, ID: "tb3defgh", Name: "calm-otter", Ephemeral: true,
 		Created:   time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC),
-		Workspace: Workspace{Path: "/home/me/src & more", Mode: WorkspaceDirect},
+		Workspace: Workspace{Path: "/home/me/src & more", Mode: WorkspaceDirect, Start: "a/b"},
 		Limits:    Limits{Memory: 1 << 30, Pids: 100, CPUs: 1.5, OpenFiles: 1024, Timeout: time.Hour, Idle: time.Minute},
 		Network:   Network{Mode: "standard", Rules: []rules.Source{{Default: "deny"}}, HostPorts: []HostPort{{Inside: 5432, Outside: 15432}}, Max: "standard"},
 		Masks:     Masks{Prefix: "sub", Rules: []Mask{{Line: "*.key", From: ".sandboxignore:1", Dir: "sub", Own: true}}},
@@ -75,8 +75,8 @@ func TestDecodeRecord(t *testing.T) {
 		"zeros":            {strings.Repeat("\x00", 512), "is damaged"},
 		"null":             {"null", "no valid version"},
 		"no version":       {"{}", "no valid version"},
-		"old version":      {with(`"version": 4`, `"version": 0`), "no valid version"},
-		"newer":            {with(`"version": 4`, `"version": 5, "wall": "moat"`), "made by a newer coffer"},
+		"old version":      {with(`"version": 5`, `"version": 0`), "no valid version"},
+		"newer":            {with(`"version": 5`, `"version": 6, "wall": "moat"`), "made by a newer coffer"},
 		"unknown field":    {with(`"nesting"`, `"nestling"`), "unknown field"},
 		"wrong type":       {with(`"pids": 100`, `"pids": "100"`), "is damaged"},
 		"more follows":     {good + "{}", "after top-level value"},
@@ -115,7 +115,7 @@ func TestDecodeRecord(t *testing.T) {
 			t.Fatalf("the first %d of %d bytes were taken for a record", cut, len(data))
 		}
 	}
-	if _, err := decodeRecord([]byte(with(`"version": 4`, `"version": 5`))); !errors.Is(err, ErrNewer) {
+	if _, err := decodeRecord([]byte(with(`"version": 5`, `"version": 6`))); !errors.Is(err, ErrNewer) {
 		t.Errorf("got %v, want ErrNewer", err)
 	}
 }

@@ -64,6 +64,8 @@ func (s *scanner) workspace(w *Workspace, key string) {
 		w.Path = s.text()
 	case "mode":
 		w.Mode = s.text()
+	case "start":
+		w.Start = s.text()
 	default:
 		s.bad = true
 	}

@@ -12,7 +12,7 @@ func everything() Record {
 	return Record{
 		Version: recordVersion, ID: "abcdefgh", Name: "parser", Created: time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC),
 		Once: true, Nesting: true, MadeGit: true,
-		Workspace: Workspace{Path: "/home/zoë/src <&> é", Mode: WorkspaceDirect},
+		Workspace: Workspace{Path: "/home/zoë/src <&> é", Mode: WorkspaceDirect, Start: "dir/é"},
 		Limits:    Limits{Memory: 1 << 40, Pids: 7, OpenFiles: 100, Timeout: time.Hour, Idle: time.Minute},
 		Env:       []string{"A=b", "C=d=e"},
 		EnvFrom:   []string{"F=${G}"},
@@ -45,12 +45,12 @@ func TestScanLeavesTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, change := range [][2]string{
-		{`"version": 4`, `"version": 01`},
-		{`"version": 4`, `"version": -1`},
-		{`"version": 4`, `"version": 1.0`},
-		{`"version": 4`, `"version": 99999999999999999999`},
-		{`"version": 4,`, `"version": 4`},
-		{`"version": 4,`, `"version": 4,,`},
+		{`"version": 5`, `"version": 01`},
+		{`"version": 5`, `"version": -1`},
+		{`"version": 5`, `"version": 1.0`},
+		{`"version": 5`, `"version": 99999999999999999999`},
+		{`"version": 5,`, `"version": 5`},
+		{`"version": 5,`, `"version": 5,,`},
 		{`"name": "parser"`, `"name": "par\u0073er"`},
 		{`"name": "parser"`, "\"name\": \"par\tser\""},
 		{`"name": "parser"`, "\"name\": \"par\xffser\""},
