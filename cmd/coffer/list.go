@@ -167,7 +167,7 @@ func printList(list []described) {
 				place = "-" // the repository says enough; of a worktree, 'coffer cd' tells
 			}
 		}
-		row([]string{d.ID, d.Name, d.State, age(d.Created), d.Workspace.Mode}, about, portsText(d), place)
+		row([]string{d.ID, d.Name, d.stateText(), age(d.Created), d.Workspace.Mode}, about, portsText(d), place)
 		for _, i := range d.Included {
 			row([]string{"", "+" + i.Name, "", "", ""}, gitColumns(&i.Standing), "", "-")
 		}
@@ -176,6 +176,14 @@ func printList(list []described) {
 		t = t.fit(width, "MODE", "ID", "AGE", "WORKSPACE", "PORTS", "REPOSITORY", "DIRTY")
 	}
 	t.print(os.Stdout)
+}
+
+// stateText is the state in a listing. One that runs, and waits for programs, is idle.
+func (d *described) stateText() string {
+	if d.PID > 0 && !d.Ephemeral && !d.Once && d.Execs == 0 && len(d.Running) == 0 {
+		return "idle"
+	}
+	return d.State
 }
 
 // fromHome is a path as people write it.
