@@ -3,10 +3,12 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/config"
@@ -53,7 +55,11 @@ They are told not to ask before they act.`,
   coffer jail --allow api.example.com -- ./agent
   coffer jail --explain`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return runJail(c.Context(), &s, args, c.ArgsLenAtDash() == 0)
+			err := runJail(c.Context(), &s, args, c.ArgsLenAtDash() == 0)
+			if errors.Is(err, syscall.ENOSYS) && os.Getenv("COFFER_SANDBOX") != "" { // openat2, for one
+				err = hint.Wrap(fmt.Errorf("a jail cannot be had inside a sandbox: %w", err), "run the program as it is: this is a sandbox already")
+			}
+			return err
 		},
 	}
 	f := c.Flags()

@@ -143,6 +143,9 @@ func (s *settings) inJail(l *listener, conf *config.Loaded, rec *sandbox.Record,
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, 20*time.Second)
 	defer cancel()
+	if os.Getenv("COFFER_SANDBOX") != "" {
+		return failed // here, a jail could not be had either
+	}
 	if defaultEngine().Probe(ctx).Usable {
 		return failed // it was something else
 	}

@@ -341,13 +341,18 @@ func (w *words) String() string {
 	return string(line)
 }
 
+// inSandbox says whether this is a sandbox, or a jail, of coffer's, as far as one can tell.
+func inSandbox() bool { return os.Getenv("COFFER_SANDBOX") != "" }
+
+const insideFix = "run the program as it is: this is a sandbox already"
+
 // refused turns the kernel's refusal into what the user can do about it.
 func refused(err error) error {
 	if hint.Of(err) != "" {
 		return err
 	}
-	if os.Getenv("COFFER_SANDBOX") != "" {
-		return hint.Wrap(err, "this is a sandbox already, and coffer does not run inside coffer")
+	if inSandbox() {
+		return hint.Wrap(fmt.Errorf("a sandbox cannot be started inside a sandbox: %w", err), "%s", insideFix)
 	}
 	if fix := namespaceFix(); fix != "" {
 		return hint.Wrap(err, "%s", fix)

@@ -36,7 +36,10 @@ func (e Engine) Probe(ctx context.Context) engine.Report {
 	boot := engine.Check{What: "namespaces, mounts, a fresh /proc", Needed: true, OK: true, Detail: "a sandbox was booted"}
 	if _, err := e.trial(ctx, false); err != nil {
 		boot.OK, boot.Detail, boot.Fix = false, err.Error(), namespaceFix()
-		if boot.Fix == "" {
+		switch {
+		case inSandbox():
+			boot.Fix = insideFix
+		case boot.Fix == "":
 			boot.Fix = "coffer needs Linux 5.12 or newer and a host that lets users make namespaces; inside Docker, start the outer container with --privileged or with --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
 		}
 	}
