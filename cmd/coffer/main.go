@@ -217,6 +217,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		root.AddCommand(some...)
 		return root
 	}
+	root.SetHelpCommand(helpCommand())
 	cobra.EnableCommandSorting = false // the order here is the order of a day
 	group(root, "Run something:", runCommand(), execCommand(), aiCommand(), jailCommand())
 	group(root, "See what was done, and take it:",
@@ -232,6 +233,40 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 	group(root, "Coffer itself:", demoCommand(), doctorCommand(), versionCommand(), completionCommand(), superviseCommand())
 	root.SetHelpCommandGroupID("Coffer itself:")
 	return root
+}
+
+// helpCommand is cobra's, but for words that are no command.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Help about any command",
+		Example: "  coffer help exec\n  coffer help policy allow",
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			if at, rest, err := c.Root().Find(args); err == nil && len(rest) == 0 {
+				for _, sub := range at.Commands() {
+					if sub.IsAvailableCommand() {
+						names = append(names, sub.Name()+"\t"+sub.Short)
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			at, rest, err := c.Root().Find(args)
+			switch {
+			case err != nil && len(args) > 0:
+				return unknown(c.Root(), args[0])
+			case err != nil:
+				return err
+			case len(rest) > 0 && !at.HasParent():
+				return unknown(at, rest[0])
+			case len(rest) > 0:
+				return noArgs(at, rest)
+			}
+			at.InitDefaultHelpFlag()
+			return at.Help()
+		},
+	}
 }
 
 // group adds commands under a heading of the help.

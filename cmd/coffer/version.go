@@ -47,7 +47,7 @@ func completionCommand() *cobra.Command {
 		Use:   "completion bash|zsh|fish",
 		Short: "Print a completion script for your shell",
 		Long: `Print a script that teaches your shell to complete coffer's commands, flags and
-sandboxes. The one for bash needs the package bash-completion.`,
+sandboxes.`,
 		Example:   "  source <(coffer completion bash)\n  coffer completion fish > ~/.config/fish/completions/coffer.fish",
 		ValidArgs: []string{"bash", "zsh", "fish"},
 		Args: func(c *cobra.Command, args []string) error {
@@ -59,6 +59,7 @@ sandboxes. The one for bash needs the package bash-completion.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch args[0] {
 			case "bash":
+				fmt.Print(bashAlone)
 				return c.Root().GenBashCompletionV2(os.Stdout, true)
 			case "zsh":
 				return c.Root().GenZshCompletion(os.Stdout)
@@ -69,3 +70,27 @@ sandboxes. The one for bash needs the package bash-completion.`,
 		},
 	}
 }
+
+// bashAlone is what the script for bash uses of the package bash-completion, for shells
+// without it: words that are not broken at = and :, and names of files.
+const bashAlone = `if ! declare -F _get_comp_words_by_ref >/dev/null; then
+    _get_comp_words_by_ref()
+    {
+        local line=${COMP_LINE:0:COMP_POINT}
+        read -ra words <<<"$line"
+        [[ $line == *[[:space:]] ]] && words+=("")
+        cword=$((${#words[@]} - 1))
+        cur=${words[cword]} prev=${words[cword > 0 ? cword - 1 : 0]}
+    }
+fi
+if ! declare -F _filedir >/dev/null; then
+    _filedir()
+    {
+        local how=-f
+        [[ ${1-} == -d ]] && how=-d
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen "$how" -- "$cur")
+    }
+fi
+
+`
