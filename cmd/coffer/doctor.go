@@ -18,7 +18,7 @@ func doctorCommand() *cobra.Command {
 		Short: "Say what this host can do, and how to mend what it cannot",
 		Long: `Look at this host, engine by engine: a sandbox is really booted. If you keep secrets,
 it is said whether they can be read, and what protects them. Exits with 1 if no engine
-works.`,
+works; a run then takes a jail, if that does.`,
 		Example: "  coffer doctor",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -33,10 +33,12 @@ works.`,
 				reports[e.Name()] = r
 				usable = usable || r.Usable
 				if !asJSON {
-					printReport(e.Name(), r)
+					printReport(e.Name()+" engine", r)
 				}
 			}
+			reports["jail"] = jailReport()
 			if !asJSON {
+				printReport("jail", reports["jail"])
 				printVault()
 			}
 			if asJSON {
@@ -55,12 +57,13 @@ works.`,
 	return c
 }
 
+// printReport prints what an engine, or the jail, needs and has.
 func printReport(name string, r engine.Report) {
 	state := "works"
 	if !r.Usable {
 		state = "does not work"
 	}
-	fmt.Printf("%s engine: %s\n", name, state)
+	fmt.Printf("%s: %s\n", name, state)
 	for _, c := range r.Checks {
 		mark := "ok  "
 		switch {

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/cofferhq/coffer/internal/busy"
+	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/engine/container"
 	"github.com/cofferhq/coffer/internal/guest/birth"
@@ -12,6 +15,17 @@ import (
 func engines() []engine.Engine { return []engine.Engine{container.Engine{}} }
 
 func defaultEngine() engine.Engine { return container.Engine{} }
+
+// jailReport says whether a jail can be had, which a run takes where no engine works.
+func jailReport() engine.Report {
+	c := engine.Check{What: "Landlock, its wall", Needed: true, OK: true}
+	if version := confine.LandlockABI(); version > 0 {
+		c.Detail = fmt.Sprintf("version %d; see 'coffer jail --explain' for all of it", version)
+	} else {
+		c.OK, c.Detail, c.Fix = false, "this kernel has none", "boot a kernel from 5.13 on with 'landlock' in the lsm= list"
+	}
+	return engine.Report{Usable: c.OK, Checks: []engine.Check{c}}
+}
 
 // missingWalls are the parts of the best wall that this host does not have.
 func missingWalls() []engine.Check { return container.Missing() }

@@ -24,6 +24,8 @@ func (absent) Boot(context.Context, *engine.Machine) (engine.Instance, error) {
 	return nil, hint.New("there is no engine for this system yet", "run coffer on Linux, or in a Linux virtual machine")
 }
 
+func jailReport() engine.Report { return engine.Report{} }
+
 func missingWalls() []engine.Check { return nil }
 
 const (
