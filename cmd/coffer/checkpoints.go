@@ -140,6 +140,7 @@ func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 	if err != nil {
 		return err
 	}
+	sayMissing(done.Missing)
 	bringRunning(sb)
 	if done.Running > 0 {
 		fmt.Fprintf(os.Stderr, "coffer: %s running in the sandbox, and may still write what they have in memory\n", are(done.Running, "program"))
@@ -152,4 +153,11 @@ func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 		return hint.New("some files could not be restored", "see above; what they are now is in the last checkpoint")
 	}
 	return nil
+}
+
+// sayMissing says which repositories are not there as they were at a checkpoint.
+func sayMissing(lines []string) {
+	for _, line := range lines {
+		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(line))
+	}
 }

@@ -157,8 +157,9 @@ func unincludeCommand() *cobra.Command {
 		Short: "Take an included repository out of a sandbox",
 		Long: `Take a repository out of a sandbox that was included in it. Its worktree goes, and its
 branch stays if there are commits on it. Programs that run do not see it any more.
-One with changes that are not committed, or commits that are merged nowhere, is taken
-out with --force only.`,
+Its checkpoints go with it: 'coffer undo' does not bring it back. One with changes
+that are not committed, or commits that are merged nowhere, is taken out with --force
+only.`,
 		Example: "  coffer uninclude library -m parser",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -207,7 +208,8 @@ func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, bra
 		_ = showIncluded(ctx, sb, name) // and says so if it cannot
 		return err
 	}
-	if err := b.Uninclude(ctx, branch, hidden, purgeFiles); err != nil {
+	moments, err := b.Uninclude(ctx, branch, hidden, purgeFiles)
+	if err != nil {
 		return err
 	}
 	if line, err := supervisor.Connect(sb); err == nil {
@@ -215,6 +217,9 @@ func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, bra
 		line.Close()
 	}
 	sayStayed(b)
+	if moments {
+		fmt.Fprintf(os.Stderr, "coffer: what %s was at earlier checkpoints is gone with it: 'coffer undo' does not bring it back\n", b.Include)
+	}
 	b.RemovePlace(sb.Workspace.Path)
 	return nil
 }

@@ -108,13 +108,14 @@ func (b *Bridge) remember(inside, outside string, notes []string, once ...string
 	return b.put(seenName, &now)
 }
 
+func (b *Bridge) put(name string, v any) error { return put(filepath.Join(b.dir, name), v) }
+
 // put writes a file of the sandbox's folder, by rename.
-func (b *Bridge) put(name string, v any) error {
+func put(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(b.dir, name)
 	if err := os.WriteFile(path+".new", append(data, '\n'), 0o600); err != nil {
 		return err
 	}

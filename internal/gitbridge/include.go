@@ -273,18 +273,23 @@ func LockIncluded(ctx context.Context, folder string, purge func(dir string) err
 // A program may still stand in the worktree. hidden are the files of it that are hidden there.
 // What hides one goes with its name, and a moment before it is gone: so they are moved first to
 // where no name leads.
-func (b *Bridge) Uninclude(ctx context.Context, branches bool, hidden []string, purge func(dir string) error) error {
+//
+// It says whether there are moments at which it was there, and to which it does not come back.
+func (b *Bridge) Uninclude(ctx context.Context, branches bool, hidden []string, purge func(dir string) error) (moments bool, err error) {
 	gone := filepath.Join(filepath.Dir(b.dir), gonePrefix+b.Include)
+	if moments, err = b.noteTaken(); err != nil {
+		return false, err
+	}
 	if err := os.Rename(b.dir, gone); err != nil {
-		return err
+		return false, err
 	}
 	if err := b.putAside(gone, hidden); err != nil {
-		return err
+		return false, err
 	}
 	if err := b.Forget(ctx, branches); err != nil {
-		return err
+		return false, err
 	}
-	return purge(gone)
+	return moments, purge(gone)
 }
 
 // putAside moves files out of a worktree, to be removed with the rest.

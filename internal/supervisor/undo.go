@@ -37,7 +37,8 @@ type undoRequest struct {
 // Undone is the answer: the checkpoint that was made, if any.
 type Undone struct {
 	Checkpoint *checkpoint.Checkpoint `json:"checkpoint,omitempty"`
-	Failed     []string               `json:"failed,omitempty"` // what could not be restored
+	Failed     []string               `json:"failed,omitempty"`  // what could not be restored
+	Missing    []string               `json:"missing,omitempty"` // what was there then, and is no more
 	Running    int                    `json:"running,omitempty"`
 	Error      string                 `json:"error,omitempty"`
 	Hint       string                 `json:"hint,omitempty"`
@@ -112,6 +113,7 @@ func (s *Supervisor) undo(n int, force bool) (answer Undone, err error) {
 	}
 	made, failed, err := all.Undo(ctx, s, n)
 	answer.Failed, answer.Checkpoint = tellFailed(failed), made
+	answer.Missing = gitbridge.Missing(s.Sandbox.Dir(), s.Sandbox.Name, n)
 	return answer, err
 }
 
