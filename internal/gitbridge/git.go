@@ -178,7 +178,7 @@ func (e *Error) Error() string {
 			wrong = append(wrong, text)
 		}
 	}
-	said := strings.Join(wrong[:min(len(wrong), 3)], "; ")
+	said := strings.TrimSuffix(strings.Join(wrong[:min(len(wrong), 3)], "; "), ".")
 	if said == "" {
 		said = strings.TrimSpace(e.Said)
 	}
@@ -189,6 +189,15 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// Hint is about a lock of the whole repository's refs, which a git that was killed has left.
+// It may as well be that of a git that is at work, and only the user can know: it is his.
+func (e *Error) Hint() string {
+	if strings.Contains(e.Said, "/packed-refs.lock': File exists") {
+		return "if no git is at work in that repository, one that was killed has left this file: remove it"
+	}
+	return ""
+}
 
 // code is the exit code of a git that failed.
 func code(err error) int {

@@ -213,21 +213,37 @@ func (g *git) news(notes, old []string) (news []string) {
 	return news
 }
 
-// before brings over what was committed outside, for a program that is about to start.
-// It returns what to say when it has ended, and what is known about each repository.
-func (s *Supervisor) before() (news []string, known map[*git][]string) {
-	known = map[*git][]string{}
-	for _, g := range s.gits() {
-		words := append([]string{}, g.words(g.bringOver(syncPatience))...)
-		news, known[g] = append(news, g.news(words, nil)...), words
-	}
-	return news, known
+// known is what is known about a repository before a program starts: what was said, and how the
+// refs inside were if commits did not come over then.
+type known struct {
+	words []string
+	refs  string
 }
 
-// after brings over what a program committed, and returns what is new since it started.
-func (s *Supervisor) after(known map[*git][]string) (news []string) {
+// before brings over what was committed outside, for a program that is about to start.
+// It returns what to say when it has ended, and what is known about each repository.
+func (s *Supervisor) before() (news []string, about map[*git]known) {
+	about = map[*git]known{}
 	for _, g := range s.gits() {
-		news = append(news, g.news(g.words(g.bringOver(syncPatience)), known[g])...)
+		came := g.bringOver(syncPatience)
+		k := known{words: append([]string{}, g.words(came)...)}
+		if came.err != nil {
+			k.refs = g.bridge.Glance()
+		}
+		news, about[g] = append(news, g.news(k.words, nil)...), k
+	}
+	return news, about
+}
+
+// after brings over what a program committed, and returns what is new since it started. That
+// commits do not come over is new to who has just made some.
+func (s *Supervisor) after(about map[*git]known) (news []string) {
+	for _, g := range s.gits() {
+		came, k := g.bringOver(syncPatience), about[g]
+		if came.err != nil && k.refs != "" && g.bridge.Glance() != k.refs {
+			k.words = []string{}
+		}
+		news = append(news, g.news(g.words(came), k.words)...)
 	}
 	return news
 }
@@ -238,9 +254,9 @@ func (s *Supervisor) Bridged(program func()) []string {
 		program()
 		return nil
 	}
-	news, known := s.before()
+	news, about := s.before()
 	program()
-	return append(news, s.after(known)...)
+	return append(news, s.after(about)...)
 }
 
 // syncSoon brings over what there is, before the sandbox is ended, if it still lives. Who
