@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/steps"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
 )
@@ -45,8 +46,8 @@ func (p *performance) watchLate(s *script, h hidden) (theirs *os.File, err error
 	}
 	here := int64(unix.AT_FDCWD)
 	made := []int{s.door("mnt")}
-	s.call("find the root", unix.SYS_OPENAT, uintptr(here), s.text("/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
-	s.send(int(theirs.Fd()), append(made, len(s.calls)-1))
+	s.Call("find the root", unix.SYS_OPENAT, uintptr(here), s.Text("/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	s.send(int(theirs.Fd()), append(made, s.Len()-1))
 	return theirs, nil
 }
 
@@ -109,43 +110,43 @@ func (l *late) watch(ctx context.Context) error {
 // devices, a directory by one that is empty and closed. What has gone since needs nothing,
 // and of what was put in its place the watch hears.
 func (l *late) hide(f mask.Found) error {
-	v := &view{script: &script{}}
+	v := &view{script: newScript()}
 	s := v.script
 	if l.user != nil {
-		s.call(whatSpaces, unix.SYS_SETNS, l.user.file.Fd(), l.user.flag)
+		s.Call(whatSpaces, unix.SYS_SETNS, l.user.file.Fd(), l.user.flag)
 	}
-	s.call(whatSpaces, unix.SYS_SETNS, l.mounts.Fd(), unix.CLONE_NEWNS)
-	s.call("enter the root", unix.SYS_FCHDIR, l.root.Fd())
-	s.call("enter the root", unix.SYS_CHROOT, s.text("."))
-	var tree slot
+	s.Call(whatSpaces, unix.SYS_SETNS, l.mounts.Fd(), unix.CLONE_NEWNS)
+	s.Call("enter the root", unix.SYS_FCHDIR, l.root.Fd())
+	s.Call("enter the root", unix.SYS_CHROOT, s.Text("."))
+	var tree steps.Slot
 	if f.Dir {
 		tree = v.closedDirectory()
 	} else {
 		here := int64(unix.AT_FDCWD)
-		tree = v.result(s.call("take hold of /dev/null", unix.SYS_OPEN_TREE, uintptr(here), s.text("/dev/null"),
+		tree = v.Result(s.Call("take hold of /dev/null", unix.SYS_OPEN_TREE, uintptr(here), s.Text("/dev/null"),
 			unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
 		v.close(mount{tree: tree, path: "a cover"})
 	}
 	in := v.find(filepath.Dir(f.Path))
-	s.calls[len(s.calls)-1].forgiving(2, unix.ENOENT, unix.ENOTDIR, unix.ELOOP)
+	s.Last().Forgive(2, unix.ENOENT, unix.ENOTDIR, unix.ELOOP)
 	// What is covered already is on another mount than its directory.
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: noLinks | unix.RESOLVE_NO_XDEV}
-	at := v.result(s.call("find "+f.Path, unix.SYS_OPENAT2, 0, s.text(filepath.Base(f.Path)), data(s, how), unix.SizeofOpenHow).with(0, in).
-		forgiving(1, unix.ENOENT, unix.ELOOP, unix.EXDEV))
+	at := v.Result(s.Call("find "+f.Path, unix.SYS_OPENAT2, 0, s.Text(filepath.Base(f.Path)), steps.Data(s.List, how), unix.SizeofOpenHow).With(0, in).
+		Forgive(1, unix.ENOENT, unix.ELOOP, unix.EXDEV))
 	v.attach(tree, at, f.Path)
-	s.calls[len(s.calls)-1].forgiving(0, unix.ENOENT, unix.ENOTDIR) // gone, or another kind of thing now
-	s.call("end", 0).do = doReady
-	if _, err := s.start(); !errors.Is(err, errReady) {
+	s.Last().Forgive(0, unix.ENOENT, unix.ENOTDIR) // gone, or another kind of thing now
+	s.Act("end", steps.Ready)
+	if _, err := s.Run(); !errors.Is(err, steps.ErrReady) {
 		return fmt.Errorf("hide %s: %w", f.Path, err)
 	}
 	return nil
 }
 
 // closedDirectory makes a file system that is one closed directory.
-func (v *view) closedDirectory() slot {
+func (v *view) closedDirectory() steps.Slot {
 	const what = "make a closed directory"
-	fs := v.result(v.call(what, unix.SYS_FSOPEN, v.text("tmpfs"), unix.FSOPEN_CLOEXEC))
-	v.call(what, unix.SYS_FSCONFIG, 0, unix.FSCONFIG_SET_STRING, v.text("mode"), v.text("0"), 0).with(0, fs)
-	v.call(what, unix.SYS_FSCONFIG, 0, unix.FSCONFIG_CMD_CREATE, 0, 0, 0).with(0, fs)
-	return v.result(v.call(what, unix.SYS_FSMOUNT, 0, unix.FSMOUNT_CLOEXEC, rdonly|safe).with(0, fs))
+	fs := v.Result(v.Call(what, unix.SYS_FSOPEN, v.Text("tmpfs"), unix.FSOPEN_CLOEXEC))
+	v.Call(what, unix.SYS_FSCONFIG, 0, unix.FSCONFIG_SET_STRING, v.Text("mode"), v.Text("0"), 0).With(0, fs)
+	v.Call(what, unix.SYS_FSCONFIG, 0, unix.FSCONFIG_CMD_CREATE, 0, 0, 0).With(0, fs)
+	return v.Result(v.Call(what, unix.SYS_FSMOUNT, 0, unix.FSMOUNT_CLOEXEC, rdonly|safe).With(0, fs))
 }

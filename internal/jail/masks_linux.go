@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/steps"
 	"golang.org/x/sys/unix"
 )
 
@@ -79,16 +80,15 @@ func (v *view) hide(l *layout, h hidden) {
 	}
 	here := int64(unix.AT_FDCWD)
 	file, dir := v.fresh[0]+"/.hidden-file", v.fresh[0]+"/.hidden-directory"
-	v.call("make "+file, unix.SYS_MKNODAT, uintptr(here), v.text(file), unix.S_IFREG, 0)
-	v.call("make "+dir, unix.SYS_MKDIRAT, uintptr(here), v.text(dir), 0)
-	covers := map[bool]slot{}
+	v.Call("make "+file, unix.SYS_MKNODAT, uintptr(here), v.Text(file), unix.S_IFREG, 0)
+	v.Call("make "+dir, unix.SYS_MKDIRAT, uintptr(here), v.Text(dir), 0)
+	covers := map[bool]steps.Slot{}
 	for isDir, path := range map[bool]string{false: file, true: dir} {
 		m := v.hold(path)
 		v.close(m)
 		covers[isDir] = m.tree
 	}
-	v.slots += 2
-	at, tree := slot(v.slots-1), slot(v.slots)
+	at, tree := v.Slot(), v.Slot()
 	write := outermost(l.write)
 	pinned := map[string]bool{}
 	for _, path := range l.locked() { // these are mount points already
@@ -97,15 +97,15 @@ func (v *view) hide(l *layout, h hidden) {
 	for _, f := range h.paths {
 		v.pin(write, f.Path, pinned)
 		v.find(f.Path)
-		v.calls[len(v.calls)-1].into = at
-		v.calls[len(v.calls)-1].forgiving(4, unix.ENOENT, unix.ENOTDIR) // gone since
-		v.call("take hold of a cover", unix.SYS_OPEN_TREE, 0, v.text(""), unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).with(0, covers[f.Dir]).into = tree
+		v.Last().Into = at
+		v.Last().Forgive(4, unix.ENOENT, unix.ENOTDIR) // gone since
+		v.Call("take hold of a cover", unix.SYS_OPEN_TREE, 0, v.Text(""), unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).With(0, covers[f.Dir]).Into = tree
 		v.attach(tree, at, f.Path)
-		v.call("close", unix.SYS_CLOSE).with(0, at)
-		v.call("close", unix.SYS_CLOSE).with(0, tree)
+		v.Call("close", unix.SYS_CLOSE).With(0, at)
+		v.Call("close", unix.SYS_CLOSE).With(0, tree)
 	}
-	v.call("forget "+file, unix.SYS_UNLINKAT, uintptr(here), v.text(file), 0)
-	v.call("forget "+dir, unix.SYS_UNLINKAT, uintptr(here), v.text(dir), unix.AT_REMOVEDIR)
+	v.Call("forget "+file, unix.SYS_UNLINKAT, uintptr(here), v.Text(file), 0)
+	v.Call("forget "+dir, unix.SYS_UNLINKAT, uintptr(here), v.Text(dir), unix.AT_REMOVEDIR)
 }
 
 // pin makes mount points of the directories between a writable place and a path in it: a

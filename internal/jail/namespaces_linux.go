@@ -10,8 +10,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/jail/ahead"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/steps"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
 )
@@ -25,9 +27,10 @@ var (
 
 // What calls are for whose failure means something.
 const (
-	whatSpaces  = "make namespaces"
+	whatSpaces  = steps.Making
 	whatProc    = "mount /proc"
 	whatProgram = "execute the program"
+	whatNetwork = ahead.WhatNetwork
 )
 
 // runNamespaces runs the program in namespaces of its own, which are being made. It fails
@@ -58,7 +61,7 @@ func (j *jail) runNamespaces(sp *spaces) (code int, err error) {
 	p := &performance{jail: j, walls: walls, gaps: gaps, spaces: sp}
 	program, err := p.start()
 	if err != nil {
-		if errors.Is(err, errReady) {
+		if errors.Is(err, steps.ErrReady) {
 			j.announce(walls, gaps)
 		}
 		p.disconnect()
@@ -70,7 +73,7 @@ func (j *jail) runNamespaces(sp *spaces) (code int, err error) {
 	p.late.begin(sp, func() {
 		_ = unix.Kill(program, unix.SIGKILL)
 		if sp.alone {
-			_ = unix.Kill(sp.first, unix.SIGKILL)
+			_ = unix.Kill(sp.maker.PID, unix.SIGKILL)
 		}
 	})
 	code, err = j.mind(program)
@@ -106,6 +109,11 @@ func (j *jail) reportReplaced(before map[string]os.FileInfo) {
 		}
 	}
 }
+
+// A script is a list of what a process does before it becomes the program.
+type script struct{ *steps.List }
+
+func newScript() *script { return &script{&steps.List{}} }
 
 // A performance is one try to run the program in namespaces.
 type performance struct {
@@ -144,13 +152,13 @@ func (p *performance) start() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	enter := &script{}
+	enter := newScript()
 	enter.enter(p.spaces)
-	s.calls, s.what = slices.Concat(enter.calls, s.calls), slices.Concat(enter.what, s.what)
+	s.Before(enter.List)
 	if err := closeMemory(true); err != nil {
 		return 0, err
 	}
-	program, err := s.start()
+	program, err := s.Run()
 	if err != nil {
 		_ = closeMemory(false) // the next try could not map its ids
 	}
@@ -175,7 +183,7 @@ func (p *performance) write() (*script, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &script{}
+	s := newScript()
 	p.rules = rules
 	filter, err := confine.SeccompFilter(c.Seccomp)
 	if err != nil {
@@ -206,9 +214,9 @@ func (p *performance) write() (*script, error) {
 	s.confine(rules, filter, view.fresh, p.spaces.alone)
 	// Only now it is certain which layer it is, and what there is to say about it.
 	if j.Explain {
-		s.call("explain", 0).do = doReady
+		s.Act("explain", steps.Ready)
 	} else if text := j.announcement(p.walls, p.gaps); text != "" {
-		s.call("say what is not closed", unix.SYS_WRITE, j.say.Fd(), s.text(text), uintptr(len(text))).anyway = true
+		s.Call("say what is not closed", unix.SYS_WRITE, j.say.Fd(), s.Text(text), uintptr(len(text))).Anyway = true
 	}
 	s.become(j.program, j.Argv, j.environment("/tmp"), j.Policy.Dir)
 	return s, nil
@@ -229,15 +237,15 @@ func (p *performance) disconnect() {
 
 // explain says what the failure of a call means.
 func (j *jail) explain(err error, entering []string) error {
-	var at *stageError
+	var at *steps.Error
 	if !errors.As(err, &at) {
 		return err
 	}
-	switch at.what {
+	switch at.What {
 	case whatProc:
 		return fmt.Errorf("%w: %w", errNoProc, err)
 	case whatProgram:
-		return notExecuted(j.program, at.err)
+		return notExecuted(j.program, at.Err)
 	case whatNetwork:
 		return fmt.Errorf("%w: %w", errNoNet, err)
 	case whatSpaces:
@@ -245,33 +253,11 @@ func (j *jail) explain(err error, entering []string) error {
 	}
 	for _, what := range entering {
 		// Some systems let everybody make namespaces and nobody use them.
-		if at.what == what && (at.err == unix.EPERM || at.err == unix.EACCES || at.err == unix.EINVAL) {
+		if at.What == what && (at.Err == unix.EPERM || at.Err == unix.EACCES || at.Err == unix.EINVAL) {
 			return fmt.Errorf("%w: %w", errRefused, err)
 		}
 	}
 	return fmt.Errorf("build the jail: %w", err)
-}
-
-// mayMount says whether this process may make mounts without a user namespace.
-func mayMount() bool {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	return unix.Capget(&header, &data[0]) == nil && data[0].Effective>>unix.CAP_SYS_ADMIN&1 == 1
-}
-
-// mapIDs shows the user's id as itself: no other may be mapped by an ordinary user.
-func (s *script) mapIDs() {
-	here := int64(unix.AT_FDCWD)
-	for _, m := range []struct{ file, text string }{
-		{"setgroups", "deny"},
-		{"uid_map", fmt.Sprintf("%d %d 1", os.Geteuid(), os.Geteuid())},
-		{"gid_map", fmt.Sprintf("%d %d 1", os.Getegid(), os.Getegid())},
-	} {
-		fd := s.result(s.call("open "+m.file, unix.SYS_OPENAT, uintptr(here), s.text("/proc/self/"+m.file), unix.O_WRONLY|unix.O_CLOEXEC))
-		s.call("write "+m.file, unix.SYS_WRITE, 0, s.text(m.text), uintptr(len(m.text))).with(0, fd)
-		// While somebody may write to it, /proc cannot be made read-only.
-		s.call("close "+m.file, unix.SYS_CLOSE).with(0, fd)
-	}
 }
 
 // loopback brings the network namespace's own interface up.
@@ -282,16 +268,16 @@ func (s *script) loopback() {
 		_     [22]byte
 	}{flags: unix.IFF_UP | unix.IFF_RUNNING}
 	copy(up.name[:], "lo")
-	fd := s.result(s.call(whatNetwork, unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0))
-	s.call(whatNetwork, unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, data(s, up)).with(0, fd)
+	fd := s.Result(s.Call(whatNetwork, unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0))
+	s.Call(whatNetwork, unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, steps.Data(s.List, up)).With(0, fd)
 }
 
 // processes goes on in the process namespace, in which only those are that are forked from
 // now on, as a child of the process outside.
 func (s *script) processes() {
 	s.closeCopy()
-	s.call("enter the process namespace", 0).do = doTwin
-	s.call(whatProc, unix.SYS_MOUNT, s.text("proc"), s.text("/proc"), s.text("proc"),
+	s.Act("enter the process namespace", steps.Twin)
+	s.Call(whatProc, unix.SYS_MOUNT, s.Text("proc"), s.Text("/proc"), s.Text("proc"),
 		unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY)
 }
 
@@ -311,16 +297,16 @@ func closeMemory(closed bool) error {
 
 // closeCopy does so for a process that has a copy.
 func (s *script) closeCopy() {
-	if inMemory == 0 {
-		s.call("close this process to others", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
+	if !steps.Shared {
+		s.Call("close this process to others", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
 	}
 }
 
 // confine gives up what confinement.apply gives up, in the same order.
 func (s *script) confine(rules *confine.Ruleset, filter []unix.SockFilter, fresh []string, processes bool) {
 	// A kernel without keyrings has none to leave.
-	s.call("leave the session keyring", unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0).forgiving(0, unix.ENOSYS)
-	s.call("set no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
+	s.Call("leave the session keyring", unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0).Forgive(0, unix.ENOSYS)
+	s.Call("set no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
 	// What is new in the view could not be in the rules yet.
 	for _, path := range fresh {
 		s.allow(rules, path, rules.Write|rules.Read)
@@ -328,41 +314,40 @@ func (s *script) confine(rules *confine.Ruleset, filter []unix.SockFilter, fresh
 	if processes && rules.Read != 0 {
 		s.allow(rules, "/proc", rules.Read)
 	}
-	s.call("restrict files", unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(rules.FD), rules.Flags)
+	s.Call("restrict files", unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(rules.FD), rules.Flags)
 	for c := range uintptr(unix.CAP_LAST_CAP + 1) {
 		// An old kernel does not know the last ones; without the right to, nobody
 		// can draw on them anyway.
-		s.call("drop a capability", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c).forgiving(0, unix.EINVAL, unix.EPERM)
+		s.Call("drop a capability", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c).Forgive(0, unix.EINVAL, unix.EPERM)
 	}
-	s.call("drop ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
-	s.call("drop capabilities", unix.SYS_CAPSET,
-		data(s, &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}), data(s, &[2]unix.CapUserData{}))
-	s.keep = append(s.keep, filter)
-	s.call("filter system calls", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
-		data(s, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}))
+	s.Call("drop ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
+	s.Call("drop capabilities", unix.SYS_CAPSET,
+		steps.Data(s.List, &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}), steps.Data(s.List, &[2]unix.CapUserData{}))
+	s.Call("filter system calls", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
+		steps.Data(s.List, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}))
 }
 
 // allow adds a rule about a place.
 func (s *script) allow(rules *confine.Ruleset, path string, rights uint64) {
 	here := int64(unix.AT_FDCWD)
 	rule := &unix.LandlockPathBeneathAttr{Allowed_access: rights}
-	s.call("find "+path, unix.SYS_OPENAT, uintptr(here), s.text(path), unix.O_PATH|unix.O_CLOEXEC).point = &rule.Parent_fd
-	s.call("allow "+path, unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules.FD), unix.LANDLOCK_RULE_PATH_BENEATH, data(s, rule))
+	s.Call("find "+path, unix.SYS_OPENAT, uintptr(here), s.Text(path), unix.O_PATH|unix.O_CLOEXEC).Point = &rule.Parent_fd
+	s.Call("allow "+path, unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules.FD), unix.LANDLOCK_RULE_PATH_BENEATH, steps.Data(s.List, rule))
 }
 
 // become executes the program, or a shell for a script that names no interpreter.
 func (s *script) become(path string, argv, env []string, dir string) {
-	s.call("enter the directory "+dir, unix.SYS_CHDIR, s.text(dir))
+	s.Call("enter the directory "+dir, unix.SYS_CHDIR, s.Text(dir))
 	// The descriptors that our caller's shell left open to us go no further.
-	s.call("keep inherited descriptors", unix.SYS_CLOSE_RANGE, 3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
-	s.call("limit open files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, data(s, openFiles()), 0)
+	s.Call("keep inherited descriptors", unix.SYS_CLOSE_RANGE, 3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	s.Call("limit open files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, steps.Data(s.List, openFiles()), 0)
 	// So that no supervisor of the user's takes it for the user: see confine.Mark.
-	s.call("mark the program", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, data(s, &unix.Rlimit{}), 0)
+	s.Call("mark the program", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, steps.Data(s.List, &unix.Rlimit{}), 0)
 	// The program dies with the thread that forked it.
-	s.call("die with the parent", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	s.call("hear signals", 0).do = doHear
-	s.call(whatProgram, unix.SYS_EXECVE, s.text(path), s.texts(argv), s.texts(env)).forgiving(0, unix.ENOEXEC)
-	s.call(whatProgram, unix.SYS_EXECVE, s.text("/bin/sh"), s.texts(append([]string{"sh", path}, argv[1:]...)), s.texts(env))
+	s.Call("die with the parent", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
+	s.Act("hear signals", steps.Hear)
+	s.Call(whatProgram, unix.SYS_EXECVE, s.Text(path), s.Texts(argv), s.Texts(env)).Forgive(0, unix.ENOEXEC)
+	s.Call(whatProgram, unix.SYS_EXECVE, s.Text("/bin/sh"), s.Texts(append([]string{"sh", path}, argv[1:]...)), s.Texts(env))
 }
 
 // openFiles is the limit that this process was started with. Go has raised its own, so that

@@ -7,11 +7,9 @@ import (
 	"unsafe"
 
 	"github.com/cofferhq/coffer/internal/link/kernel"
+	"github.com/cofferhq/coffer/internal/steps"
 	"golang.org/x/sys/unix"
 )
-
-// whatNetwork is what all calls about the network are for: each may fail on some host.
-const whatNetwork = "give the program a network"
 
 // wire writes down the network of a program in a network namespace of its own: whatever it
 // sends comes out of sockets (package link/kernel), which are made in there and handed to
@@ -19,13 +17,13 @@ const whatNetwork = "give the program a network"
 // calls that make what is to be handed out, the sockets first, and then those by which
 // the kernel was given its orders.
 func (s *script) wire(w *kernel.Written) (made []int) {
-	on := data(s, new(int32(1)))
-	set := func(fd slot, level, name int) {
-		s.call(whatNetwork, unix.SYS_SETSOCKOPT, 0, uintptr(level), uintptr(name), on, 4).with(0, fd)
+	on := steps.Data(s.List, new(int32(1)))
+	set := func(fd steps.Slot, level, name int) {
+		s.Call(whatNetwork, unix.SYS_SETSOCKOPT, 0, uintptr(level), uintptr(name), on, 4).With(0, fd)
 	}
-	open := func(family, kind, protocol int) slot {
-		made = append(made, len(s.calls))
-		return s.result(s.call(whatNetwork, unix.SYS_SOCKET, uintptr(family), uintptr(kind), uintptr(protocol)))
+	open := func(family, kind, protocol int) steps.Slot {
+		made = append(made, s.Len())
+		return s.Result(s.Call(whatNetwork, unix.SYS_SOCKET, uintptr(family), uintptr(kind), uintptr(protocol)))
 	}
 	sockets := func() {
 		for _, one := range w.Sockets {
@@ -34,19 +32,19 @@ func (s *script) wire(w *kernel.Written) (made []int) {
 				set(fd, o[0], o[1])
 			}
 			if one.Address != nil {
-				s.call(whatNetwork, unix.SYS_BIND, 0, s.bytes(one.Address), uintptr(len(one.Address))).with(0, fd)
+				s.Call(whatNetwork, unix.SYS_BIND, 0, s.Bytes(one.Address), uintptr(len(one.Address))).With(0, fd)
 			}
 			if one.Backlog > 0 {
-				s.call(whatNetwork, unix.SYS_LISTEN, 0, uintptr(one.Backlog)).with(0, fd)
+				s.Call(whatNetwork, unix.SYS_LISTEN, 0, uintptr(one.Backlog)).With(0, fd)
 			}
 		}
 	}
 	orders := func() {
-		to := data(s, &unix.RawSockaddrNetlink{Family: unix.AF_NETLINK})
+		to := steps.Data(s.List, &unix.RawSockaddrNetlink{Family: unix.AF_NETLINK})
 		for _, o := range w.Orders {
 			fd := open(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, o.Protocol)
 			set(fd, unix.SOL_NETLINK, unix.NETLINK_CAP_ACK)
-			s.call(whatNetwork, unix.SYS_SENDTO, 0, s.bytes(o.Bytes), uintptr(len(o.Bytes)), 0, to, unix.SizeofSockaddrNetlink).with(0, fd)
+			s.Call(whatNetwork, unix.SYS_SENDTO, 0, s.Bytes(o.Bytes), uintptr(len(o.Bytes)), 0, to, unix.SizeofSockaddrNetlink).With(0, fd)
 		}
 	}
 	if !w.Late {
@@ -64,11 +62,11 @@ func (s *script) wire(w *kernel.Written) (made []int) {
 // is decided by packet rules. A kernel that does not have it is no reason to do without a network.
 func (s *script) letPing() {
 	here, group := int64(unix.AT_FDCWD), strconv.Itoa(os.Getegid())
-	open := s.call("let the program ping", unix.SYS_OPENAT, uintptr(here), s.text("/proc/sys/net/ipv4/ping_group_range"), unix.O_WRONLY|unix.O_CLOEXEC)
-	open.anyway, open.skip = true, 2
-	fd := s.result(open)
-	s.call("let the program ping", unix.SYS_WRITE, 0, s.text(group+" "+group), uintptr(2*len(group)+1)).with(0, fd).anyway = true
-	s.call("let the program ping", unix.SYS_CLOSE).with(0, fd).anyway = true
+	open := s.Call("let the program ping", unix.SYS_OPENAT, uintptr(here), s.Text("/proc/sys/net/ipv4/ping_group_range"), unix.O_WRONLY|unix.O_CLOEXEC).Forgive(2)
+	open.Anyway = true
+	fd := s.Result(open)
+	s.Call("let the program ping", unix.SYS_WRITE, 0, s.Text(group+" "+group), uintptr(2*len(group)+1)).With(0, fd).Anyway = true
+	s.Call("let the program ping", unix.SYS_CLOSE).With(0, fd).Anyway = true
 }
 
 // send hands the descriptors that some calls return to whoever reads at the other end.
@@ -78,18 +76,12 @@ func (s *script) send(to int, made []int) {
 	head.Level, head.Type = unix.SOL_SOCKET, unix.SCM_RIGHTS
 	head.SetLen(unix.CmsgLen(4 * len(made)))
 	for i, n := range made {
-		s.calls[n].point = (*int32)(unsafe.Pointer(&control[unix.CmsgLen(0)+4*i]))
+		s.At(n).Point = (*int32)(unsafe.Pointer(&control[unix.CmsgLen(0)+4*i]))
 	}
 	iov := &unix.Iovec{Base: &[]byte{0}[0]}
 	iov.SetLen(1)
 	m := &unix.Msghdr{Iov: iov, Control: &control[0]}
 	m.SetIovlen(1)
 	m.SetControllen(len(control))
-	s.call(whatNetwork, unix.SYS_SENDMSG, uintptr(to), data(s, m), unix.MSG_NOSIGNAL)
-}
-
-// bytes are some that a call points to.
-func (s *script) bytes(b []byte) uintptr {
-	s.keep = append(s.keep, b)
-	return uintptr(unsafe.Pointer(&b[0]))
+	s.Call(whatNetwork, unix.SYS_SENDMSG, uintptr(to), steps.Data(s.List, m), unix.MSG_NOSIGNAL)
 }

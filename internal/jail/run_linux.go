@@ -13,6 +13,7 @@ import (
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/steps"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
 )
@@ -36,14 +37,11 @@ type jail struct {
 // thread for good, and the program dies with that.
 func Run(p Policy, say *os.File) (int, error) {
 	code, err := run(p, say)
-	if errors.Is(err, errReady) {
+	if errors.Is(err, steps.ErrReady) {
 		return 0, nil
 	}
 	return code, err
 }
-
-// errReady ends what was to be prepared and not to be run.
-var errReady = errors.New("all is prepared")
 
 func run(p Policy, say *os.File) (int, error) {
 	runtime.LockOSThread()
@@ -254,7 +252,7 @@ func (j *jail) become() error {
 	}
 	// Only now it is certain.
 	if j.announce(w, gaps); j.Explain {
-		return errReady
+		return steps.ErrReady
 	}
 	return launch(j.program, j.Argv, func(path string, argv []string) error {
 		return syscall.Exec(path, argv, j.environment(tmp))
@@ -337,7 +335,7 @@ func (j *jail) spawn(c confinement, tmp, say string) (pid int, err error) {
 			go clerk.serve()
 		}
 		if fmt.Fprint(j.say, say); j.Explain {
-			done <- errReady
+			done <- steps.ErrReady
 			return // and the thread ends with it
 		}
 		done <- launch(j.program, j.Argv, func(path string, argv []string) (err error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/steps"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +25,7 @@ type view struct {
 
 // A mount is one that is not yet anywhere.
 type mount struct {
-	tree slot
+	tree steps.Slot
 	path string
 	dir  bool
 }
@@ -39,7 +40,7 @@ const (
 func (l *layout) build(s *script, private bool, sockets []string) *view {
 	v := &view{script: s, made: map[string]bool{}}
 	here := int64(unix.AT_FDCWD)
-	v.call("make mounts private", unix.SYS_MOUNT, 0, v.text("/"), 0, unix.MS_REC|unix.MS_PRIVATE)
+	v.Call("make mounts private", unix.SYS_MOUNT, 0, v.Text("/"), 0, unix.MS_REC|unix.MS_PRIVATE)
 	// What shall be there later is taken hold of first.
 	var writable, reopened, readable, nodes []mount
 	for _, path := range outermost(l.write) {
@@ -58,15 +59,15 @@ func (l *layout) build(s *script, private bool, sockets []string) *view {
 	for _, path := range l.shown(private) {
 		readable = append(readable, v.hold(path))
 	}
-	v.call("make everything read-only", unix.SYS_MOUNT_SETATTR, uintptr(here), v.text("/"), unix.AT_RECURSIVE,
-		data(s, &unix.MountAttr{Attr_set: rdonly | unix.MOUNT_ATTR_NOSUID}), unix.MOUNT_ATTR_SIZE_VER0)
+	v.Call("make everything read-only", unix.SYS_MOUNT_SETATTR, uintptr(here), v.Text("/"), unix.AT_RECURSIVE,
+		steps.Data(s.List, &unix.MountAttr{Attr_set: rdonly | unix.MOUNT_ATTR_NOSUID}), unix.MOUNT_ATTR_SIZE_VER0)
 	v.empty("/tmp", "mode=1777,size=50%,nr_inodes=1m")
 	v.empty("/run", "mode=755,size=10%,nr_inodes=64k")
 	if private {
 		v.empty(l.home, "mode=700,size=50%,nr_inodes=1m")
 	}
 	if isDir("/var/tmp") {
-		v.call("cover /var/tmp", unix.SYS_MOUNT, v.text("/tmp"), v.text("/var/tmp"), 0, unix.MS_BIND)
+		v.Call("cover /var/tmp", unix.SYS_MOUNT, v.Text("/tmp"), v.Text("/var/tmp"), 0, unix.MS_BIND)
 		v.fresh = append(v.fresh, "/var/tmp")
 	}
 	v.devices(nodes)
@@ -88,22 +89,22 @@ func (l *layout) build(s *script, private bool, sockets []string) *view {
 // hold takes hold of a place as it is now.
 func (v *view) hold(path string) mount {
 	at := v.find(path)
-	tree := v.result(v.call("take hold of "+path, unix.SYS_OPEN_TREE, 0, v.text(""),
-		unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE).with(0, at))
+	tree := v.Result(v.Call("take hold of "+path, unix.SYS_OPEN_TREE, 0, v.Text(""),
+		unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE).With(0, at))
 	return mount{tree, path, isDir(path)}
 }
 
 // find opens a place, without following a link, for nothing but to name it.
-func (v *view) find(path string) slot {
+func (v *view) find(path string) steps.Slot {
 	here := int64(unix.AT_FDCWD)
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: noLinks}
-	return v.result(v.call("find "+path, unix.SYS_OPENAT2, uintptr(here), v.text(path), data(v.script, how), unix.SizeofOpenHow))
+	return v.Result(v.Call("find "+path, unix.SYS_OPENAT2, uintptr(here), v.Text(path), steps.Data(v.List, how), unix.SizeofOpenHow))
 }
 
 // close makes a mount read-only.
 func (v *view) close(m mount) {
-	v.call("make "+m.path+" read-only", unix.SYS_MOUNT_SETATTR, 0, v.text(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
-		data(v.script, &unix.MountAttr{Attr_set: rdonly | safe}), unix.MOUNT_ATTR_SIZE_VER0).with(0, m.tree)
+	v.Call("make "+m.path+" read-only", unix.SYS_MOUNT_SETATTR, 0, v.Text(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
+		steps.Data(v.List, &unix.MountAttr{Attr_set: rdonly | safe}), unix.MOUNT_ATTR_SIZE_VER0).With(0, m.tree)
 }
 
 // put puts a mount where it belongs, making that if it is in an empty place.
@@ -117,9 +118,9 @@ func (v *view) put(m mount) {
 	v.attach(m.tree, v.find(m.path), m.path)
 }
 
-func (v *view) attach(tree, at slot, path string) {
-	v.call("put "+path+" in place", unix.SYS_MOVE_MOUNT, 0, v.text(""), 0, v.text(""),
-		unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH).with(0, tree).with(2, at)
+func (v *view) attach(tree, at steps.Slot, path string) {
+	v.Call("put "+path+" in place", unix.SYS_MOVE_MOUNT, 0, v.Text(""), 0, v.Text(""),
+		unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH).With(0, tree).With(2, at)
 }
 
 // makeTarget makes what a mount goes onto, and the directories above it.
@@ -133,9 +134,9 @@ func (v *view) makeTarget(m mount, top string) {
 		}
 		v.made[path] = true
 		if i == len(parts)-1 && !m.dir {
-			v.call("make "+path, unix.SYS_MKNODAT, uintptr(here), v.text(path), unix.S_IFREG|0o644, 0).forgiving(0, unix.EEXIST)
+			v.Call("make "+path, unix.SYS_MKNODAT, uintptr(here), v.Text(path), unix.S_IFREG|0o644, 0).Forgive(0, unix.EEXIST)
 		} else {
-			v.call("make "+path, unix.SYS_MKDIRAT, uintptr(here), v.text(path), 0o755).forgiving(0, unix.EEXIST)
+			v.Call("make "+path, unix.SYS_MKDIRAT, uintptr(here), v.Text(path), 0o755).Forgive(0, unix.EEXIST)
 		}
 	}
 }
@@ -151,7 +152,7 @@ func (v *view) empty(path, options string) {
 			return
 		}
 	}
-	v.call("cover "+path, unix.SYS_MOUNT, v.text("coffer"), v.text(path), v.text("tmpfs"), unix.MS_NOSUID|unix.MS_NODEV, v.text(options))
+	v.Call("cover "+path, unix.SYS_MOUNT, v.Text("coffer"), v.Text(path), v.Text("tmpfs"), unix.MS_NOSUID|unix.MS_NODEV, v.Text(options))
 	v.fresh = append(v.fresh, path)
 }
 
@@ -160,14 +161,14 @@ func (v *view) devices(nodes []mount) {
 	here := int64(unix.AT_FDCWD)
 	v.empty("/dev", "mode=755,size=50%,nr_inodes=64k")
 	for _, name := range []string{"pts", "shm"} {
-		v.call("make /dev/"+name, unix.SYS_MKDIRAT, uintptr(here), v.text("/dev/"+name), 0o755)
+		v.Call("make /dev/"+name, unix.SYS_MKDIRAT, uintptr(here), v.Text("/dev/"+name), 0o755)
 		v.made["/dev/"+name] = true
 	}
-	v.call("open /dev/shm", unix.SYS_FCHMODAT, uintptr(here), v.text("/dev/shm"), 0o1777)
-	v.call("mount /dev/pts", unix.SYS_MOUNT, v.text("devpts"), v.text("/dev/pts"), v.text("devpts"),
-		unix.MS_NOSUID|unix.MS_NOEXEC, v.text("newinstance,ptmxmode=0666,mode=620"))
+	v.Call("open /dev/shm", unix.SYS_FCHMODAT, uintptr(here), v.Text("/dev/shm"), 0o1777)
+	v.Call("mount /dev/pts", unix.SYS_MOUNT, v.Text("devpts"), v.Text("/dev/pts"), v.Text("devpts"),
+		unix.MS_NOSUID|unix.MS_NOEXEC, v.Text("newinstance,ptmxmode=0666,mode=620"))
 	for name, to := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
-		v.call("make /dev/"+name, unix.SYS_SYMLINKAT, v.text(to), uintptr(here), v.text("/dev/"+name))
+		v.Call("make /dev/"+name, unix.SYS_SYMLINKAT, v.Text(to), uintptr(here), v.Text("/dev/"+name))
 	}
 	for _, m := range nodes {
 		if !slices.Contains(devices, m.path) {
@@ -216,8 +217,8 @@ func (v *view) mask(sockets []string) {
 	here := int64(unix.AT_FDCWD)
 	for _, path := range sockets {
 		at := v.find(path)
-		v.calls[len(v.calls)-1].forgiving(2, unix.ENOENT, unix.ENOTDIR) // gone since, or covered
-		null := v.result(v.call("take hold of /dev/null", unix.SYS_OPEN_TREE, uintptr(here), v.text("/dev/null"),
+		v.Last().Forgive(2, unix.ENOENT, unix.ENOTDIR) // gone since, or covered
+		null := v.Result(v.Call("take hold of /dev/null", unix.SYS_OPEN_TREE, uintptr(here), v.Text("/dev/null"),
 			unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
 		v.attach(null, at, path)
 	}
@@ -232,14 +233,14 @@ func (v *view) resolver(at netip.Addr) {
 	}
 	here := int64(unix.AT_FDCWD)
 	text, made := "nameserver "+at.String()+"\n", v.fresh[0]+"/.resolv.conf"
-	fd := v.result(v.call("make "+made, unix.SYS_OPENAT, uintptr(here), v.text(made), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644))
-	v.call("write "+made, unix.SYS_WRITE, 0, v.text(text), uintptr(len(text))).with(0, fd)
-	v.call("close "+made, unix.SYS_CLOSE).with(0, fd)
+	fd := v.Result(v.Call("make "+made, unix.SYS_OPENAT, uintptr(here), v.Text(made), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644))
+	v.Call("write "+made, unix.SYS_WRITE, 0, v.Text(text), uintptr(len(text))).With(0, fd)
+	v.Call("close "+made, unix.SYS_CLOSE).With(0, fd)
 	m := v.hold(made)
 	v.close(m)
 	m.path = file
 	v.attach(m.tree, v.find(file), file)
-	v.call("forget "+made, unix.SYS_UNLINKAT, uintptr(here), v.text(made), 0)
+	v.Call("forget "+made, unix.SYS_UNLINKAT, uintptr(here), v.Text(made), 0)
 }
 
 // shown lists what shall be seen, read-only, in places that are covered.

@@ -144,12 +144,8 @@ func init() {
 
 // wanted says whether this is going to be a run.
 func wanted(argv []string) bool {
-	if len(argv) < 3 || argv[1] != "run" {
+	if len(argv) < 3 || argv[1] != "run" || IsOther(argv[0]) {
 		return false
-	}
-	name := argv[0][strings.LastIndexByte(argv[0], '/')+1:]
-	if name == "sudo" || name == "gh" || strings.HasPrefix(name, "coffer-") {
-		return false // by other names this program is something else
 	}
 	for _, a := range argv[2:] {
 		switch {
@@ -160,6 +156,13 @@ func wanted(argv []string) bool {
 		}
 	}
 	return true
+}
+
+// IsOther says whether this program was started by another name than coffer's, by which it
+// is something else.
+func IsOther(argv0 string) bool {
+	name := argv0[strings.LastIndexByte(argv0, '/')+1:]
+	return name == "sudo" || name == "gh" || strings.HasPrefix(name, "coffer-")
 }
 
 // networked guesses whether a run wants a network. Config may say otherwise, see Take.

@@ -1,22 +1,21 @@
 //go:build linux && !amd64
 
-package jail
+package steps
 
 import (
+	"syscall"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
-// inMemory is nothing: here a process has a copy of our memory.
-const inMemory = 0
+// Shared says whether processes share our memory: here they have a copy.
+const Shared = false
 
 // spawn starts a process that plays. It returns its id, or an error number below zero.
 //
 //go:nosplit
 //go:norace
 func spawn(args *cloneArgs, p *play) (pid uintptr) {
-	pid, _, errno := unix.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args), 0)
+	pid, _, errno := syscall.RawSyscall(sysClone3, uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args), 0)
 	if errno != 0 {
 		return -uintptr(errno)
 	}
