@@ -40,6 +40,11 @@ func gitHook(ctx context.Context, folder, name string, args []string) error {
 	if err != nil {
 		return err
 	}
+	if gitbridge.Decides(name) {
+		if own := b.OwnHook(ctx, name); own != "" {
+			fmt.Fprintf(os.Stderr, "coffer: your own %s is not run in the worktree of a sandbox\n", terminal.Escape(own))
+		}
+	}
 	h, err := b.Hook(ctx, name, args, environ)
 	if err != nil || h == nil {
 		return err

@@ -53,8 +53,11 @@ var staging = []string{"pre-commit", "pre-merge-commit"}
 
 // Needed says whether the user can skip a hook: then what he does must not go on without
 // it.
-func (h *Hook) Needed() bool {
-	return slices.Contains([]string{"applypatch-msg", "pre-applypatch", "pre-commit", "pre-merge-commit", "commit-msg", "pre-rebase", "pre-push"}, h.Name)
+func (h *Hook) Needed() bool { return Decides(h.Name) }
+
+// Decides says whether a hook decides about what the user does.
+func Decides(hook string) bool {
+	return slices.Contains([]string{"applypatch-msg", "pre-applypatch", "pre-commit", "pre-merge-commit", "commit-msg", "pre-rebase", "pre-push"}, hook)
 }
 
 // hookScript runs the hook that git inside finds. The answer is what was a file's content,

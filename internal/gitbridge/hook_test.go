@@ -167,3 +167,27 @@ func TestOfferedCommands(t *testing.T) {
 		}
 	}
 }
+
+// TestHooksPath: git inside is told of places in the tree and of the system's, and of no others.
+func TestHooksPath(t *testing.T) {
+	for value, want := range map[string]string{
+		"":                      "",
+		".husky":                ".husky",
+		"/home/ada/engine/.hk":  ".hk",
+		"/home/ada/hooks":       "",
+		"~/hooks":               "",
+		"~ada/hooks":            "",
+		"%(prefix)/hooks":       "",
+		"../hooks":              "",
+		"/usr/share/hooks":      "/usr/share/hooks",
+		"/etc/git/hooks":        "/etc/git/hooks",
+		"/usr/../home/ada/.ssh": "",
+		"/usrs/hooks":           "",
+		"/dev/null":             "/dev/null",
+	} {
+		r := &Repository{Top: "/home/ada/engine", config: map[string]string{"core.hookspath": value}}
+		if got := r.hooksPath(); got != want {
+			t.Errorf("%q: got %q, want %q", value, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package gitbridge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -106,6 +107,49 @@ func putExecutable(path, text string) error {
 	return os.Rename(path+".new", path)
 }
 
+// hooksPath is what git inside is told of core.hooksPath: a place in the tree, or one of the
+// system's, which can be read inside too. Others are the user's own: what lies there stays
+// unread inside, and is not run on the host among files that a sandbox wrote.
+func (r *Repository) hooksPath() string {
+	value := r.config["core.hookspath"]
+	if r.Top != "" {
+		value = strings.TrimPrefix(value, r.Top+"/")
+	}
+	ofSystem := func(dir string) bool { return strings.HasPrefix(value, dir) }
+	switch {
+	case value == "" || value[0] == '~' || value[0] == '%': // by which git means a home, or its own place
+		return ""
+	case filepath.IsLocal(value), value == os.DevNull:
+		return value
+	case filepath.Clean(value) == value && slices.ContainsFunc([]string{"/usr/", "/etc/", "/opt/"}, ofSystem):
+		return value
+	}
+	return ""
+}
+
+// OwnHook is a hook of the user's own, for all repositories, that git would run elsewhere and
+// that is not run in the worktree; "" if there is none.
+func (b *Bridge) OwnHook(ctx context.Context, name string) string {
+	r, err := b.settings(ctx)
+	if err != nil {
+		return ""
+	}
+	r.Top = b.place()
+	dir := r.config["core.hookspath"]
+	if dir == "" || r.hooksPath() != "" {
+		return ""
+	}
+	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
+		home, _ := os.UserHomeDir()
+		dir = filepath.Join(home, rest)
+	}
+	hook := filepath.Join(dir, name)
+	if info, err := os.Stat(hook); err != nil || !filepath.IsAbs(hook) || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return ""
+	}
+	return hook
+}
+
 // maxPrivateConfig bounds what is read of the private directory's config.
 const maxPrivateConfig = 256 << 10
 
@@ -141,6 +185,9 @@ func (b *Bridge) mayHave(hook string) bool {
 	}
 	defer tree.Close()
 	return slices.ContainsFunc(dirs, func(dir string) bool {
+		if dir == os.DevNull {
+			return false
+		}
 		if rest, ok := strings.CutPrefix(dir, b.At()+"/"); ok {
 			dir = rest
 		}

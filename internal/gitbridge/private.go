@@ -229,10 +229,11 @@ func (b *Bridge) config(r *Repository) string {
 	}
 	for _, key := range carried {
 		value, ok := r.config[key]
-		if key == "core.hookspath" && r.Top != "" { // the same place in this tree
-			value = strings.TrimPrefix(value, r.Top+"/")
+		if key == "core.hookspath" {
+			value = r.hooksPath()
+			ok = value != ""
 		}
-		if !ok || strings.ContainsRune(value, 0) || key == "core.hookspath" && filepath.IsAbs(value) {
+		if !ok || strings.ContainsRune(value, 0) {
 			continue
 		}
 		section, name := key[:strings.LastIndexByte(key, '.')], key[strings.LastIndexByte(key, '.')+1:]
