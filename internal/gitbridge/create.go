@@ -74,9 +74,10 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 	if err := b.addWorktree(ctx, r); err != nil {
 		return nil, err
 	}
+	made := b // what is returned is none, if it fails
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, b.Forget(context.WithoutCancel(ctx), true))
+			err = errors.Join(err, made.Forget(context.WithoutCancel(ctx), true))
 		}
 	}()
 	if err := b.protect(); err != nil {
@@ -86,6 +87,9 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 		return nil, err
 	}
 	refs, err := snapshot(ctx, r.Common)
+	if err == nil {
+		err = inTheWay(refs)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -178,6 +182,8 @@ func (b *Bridge) taken(err error) error {
 	switch {
 	case err == nil || !strings.Contains(err.Error(), "already exists") && !strings.Contains(err.Error(), "cannot lock ref"):
 		return err
+	case strings.Contains(err.Error(), "'"+wayRef+"' exists"):
+		return errWay
 	case b.Include != "": // the sandbox has its name already
 		return hint.Wrap(err, "choose another branch with --branch")
 	}

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
@@ -35,6 +37,9 @@ func Lay(ctx context.Context, o Options, lasting bool) (*Bridge, error) {
 	}
 	refs, taken, err := r.plainRefs()
 	if err != nil {
+		return nil, err
+	}
+	if err := inTheWay(refs); err != nil {
 		return nil, err
 	}
 	if lasting {
@@ -106,6 +111,20 @@ func (b *Bridge) lay(r *Repository, refs []ref, lasting bool) error {
 	}
 	b.memory = &memory{private, export}
 	return os.Mkdir(b.private(), 0o755)
+}
+
+// wayRef is a branch of the user's that is called coffer. In git there can be no coffer/<name>
+// beside it, so that nothing that is committed inside could come out.
+const wayRef = "refs/heads/coffer"
+
+var errWay = hint.New("the repository has a branch named coffer, which is in the way of the branches coffer/… of sandboxes", "rename it, for instance with 'git branch -m coffer coffer-old'")
+
+// inTheWay is an error if there is such a branch. The refs are in the order of their names.
+func inTheWay(refs []ref) error {
+	if _, there := slices.BinarySearchFunc(refs, wayRef, func(f ref, name string) int { return strings.Compare(f.name, name) }); there {
+		return errWay
+	}
+	return nil
 }
 
 // freeBranch is a name that no branch has yet.

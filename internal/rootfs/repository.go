@@ -66,14 +66,22 @@ func FindRepository(dir string) (Repository, error) {
 	return Repository{}, fmt.Errorf("%s names the git directory %s: %w", git, own, ErrStranger)
 }
 
-// coreWorktree is the worktree that a git directory names in its config.
+// coreWorktree is the worktree that a git directory names in its config, or, once there are
+// worktrees with a config of their own, in that of the first.
 func coreWorktree(git string) string {
-	worktree := ""
-	GitConfig(filepath.Join(git, "config"), func(key, value string) {
-		if key == "core.worktree" {
+	worktree, apart := "", false
+	read := func(key, value string) {
+		switch key {
+		case "core.worktree":
 			worktree = value
+		case "extensions.worktreeconfig":
+			apart = value == "true"
 		}
-	})
+	}
+	GitConfig(filepath.Join(git, "config"), read)
+	if apart {
+		GitConfig(filepath.Join(git, "config.worktree"), read)
+	}
 	if worktree == "" {
 		return ""
 	}
