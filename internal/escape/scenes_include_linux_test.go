@@ -153,14 +153,14 @@ func lateWalls(s *stage, dir, lib string) {
 		{"m10.dir", "move a directory above", "mv -T $AT/conf $AT/moved", "Device or resource busy"},
 		{"m10.up", "move it elsewhere", "mv -T .coffer moved", "Device or resource busy"},
 		{"m10.git", "replace the file over its .git", "rm $AT/.git", "Device or resource busy"},
-		{"m10.obj", "write to its objects outside", "echo >$IN/objects/0/evil", "Read-only file system"},
-		{"m10.ref", "write to its refs outside", "echo >$IN/host.git/evil", "Read-only file system"},
+		{"m10.obj", "write to its objects outside", "echo >$RO/objects/0/evil", "Read-only file system"},
+		{"m10.ref", "write to its refs outside", "echo >$RO/host.git/evil", "Read-only file system"},
 		{"m10.root", "write to the root, which coffer wrote to", "echo >$IN/evil", "Read-only file system"},
 	} {
-		do := "AT=.coffer/include/late-lib IN=/.coffer/include/late-lib; " + a.do
+		do := "AT=.coffer/include/late-lib IN=/.coffer/include/late-lib RO=/.coffer/included/late-lib; " + a.do
 		kept := s.coffer(dir, "exec", "-m", "late", "--", "bash", "-c", do)
 		s.script(out, "rm -rf .coffer moved in; mkdir -p .coffer/include/late-lib/conf in/objects/0 in/host.git; cd .coffer/include/late-lib; echo x >.git; echo x >conf/.env")
-		c := s.bed.Program("/bin/bash", "-c", "AT=.coffer/include/late-lib IN=in; "+a.do)
+		c := s.bed.Program("/bin/bash", "-c", "AT=.coffer/include/late-lib IN=in RO=in; "+a.do)
 		c.Dir = out
 		free := s.run(c)
 		s.r.judge(a.n, a.name, free.code == 0, free.err, kept.code != 0 && strings.Contains(kept.err, a.wall), kept.out+kept.err)

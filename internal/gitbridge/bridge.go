@@ -39,6 +39,8 @@ type State struct {
 	Include string `json:"include,omitempty"`
 	// Inside is where the tree is inside, if that is not its place outside.
 	Inside string `json:"inside,omitempty"`
+	// Apart says that what can only be read of it is inside apart from what can be written.
+	Apart bool `json:"apart,omitempty"`
 	// Over says that it lies there as a directory, and not as a file that names it.
 	Over bool `json:"over,omitempty"`
 }
@@ -123,8 +125,8 @@ func put(path string, v any) error {
 }
 
 // Where things are inside.
-func (b *Bridge) insideObjects() string { return b.insidePlace() + "/objects" }
-func (b *Bridge) insideHost() string    { return b.insidePlace() + "/host.git" }
+func (b *Bridge) insideObjects() string { return b.insideShown() + "/objects" }
+func (b *Bridge) insideHost() string    { return b.insideShown() + "/host.git" }
 
 // InsideDir is the private directory's path inside.
 func (b *Bridge) InsideDir() string {

@@ -62,7 +62,7 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 	b = &Bridge{dir: folder, State: State{
 		ID: o.ID, Name: o.Name, Common: r.Common, Tree: o.Tree, Start: o.Start, Prefix: r.Prefix,
 		Branch: o.Branch, Base: o.Base, Format: r.Format, Upstream: len(r.remotes()) > 0,
-		Include: o.Include, Inside: o.Inside,
+		Include: o.Include, Inside: o.Inside, Apart: o.Include != "",
 	}}
 	if b.Objects, err = r.objects(); err != nil {
 		return nil, err

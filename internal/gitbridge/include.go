@@ -396,3 +396,13 @@ func (b *Bridge) insidePlace() string {
 	}
 	return rootfs.Own
 }
+
+// insideShown is where the host's things are inside, which can only be read. Landlock cannot be
+// told of a repository that comes while programs run, so they may write below one directory for
+// all that come: these are not in it.
+func (b *Bridge) insideShown() string {
+	if b.Apart {
+		return rootfs.Own + "/included/" + b.Include
+	}
+	return b.insidePlace()
+}
