@@ -92,7 +92,10 @@ func gitColumns(g *gitbridge.Standing) []string {
 	}
 	branch, parted, dirty := "-", "-", "-"
 	if g.Branch != "" {
-		branch, parted = g.Branch, fmt.Sprintf("+%d -%d", g.Ahead, g.Behind)
+		branch, parted = g.Branch, "?"
+	}
+	if g.Branch != "" && g.Ahead >= 0 {
+		parted = fmt.Sprintf("+%d -%d", g.Ahead, g.Behind)
 	}
 	switch {
 	case g.Dirty == nil:

@@ -200,11 +200,7 @@ func (b *Bridge) check() error {
 	info, err := os.Lstat(b.Tree)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		remove := "remove the sandbox with 'coffer rm " + b.ID + "'"
-		if b.Include != "" {
-			remove = fmt.Sprintf("take it out with 'coffer uninclude %s -m %s'", b.Include, b.ID)
-		}
-		return hint.Wrap(fmt.Errorf("%s: %w", b.title(), ErrTreeGone), "%s; the branch %s stays", remove, b.Branch)
+		return hint.Wrap(fmt.Errorf("%s: %w", b.title(), ErrTreeGone), "%s'; the branch %s stays", b.removal(), b.Branch)
 	case err != nil:
 		return err
 	case !info.IsDir():
@@ -213,6 +209,10 @@ func (b *Bridge) check() error {
 		return nil
 	case b.Admin == "": // whoever made it was killed
 		return hint.New(fmt.Sprintf("sandbox %s was never completed", b.Name), "remove it with 'coffer rm --force "+b.ID+"'")
+	}
+	if _, err := os.Lstat(b.Common); errors.Is(err, fs.ErrNotExist) {
+		return hint.New(fmt.Sprintf("%s belongs to %s, which is not there any more", b.title(), b.place()),
+			fmt.Sprintf("move the repository back; or %s --force', which loses what is nowhere else", b.removal()))
 	}
 	line, err := firstLine(filepath.Join(b.Tree, ".git"))
 	if err != nil {
@@ -223,6 +223,14 @@ func (b *Bridge) check() error {
 		return hint.Wrap(fmt.Errorf("%s is no longer a worktree of %s", b.Tree, b.Common), "restore it with 'git worktree repair %s' in the repository", b.Tree)
 	}
 	return nil
+}
+
+// removal says how to get rid of it, up to the end of the command.
+func (b *Bridge) removal() string {
+	if b.Include != "" {
+		return fmt.Sprintf("take it out with 'coffer uninclude %s -m %s", b.Include, b.ID)
+	}
+	return "remove the sandbox with 'coffer rm " + b.ID
 }
 
 // firstLine reads a small file, which must be one.

@@ -12,7 +12,8 @@ import (
 type Standing struct {
 	Repository string `json:"repository"`
 	Branch     string `json:"branch,omitempty"`
-	// Ahead and Behind count commits since the branch and the repository's HEAD parted.
+	// Ahead and Behind count commits since the branch and the repository's HEAD parted; -1 if
+	// that cannot be told.
 	Ahead  int `json:"ahead"`
 	Behind int `json:"behind"`
 	// Dirty counts the files of the worktree with changes that are in no commit, or those
@@ -45,6 +46,8 @@ func Standings(ctx context.Context, all []*Bridge) map[*Bridge]*Standing {
 				s.Ahead, s.Behind = c[0], c[1]
 			} else if b.Laid {
 				s.Branch = "" // nothing was committed yet
+			} else {
+				s.Ahead, s.Behind = -1, -1
 			}
 		}
 	}
