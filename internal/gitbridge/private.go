@@ -304,15 +304,16 @@ func (b *Bridge) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.showRefs(refs)
+	return b.showRefs(ctx, refs)
 }
 
-func (b *Bridge) showRefs(refs []ref) error {
+func (b *Bridge) showRefs(ctx context.Context, refs []ref) error {
 	text := packed(refs)
 	if text == b.shown {
 		return nil
 	}
 	path := filepath.Join(b.export(), "packed-refs")
+	_ = b.hold(ctx, b.shownBefore(path), text) // what cannot be held is no reason not to go on
 	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
 		return err
 	}
