@@ -98,7 +98,8 @@ const (
 )
 
 // TestFlows does the same things in a sandbox and in a plain clone: what git says, and every
-// commit, tree, index and file, must be the same.
+// commit, tree, index and file, must be the same. In a directory of the user's, nothing of it
+// may be in the user's own git directory afterwards.
 func TestFlows(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("needs git")
@@ -117,25 +118,33 @@ func TestFlows(t *testing.T) {
 	go outside()
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		put(t, b, filepath.Join(b.Home, ".gitconfig"), settled, 0o644)
-		sh(t, b, b.Work, begin)
-		inside := coffer(t, b, b.Work, "exec", "--create", "--workspace", "worktree", "--name", "flows", "--net", "none", "--", "bash", "-c", runner())
-		want := parts(outside())
-		got := parts(inside)
-		if len(want) != len(flows)+1 {
-			t.Fatalf("outside, %d of %d were done", len(want)-1, len(flows))
+		sh(t, b, b.Work, begin+` && git clone -q . ../mine && cd ../mine && echo mine >>b && git stash -q && git ls-files -s >../index`)
+		for mode, dir := range map[string]string{"worktree": b.Work, "direct": filepath.Join(b.Dir, "mine")} {
+			inside := coffer(t, b, dir, "exec", "--create", "--workspace", mode, "--name", mode, "--net", "none", "--", "bash", "-c", runner())
+			sameFlows(t, mode, parts(inside), parts(outside()))
+			// And what was done inside has come out.
+			end := strings.TrimSpace(inside[strings.LastIndexByte(strings.TrimSpace(inside), '\n')+1:])
+			sh(t, b, dir, `test "$(git rev-parse coffer/`+mode+`@work)" = `+end+` && git fsck && test "$(git rev-parse HEAD)" = "$(git rev-parse main)"`)
 		}
-		for i, w := range want {
-			name, _, _ := strings.Cut(w, "\n")
-			if i >= len(got) {
-				t.Errorf("%s: not done inside", name)
-			} else if g := got[i]; g != w {
-				t.Errorf("%s: is different inside: %s", name, firstDifference(g, w))
-			}
-		}
-		// And what was done inside has come out.
-		end := strings.TrimSpace(inside[strings.LastIndexByte(strings.TrimSpace(inside), '\n')+1:])
-		sh(t, b, b.Work, `test "$(git rev-parse coffer/flows@work)" = `+end+` && git fsck && test "$(git rev-parse HEAD)" = "$(git rev-parse main)" && test -z "$(git status --short)"`)
+		sh(t, b, b.Work, `test -z "$(git status --short)"`)
+		sh(t, b, filepath.Join(b.Dir, "mine"), `git ls-files -s | cmp - ../index && git stash list | grep -q 'stash@{0}' && test "$(git for-each-ref --format='%(refname)' refs/heads refs/tags | grep -v refs/heads/coffer/)" = "$(printf 'refs/heads/main\nrefs/tags/v1')"`)
 	})
+}
+
+// sameFlows compares what each said.
+func sameFlows(t *testing.T, mode string, got, want []string) {
+	t.Helper()
+	if len(want) != len(flows)+1 {
+		t.Fatalf("outside, %d of %d were done", len(want)-1, len(flows))
+	}
+	for i, w := range want {
+		name, _, _ := strings.Cut(w, "\n")
+		if i >= len(got) {
+			t.Errorf("%s: %s: not done inside", mode, name)
+		} else if g := got[i]; g != w {
+			t.Errorf("%s: %s: is different inside: %s", mode, name, firstDifference(g, w))
+		}
+	}
 }
 
 // parts are what each flow said.
