@@ -53,7 +53,12 @@ type Bridge struct {
 	// memory is what the private directory starts with, if it is not on a disk.
 	memory *memory
 	stayed []string // branches that were left when it was forgotten
-	shown  string   // the host's refs, as they were last shown inside
+
+	showing   sync.Mutex // held by who shows the host's refs inside
+	shown     string     // as they were last shown
+	unheld    string     // and before, since they were last held; see hold
+	refPlaces []string   // where they are, and how these places looked then; see RefreshMoved
+	refStamp  string
 
 	mu    sync.Mutex
 	seen  seen

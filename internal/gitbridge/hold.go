@@ -3,7 +3,6 @@ package gitbridge
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 )
@@ -20,8 +19,9 @@ const maxHeld = 1000
 func (b *Bridge) heldRef(id string) string { return b.own() + "shown/" + id }
 
 // hold holds what was shown inside before, and is not shown any more.
-func (b *Bridge) hold(ctx context.Context, before, now string) error {
-	gone := vanished(before, now)
+func (b *Bridge) hold(ctx context.Context) error {
+	gone := vanished(b.unheld, b.shown)
+	b.unheld = ""
 	if len(gone) == 0 || b.memory != nil {
 		return nil
 	}
@@ -81,13 +81,4 @@ func vanished(before, now string) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// shownBefore is what the sandbox was shown last, by us or by who ran it before.
-func (b *Bridge) shownBefore(path string) string {
-	if b.shown != "" {
-		return b.shown
-	}
-	text, _ := os.ReadFile(path) // nothing, the first time
-	return string(text)
 }

@@ -45,7 +45,7 @@ func Lay(ctx context.Context, o Options, lasting bool) (*Bridge, error) {
 	if lasting {
 		if b, err := Open(folder); !errors.Is(err, fs.ErrNotExist) {
 			if err == nil {
-				err = b.showRefs(ctx, refs)
+				b.unheld, err = b.showRefs(refs)
 			}
 			return b, err
 		}

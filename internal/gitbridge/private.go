@@ -298,28 +298,23 @@ func bareConfig(format string) string {
 	return "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 }
 
-// Refresh shows the sandbox the host's branches and tags as they are now. One at a time.
-func (b *Bridge) Refresh(ctx context.Context) error {
-	refs, err := snapshot(ctx, b.Common)
-	if err != nil {
-		return err
-	}
-	return b.showRefs(ctx, refs)
-}
-
-func (b *Bridge) showRefs(ctx context.Context, refs []ref) error {
+// showRefs shows them inside, if they are not, and says what was shown before.
+func (b *Bridge) showRefs(refs []ref) (before string, err error) {
 	text := packed(refs)
 	if text == b.shown {
-		return nil
+		return text, nil
 	}
 	path := filepath.Join(b.export(), "packed-refs")
-	_ = b.hold(ctx, b.shownBefore(path), text) // what cannot be held is no reason not to go on
+	if before = b.shown; before == "" {
+		old, _ := os.ReadFile(path) // by who ran it before; nothing, the first time
+		before = string(old)
+	}
 	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
-		return err
+		return before, err
 	}
 	if err := os.Rename(path+".new", path); err != nil {
-		return err
+		return before, err
 	}
 	b.shown = text
-	return nil
+	return before, nil
 }

@@ -226,6 +226,7 @@ func (s *Supervisor) before() (news []string, about map[*git]known) {
 	about = map[*git]known{}
 	for _, g := range s.gits() {
 		came := g.bringOver(syncPatience)
+		_ = g.bridge.RefreshMoved(context.Background()) // what cannot be read now stays as it was
 		k := known{words: append([]string{}, g.words(came)...)}
 		if came.err != nil {
 			k.refs = g.bridge.Glance()
