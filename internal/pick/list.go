@@ -131,6 +131,12 @@ func (l *list) move(n int) {
 	l.top = max(0, min(l.top, l.at), l.at-l.height+1)
 }
 
+// tall is about how many lines there is room for.
+func (l *list) tall(height int) {
+	l.height = max(1, height)
+	l.move(0)
+}
+
 // lines is what it looks like. Each fits into the width.
 func (l *list) lines(width int) []string {
 	head := l.title

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
@@ -24,10 +26,11 @@ func Choose(tty *os.File, title string, items []Item) (int, error) {
 		return 0, err
 	}
 	defer state.Restore()
-	width, height, _ := terminal.Size(fd)
-	if width <= 0 || height <= 0 {
-		width, height = 80, 24
+	resized, forget, err := notice(unix.SIGWINCH)
+	if err != nil {
+		return 0, err
 	}
+	defer forget()
 	var shown []Item
 	for _, item := range items {
 		var clean Item
@@ -36,14 +39,17 @@ func Choose(tty *os.File, title string, items []Item) (int, error) {
 		}
 		shown = append(shown, clean)
 	}
-	l := newList(title, shown, min(most, height-2))
+	l := newList(title, shown, most)
 	l.keys = "arrows and Enter; letters search; Esc leaves"
 	s := &screen{tty: tty}
 	defer s.clear()
 	var in []byte
 	for {
+		width, height := size(fd)
+		s.wrap(width)
+		l.tall(min(most, height-2))
 		s.draw(l.lines(width))
-		if in, err = read(fd, in, -1); err != nil {
+		if in, err = read(fd, resized, in, -1); err != nil {
 			return 0, err
 		}
 		for len(in) > 0 {
@@ -51,7 +57,7 @@ func Choose(tty *os.File, title string, items []Item) (int, error) {
 			if key, in = next(in, false); key == "" {
 				// Escape, or the beginning of something: it comes at once or not at all.
 				before := len(in)
-				if in, err = read(fd, in, 50); err != nil {
+				if in, err = read(fd, -1, in, 50); err != nil {
 					return 0, err
 				}
 				key, in = next(in, len(in) == before)
@@ -66,11 +72,37 @@ func Choose(tty *os.File, title string, items []Item) (int, error) {
 	}
 }
 
+// size is that of a terminal, or the usual one if it does not say.
+func size(fd int) (width, height int) {
+	if width, height, _ = terminal.Size(fd); width <= 0 || height <= 0 {
+		return 80, 24
+	}
+	return width, height
+}
+
+// notice returns a descriptor that has something to read when a signal has come.
+func notice(s os.Signal) (fd int, forget func(), err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return -1, nil, err
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, s)
+	go func() {
+		defer w.Close()
+		for range signals {
+			_, _ = w.Write([]byte{0})
+		}
+	}()
+	return int(r.Fd()), func() { signal.Stop(signals); close(signals); r.Close() }, nil
+}
+
 // read adds what comes from the terminal, waiting for so many milliseconds, or without an
-// end. It goes to the kernel directly: a file of Go's would not let us wait in between.
-func read(fd int, in []byte, wait int) ([]byte, error) {
+// end, or until there is other news. It goes to the kernel directly: a file of Go's would
+// not let us wait in between.
+func read(fd, news int, in []byte, wait int) ([]byte, error) {
 	for {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(news), Events: unix.POLLIN}}
 		n, err := unix.Poll(fds, wait)
 		if errors.Is(err, unix.EINTR) {
 			continue
@@ -79,6 +111,10 @@ func read(fd int, in []byte, wait int) ([]byte, error) {
 			return in, err
 		}
 		buf := make([]byte, 256)
+		if fds[0].Revents == 0 {
+			_, err = unix.Read(news, buf)
+			return in, err
+		}
 		n, err = unix.Read(fd, buf)
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
@@ -94,8 +130,18 @@ func read(fd int, in []byte, wait int) ([]byte, error) {
 
 // screen is the part of the terminal below the cursor.
 type screen struct {
-	tty  *os.File
-	rows int // that are drawn
+	tty   *os.File
+	drawn []string
+	rows  int // that they are on
+}
+
+// wrap is about a width that may have changed: what is drawn then goes on in the next row,
+// in terminals that keep it at all.
+func (s *screen) wrap(width int) {
+	s.rows = 0
+	for _, line := range s.drawn {
+		s.rows += max(1, (utf8.RuneCountInString(line)+width-1)/width)
+	}
 }
 
 func (s *screen) draw(lines []string) {
@@ -111,7 +157,7 @@ func (s *screen) draw(lines []string) {
 		}
 		b.WriteString(line)
 	}
-	s.rows = len(lines)
+	s.drawn, s.rows = lines, len(lines)
 	s.tty.WriteString(b.String())
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -157,5 +158,62 @@ func TestChoose(t *testing.T) {
 	}
 	if _, err := Choose(os.Stdin, "x", nil); err == nil {
 		t.Error("chose without a terminal")
+	}
+}
+
+// A terminal that changes its size has the list drawn anew, from where it began.
+func TestResize(t *testing.T) {
+	ours, theirs, err := pty.Open()
+	if err != nil {
+		t.Skip("no terminal:", err)
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	size := func(rows, cols uint16) {
+		if err := pty.Setsize(ours, &pty.Winsize{Rows: rows, Cols: cols}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	size(24, 80)
+	done := make(chan error, 1)
+	go func() {
+		_, err := Choose(theirs, "Which?", []Item{{"one that is rather long"}, {"two"}})
+		done <- err
+	}()
+	bytes := make(chan string, 100)
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := ours.Read(buf)
+			if err != nil {
+				return
+			}
+			bytes <- string(buf[:n])
+		}
+	}()
+	shown, late := "", time.After(time.Minute)
+	see := func(what string) {
+		for !strings.Contains(shown, what) {
+			select {
+			case b := <-bytes:
+				shown += b
+			case <-late:
+				t.Fatalf("%q, want %q", shown, what)
+			}
+		}
+		shown = ""
+	}
+	see("two")
+	size(24, 12)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil {
+		t.Fatal(err)
+	}
+	// The three lines, one of them with the keys, are on nine rows now.
+	see("\x1b[8A\r\x1b[JWhich?\r\n\x1b[7m> one that…\x1b[0m\r\n  two")
+	if _, err := ours.WriteString("\r"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
