@@ -22,26 +22,27 @@ type Finding struct {
 // signs are files that give a language away. The first that is found speaks for its
 // preset.
 var signs = []struct{ preset, names string }{
-	{"node", "package.json package-lock.json yarn.lock pnpm-lock.yaml bun.lockb bun.lock deno.json deno.lock"},
+	{"node", "package.json package-lock.json yarn.lock pnpm-lock.yaml bun.lockb bun.lock npm-shrinkwrap.json deno.json deno.jsonc deno.lock"},
 	{"go", "go.mod go.work go.sum"},
-	{"python", "pyproject.toml requirements.txt setup.py setup.cfg Pipfile poetry.lock uv.lock environment.yml tox.ini"},
+	{"python", "pyproject.toml requirements.txt setup.py setup.cfg Pipfile Pipfile.lock poetry.lock pdm.lock uv.lock environment.yml environment.yaml pixi.lock tox.ini"},
 	{"rust", "Cargo.toml Cargo.lock rust-toolchain.toml"},
-	{"java", "pom.xml build.gradle build.gradle.kts settings.gradle settings.gradle.kts gradlew mvnw"},
+	{"java", "pom.xml build.gradle build.gradle.kts settings.gradle settings.gradle.kts gradle.lockfile gradlew mvnw"},
 	{"ruby", "Gemfile Gemfile.lock *.gemspec"},
 	{"php", "composer.json composer.lock"},
-	{"dotnet", "*.sln *.csproj *.fsproj global.json"},
-	{"elixir", "mix.exs rebar.config"},
-	{"haskell", "stack.yaml cabal.project *.cabal"},
+	{"dotnet", "*.sln *.slnx *.csproj *.fsproj packages.lock.json global.json"},
+	{"elixir", "mix.exs mix.lock rebar.config rebar.lock"},
+	{"haskell", "stack.yaml stack.yaml.lock cabal.project *.cabal"},
 	{"perl", "cpanfile Makefile.PL dist.ini"},
 	{"r", "DESCRIPTION renv.lock"},
 	{"julia", "Project.toml Manifest.toml"},
 	{"dart", "pubspec.yaml pubspec.lock"},
-	{"nix", "flake.nix shell.nix default.nix"},
-	{"playwright", "playwright.config.ts playwright.config.js"},
+	{"nix", "flake.nix flake.lock shell.nix default.nix"},
+	{"playwright", "playwright.config.ts playwright.config.js playwright.config.mjs"},
 	{"claude-code", ".claude CLAUDE.md"},
 	{"codex", ".codex"},
 	{"gemini", ".gemini GEMINI.md"},
-	{"opencode", "opencode.json .opencode"},
+	{"opencode", "opencode.json opencode.jsonc .opencode"},
+	{"pi", ".pi"},
 }
 
 // others are worth a remark: what they ask for is not a preset's business.

@@ -25,7 +25,7 @@ func TestInit(t *testing.T) {
 		"compose":         {"docker-compose.yml .devcontainer/devcontainer.json", "", 2},
 		"a hostile name":  {"a\nnesting = true\n#.csproj", "dotnet(a\nnesting = true\n#.csproj)", 0},
 		"every language":  {"package.json pyproject.toml pom.xml Gemfile composer.json mix.exs stack.yaml cpanfile renv.lock Project.toml pubspec.yaml flake.nix playwright.config.ts", "*", 0},
-		"agents' folders": {".claude/settings.json .codex/x .gemini/x opencode.json", "claude-code(.claude) codex(.codex) gemini(.gemini) opencode(opencode.json)", 0},
+		"agents' folders": {".claude/settings.json .codex/x .gemini/x opencode.json .pi/x", "claude-code(.claude) codex(.codex) gemini(.gemini) opencode(opencode.json) pi(.pi)", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -1,11 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/policy"
 )
 
@@ -103,7 +106,7 @@ git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
 nesting = false  # built-in
-network.groups = ["cpan"]  # preset perl:4
+network.groups = ["cpan", "git-hosts"]  # preset perl:4
 network.mode = "open"  # coffer.toml:2
 presets = ["strict", "perl"]  # coffer.toml:1
 sandbox = "auto"  # built-in
@@ -210,7 +213,7 @@ func TestPresets(t *testing.T) {
 	}
 	w.write("coffer.toml", "presets = [\"mine\", \"go\"]")
 	c := w.load().Config
-	if !c.Nesting || c.Limits.Pids != 77 || c.Limits.CPUs != 3 || fmt.Sprint(c.Network.Groups) != "[cpan]" || fmt.Sprint(c.Presets) != "[mine go]" {
+	if !c.Nesting || c.Limits.Pids != 77 || c.Limits.CPUs != 3 || fmt.Sprint(c.Network.Groups) != "[cpan git-hosts]" || fmt.Sprint(c.Presets) != "[mine go]" {
 		t.Errorf("got %+v", c)
 	}
 	w.write(w.Presets+"/theirs.toml", "presets = [\"mine\"]")
@@ -242,4 +245,28 @@ func TestBuiltinPresets(t *testing.T) {
 	}
 	w.write("coffer.toml", "presets = ["+strings.Join(all, ",")+"]")
 	w.load()
+}
+
+// There is a preset for each agent, which has what the agent itself is given: its hosts, and
+// the keys that it is logged in by unless they are those of any provider.
+func TestAgentPresets(t *testing.T) {
+	w := newWorld(t)
+	names := map[string]string{"claude": "claude-code"}
+	for _, a := range agent.Known() {
+		w.write("coffer.toml", fmt.Sprintf("presets = [%q]\nnetwork.mode = \"none\"\n", cmp.Or(names[a.Name], a.Name)))
+		l := w.load()
+		for _, g := range a.Groups {
+			if !slices.Contains(l.Config.Network.Groups, g) {
+				t.Errorf("%s: the preset has not the group %s", a.Name, g)
+			}
+		}
+		if a.Name == "opencode" || a.Name == "pi" {
+			continue
+		}
+		for _, v := range a.Pass {
+			if secret := strings.HasSuffix(v, "_KEY") || strings.HasSuffix(v, "_TOKEN"); secret && !slices.Contains(l.Config.Env.Pass, v) {
+				t.Errorf("%s: the preset does not pass %s on", a.Name, v)
+			}
+		}
+	}
 }

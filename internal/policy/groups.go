@@ -29,29 +29,30 @@ var groups = []struct{ name, about, ports, hosts string }{
 		gitlab.com altssh.gitlab.com
 		bitbucket.org *.bitbucket.org
 		codeberg.org *.sr.ht`},
-	{"npm", "JavaScript packages, and Node.js itself", "80,443", `
-		*.npmjs.org *.yarnpkg.com jsr.io *.jsr.io nodejs.org *.nodejs.org`},
+	{"npm", "JavaScript packages, and Node.js, Bun and Deno themselves", "80,443", `
+		*.npmjs.org *.yarnpkg.com *.pnpm.io jsr.io *.jsr.io nodejs.org *.nodejs.org bun.sh deno.land *.deno.land`},
 	{"pypi", "Python packages, and Python itself", "80,443", `
-		pypi.org *.pypi.org *.pythonhosted.org *.python.org`},
-	{"conda", "Conda packages", "80,443", `*.anaconda.org *.anaconda.com`},
+		pypi.org *.pypi.org *.pythonhosted.org *.python.org *.python-poetry.org astral.sh *.astral.sh *.pytorch.org`},
+	{"conda", "Conda packages", "80,443", `*.anaconda.org *.anaconda.com *.mamba.pm`},
 	{"go", "Go modules and toolchains", "80,443", `
 		golang.org *.golang.org go.dev *.go.dev gopkg.in dl.google.com`},
 	{"crates", "Rust crates and toolchains", "80,443", `
 		crates.io *.crates.io *.rust-lang.org *.rustup.rs`},
-	{"maven", "Java packages and Gradle", "80,443", `
-		*.maven.org *.maven.apache.org *.sonatype.org gradle.org *.gradle.org dl.google.com`},
+	{"maven", "Java packages, Gradle, and where JDKs are", "80,443", `
+		*.maven.org *.maven.apache.org *.sonatype.org gradle.org *.gradle.org dl.google.com
+		*.foojay.io *.adoptium.net`},
 	{"rubygems", "Ruby gems, and Ruby itself", "80,443", `
 		rubygems.org *.rubygems.org *.ruby-lang.org`},
 	{"composer", "PHP packages and Composer", "80,443", `
 		packagist.org *.packagist.org getcomposer.org`},
-	{"nuget", ".NET packages", "80,443", `*.nuget.org dot.net *.dot.net`},
+	{"nuget", ".NET packages and toolchains", "80,443", `*.nuget.org dot.net *.dot.net *.dotnet.microsoft.com`},
 	{"hex", "Erlang and Elixir packages", "80,443", `hex.pm *.hex.pm`},
-	{"haskell", "Haskell packages and toolchains", "80,443", `*.haskell.org *.stackage.org`},
+	{"haskell", "Haskell packages and toolchains", "80,443", `*.haskell.org *.stackage.org *.haskellstack.org`},
 	{"cpan", "Perl modules", "80,443", `*.cpan.org metacpan.org *.metacpan.org`},
-	{"cran", "R packages", "80,443", `*.r-project.org`},
+	{"cran", "R packages", "80,443", `*.r-project.org *.rstudio.com *.posit.co *.bioconductor.org`},
 	{"julia", "Julia packages and toolchains", "80,443", `*.julialang.org`},
 	{"pub", "Dart packages", "80,443", `pub.dev *.pub.dev`},
-	{"playwright", "browsers for Playwright's tests", "80,443", `*.playwright.dev`},
+	{"playwright", "browsers for Playwright's tests", "80,443", `*.playwright.dev playwright.download.prss.microsoft.com`},
 	{"alpine", "Alpine Linux packages", "80,443", `*.alpinelinux.org`},
 	{"arch", "Arch Linux packages", "80,443", `*.archlinux.org *.pkgbuild.com`},
 	{"debian", "Debian packages", "80,443", `*.debian.org`},
