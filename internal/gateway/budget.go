@@ -131,14 +131,20 @@ func (a *account) say() string {
 
 // exceed ends a flow whose budget was used up while it ran.
 func (f *flow) exceed(direction string) {
+	f.overrun(direction)
+	f.end("the " + direction + " limit is used up")
+}
+
+// overrun tells the log and the user that a budget was used up while a flow ran, and returns
+// what the program can be told; nil if the flow has ended anyway.
+func (f *flow) overrun(direction string) *refusal {
 	a := f.account.Load()
 	f.mu.Lock()
 	d := f.decision
 	protocol := f.query.Protocol
 	f.mu.Unlock()
 	if a == nil || f.isStopped() {
-		f.end("limit")
-		return
+		return nil
 	}
 	d.Verdict, d.Reason = policy.Deny, a.say()
 	r := &refusal{what: "limit", decision: d, protocol: protocol}
@@ -147,5 +153,5 @@ func (f *flow) exceed(direction string) {
 		Kind: audit.KindLimit, Host: f.host, Addr: f.target, Port: f.port, Protocol: protocol.String(),
 		Verdict: policy.Deny.String(), Rule: d.Rule, Reason: d.Reason, Detail: direction,
 	})
-	f.end("the " + direction + " limit is used up")
+	return r
 }

@@ -79,8 +79,14 @@ func TestBudget(t *testing.T) {
 		r.serve("example.com", 80, script(ok, ok))
 		c := r.connect("example.com", 80)
 		io.WriteString(c, "POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 5000\r\n\r\n"+strings.Repeat("x", 5000))
-		if _, end := outcome(c); end != "reset" {
-			t.Errorf("ended with %s", end)
+		if said, _ := outcome(c); !strings.HasPrefix(said, "HTTP/1.1 403 ") || !strings.Contains(said, "upload limit") {
+			t.Errorf("in the middle of a body: %q", said)
+		}
+		if e := r.waitEvents("limit", 1)[0]; e.Detail != "upload" {
+			t.Errorf("%+v", e)
+		}
+		if e := r.waitEvents("flow", 1)[0]; e.Sent != 1024 || e.Close != "the upload limit is used up" {
+			t.Errorf("%+v", e)
 		}
 		c = r.connect("example.com", 80)
 		io.WriteString(c, getRequest)

@@ -218,7 +218,7 @@ func (f *flow) pass(req head.Request, x *exchange) (r *refusal, over bool) {
 		f.await(x)
 		f.bye("the server did not want the body")
 	case errors.Is(err, errBudget):
-		f.exceed("upload")
+		f.cutShort(x)
 	case errors.As(err, &bad):
 		f.stop()
 		if x.begun.Load() {
@@ -241,6 +241,19 @@ func (f *flow) pass(req head.Request, x *exchange) (r *refusal, over bool) {
 		f.bye(reason("server", err))
 	}
 	return nil, true
+}
+
+// cutShort ends a request that the budget has not enough for. The server has not seen the end of
+// it; if it has not answered yet, the program is told why.
+func (f *flow) cutShort(x *exchange) {
+	r := f.overrun("upload")
+	f.stop()
+	if r == nil || x.begun.Load() {
+		f.end("the upload limit is used up")
+		return
+	}
+	f.note("the upload limit is used up")
+	f.client.say(head.Answer(403, f.document(r)), f.g.limits.linger)
 }
 
 // sendHead passes on the head of a request, without an offer that may not be passed on.
