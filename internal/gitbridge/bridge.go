@@ -57,6 +57,7 @@ type Bridge struct {
 	showing   sync.Mutex // held by who shows the host's refs inside
 	shown     string     // as they were last shown
 	unheld    string     // and before, since they were last held; see hold
+	lost      []string   // what the host does not have any more; see Heal
 	refPlaces []string   // where they are, and how these places looked then; see RefreshMoved
 	refStamp  string
 

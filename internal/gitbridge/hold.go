@@ -34,6 +34,8 @@ func (b *Bridge) hold(ctx context.Context) error {
 	var tags, commits []string
 	for line := range strings.Lines(kinds) {
 		switch id, kind, _ := strings.Cut(strings.TrimSpace(line), " "); kind {
+		case "missing":
+			b.lost = append(b.lost, id)
 		case "tag":
 			tags = append(tags, id)
 		case "commit":

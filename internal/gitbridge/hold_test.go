@@ -28,3 +28,30 @@ func TestVanished(t *testing.T) {
 		t.Errorf("of nothing, %v", got)
 	}
 }
+
+func TestWithoutLost(t *testing.T) {
+	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40)
+	text := packed([]ref{{"refs/heads/own", b, ""}, {"refs/remotes/origin/main", a, ""}, {"refs/remotes/origin/x", b, ""}, {"refs/tags/v1", b, c}, {"refs/tags/v2", a, c}})
+	want := packed([]ref{{"refs/heads/own", b, ""}, {"refs/remotes/origin/main", a, ""}, {"refs/tags/v2", a, c}})
+	if got := withoutLost(text, func(id string) bool { return id == b }); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// What git inside has packed is a stranger's to write: whatever it is, lines are only left out.
+func FuzzWithoutLost(f *testing.F) {
+	id := strings.Repeat("a", 40)
+	f.Add("# pack-refs with: sorted \n" + id + " refs/tags/v1\n^" + id + "\n" + id + " refs/heads/x\n")
+	f.Add("^\n\x00 \n " + id)
+	f.Fuzz(func(t *testing.T, text string) {
+		kept := withoutLost(text, func(lost string) bool { return lost == id })
+		rest := strings.SplitAfter(text, "\n")
+		for line := range strings.Lines(kept) {
+			i := slices.Index(rest, line)
+			if i < 0 {
+				t.Fatalf("%q was not in %q", line, text)
+			}
+			rest = rest[i+1:]
+		}
+	})
+}
