@@ -1,0 +1,97 @@
+package inside
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/person"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/secret"
+)
+
+// label puts a vault there that has only its outside.
+func label(t *testing.T, lines string) {
+	t.Helper()
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	dir, err := secret.Dir()
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, secret.FileName), []byte("coffer vault 1\n"+lines+"\n"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func withVault(t *testing.T, f func(string) (string, error)) {
+	was := Vault
+	Vault = f
+	t.Cleanup(func() { Vault = was })
+}
+
+// The environment counts more than the vault, which is opened only for what is in it.
+func TestFill(t *testing.T) {
+	label(t, "LANG 2026-11-15T19:00:00Z\nS 2026-11-15T19:00:00Z\nSHUT 2026-11-15T19:00:00Z\n")
+	var opened []string
+	withVault(t, func(name string) (string, error) {
+		if opened = append(opened, name); name == "SHUT" {
+			return "", hint.New("it is shut", "open it")
+		}
+		return "*" + name, nil
+	})
+	t.Setenv("V", "v")
+	t.Setenv("LANG", "") // so that it is as it was afterwards
+	os.Unsetenv("LANG")
+	for _, c := range []struct{ in, want, opened string }{
+		{"${V}", "v", ""},
+		{"${V:-${S}}", "v", ""},
+		{"${NONE:-x}", "x", ""},
+		{"${secret:NONE:-x}", "x", ""},
+		{"${LANG:-x}", "x", ""}, // goes in anyway, so it is no secret
+		{"${S}", "*S", "S"},
+		{"${S:-x}", "*S", "S"},
+		{"${secret:S}", "*S", "S"},
+		{"${secret:LANG}", "*LANG", "LANG"},
+		{"${NONE}", "error: nor is there a secret of that name", ""},
+		{"${secret:V}", "error: needs the secret V, which is not in your vault", ""},
+		{"${SHUT:-x}", "error: needs the secret SHUT: it is shut", "SHUT"},
+	} {
+		opened = nil
+		got, err := Fill(c.in)
+		if words, bad := strings.CutPrefix(c.want, "error: "); bad {
+			if err == nil || !strings.Contains(err.Error(), words) || hint.Of(err) == "" {
+				t.Errorf("%s: %q, %v", c.in, got, err)
+			}
+		} else if err != nil || got != c.want {
+			t.Errorf("%s: %q, %v", c.in, got, err)
+		}
+		if s := strings.Join(opened, " "); s != c.opened {
+			t.Errorf("%s opened the vault for %q", c.in, s)
+		}
+	}
+	t.Setenv("S", "")
+	if got, err := Fill("${S}<${S:-x}>"); err != nil || got != "<x>" {
+		t.Errorf("set, but empty: %q, %v", got, err)
+	}
+}
+
+// Who cannot open the vault, as the quick way cannot, starts no program that needs it, and
+// every other.
+func TestNoVault(t *testing.T) {
+	label(t, "S 2026-11-15T19:00:00Z\n")
+	withVault(t, nil)
+	sb := &sandbox.Sandbox{Record: sandbox.Record{EnvFrom: []string{"A=${NONE:-x}"}}}
+	if _, err := environment(person.Person{}, sb, nil, false); err != nil {
+		t.Error(err)
+	}
+	sb.EnvFrom = []string{"A=${S:-x}"}
+	if env, err := environment(person.Person{}, sb, nil, false); !errors.Is(err, ErrVariable) {
+		t.Errorf("%q, %v", env, err)
+	}
+}
