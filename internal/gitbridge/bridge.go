@@ -61,6 +61,10 @@ type Bridge struct {
 	refPlaces []string   // where they are, and how these places looked then; see RefreshMoved
 	refStamp  string
 
+	crew    *crew          // who waits for the next Sync; see Prepare
+	parting sync.WaitGroup // those who have done their work
+	updater updater
+
 	mu    sync.Mutex
 	seen  seen
 	small []string // packs that fetches left; see Tidy

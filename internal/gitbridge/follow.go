@@ -50,8 +50,7 @@ func (s *session) follow(ctx context.Context) (head string, err error) {
 			return current, err
 		}
 	}
-	_, err = s.Bridge.refs().run(ctx, "", "update-ref", s.own()+"index", is)
-	return head, err
+	return head, s.moveRefs(ctx, s.why(), fmt.Sprintf("update %sindex %s\n", s.own(), is))
 }
 
 // outsideHead is the ref that is checked out in the worktree, as the user sees it.
@@ -71,7 +70,7 @@ func (s *session) outsideHead(ctx context.Context) (string, error) {
 func (s *session) moveBoth(ctx context.Context, was, is string) error {
 	moved := make(chan error, 1)
 	go func() { moved <- s.write(ctx) }()
-	put, drop, err := s.draftIndex(ctx, filepath.Join(s.Admin, "index"), was, is)
+	put, drop, err := s.draftIndex(ctx, filepath.Join(s.Admin, "index"), was, is, s.facts)
 	if err == nil {
 		defer drop()
 	}
@@ -89,7 +88,7 @@ func (s *session) moveBoth(ctx context.Context, was, is string) error {
 
 // moveIndex makes an index of the host's that of another commit.
 func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
-	put, drop, err := b.draftIndex(ctx, index, was, is)
+	put, drop, err := b.draftIndex(ctx, index, was, is, func() ([]setting, error) { return b.tree().settings(ctx) })
 	if err != nil {
 		return err
 	}
@@ -100,8 +99,9 @@ func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
 // draftIndex prepares to make an index of the host's that of another commit, without looking
 // at a file but to see whether it is as the index says. What the user has staged stays
 // staged, unless it is in the way. It is done in a copy, under git's own lock: nobody sees an
-// index with a submodule in it that is not marked. The caller drops it, put or not.
-func (b *Bridge) draftIndex(ctx context.Context, index, was, is string) (put func() error, drop func(), err error) {
+// index with a submodule in it that is not marked. The caller drops it, put or not. facts is
+// what the configuration says.
+func (b *Bridge) draftIndex(ctx context.Context, index, was, is string, facts func() ([]setting, error)) (put func() error, drop func(), err error) {
 	unlock, err := lockIndex(ctx, index)
 	if err != nil {
 		return nil, nil, err
@@ -121,16 +121,15 @@ func (b *Bridge) draftIndex(ctx context.Context, index, was, is string) (put fun
 	}
 	h := b.tree()
 	h.index = draft
-	filters := make(chan error, 1)
-	go func() (err error) {
-		defer func() { filters <- err }()
-		h.env, err = h.unfiltered(ctx)
-		return err
-	}()
-	err = b.readTrees(ctx, draft, was, is)
-	if err = errors.Join(err, <-filters); err != nil {
+	go facts() // meanwhile
+	if err := b.readTrees(ctx, draft, was, is); err != nil {
 		return nil, nil, err
 	}
+	all, err := facts()
+	if err != nil {
+		return nil, nil, err
+	}
+	h.env = filtersOff(all)
 	// It fails when a file is not as the index says, which is no failure.
 	if _, err := h.run(ctx, "", "update-index", "-q", "--refresh"); err != nil && code(err) != 1 {
 		return nil, nil, err

@@ -2,10 +2,12 @@ package gitbridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/gitbridge/uploadpack"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 )
 
@@ -33,11 +35,8 @@ func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err e
 	if err != nil {
 		return nil, err
 	}
-	if err := b.fetch(ctx, o, "refs/heads/*:"+b.incoming()+"*"); err != nil {
-		return nil, err
-	}
 	s := &session{Bridge: b, o: o, head: head}
-	if err := s.read(ctx); err != nil {
+	if err := s.fetch(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.decide(ctx); err != nil {
@@ -67,6 +66,40 @@ func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err e
 	return append(slices.Clone(s.notes), s.once...), err
 }
 
+// fetch learns where branches are on both sides, and brings over what is missing outside.
+func (s *session) fetch(ctx context.Context) error {
+	c, waited := s.crew, s.crew != nil
+	s.crew = nil
+	for {
+		if c == nil {
+			var err error
+			if c, err = s.hire(ctx, s.o); err != nil {
+				return err
+			}
+		}
+		stop := context.AfterFunc(ctx, c.cancel)
+		err := s.collect(ctx, c)
+		stop()
+		s.facts = c.facts
+		s.parting.Go(c.dismiss)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		s.refs, s.first, s.then = nil, nil, nil
+		if errors.Is(err, errUnusual) || errors.Is(err, uploadpack.ErrOther) {
+			break
+		}
+		if !waited {
+			return err
+		}
+		c, waited = nil, false // the sandbox can end those who wait there
+	}
+	if err := s.Bridge.fetch(ctx, s.o, "refs/heads/*:"+s.incoming()+"*"); err != nil {
+		return err
+	}
+	return s.read(ctx)
+}
+
 // checkedOut is the branch that is checked out inside; none in the middle of a rebase, for
 // instance. Git inside is asked only if the files do not say it plainly.
 func (b *Bridge) checkedOut(ctx context.Context, o wire.Opener) (string, error) {
@@ -92,6 +125,7 @@ type session struct {
 	notes []string
 	once  []string // notes that are news, and not true for as long as nothing changes
 	again bool     // something changed inside
+	facts func() ([]setting, error)
 }
 
 func (s *session) note(format string, args ...any) {
@@ -306,7 +340,7 @@ func (s *session) write(ctx context.Context) error {
 		if len(orders) == 0 {
 			continue
 		}
-		if err := s.moveRefs(ctx, "coffer: from sandbox "+s.Name, strings.Join(orders, "\n")+"\n"); err != nil {
+		if err := s.moveRefs(ctx, s.why(), strings.Join(orders, "\n")+"\n"); err != nil {
 			return err
 		}
 	}

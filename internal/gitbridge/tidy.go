@@ -121,13 +121,19 @@ func (b *Bridge) isSmall(f io.ReadSeeker) (bool, error) {
 	return err == nil, err
 }
 
-// moveObjects moves loose objects from one directory of objects to another.
+// moveObjects moves objects from one directory of objects to another. A pack is one when its
+// index is there, so that comes last.
 func moveObjects(from, to string) error {
 	dirs, err := os.ReadDir(from)
 	if err != nil {
 		return err
 	}
 	for _, d := range dirs {
+		if d.Name() == "pack" && d.IsDir() {
+			if err := movePacks(filepath.Join(from, "pack"), filepath.Join(to, "pack")); err != nil {
+				return err
+			}
+		}
 		if len(d.Name()) != 2 || !d.IsDir() {
 			continue
 		}
@@ -140,6 +146,27 @@ func moveObjects(from, to string) error {
 		}
 		for _, f := range files {
 			if err := os.Rename(filepath.Join(from, d.Name(), f.Name()), filepath.Join(to, d.Name(), f.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func movePacks(from, to string) error {
+	files, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(to, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for _, kind := range []string{".pack", ".rev", ".idx"} {
+		for _, f := range files {
+			if !strings.HasSuffix(f.Name(), kind) {
+				continue
+			}
+			if err := os.Rename(filepath.Join(from, f.Name()), filepath.Join(to, f.Name())); err != nil {
 				return err
 			}
 		}

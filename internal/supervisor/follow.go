@@ -17,6 +17,8 @@ const (
 	// syncLatest is how long what was committed waits while more is being committed: every
 	// look takes a share of the processors from who commits.
 	syncLatest = 600 * time.Millisecond
+	// syncGlance is how often it is seen meanwhile whether they still move.
+	syncGlance = 10 * time.Millisecond
 	// syncBlind is how often the refs are looked at where the kernel does not tell.
 	syncBlind = 2 * time.Second
 	// syncRarely is how often it is tried again what does not succeed.
@@ -28,9 +30,16 @@ const (
 func (s *Supervisor) follow(ctx context.Context, g *git) {
 	var refs watch.Watch
 	defer refs.Close()
+	defer g.bridge.Rest()
 	pause, again := syncEvery, 0
 	for {
-		asked, ok := s.await(ctx, g, func(ctx context.Context) { lull(ctx, pause, g.bridge.Glance) })
+		asked, ok := s.await(ctx, g, func(ctx context.Context) {
+			lull(ctx, pause, g.bridge.Glance, func() {
+				if again == 0 {
+					g.bridge.Prepare(ctx, s)
+				}
+			})
+		})
 		if !ok {
 			return
 		}
@@ -60,21 +69,28 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 	}
 }
 
-// lull waits for a pause in which the refs stay as they are, but not for long.
-func lull(ctx context.Context, pause time.Duration, glance func() string) {
-	latest := time.Now().Add(max(pause, syncLatest))
+// lull waits for a pause in which the refs stay as they are, but not for long. When they move
+// it has everything prepared: at the end of a command there may be less time.
+func lull(ctx context.Context, pause time.Duration, glance func() string, prepare func()) {
+	prepare()
+	now := time.Now()
+	still, latest := now, now.Add(max(pause, syncLatest))
 	was := glance()
-	for left := pause; left > 0; left = min(pause, time.Until(latest)) {
+	again := time.NewTicker(max(min(pause, syncGlance), pause/32))
+	defer again.Stop()
+	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(left):
+		case now = <-again.C:
 		}
-		now := glance()
-		if now == was {
+		if is := glance(); is != was {
+			was, still = is, now
+			prepare()
+		}
+		if now.Sub(still) >= pause || now.After(latest) {
 			return
 		}
-		was = now
 	}
 }
 

@@ -1,0 +1,196 @@
+package gitbridge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+
+	"github.com/cofferhq/coffer/internal/gitbridge/uploadpack"
+	"github.com/cofferhq/coffer/internal/guest/wire"
+)
+
+// To start git takes longer than what it has to do here, and somebody waits at the end of
+// every command for all of them. But each can be started before it is known what it is for:
+// it reads its settings, and waits for its input. So when the first commit of several is
+// seen, a crew is hired, and is ready when the commits are to be brought over.
+
+// A crew is the programs that bring one lot of commits over.
+type crew struct {
+	cancel context.CancelFunc
+	inside *insider
+	aside  string // a directory of objects for what comes, until it is checked
+	// Git on the host: which objects are there, taking a pack apart, and whether all is
+	// there that objects lead to. The second and third see what is aside.
+	known, unpack, linked *waiting
+	facts                 func() ([]setting, error) // what the configuration says
+	ended                 sync.WaitGroup
+}
+
+// insider is git upload-pack inside.
+type insider struct {
+	*uploadpack.Client
+	err  error // instead
+	open chan struct{}
+}
+
+// Prepare hires a crew for the Sync to come, if there is something to bring over. Neither of
+// them may be called while the other is at work.
+func (b *Bridge) Prepare(ctx context.Context, o wire.Opener) {
+	if b.crew != nil || b.check() != nil || ctx.Err() != nil {
+		return
+	}
+	if _, settled := b.Settled(); !settled {
+		b.crew, _ = b.hire(ctx, o) // Sync tries again, and says why not
+	}
+}
+
+// Rest lets those go who wait.
+func (b *Bridge) Rest() {
+	if b.crew != nil {
+		b.crew.dismiss()
+		b.crew = nil
+	}
+	b.parting.Wait()
+	b.updater.rest()
+}
+
+// hire starts a crew. They end with dismiss, and not with the context.
+func (b *Bridge) hire(ctx context.Context, o wire.Opener) (c *crew, err error) {
+	if err := b.begin(ctx); err != nil {
+		return nil, err
+	}
+	c = &crew{}
+	if ctx, c.cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), patienceFetch, errors.New("it took too long")); ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	defer func() {
+		if err != nil {
+			c.dismiss()
+			c = nil
+		}
+	}()
+	c.inside = b.callInside(ctx, o, &c.ended)
+	// By this name git knows it for what it is, should we be killed.
+	if c.aside, err = os.MkdirTemp(b.Objects[0], "tmp_objdir-coffer-"); err != nil {
+		return c, err
+	}
+	c.facts = sync.OnceValues(func() ([]setting, error) { return b.tree().settings(ctx) })
+	c.ended.Go(func() { _, _ = c.facts() })
+	aside := b.refs()
+	aside.objects = c.aside
+	aside.env = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoteObjects(b.Objects[0])}
+	for _, w := range []struct {
+		at   **waiting
+		who  host
+		args []string
+	}{
+		{&c.known, b.refs(), []string{"cat-file", "--batch-check=%(objectname)", "--buffer"}},
+		{&c.unpack, aside, []string{"unpack-objects", "-q", "--strict"}},
+		{&c.linked, aside, []string{"rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"}},
+	} {
+		if *w.at, err = w.who.wait(ctx, w.args...); err != nil {
+			return c, err
+		}
+	}
+	b.updater.wake(b)
+	return c, nil
+}
+
+// dismiss ends all of it, and takes away what is not needed.
+func (c *crew) dismiss() {
+	c.cancel()
+	for _, w := range []*waiting{c.known, c.unpack, c.linked} {
+		if w != nil {
+			_, _ = w.end(nil)
+		}
+	}
+	c.ended.Wait()
+	if c.aside != "" {
+		os.RemoveAll(c.aside)
+	}
+}
+
+// quoteObjects makes one word of a path in a list of directories.
+func quoteObjects(path string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
+}
+
+// callInside starts git upload-pack inside, and hears what it can do.
+func (b *Bridge) callInside(ctx context.Context, o wire.Opener, ended *sync.WaitGroup) *insider {
+	theirIn, ourOut := io.Pipe()
+	ourIn, theirOut := io.Pipe()
+	i := &insider{open: make(chan struct{})}
+	ended.Go(func() {
+		err := b.upload(ctx, o, struct {
+			io.Reader
+			io.Writer
+		}{theirIn, theirOut})
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+			err = cause
+		}
+		theirOut.CloseWithError(err)
+		theirIn.CloseWithError(io.ErrClosedPipe)
+	})
+	ended.Go(func() {
+		i.Client, i.err = uploadpack.Open(ourIn, ourOut, cmp.Or(b.Format, "sha1"))
+		close(i.open)
+		<-ctx.Done()
+		ourIn.Close()
+		ourOut.Close()
+	})
+	return i
+}
+
+// waiting is git on the host that waits for its input.
+type waiting struct {
+	*exec.Cmd
+	args      []string
+	in        io.WriteCloser
+	out, errs *limited
+	once      sync.Once
+	said      string
+	err       error
+}
+
+// wait starts git, and gives it its input later.
+func (h host) wait(ctx context.Context, args ...string) (*waiting, error) {
+	w := &waiting{Cmd: h.command(ctx, args...), args: args, out: &limited{left: maxOutput}, errs: &limited{left: maxWords, drop: true}}
+	var err error
+	if w.in, err = w.StdinPipe(); err != nil {
+		return nil, err
+	}
+	w.Stdout, w.Stderr = w.out, w.errs
+	if err := w.Start(); err != nil {
+		w.in.Close()
+		return nil, missing(err)
+	}
+	return w, nil
+}
+
+// end gives it its input and returns what it says to that. It is done once.
+func (w *waiting) end(in io.Reader) (string, error) {
+	w.once.Do(func() {
+		var sent error
+		if in != nil {
+			_, sent = io.Copy(w.in, in)
+		}
+		w.in.Close()
+		w.said = ""
+		if err := w.Wait(); err != nil {
+			w.err = &Error{Args: w.args, Err: err, Said: w.errs.String()}
+			// Who hangs up before the end has his reasons, and so has who sends.
+			if w.errs.Len() == 0 && sent != nil {
+				w.err = fmt.Errorf("git %s: %w", w.args[0], sent)
+			}
+			return
+		}
+		w.said, w.err = w.out.String(), sent
+	})
+	return w.said, w.err
+}
