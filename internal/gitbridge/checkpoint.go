@@ -86,7 +86,7 @@ func (b *Bridge) baseNow() string {
 func (b *Bridge) Checkpoint(ctx context.Context, command string) error {
 	c, err := b.checkpoints(ctx, Access{}, 1)
 	if err == nil {
-		_, err = c.take(ctx, c.now(command), false)
+		_, err = c.take(ctx, c.now(command), false, nil)
 	}
 	return err
 }
@@ -121,8 +121,8 @@ func (c *Checkpoints) now(command string) checkpoint.Checkpoint {
 }
 
 // take takes a checkpoint, if something changed since the last one, or in any case, and keeps
-// the commit that is checked out from being forgotten.
-func (c *Checkpoints) take(ctx context.Context, about checkpoint.Checkpoint, anyway bool) (*checkpoint.Checkpoint, error) {
+// the commit that is checked out from being forgotten, once it has arrived.
+func (c *Checkpoints) take(ctx context.Context, about checkpoint.Checkpoint, anyway bool, arrived <-chan struct{}) (*checkpoint.Checkpoint, error) {
 	w, err := c.open()
 	if err != nil {
 		return nil, err
@@ -135,6 +135,12 @@ func (c *Checkpoints) take(ctx context.Context, about checkpoint.Checkpoint, any
 	taken, err := do(ctx, w, about)
 	if err != nil || taken == nil {
 		return nil, err
+	}
+	if arrived != nil {
+		select {
+		case <-arrived:
+		case <-ctx.Done():
+		}
 	}
 	c.keepHead(ctx, taken)
 	return taken, nil
@@ -182,5 +188,5 @@ func (c *Checkpoints) keepHead(ctx context.Context, taken *checkpoint.Checkpoint
 	if taken.Head == "" || taken.Head == taken.Base || i > 0 && all[i-1].Head == taken.Head {
 		return
 	}
-	_, _ = b.refs().run(ctx, "", "update-ref", b.kept(taken.N), taken.Head)
+	_ = b.moveRefs(ctx, b.why(), fmt.Sprintf("update %s %s\n", b.kept(taken.N), taken.Head))
 }

@@ -42,27 +42,33 @@ func (b *Bridge) Moments(ctx context.Context, access Access, included []*Bridge)
 
 // Take takes a checkpoint, if something changed since the last one.
 func (m *Moments) Take(ctx context.Context, command string) (*checkpoint.Checkpoint, error) {
-	return m.take(ctx, command, false)
+	return m.take(ctx, command, false, nil)
 }
 
-func (m *Moments) take(ctx context.Context, command string, anyway bool) (*checkpoint.Checkpoint, error) {
-	more, err := m.takeIncluded(ctx, command)
+// TakeMeanwhile is Take while commits are brought over, which have arrived when the channel is
+// closed.
+func (m *Moments) TakeMeanwhile(ctx context.Context, command string, arrived <-chan struct{}) (*checkpoint.Checkpoint, error) {
+	return m.take(ctx, command, false, arrived)
+}
+
+func (m *Moments) take(ctx context.Context, command string, anyway bool, arrived <-chan struct{}) (*checkpoint.Checkpoint, error) {
+	more, err := m.takeIncluded(ctx, command, arrived)
 	if err != nil {
 		return nil, err
 	}
 	about := m.now(command)
 	about.Included = more
-	return m.Checkpoints.take(ctx, about, anyway || more != nil)
+	return m.Checkpoints.take(ctx, about, anyway || more != nil, arrived)
 }
 
 // takeIncluded takes those of the repositories in which something changed, and says in which,
 // and how many files. One whose worktree is gone has nothing to keep.
-func (m *Moments) takeIncluded(ctx context.Context, command string) (more map[string]int, err error) {
+func (m *Moments) takeIncluded(ctx context.Context, command string, arrived <-chan struct{}) (more map[string]int, err error) {
 	n := m.Next()
 	for _, c := range m.included {
 		about := c.now(command)
 		about.N = n
-		_, err := c.take(ctx, about, false)
+		_, err := c.take(ctx, about, false, arrived)
 		switch {
 		case errors.Is(err, ErrTreeGone):
 		case err != nil:
@@ -130,7 +136,7 @@ func (m *Moments) Resume(ctx context.Context, o wire.Opener) (now *checkpoint.Ch
 	if err := m.restoreIncluded(ctx, o, n, failed); err != nil {
 		return nil, failed, err
 	}
-	if now, err = m.take(ctx, fmt.Sprintf("(back to %d)", n), true); err != nil {
+	if now, err = m.take(ctx, fmt.Sprintf("(back to %d)", n), true, nil); err != nil {
 		return nil, failed, err
 	}
 	return now, failed, m.Note(0)

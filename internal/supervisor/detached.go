@@ -44,8 +44,7 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	} else {
 		fmt.Fprintf(log, "coffer: exit status %d\n", exit.Status())
 	}
-	notes := append(append(kept, news...), s.after(known)...)
-	for _, n := range append(notes, s.afterProgram(&e)...) {
+	for _, n := range append(append(kept, news...), s.wrapUp(known, &e)...) {
 		fmt.Fprintln(log, "coffer:", n)
 	}
 }

@@ -250,7 +250,17 @@ func (s *Supervisor) after(about map[*git]known) (news []string) {
 	return news
 }
 
-// Bridged runs a program between the two. It returns what to tell the user.
+// wrapUp is after, and makes what the program changed a checkpoint meanwhile. It returns what
+// to tell the user.
+func (s *Supervisor) wrapUp(about map[*git]known, e *wire.Exec) []string {
+	arrived, kept := make(chan struct{}), make(chan []string, 1)
+	go func() { kept <- s.afterProgram(e, arrived) }()
+	news := s.after(about)
+	close(arrived)
+	return append(news, <-kept...)
+}
+
+// Bridged runs a program between before and after. It returns what to tell the user.
 func (s *Supervisor) Bridged(program func()) []string {
 	if len(s.gits()) == 0 {
 		program()

@@ -119,12 +119,13 @@ func (s *Supervisor) beforeProgram() []string {
 		s.keeper.work.Go(s.arm)
 		return nil
 	}
-	_, err := s.checkpoint(gitbridge.Meanwhile)
+	_, err := s.checkpoint(gitbridge.Meanwhile, nil)
 	return untaken(err)
 }
 
-// afterProgram makes what a program changed a checkpoint.
-func (s *Supervisor) afterProgram(e *wire.Exec) []string {
+// afterProgram makes what a program changed a checkpoint. What it committed has been brought
+// over when arrived is closed.
+func (s *Supervisor) afterProgram(e *wire.Exec, arrived <-chan struct{}) []string {
 	if !s.keeps() || e == nil {
 		return nil
 	}
@@ -134,7 +135,7 @@ func (s *Supervisor) afterProgram(e *wire.Exec) []string {
 			words = append(append(words, a[:min(len(a), maxWords)]...), ' ')
 		}
 	}
-	_, err := s.checkpoint(strings.ToValidUTF8(strings.TrimSpace(string(words)), "?"))
+	_, err := s.checkpoint(strings.ToValidUTF8(strings.TrimSpace(string(words)), "?"), arrived)
 	return untaken(err)
 }
 
@@ -158,8 +159,8 @@ func (s *Supervisor) arm() {
 	}
 }
 
-// checkpoint takes one, if something changed.
-func (s *Supervisor) checkpoint(command string) (*checkpoint.Checkpoint, error) {
+// checkpoint takes one, if something changed. See [gitbridge.Moments.TakeMeanwhile].
+func (s *Supervisor) checkpoint(command string, arrived <-chan struct{}) (*checkpoint.Checkpoint, error) {
 	ctx, cancel := context.WithTimeoutCause(s.keeper.life, patienceCheckpoint, errLong)
 	defer cancel()
 	all, release, err := s.keeper.take(ctx, s)
@@ -171,7 +172,7 @@ func (s *Supervisor) checkpoint(command string) (*checkpoint.Checkpoint, error) 
 	if all.Quiet() && !(command == gitbridge.Meanwhile && all.Shared()) {
 		return nil, nil
 	}
-	taken, err := all.Take(ctx, command)
+	taken, err := all.TakeMeanwhile(ctx, command, arrived)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

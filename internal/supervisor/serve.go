@@ -133,17 +133,17 @@ func (s *Supervisor) stream(c net.Conn) {
 func (s *Supervisor) bridgedPass(client net.Conn, request wire.Packed) {
 	s.passes(1)
 	defer s.passes(-1)
-	taken := false
 	kept := s.beforeProgram()
-	notes := append(kept, s.Bridged(func() { taken = s.pass(client, request) })...)
-	if !taken {
+	news, known := s.before()
+	if !s.pass(client, request) {
 		return
 	}
+	var ran *wire.Exec
 	if r, err := request.Open(); err == nil {
-		notes = append(notes, s.afterProgram(r.Exec)...)
+		ran = r.Exec
 	}
 	out := wire.NewFrameWriter(client)
-	for _, n := range notes {
+	for _, n := range append(append(kept, news...), s.wrapUp(known, ran)...) {
 		_ = out.Note(n)
 	}
 	// A client that knows how the program ended has hung up. Another one must not

@@ -89,8 +89,7 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 		fmt.Fprintf(log, "coffer: %s\n", s.whyGone())
 	}
 	s.syncSoon()
-	notes = append(append(notes, news...), s.after(known)...)
-	for _, n := range append(notes, s.afterProgram(&e)...) {
+	for _, n := range append(append(notes, news...), s.wrapUp(known, &e)...) {
 		fmt.Fprintln(log, "coffer:", n)
 		tell(func(out *wire.FrameWriter) error { return out.Note(n) })
 	}

@@ -137,7 +137,7 @@ func (s *Supervisor) answerUndo(c net.Conn, asked json.RawMessage) {
 	case !s.keeps():
 		err = NoCheckpoints(s.Sandbox)
 	case r.What == undoTake:
-		answer.Checkpoint, err = s.checkpoint(r.Command)
+		answer.Checkpoint, err = s.checkpoint(r.Command, nil)
 	case r.What == undoTo:
 		answer, err = s.undo(r.N, r.Force)
 	}
