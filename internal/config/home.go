@@ -12,7 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
-// maxHomeFiles bounds how many files of a home are shown.
+// maxHomeFiles bounds how many files and directories of a home are shown.
 const maxHomeFiles = 64
 
 func (k *checker) home() {
@@ -46,9 +46,10 @@ func (l *Loaded) homeFiles() (list []mount, problems Problems) {
 		}
 		if err == nil {
 			var info os.FileInfo
-			if info, err = os.Stat(real); err == nil && !info.Mode().IsRegular() {
-				err = fmt.Errorf("%s is not a file; show directories with mounts", real)
+			if info, err = os.Stat(real); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+				err = fmt.Errorf("%s is neither a file nor a directory", real)
 			}
+			one.dir = err == nil && info.IsDir()
 		}
 		if one.Source = real; err == nil {
 			err = l.allowed(one)
@@ -73,14 +74,17 @@ func (w *widening) home() error {
 		if slices.ContainsFunc(was, func(o mount) bool { return o.Mount == m.Mount }) {
 			continue
 		}
-		really, secret := "", ""
+		really, secret, what, within := "", "", "file", ""
+		if m.dir {
+			what, within = "directory", "/."
+		}
 		if m.Source != m.Target {
 			really = ", which is " + m.Source
 		}
-		if looksSecret(m.Target) || looksSecret(m.Source) {
+		if looksSecret(m.Target+within) || looksSecret(m.Source+within) {
 			secret = "; it looks like a secret"
 		}
-		w.add("home: programs can read your file %s%s%s", m.name, really, secret)
+		w.add("home: programs can read your %s %s%s%s", what, m.name, really, secret)
 	}
 	for _, c := range w.is.Caches {
 		if !slices.Contains(w.was.Caches, c) {

@@ -65,6 +65,7 @@ type mount struct {
 	name    string
 	at      Pos
 	missing string // what to do without it; "" if it is there
+	dir     bool   // of files of the home: it is a directory
 }
 
 // A resolution is what the mounts were when they were looked at.

@@ -125,9 +125,10 @@ type Network struct {
 
 // The home of a sandbox, which is not yours and starts empty.
 type Home struct {
-	// Files are files of your home: each is there, read-only, at the same place, as it
-	// was when the sandbox was started. Those that you do not have are left out.
-	Files []string `toml:"files" example:"[\"~/.claude/CLAUDE.md\", \"~/.config/git/ignore\"]"`
+	// Files are files of your home, or directories with all that is in them: each is
+	// there, read-only, at the same place, as it was when the sandbox was started. Those
+	// that you do not have are left out.
+	Files []string `toml:"files" example:"[\"~/.claude/CLAUDE.md\", \"~/.claude/skills\"]"`
 }
 
 // How a new sandbox is set up, once, before anything else runs in it. If that fails, there

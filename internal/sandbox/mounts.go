@@ -14,7 +14,7 @@ type Mount struct {
 	Source   string `json:"source"` // absolute, without symbolic links
 	Target   string `json:"target"` // absolute
 	ReadOnly bool   `json:"read_only,omitempty"`
-	// Copy shows a copy of a file, taken whenever the sandbox starts.
+	// Copy shows a copy of a file or directory, taken whenever the sandbox starts.
 	Copy bool `json:"copy,omitempty"` // since version 3
 }
 
