@@ -280,6 +280,11 @@ func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 	for _, p := range sb.Network.HostPorts {
 		facts.HostPorts = append(facts.HostPorts, fmt.Sprint(p.Inside))
 	}
+	for _, c := range sb.Caches {
+		if name, _, _ := strings.Cut(c.Name, "-"); !slices.Contains(facts.Caches, name) {
+			facts.Caches = append(facts.Caches, name)
+		}
+	}
 	var err error
 	if !sb.Network.None() {
 		facts.Policy, _, err = supervisor.Policy(sb)

@@ -22,6 +22,7 @@ type Facts struct {
 	Policy    *policy.Set
 	Forwards  []string // ports of the host and where they lead, as "HOST:INSIDE"
 	HostPorts []string // ports of the host that can be reached
+	Caches    []string // package managers whose caches begin with what the user's have
 	Memory    int64
 	Timeout   string
 }
@@ -43,6 +44,9 @@ func (f Facts) Text() string {
 		line("`gh` is run by the user's machine, with the user's login, for this repository only: `gh pr %s`, `gh run %s`, `gh issue %s`. It changes only pull requests of branches that you have pushed, so `git push` comes first; both may have to wait for the user's yes.", gh.Verbs("pr"), gh.Verbs("run"), gh.Verbs("issue"))
 	}
 	line("Your home is this sandbox's own. It stays, with what you install and cache there, and other sandboxes do not see it. The user's own home, keys and other projects are not here.")
+	if len(f.Caches) > 0 {
+		line("These package managers find in their caches what the user has downloaded with them: %s. What you add there stays in this sandbox.", strings.Join(f.Caches, ", "))
+	}
 	line("`sudo` works without a password and makes you root of this sandbox only. Install what you need; the user's machine does not change. What root changes outside of the home and the working directory stays in this sandbox too.")
 	fmt.Fprint(&b, "\n## Network\n\n")
 	f.network(line)
