@@ -29,6 +29,7 @@ type aiFlags struct {
 	promptFile string
 	number     int
 	rm         bool
+	advised    bool // the user was told how to log in
 
 	agent  string // by name, "" for the usual one
 	prompt string
@@ -145,14 +146,17 @@ func (f *aiFlags) readPrompt() error {
 	if f.promptFile != "-" {
 		file, err := os.Open(f.promptFile)
 		if err != nil {
-			return hint.Wrap(fmt.Errorf("read the prompt: %w", err), "name a file with --prompt-file")
+			return hint.Wrap(fmt.Errorf("read the prompt: %w", err), "name a file with --prompt-file, or - for standard input")
 		}
 		defer file.Close()
 		in = file
 	}
 	data, err := io.ReadAll(io.LimitReader(in, maxPrompt+1))
 	if err != nil {
-		return fmt.Errorf("read the prompt: %w", err)
+		return hint.Wrap(fmt.Errorf("read the prompt: %w", err), "name a file with --prompt-file, or - for standard input")
+	}
+	if strings.TrimSpace(string(data)) == "" {
+		return hint.Wrap(usagef("there is no prompt in %s: it is empty", f.promptFile), "write what the agent is to do into it, or leave out --prompt-file")
 	}
 	f.prompt = string(data)
 	return nil
@@ -265,7 +269,7 @@ func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) 
 	}
 	for i, name := range names {
 		one := *f
-		one.name = name
+		one.name, one.advised = name, i > 0
 		if i > 0 && one.tree.branch != "" {
 			one.tree.branch = fmt.Sprintf("%s-%d", f.tree.branch, i+1)
 		}

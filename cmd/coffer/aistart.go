@@ -168,7 +168,9 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	if err := furnishHome(home, a, scene); err != nil {
 		return nil, err
 	}
-	adviseLogin(a, home, scene.Variable, sb.EnvFrom)
+	if !f.advised {
+		adviseLogin(a, home, scene.Variable, sb.EnvFrom)
+	}
 	certificates, err := trustToo(home, scene.Home, a)
 	if err != nil {
 		return nil, err
