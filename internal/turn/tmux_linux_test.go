@@ -43,7 +43,10 @@ func (p *pane) tmux(args ...string) string {
 // all is what was shown, as far as it has not scrolled away for good.
 func (p *pane) all() string { return p.tmux("capture-pane", "-p", "-S", "-200") }
 
-// look is the same with its colours.
+// screen is what is shown now.
+func (p *pane) screen() string { return p.tmux("capture-pane", "-p") }
+
+// look is what was shown, with its colours.
 func (p *pane) look() string { return p.tmux("capture-pane", "-p", "-e", "-S", "-200") }
 
 func (p *pane) shows(text string) bool { return strings.Contains(p.all(), text) }
@@ -71,7 +74,7 @@ func (p *pane) press(keys, what string, is func() bool) {
 		if time.Since(last) > pause {
 			last = time.Now()
 			switch keys {
-			case "Enter", leaveKeys:
+			case "Enter", "C-z", "C-z C-z", leaveKeys:
 				p.tmux(append([]string{"send-keys"}, strings.Fields(keys)...)...)
 			default:
 				p.tmux("send-keys", "-l", keys)
