@@ -61,6 +61,8 @@ func Begin(w Wanted) (*Maker, error) {
 	if !steps.Shared {
 		return m, nil // what it shall do must be known first
 	}
+	// Its copy of our end: it could not hear that we are gone.
+	m.Call("hang up", syscall.SYS_CLOSE, uintptr(ends[0]))
 	m.Act("wait", steps.Await)
 	return m, m.fork()
 }
@@ -133,7 +135,7 @@ func mayMount() bool {
 }
 
 // early is where the maker comes from that was started before it was asked for.
-var early chan result
+var early *result
 
 type result struct {
 	maker *Maker
@@ -145,11 +147,8 @@ func init() {
 	if !ok || !steps.Shared {
 		return
 	}
-	early = make(chan result, 1)
-	go func() {
-		m, err := Begin(w)
-		early <- result{m, err}
-	}()
+	m, err := Begin(w)
+	early = &result{m, err}
 }
 
 // expected guesses which namespaces a command will want. Config may say otherwise, see Take.
@@ -179,7 +178,7 @@ func Take(w Wanted) (*Maker, error) {
 	if early == nil {
 		return Begin(w)
 	}
-	r := <-early
+	r := early
 	early = nil
 	if r.err == nil && r.maker.wanted != w {
 		r.maker.End(true)
