@@ -19,6 +19,7 @@ import (
 type Agent struct {
 	Name    string
 	Command string // its program
+	Package string // of npm, to install it from; "" if it is not there
 	// Args keep it from asking before it acts: the jail is the wall.
 	Args []string
 	// Env names its own variables, above all its credentials, which no other
@@ -36,7 +37,7 @@ type State struct{ agent.State }
 // NewAgent is an agent in a jail.
 func NewAgent(known *agent.Agent) *Agent {
 	here := known.Jail()
-	a := &Agent{Name: known.Name, Command: known.Command, Args: known.Bypass, Env: slices.Concat(known.Pass, here.Pass), Set: map[string]string{}}
+	a := &Agent{Name: known.Name, Command: known.Command, Package: known.Package, Args: known.Bypass, Env: slices.Concat(known.Pass, here.Pass), Set: map[string]string{}}
 	if len(here.Args) > 0 {
 		a.Args = here.Args
 	}

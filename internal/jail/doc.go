@@ -10,9 +10,9 @@
 //
 // There are three ways to run, from strong to light:
 //
-//   - [Namespaces]: a forked process enters new namespaces, builds the view, confines
-//     itself and becomes the program (see script_linux.go, view_linux.go). This process
-//     waits, hands signals on, and tidies up.
+//   - [Namespaces]: a new process enters new namespaces, builds the view, confines itself
+//     and becomes the program (see package steps, view_linux.go). This process waits,
+//     hands signals on, and tidies up.
 //   - [Landlock]: this process starts the program from a confined thread, and stays to
 //     decide on the calls that change a file's mode, owner, times or attributes, of
 //     which Landlock knows nothing (see clerk_linux.go).

@@ -27,8 +27,8 @@ type late struct {
 	*jail
 	user   *door    // to enter first, nil for none
 	from   *os.File // by which the program's mounts and root come
-	mounts *os.File
-	root   *os.File
+	mounts int
+	root   int
 	script *script // which sends them
 	hidden map[string]mask.Which
 	tree   *mask.Tree
@@ -78,10 +78,11 @@ func (l *late) begin(sp *spaces, kill func()) {
 // end ends the watch. Nobody waits for that, nor closes what it uses: this process is about
 // to end.
 func (l *late) end() {
-	if l.stop != nil {
-		l.stop()
-	}
+	l.stop()
 }
+
+// close is for one whose program did not start.
+func (l *late) close() { l.from.Close() }
 
 func (l *late) watch(ctx context.Context) error {
 	files, err := l.script.receive(l.from, 2)
@@ -113,10 +114,10 @@ func (l *late) hide(f mask.Found) error {
 	v := &view{script: newScript()}
 	s := v.script
 	if l.user != nil {
-		s.Call(whatSpaces, unix.SYS_SETNS, l.user.file.Fd(), l.user.flag)
+		s.Call(whatSpaces, unix.SYS_SETNS, uintptr(l.user.file), l.user.flag)
 	}
-	s.Call(whatSpaces, unix.SYS_SETNS, l.mounts.Fd(), unix.CLONE_NEWNS)
-	s.Call("enter the root", unix.SYS_FCHDIR, l.root.Fd())
+	s.Call(whatSpaces, unix.SYS_SETNS, uintptr(l.mounts), unix.CLONE_NEWNS)
+	s.Call("enter the root", unix.SYS_FCHDIR, uintptr(l.root))
 	s.Call("enter the root", unix.SYS_CHROOT, s.Text("."))
 	var tree steps.Slot
 	if f.Dir {

@@ -64,9 +64,9 @@ func (j *jail) runNamespaces(sp *spaces) (code int, err error) {
 		if errors.Is(err, steps.ErrReady) {
 			j.announce(walls, gaps)
 		}
-		p.disconnect()
+		shut(sp.sockets) // for the next try
 		if p.late != nil {
-			p.late.end()
+			p.late.close()
 		}
 		return 0, err
 	}
@@ -162,11 +162,9 @@ func (p *performance) start() (int, error) {
 	if err != nil {
 		_ = closeMemory(false) // the next try could not map its ids
 	}
-	if p.wired() {
-		p.outlet = &outlet{sockets: p.spaces.sockets, packets: p.packets, connect: p.Rules.Connect}
-		if err == nil {
-			p.outlet.watch()
-		}
+	if err == nil && p.wired() {
+		p.outlet = &outlet{fds: p.spaces.sockets, packets: p.packets, connect: p.Rules.Connect}
+		p.outlet.watch()
 	}
 	return program, j.explain(err, nil)
 }

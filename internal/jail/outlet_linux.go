@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/link/kernel"
@@ -16,25 +17,38 @@ import (
 // anywhere. So whoever keeps the rules is not called before there is something: to put
 // rules together takes longer than to start a program, and many send nothing.
 type outlet struct {
-	sockets []*os.File
+	fds     []int
 	packets bool
 	connect func(link.Link) (end func(), err error)
 
-	mu    sync.Mutex
-	taken bool // by who was called, or because nobody is to be called any more
-	end   func()
-	err   error
+	mu      sync.Mutex
+	sockets []*os.File // the same, once they are watched
+	taken   bool       // by who was called, or because nobody is to be called any more
+	end     func()
+	err     error
 }
+
+// watchSoon is when the watch begins. A program that has ended before did not wait for it.
+const watchSoon = time.Millisecond
 
 // watch begins to wait for something to come.
 func (o *outlet) watch() {
-	for _, s := range o.sockets {
-		go func() {
-			if awaitInput(s) {
-				o.take()
-			}
-		}()
-	}
+	time.AfterFunc(watchSoon, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.taken {
+			return
+		}
+		for _, fd := range o.fds {
+			s := os.NewFile(uintptr(fd), "network")
+			o.sockets = append(o.sockets, s)
+			go func() {
+				if awaitInput(s) {
+					o.take()
+				}
+			}()
+		}
+	})
 }
 
 // awaitInput waits until there is something to read. It says no when the socket was closed.
@@ -72,14 +86,12 @@ func (o *outlet) open() (link.Link, error) {
 	return kernel.Open(o.sockets)
 }
 
-// close ends the network, and says why there was none.
+// close ends the network, and says why there was none. Sockets that nobody took go with
+// this process.
 func (o *outlet) close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.taken {
-		o.taken = true
-		shut(o.sockets)
-	}
+	o.taken = true
 	if o.end != nil {
 		o.end()
 	}

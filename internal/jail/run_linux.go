@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/confine"
+	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/steps"
@@ -120,13 +121,26 @@ func (j *jail) find() (err error) {
 		return err
 	}
 	if j.program, err = FindProgram(j.Argv[0], j.Policy.Dir, j.Env); err != nil {
-		return err
+		return j.notInstalled(err)
 	}
 	if j.layout, err = j.Policy.layout(j.program); err != nil {
 		return err
 	}
 	j.hidden = later(func() (hidden, error) { return j.findHidden(j.layout.context) })
 	return nil
+}
+
+// notInstalled says what to do about an agent that is not on this machine.
+func (j *jail) notInstalled(err error) error {
+	var failure *wire.Failure
+	if j.Agent == nil || !errors.As(err, &failure) || failure.Code != 127 {
+		return err
+	}
+	how := "install it"
+	if j.Agent.Package != "" {
+		how = "install it (npm install -g " + j.Agent.Package + ")"
+	}
+	return hint.Wrap(err, "%s, or have it in a sandbox, where coffer installs it: coffer ai %s", how, j.Agent.Name)
 }
 
 // consider finds the gaps that the walls have on this host. A strict jail has none.

@@ -23,7 +23,7 @@ type spaces struct {
 	maker   *ahead.Maker
 	alone   bool // there is a process namespace, and the maker is its first
 	doors   []door
-	sockets []*os.File // what the network comes out of, if it has rules
+	sockets []int // what the network comes out of, if it has rules
 
 	kinds   []uintptr // of the namespaces, in the order of the doors
 	written *kernel.Written
@@ -33,7 +33,7 @@ type spaces struct {
 // A door is a namespace to enter.
 type door struct {
 	flag uintptr
-	file *os.File
+	file int
 }
 
 // beginSpaces has them made: with a process namespace, if processes are to be apart, and
@@ -122,20 +122,19 @@ func (sp *spaces) receive() error {
 	if sp.written == nil {
 		return nil
 	}
-	defer shut(files[sockets : sockets+orders])
 	err = sp.written.Check(files[sockets : sockets+orders])
+	shut(files[sockets : sockets+orders])
 	if err == nil && sp.refuse && !sp.written.Late {
 		err = errors.New("packet rules are left out, to see what happens without")
 	}
 	if err != nil {
-		shut(sp.sockets)
 		return fmt.Errorf("%w: %w", errNoNet, err)
 	}
 	return nil
 }
 
-// receive takes files that a forked process sends, or its report of what failed.
-func (s *script) receive(from *os.File, want int) ([]*os.File, error) {
+// receive takes descriptors that a process sends, or its report of what failed.
+func (s *script) receive(from *os.File, want int) ([]int, error) {
 	said := make([]byte, 64)
 	control := make([]byte, unix.CmsgSpace(4*want))
 	var n, rights int
@@ -149,13 +148,11 @@ func (s *script) receive(from *os.File, want int) ([]*os.File, error) {
 	case s.Failure(said[:n]) != nil:
 		return nil, s.Failure(said[:n])
 	}
-	var files []*os.File
+	var files []int
 	messages, perr := unix.ParseSocketControlMessage(control[:rights])
 	for i := range messages {
 		fds, _ := unix.ParseUnixRights(&messages[i])
-		for _, fd := range fds {
-			files = append(files, os.NewFile(uintptr(fd), "jail"))
-		}
+		files = append(files, fds...)
 	}
 	if perr != nil || len(files) != want {
 		shut(files)
@@ -172,16 +169,16 @@ func recvmsg(from *os.File, buf, control []byte) (n, rights, flags int, sa unix.
 	return n, rights, flags, sa, errno
 }
 
-func shut(files []*os.File) {
+func shut(files []int) {
 	for _, f := range files {
-		f.Close()
+		unix.Close(f)
 	}
 }
 
 // enter enters the namespaces, and makes one more for the mounts.
 func (s *script) enter(sp *spaces) {
 	for _, d := range sp.doors {
-		s.Call(whatSpaces, unix.SYS_SETNS, d.file.Fd(), d.flag)
+		s.Call(whatSpaces, unix.SYS_SETNS, uintptr(d.file), d.flag)
 	}
 	s.Call(whatSpaces, unix.SYS_UNSHARE, unix.CLONE_NEWNS)
 }
@@ -204,7 +201,8 @@ func (sp *spaces) end(wait bool) {
 		return // they could not be made
 	}
 	for _, d := range sp.doors {
-		d.file.Close()
+		unix.Close(d.file)
 	}
+	sp.doors = nil // by now they may be other files
 	sp.maker.End(wait)
 }

@@ -1,10 +1,6 @@
 package kernel
 
-import (
-	"os"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // Written is what [Prepare] does, written down for a process that cannot run it: a fork of
 // this one can make system calls, but no Go (see package jail). It makes the sockets, gives
@@ -55,9 +51,9 @@ func (w *Written) order(protocol int, b *batch) {
 }
 
 // Check reads the kernel's answers to the orders, from their sockets.
-func (w *Written) Check(sockets []*os.File) error {
+func (w *Written) Check(sockets []int) error {
 	for n, o := range w.Orders {
-		if err := o.what.hear(int(sockets[n].Fd()), unix.MSG_DONTWAIT); err != nil {
+		if err := o.what.hear(sockets[n], unix.MSG_DONTWAIT); err != nil {
 			return err
 		}
 	}
