@@ -31,15 +31,15 @@ const maxRounds = 20_000_000
 
 const saltSize = 16
 
-// aKeyfile is what is in the file.
-type aKeyfile struct {
+// keyfile is what is in the file.
+type keyfile struct {
 	plain  []byte // the key, or
 	sealed []byte // the key, closed by the passphrase
 	salt   []byte
 	rounds int
 }
 
-func (k *aKeyfile) keeping() Keeping {
+func (k *keyfile) keeping() Keeping {
 	if k.plain != nil {
 		return File
 	}
@@ -49,12 +49,12 @@ func (k *aKeyfile) keeping() Keeping {
 var errKeyfile = errors.New("is damaged")
 
 // parseKeyfile reads what String writes, and nothing else.
-func parseKeyfile(data []byte) (*aKeyfile, error) {
+func parseKeyfile(data []byte) (*keyfile, error) {
 	rest, ok := strings.CutPrefix(string(data), keyMagic)
 	if !ok || len(data) > 1000 {
 		return nil, errKeyfile
 	}
-	var k aKeyfile
+	var k keyfile
 	var bad bool
 	bytes := func(s string, size int) []byte {
 		b, err := base64.StdEncoding.Strict().DecodeString(s)
@@ -78,7 +78,7 @@ func parseKeyfile(data []byte) (*aKeyfile, error) {
 	return &k, nil
 }
 
-func (k *aKeyfile) String() string {
+func (k *keyfile) String() string {
 	text := base64.StdEncoding.EncodeToString
 	if k.plain != nil {
 		return keyMagic + "plain " + text(k.plain) + "\n"
@@ -87,7 +87,7 @@ func (k *aKeyfile) String() string {
 }
 
 // key opens it.
-func (k *aKeyfile) key(path string) ([]byte, error) {
+func (k *keyfile) key(path string) ([]byte, error) {
 	if k.plain != nil {
 		return k.plain, nil
 	}
@@ -107,15 +107,15 @@ func (k *aKeyfile) key(path string) ([]byte, error) {
 }
 
 // newKeyfile is a file for a key.
-func newKeyfile(key []byte, how Keeping) (*aKeyfile, error) {
+func newKeyfile(key []byte, how Keeping) (*keyfile, error) {
 	if how == File {
-		return &aKeyfile{plain: key}, nil
+		return &keyfile{plain: key}, nil
 	}
 	passphrase := os.Getenv(secret.Variable)
 	if len(passphrase) < shortest {
 		return nil, hint.New(fmt.Sprintf("a vault's passphrase has %d characters at least, and is expected in %s", shortest, secret.Variable), "export one")
 	}
-	k := &aKeyfile{salt: randomBytes(saltSize), rounds: rounds}
+	k := &keyfile{salt: randomBytes(saltSize), rounds: rounds}
 	from, err := stretch(passphrase, k.salt, k.rounds)
 	if err == nil {
 		k.sealed, err = seal(from, key, []byte(keyMagic))
@@ -124,7 +124,7 @@ func newKeyfile(key []byte, how Keeping) (*aKeyfile, error) {
 }
 
 // readKeyfile returns nil if there is none.
-func readKeyfile(dir string) (*aKeyfile, error) {
+func readKeyfile(dir string) (*keyfile, error) {
 	path := filepath.Join(dir, keyName)
 	data, err := secret.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {

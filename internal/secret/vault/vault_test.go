@@ -343,7 +343,7 @@ func TestStretch(t *testing.T) {
 
 func FuzzKeyfile(f *testing.F) {
 	plain, _ := newKeyfile(make([]byte, keySize), File)
-	closed := &aKeyfile{sealed: make([]byte, keySize+28), salt: make([]byte, saltSize), rounds: 7}
+	closed := &keyfile{sealed: make([]byte, keySize+28), salt: make([]byte, saltSize), rounds: 7}
 	for _, s := range []string{"", keyMagic, plain.String(), closed.String(), keyMagic + "plain ", keyMagic + "passphrase 0 a b\n"} {
 		f.Add([]byte(s))
 	}
