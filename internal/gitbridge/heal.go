@@ -40,8 +40,10 @@ func (b *Bridge) Heal() {
 	}
 	defer root.Close()
 	if text := smallText(root, "packed-refs", maxPrivateRefs); text != "" {
-		if kept := withoutLost(text, isLost); kept != text {
-			_ = replaceIn(root, "packed-refs", kept)
+		if kept, dropped := withoutLost(text, isLost); len(dropped) > 0 && replaceIn(root, "packed-refs", kept) == nil {
+			for _, ref := range dropped {
+				_ = root.Remove("logs/" + ref)
+			}
 		}
 	}
 	seen := 0
@@ -51,25 +53,28 @@ func (b *Bridge) Heal() {
 		}
 		if err == nil && d.Type().IsRegular() && follows(name) && isLost(strings.TrimSpace(smallText(root, name, 100))) {
 			_ = root.Remove(name)
+			_ = root.Remove("logs/" + name)
 		}
 		return nil
 	})
 }
 
-// withoutLost is a file of packed refs without those.
-func withoutLost(text string, isLost func(id string) bool) string {
+// withoutLost is a file of packed refs without those, and which they were.
+func withoutLost(text string, isLost func(id string) bool) (rest string, dropped []string) {
 	var kept strings.Builder
-	dropped := false
+	drop := false
 	for line := range strings.Lines(text) {
 		id, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if !strings.HasPrefix(line, "^") { // which is about the one before
-			dropped = follows(ref) && isLost(id)
+			if drop = follows(ref) && isLost(id); drop {
+				dropped = append(dropped, ref)
+			}
 		}
-		if !dropped {
+		if !drop {
 			kept.WriteString(line)
 		}
 	}
-	return kept.String()
+	return kept.String(), dropped
 }
 
 // replaceIn writes a file of a directory that the sandbox can write, by rename.

@@ -33,8 +33,9 @@ func TestWithoutLost(t *testing.T) {
 	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40)
 	text := packed([]ref{{"refs/heads/own", b, ""}, {"refs/remotes/origin/main", a, ""}, {"refs/remotes/origin/x", b, ""}, {"refs/tags/v1", b, c}, {"refs/tags/v2", a, c}})
 	want := packed([]ref{{"refs/heads/own", b, ""}, {"refs/remotes/origin/main", a, ""}, {"refs/tags/v2", a, c}})
-	if got := withoutLost(text, func(id string) bool { return id == b }); got != want {
-		t.Errorf("got %s, want %s", got, want)
+	got, dropped := withoutLost(text, func(id string) bool { return id == b })
+	if got != want || !slices.Equal(dropped, []string{"refs/remotes/origin/x", "refs/tags/v1"}) {
+		t.Errorf("got %s without %v, want %s", got, dropped, want)
 	}
 }
 
@@ -44,7 +45,7 @@ func FuzzWithoutLost(f *testing.F) {
 	f.Add("# pack-refs with: sorted \n" + id + " refs/tags/v1\n^" + id + "\n" + id + " refs/heads/x\n")
 	f.Add("^\n\x00 \n " + id)
 	f.Fuzz(func(t *testing.T, text string) {
-		kept := withoutLost(text, func(lost string) bool { return lost == id })
+		kept, _ := withoutLost(text, func(lost string) bool { return lost == id })
 		rest := strings.SplitAfter(text, "\n")
 		for line := range strings.Lines(kept) {
 			i := slices.Index(rest, line)
