@@ -57,6 +57,12 @@ func (s *stage) talk(p *pane, a client, done func() bool) []string {
 	s.t.Helper()
 	p.see(a.ready)
 	p.still()
+	return s.ask(p, done)
+}
+
+// ask is talk with an agent that is known to be there.
+func (s *stage) ask(p *pane, done func() bool) []string {
+	s.t.Helper()
 	// A word that is nobody's key comes first: one that is not yet asked for a prompt may
 	// take letters for something else.
 	p.press("please ", "the keyboard is read", func() bool { return p.shows("please") })

@@ -24,7 +24,7 @@ func TestScreenStop(t *testing.T) {
 		p.see(a.ready)
 		p.still()
 		p.stop(a)
-		s.talk(p, a, func() bool { return strings.HasPrefix(s.git("log", "-1", "--format=%s", "coffer/one"), "made") })
+		s.ask(p, func() bool { return strings.HasPrefix(s.git("log", "-1", "--format=%s", "coffer/one"), "made") })
 		p.stop(a)
 		p.press(a.leave, "the way out is on the screen", func() bool { return strings.Contains(p.screen(), a.leave) })
 		p.press("Enter", "it has ended", func() bool { return p.shows("with 'coffer ai -m one'") })
@@ -38,7 +38,7 @@ func (p *pane) stop(a client) {
 	p.say("clear; echo $((6*7)) $(stty | grep -cw -e -icanon -e -echo)")
 	p.see("42 0")
 	p.say("clear; fg")
-	p.still()
+	p.still() // not all draw themselves before a key is pressed, outside as inside
 }
 
 // say types a line for a shell.
