@@ -117,8 +117,8 @@ coffer.toml:3:48: git.push_patterns: "refs/heads/x" cannot match the name of a b
 		"not yet": {`image = "debian"
 [network.middleware.x]
 `, `
-coffer.toml:1:1: image: not available yet: this coffer has no images, and does not go on without
-coffer.toml:2:10: network.middleware: not available yet: this coffer has no middleware, and does not go on without`},
+coffer.toml:1:1: image: not available yet: this coffer has no images, and does not go on with something else; without the key, sandboxes have this machine's own tools
+coffer.toml:2:10: network.middleware: not available yet: this coffer has no middleware, and does not go on without what was asked for`},
 		"duplicates": {`nesting = true
 nesting = false
 [limits]

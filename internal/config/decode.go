@@ -106,7 +106,7 @@ func (p *Problems) decodeStruct(n *node, v reflect.Value, path string) {
 			continue
 		}
 		if what := reserved[join(path, name)]; what != "" && (v.Type() == reflect.TypeFor[Config]() || v.Type() == reflect.TypeFor[Network]()) {
-			p.add(child.key, "%s: not available yet: this coffer has no %s, and does not go on without", join(path, name), what)
+			p.add(child.key, "%s: not available yet: this coffer has no %s", join(path, name), what)
 			continue
 		}
 		if where := elsewhere[name]; where != "" && v.Type() == reflect.TypeFor[Config]() {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,8 +88,33 @@ func translate(data []byte) (string, error) {
 			fmt.Fprintf(&b, "# not taken over: %s\n", printable(no.what))
 		}
 	}
+	for _, name := range unknownTo(data) {
+		fmt.Fprintf(&b, "# not taken over: %s\n", printable(name))
+	}
 	b.WriteString(d.ports() + d.env() + d.mounts() + d.setup())
 	return b.String(), nil
+}
+
+// meaningless are settings of editors and of the container itself, without which programs have
+// what they need all the same.
+const meaningless = "name $schema customizations settings extensions remoteUser containerUser updateRemoteUserUID workspaceFolder workspaceMount shutdownAction overrideCommand portsAttributes otherPortsAttributes userEnvProbe waitFor service runServices"
+
+// unknownTo lists the settings that would do something in a dev container, and do nothing here.
+func unknownTo(data []byte) (names []string) {
+	var all map[string]json.RawMessage
+	_ = json.Unmarshal(withoutComments(data), &all) // it was read already
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[devContainer]()) {
+		delete(all, f.Tag.Get("json"))
+	}
+	for name := range strings.FieldsSeq(meaningless) {
+		delete(all, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if len(name) <= 60 && len(names) < 20 {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // setup: the command after creation is run when a sandbox is made. It is a line for a

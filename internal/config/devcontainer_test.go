@@ -24,6 +24,8 @@ func TestDevContainer(t *testing.T) {
 	],
 	"postCreateCommand": "npm ci",
 	"customizations": { "editor": {} },
+	"privileged": true,
+	"onCreateCommand": "x",
 }`)
 	text, err := DevContainer(w.Dir)
 	if err != nil {
@@ -33,6 +35,8 @@ func TestDevContainer(t *testing.T) {
 # From .devcontainer/devcontainer.json:
 # image = "debian"
 # not taken over: image; this machine's own tools are used
+# not taken over: onCreateCommand
+# not taken over: privileged
 network.publish = [3000, 8080]
 env.set.A = "${TOKEN:-}"
 env.set.B = "x$$y//z"

@@ -9,33 +9,35 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
 // maxExclude bounds a list of what git ignores.
 const maxExclude = 1 << 20
 
-// Exclude keeps git from tracking coffer.local.toml, by a line in the repository's own
-// .git/info/exclude. Where .git is a link to somewhere else, as in a worktree, the user
-// has to see to it, and gets an error that says so.
+// Exclude keeps git from tracking coffer.local.toml, by a line in info/exclude of the
+// repository's own git directory, which for a linked worktree is that of the repository it
+// belongs to. Where .git leads somewhere that does not lead back, the user has to see to it,
+// and gets an error that says so.
 func Exclude(root string) (added bool, err error) {
-	r, err := os.OpenRoot(root)
+	at, err := rootfs.FindRepository(root)
+	switch {
+	case err != nil || at.Common == "" && exists(filepath.Join(root, ".git")):
+		return false, hint.New(fmt.Sprintf("%s/.git does not lead to a git directory of its own", root), fmt.Sprintf("add %s to what git ignores yourself", LocalName))
+	case at.Common == "":
+		return false, nil
+	}
+	r, err := os.OpenRoot(at.Common)
 	if err != nil {
 		return false, err
 	}
 	defer r.Close()
-	info, err := r.Lstat(".git")
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	case err != nil:
-		return false, err
-	case !info.IsDir():
-		return false, fmt.Errorf("%s/.git is no directory: add %s to what git ignores yourself", root, LocalName)
-	}
-	if err := r.Mkdir(".git/info", 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := r.Mkdir("info", 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return false, err
 	}
-	f, err := r.OpenFile(filepath.Join(".git", "info", "exclude"), os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
+	f, err := r.OpenFile(filepath.Join("info", "exclude"), os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
 		return false, err
 	}

@@ -47,7 +47,7 @@ var signs = []struct{ preset, names string }{
 
 // others are worth a remark: what they ask for is not a preset's business.
 var others = []struct{ remark, names string }{
-	{"services of a compose file run on this machine; to let programs reach one, list its port in host_ports", "compose.yaml compose.yml docker-compose.yaml docker-compose.yml"},
+	{"services of a compose file run on this machine; to let programs reach one as host.coffer.internal, list its port", "compose.yaml compose.yml docker-compose.yaml docker-compose.yml"},
 	{"a dev container's ports, variables, mounts and postCreateCommand are taken over by 'coffer init --devcontainer'", ".devcontainer .devcontainer.json"},
 }
 
@@ -67,9 +67,15 @@ func Look(root string) (found []Finding, remarks []string, err error) {
 		}
 	}
 	for _, o := range others {
-		if why := firstOf(o.names, names); why != "" {
-			remarks = append(remarks, why+": "+o.remark)
+		why := firstOf(o.names, names)
+		if why == "" {
+			continue
 		}
+		remark := why + ": " + o.remark
+		if ports := composePorts(root, why); len(ports) > 0 {
+			remark += ", such as network.host_ports = " + strings.ReplaceAll(fmt.Sprint(ports), " ", ", ")
+		}
+		remarks = append(remarks, remark)
 	}
 	return found, remarks, nil
 }
@@ -154,6 +160,9 @@ func Starter(found []Finding, remarks []string, dev string) string {
 		b.WriteString(line)
 	}
 	for _, r := range remarks {
+		if dev != "" && strings.Contains(r, ".devcontainer") {
+			continue // that was done
+		}
 		fmt.Fprintf(&b, "\n# %s\n", comment(r))
 	}
 	return b.String()

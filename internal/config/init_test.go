@@ -146,3 +146,43 @@ func TestExclude(t *testing.T) {
 		t.Errorf("the victim is %q", data)
 	}
 }
+
+// The ports of a compose file are proposed, those that are surely some.
+func TestComposePorts(t *testing.T) {
+	const text = `
+services:
+  db:
+    ports: ["5432:5432", '127.0.0.1:6380:6379/tcp', 80, "53:53/udp"]
+  web:
+    ports:
+    - "8080:80"   # the site
+    - target: 90
+      published: "8081"
+    - 9000-9010:9000-9010
+    - "${PORT}:80"
+    environment:
+      - "1:2"
+    expose: ["3:4"]
+`
+	if got := fmt.Sprint(publishedPorts(text)); got != "[5432 6380 8080 8081]" {
+		t.Errorf("found %s", got)
+	}
+	w := newWorld(t)
+	w.write("compose.yaml", text)
+	_, remarks, err := Look(w.Dir)
+	if err != nil || len(remarks) != 1 || !strings.Contains(remarks[0], "network.host_ports = [5432, 6380, 8080, 8081]") {
+		t.Errorf("got %q, %v", remarks, err)
+	}
+}
+
+// Whatever a compose file says, few ports are found in it.
+func FuzzCompose(f *testing.F) {
+	for _, s := range []string{"ports: [\"1:2\"]", "ports:\n- 1:2\n- published: 3", "ports:\n\t-\n:::/"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if got := publishedPorts(text); len(got) > mostPorts {
+			t.Fatalf("%q: %v", text, got)
+		}
+	})
+}

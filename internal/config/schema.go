@@ -275,8 +275,8 @@ type Agent struct {
 // reserved are the keys that are planned. A file that has one wants something that it
 // would not get, so it is refused.
 var reserved = map[string]string{
-	"image":              "images",
-	"network.middleware": "middleware",
+	"image":              "images, and does not go on with something else; without the key, sandboxes have this machine's own tools",
+	"network.middleware": "middleware, and does not go on without what was asked for",
 }
 
 // elsewhere are keys that people look for at the top of the file, and where they are.
