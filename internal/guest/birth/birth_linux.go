@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/cofferhq/coffer/internal/steps"
 )
 
 const namespaces = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
@@ -19,13 +21,13 @@ type Process struct {
 	Control *os.File // the control stream, blocking
 	Said    *os.File // what it prints
 
-	child *child // must be there for as long as it may not be the guest agent yet
+	child *steps.List // must be there for as long as it may not be the guest agent yet
 }
 
 // Err is why the process died before it was the guest agent, as far as that is known.
 func (p *Process) Err() error {
-	if p.child != nil && p.child.err() != nil {
-		return fmt.Errorf("create namespaces: %w", p.child.err())
+	if p.child != nil && p.child.Err() != nil {
+		return fmt.Errorf("create namespaces: %w", p.child.Err())
 	}
 	return nil
 }
