@@ -139,7 +139,9 @@ func (s *script) receive(from *os.File, want int) ([]int, error) {
 	control := make([]byte, unix.CmsgSpace(4*want))
 	var n, rights int
 	err := unix.EINTR
-	for err == unix.EINTR {
+	// A process that failed before it was told to go on has left that unread. Of this the
+	// kernel tells first, once, and then hands out what the process had to say.
+	for err == unix.EINTR || err == unix.ECONNRESET {
 		n, rights, _, _, err = recvmsg(from, said, control)
 	}
 	switch {
