@@ -43,13 +43,14 @@ func (s *session) collect(ctx context.Context, c *crew) error {
 		ours[t.id] = true
 	}
 	var fresh []string
-	there := map[string]bool{}
+	there, seen := map[string]bool{}, map[string]bool{}
 	for _, r := range heads {
 		ref := s.incoming() + strings.TrimPrefix(r.Name, "refs/heads/")
 		there[ref] = true
-		if s.set(ref, r.ID); !ours[r.ID] && !slices.Contains(fresh, r.ID) {
+		if s.set(ref, r.ID); !ours[r.ID] && !seen[r.ID] {
 			fresh = append(fresh, r.ID)
 		}
+		seen[r.ID] = true
 	}
 	for ref := range s.refs {
 		if strings.HasPrefix(ref, s.incoming()) && !there[ref] {

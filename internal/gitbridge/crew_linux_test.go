@@ -24,7 +24,9 @@ func TestCrew(t *testing.T) {
 			t.Helper()
 			coffer(t, b, b.Work, "exec", "-m", "box", "--", "sh", "-ec", script)
 		}
-		packs := func() string { return strings.TrimSpace(output(t, b, `ls .git/objects/pack | grep -c 'pack$' || true`)) }
+		packs := func() string {
+			return strings.TrimSpace(output(t, b, `ls .git/objects/pack | grep -c 'pack$' || true`))
+		}
 
 		inside(`for i in 1 2 3; do echo $i >>file; git commit -qam $i; done`)
 		sh(t, b, b.Work, `test "$(git log -1 --format=%s coffer/box)" = 3 && git fsck --strict`)

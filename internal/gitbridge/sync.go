@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cofferhq/coffer/internal/gitbridge/uploadpack"
 	"github.com/cofferhq/coffer/internal/guest/wire"
@@ -94,6 +95,7 @@ func (s *session) fetch(ctx context.Context) error {
 		}
 		c, waited = nil, false // the sandbox can end those who wait there
 	}
+	s.facts = sync.OnceValues(func() ([]setting, error) { return s.tree().settings(ctx) }) // the crew may have left before it knew
 	if err := s.Bridge.fetch(ctx, s.o, "refs/heads/*:"+s.incoming()+"*"); err != nil {
 		return err
 	}
