@@ -216,18 +216,19 @@ func install(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
 		return nil, fmt.Errorf("install %s: %w", a.Name, err)
 	}
 	defer remove()
+	registry := agent.NPMRegistry(host)
 	fmt.Fprintf(os.Stderr, "coffer: installing %s from npm, once for all sandboxes …\n", a.Name)
 	s := settings{workspace: sandbox.WorkspaceNone, alone: true, mode: mode{sandbox: modeAuto}}
 	s.also = func(rec *sandbox.Record) error {
 		rec.Mounts = []sandbox.Mount{{Source: staged, Target: staged}}
-		if u, err := url.Parse(registry()); err == nil && u.Hostname() != "" {
+		if u, err := url.Parse(registry); err == nil && registry != "" {
 			rec.Network.Rules = append(rec.Network.Rules, policy.Source{Rules: []policy.RuleSource{{Name: "npm-registry", Allow: []string{u.Hostname()}}}, Origin: "your npm registry"})
 		}
 		return nil
 	}
 	args := []string{"npm", "install", "--prefix", staged, "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=10000"}
-	if r := registry(); r != "" {
-		args = append(args, "--registry", r)
+	if registry != "" {
+		args = append(args, "--registry", registry)
 	}
 	if ca := os.Getenv("NODE_EXTRA_CA_CERTS"); ca != "" {
 		bundle, err := copyBeside(ca, staged)
@@ -253,16 +254,6 @@ func install(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
 	}
 	fmt.Fprintf(os.Stderr, "coffer: installed %s %s\n", a.Name, version)
 	return a.Locate(host)
-}
-
-// registry is the npm registry that the user has chosen by a variable, "" for npm's own.
-func registry() string {
-	for _, name := range []string{"npm_config_registry", "NPM_CONFIG_REGISTRY"} {
-		if v := os.Getenv(name); v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // copyBeside copies a small file of the user's to where the sandbox sees it.

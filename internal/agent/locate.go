@@ -2,8 +2,10 @@ package agent
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +89,26 @@ func (h Host) binaries() (dirs []string) {
 
 // npmPrefix is where the user has npm put things, by his .npmrc.
 func npmPrefix(home string) string {
+	value := strings.Replace(npmSetting(home, "prefix"), "${HOME}", home, 1)
+	if rest, ok := strings.CutPrefix(value, "~/"); ok {
+		value = filepath.Join(home, rest)
+	}
+	return value
+}
+
+// NPMRegistry is the npm registry that the user has chosen, by a variable or in .npmrc, ""
+// for npm's own. A name and a password in it are left out: who installs is a stranger.
+func NPMRegistry(h Host) string {
+	u, err := url.Parse(cmp.Or(h.Variable("npm_config_registry"), h.Variable("NPM_CONFIG_REGISTRY"), npmSetting(h.Home, "registry")))
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	u.User = nil
+	return u.String()
+}
+
+// npmSetting is one of the user's .npmrc.
+func npmSetting(home, setting string) string {
 	f, err := os.Open(filepath.Join(home, ".npmrc"))
 	if err != nil {
 		return ""
@@ -94,13 +116,8 @@ func npmPrefix(home string) string {
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		name, value, ok := strings.Cut(lines.Text(), "=")
-		if ok && strings.TrimSpace(name) == "prefix" {
-			value = strings.Trim(strings.TrimSpace(value), `"`)
-			value = strings.Replace(value, "${HOME}", home, 1)
-			if rest, ok := strings.CutPrefix(value, "~/"); ok {
-				value = filepath.Join(home, rest)
-			}
-			return value
+		if ok && strings.TrimSpace(name) == setting {
+			return strings.Trim(strings.TrimSpace(value), `"`)
 		}
 	}
 	return ""

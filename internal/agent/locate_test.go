@@ -132,6 +132,28 @@ func TestLocate(t *testing.T) {
 	}
 }
 
+func TestNPMRegistry(t *testing.T) {
+	home := t.TempDir()
+	chosen := ""
+	host := Host{Home: home, Variable: func(name string) string { return map[string]string{"npm_config_registry": chosen}[name] }}
+	if got := NPMRegistry(host); got != "" {
+		t.Errorf("without a word: %q", got)
+	}
+	put(t, home+"/.npmrc", "//npm.example/:_authToken=x\nregistry = https://npm.example/\n")
+	if got := NPMRegistry(host); got != "https://npm.example/" {
+		t.Errorf("by .npmrc: %q", got)
+	}
+	for variable, want := range map[string]string{
+		"https://other.example/":           "https://other.example/", // it counts more
+		"https://me:secret@other.example/": "https://other.example/",
+		"${NOBODY}":                        "",
+	} {
+		if chosen = variable; NPMRegistry(host) != want {
+			t.Errorf("%s: %q", variable, NPMRegistry(host))
+		}
+	}
+}
+
 func TestAdopt(t *testing.T) {
 	tools, a := t.TempDir(), claude()
 	install := func(version string) string {
