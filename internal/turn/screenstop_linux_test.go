@@ -15,6 +15,9 @@ func TestScreenStop(t *testing.T) {
 		t.Skip("there is no tmux")
 	}
 	eachReal(t, func(s *stage, a client) {
+		if a.stop == "" {
+			s.t.Skipf("%s wants Ctrl-Z twice in a moment, and after fg is drawn when a key is pressed, outside as inside", a.name)
+		}
 		// What is waited for must not be in the line that is typed.
 		start := filepath.Join(s.Home, "start")
 		s.put(start, []byte("#!/bin/sh\nexec "+strings.Join(append([]string{s.Coffer, "ai", a.name, "--create", "--name", "one", "--"}, a.extra...), " ")+"\n"), 0o755)
