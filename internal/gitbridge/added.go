@@ -31,7 +31,7 @@ func (r *Repository) Added(ctx context.Context, visit func(Addition) (more bool)
 	}
 	errs := &limited{left: 64 << 10, drop: true}
 	c.Stderr = errs
-	if err := c.Start(); err != nil {
+	if err := start(c); err != nil {
 		return missing(err)
 	}
 	enough, err := additions(out, visit)

@@ -166,7 +166,7 @@ func (h host) wait(ctx context.Context, args ...string) (*waiting, error) {
 		return nil, err
 	}
 	w.Stdout, w.Stderr = w.out, w.errs
-	if err := w.Start(); err != nil {
+	if err := start(w.Cmd); err != nil {
 		w.in.Close()
 		return nil, missing(err)
 	}

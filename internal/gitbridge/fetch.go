@@ -89,7 +89,7 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspec string) error
 	c.Stderr = words
 	c.ExtraFiles = []*os.File{theirs}
 	before := b.packs()
-	err = c.Start()
+	err = start(c)
 	theirs.Close()
 	if err != nil {
 		return missing(err)

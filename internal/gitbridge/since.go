@@ -176,7 +176,7 @@ func (h *History) Blobs(ctx context.Context) (*Blobs, error) {
 	}
 	out, err := c.StdoutPipe()
 	if err == nil {
-		err = c.Start()
+		err = start(c)
 	}
 	if err != nil {
 		stop()
