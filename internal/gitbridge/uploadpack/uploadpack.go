@@ -21,7 +21,8 @@ import (
 // Bounds of what a server says.
 const (
 	MaxRefs  = 20000
-	maxWords = 100 // capabilities
+	maxNames = 4 << 20 // of refs, together
+	maxWords = 100     // capabilities
 	maxLine  = 65516
 	maxSaid  = 400
 )
@@ -95,7 +96,7 @@ func (c *Client) Refs(prefix string) (refs []Ref, err error) {
 	if err := c.ask("ls-refs", "ref-prefix "+prefix); err != nil {
 		return nil, err
 	}
-	seen := map[string]bool{}
+	seen, long := map[string]bool{}, 0
 	for {
 		text, kind, err := c.line()
 		switch {
@@ -113,6 +114,10 @@ func (c *Client) Refs(prefix string) (refs []Ref, err error) {
 		if !c.isID(id) || !strings.HasPrefix(name, prefix) || seen[name] {
 			return nil, fmt.Errorf("%w: %q", ErrAnswer, text[:min(len(text), maxSaid)])
 		}
+		if long += len(name); long > maxNames {
+			return nil, fmt.Errorf("the names of its branches have more than %d bytes", maxNames)
+		}
+		id, name = strings.Clone(id), strings.Clone(name) // the rest of the line need not be kept
 		if seen[name] = true; valid(name) {
 			refs = append(refs, Ref{name, id})
 		}

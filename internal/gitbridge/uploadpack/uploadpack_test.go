@@ -63,6 +63,10 @@ func TestRefuses(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf("%s refs/heads/%d\n", one, i)
 	}
+	long := make([]string, maxNames/60000+1)
+	for i := range long {
+		long[i] = fmt.Sprintf("%s refs/heads/%d%s\n", one, i, strings.Repeat("n", 60000))
+	}
 	for name, c := range map[string]struct {
 		said string
 		want error // nil for any
@@ -83,6 +87,7 @@ func TestRefuses(t *testing.T) {
 		"other refs":               {hello + lines(one+" refs/tags/a\n", ""), ErrAnswer},
 		"one twice":                {hello + lines(one+" refs/heads/a\n", two+" refs/heads/a\n", ""), ErrAnswer},
 		"too many":                 {hello + lines(append(many, "")...), nil},
+		"names without end":        {hello + lines(append(long, "")...) + lines("packfile\n", "\x01PACK", ""), nil},
 		"a shallow repository":     {hello + refs + lines("shallow-info\n", "shallow "+one+"\n"), ErrOther},
 		"a pack from elsewhere":    {hello + refs + lines("packfile-uris\n", "x\n"), ErrOther},
 		"a word of its own":        {hello + refs + lines("evil\n"), ErrAnswer},
