@@ -227,6 +227,9 @@ func (l *List) Fork(flags uint64, line uintptr) (int, error) {
 	defer runtime.UnlockOSThread()
 	l.play = &play{line: line}
 	l.show()
+	// What is added to the list may move it, and the process, whose stack nobody looks at, may
+	// be in the middle of one of these calls then.
+	l.keep = append(l.keep, l.calls)
 	return fork(l.play, flags)
 }
 
