@@ -52,12 +52,17 @@ func (b *Bridge) Prepare(ctx context.Context, o wire.Opener) {
 
 // Rest lets those go who wait.
 func (b *Bridge) Rest() {
-	if b.crew != nil {
-		b.crew.dismiss()
-		b.crew = nil
-	}
+	b.part(b.crew)
 	b.parting.Wait()
 	b.updater.rest()
+}
+
+// part lets a crew go, if there is one. Nobody waits for that but Rest.
+func (b *Bridge) part(c *crew) {
+	b.crew = nil
+	if c != nil {
+		b.parting.Go(c.dismiss)
+	}
 }
 
 // hire starts a crew. They end with dismiss, and not with the context.

@@ -25,6 +25,7 @@ type tip struct {
 // overwritten: where both sides moved a branch apart, it returns a note that says what to
 // do, and leaves it; so does every call until it is put right. Calls must not overlap.
 func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err error) {
+	defer func() { b.part(b.crew) }() // who waits and was not needed: what moved has moved back
 	if notes, ok := b.Settled(); ok {
 		return notes, nil
 	}
@@ -82,7 +83,7 @@ func (s *session) fetch(ctx context.Context) error {
 		err := s.collect(ctx, c)
 		stop()
 		s.facts = c.facts
-		s.parting.Go(c.dismiss)
+		s.part(c)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
