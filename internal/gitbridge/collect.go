@@ -147,6 +147,9 @@ func (s *session) unpack(ctx context.Context, c *crew, pack io.Reader) error {
 	if err := os.Mkdir(filepath.Join(c.aside, "pack"), 0o755); err != nil {
 		return err
 	}
+	// Who has made the pack can make one that takes for ever.
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	w, err := h.wait(ctx, "index-pack", "--stdin", "--fix-thin", "--strict")
 	if err != nil {
 		return err
