@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -88,7 +89,8 @@ func (s *session) moveBoth(ctx context.Context, was, is string) error {
 
 // moveIndex makes an index of the host's that of another commit.
 func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
-	put, drop, err := b.draftIndex(ctx, index, was, is, func() ([]setting, error) { return b.tree().settings(ctx) })
+	facts := sync.OnceValues(func() ([]setting, error) { return b.tree().settings(ctx) })
+	put, drop, err := b.draftIndex(ctx, index, was, is, facts)
 	if err != nil {
 		return err
 	}
@@ -100,7 +102,7 @@ func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
 // at a file but to see whether it is as the index says. What the user has staged stays
 // staged, unless it is in the way. It is done in a copy, under git's own lock: nobody sees an
 // index with a submodule in it that is not marked. The caller drops it, put or not. facts is
-// what the configuration says.
+// what the configuration says, found out once.
 func (b *Bridge) draftIndex(ctx context.Context, index, was, is string, facts func() ([]setting, error)) (put func() error, drop func(), err error) {
 	unlock, err := lockIndex(ctx, index)
 	if err != nil {
