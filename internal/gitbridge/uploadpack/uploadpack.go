@@ -172,12 +172,6 @@ func (c *Client) Fetch(wants, haves []string) (pack io.Reader, err error) {
 	return nil, fmt.Errorf("%w: %q", ErrAnswer, text[:min(len(text), maxSaid)])
 }
 
-// Close says that this was all.
-func (c *Client) Close() error {
-	_, err := io.WriteString(c.out, "0000")
-	return err
-}
-
 // The kinds of lines.
 const (
 	flush = 0 // the end

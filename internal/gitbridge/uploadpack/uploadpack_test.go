@@ -160,7 +160,7 @@ func TestGit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(c.Close(), server.Wait()); err != nil {
+			if err := errors.Join(out.Close(), server.Wait()); err != nil {
 				t.Error(err)
 			}
 			if n := data[11]; !bytes.HasPrefix(data, []byte("PACK")) || n != 3 { // a commit, a tree and a file
