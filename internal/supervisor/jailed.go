@@ -158,14 +158,17 @@ func (j *Jailed) listen() error {
 	if err != nil {
 		return err
 	}
-	if j.door, err = socket.Listen(path); err == nil {
-		err = os.Chmod(path, 0o600)
+	door, err := socket.Listen(path)
+	if err == nil {
+		if err = os.Chmod(path, 0o600); err != nil {
+			door.Close()
+		}
 	}
 	if err != nil {
 		release()
 		return fmt.Errorf("listen for commands: %w", err)
 	}
-	j.leave = release
+	j.door, j.leave = door, release
 	go j.serve()
 	return nil
 }
