@@ -20,11 +20,13 @@ import (
 
 // quietLink is a link of which nothing ever comes.
 type quietLink struct {
+	served chan struct{} // closed when somebody listens
 	closed chan struct{}
 	once   sync.Once
 }
 
 func (q *quietLink) Accept() (link.Flow, error) {
+	close(q.served)
 	<-q.closed
 	return nil, net.ErrClosed
 }
@@ -50,11 +52,13 @@ func TestJailed(t *testing.T) {
 			Workspace: sandbox.Workspace{Path: dir, Mode: sandbox.WorkspaceDirect},
 		})
 		j.Tell = func(line string, _ bool) { t.Log(line) }
-		end, err := j.Connect(&quietLink{closed: make(chan struct{})})
+		l := &quietLink{served: make(chan struct{}), closed: make(chan struct{})}
+		end, err := j.Connect(l)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if uses {
+			<-l.served // nobody uses it before
 			j.add(audit.Event{Kind: audit.KindFlow, Host: "a.example", Verdict: "deny"})
 		}
 		ended := make(chan struct{})
