@@ -16,10 +16,9 @@ const service = "coffer-vault"
 
 // How long the keyring may take. To find out whether there is one must not keep anybody
 // waiting; but one that has the key may have to ask the user for a password first.
-const (
-	trial    = 3 * time.Second
-	patience = time.Minute
-)
+const patience = time.Minute
+
+var trial = 3 * time.Second // a variable for tests
 
 var errNoKeyring = errors.New("there is no keyring here")
 
