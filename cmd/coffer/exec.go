@@ -73,7 +73,7 @@ direct, it works on the current directory itself.`,
 	tree.addTo(c, &s)
 	c.Flags().StringVarP(&match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
 	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
-	c.Flags().BoolVar(&create, "create", false, "make a new sandbox over the current directory")
+	c.Flags().BoolVar(&create, "create", false, "make a new sandbox: in a git worktree of its own, or, where there is no repository, over the current directory")
 	c.Flags().DurationVar(&idle, "idle", idleDefault, "stop the sandbox when nothing has run in it for this `time`")
 	c.Flags().SetInterspersed(false)
 	return c
