@@ -24,7 +24,7 @@ type choice struct {
 
 var (
 	forExec = choice{none: "make one with --create, or choose another with -m", many: "choose one with -m"}
-	forName = choice{none: "name one: see 'coffer list'", many: "name one of them"}
+	forName = choice{none: "name one: see 'coffer ls'", many: "name one of them"}
 )
 
 // noneHere says that there is no sandbox over the current directory.
@@ -37,7 +37,7 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	if match != "" {
 		sb, err := store.Find(match)
 		if errors.Is(err, sandbox.ErrNotFound) {
-			return nil, hint.Wrap(fmt.Errorf("no sandbox matches %q", match), "see 'coffer list'")
+			return nil, hint.Wrap(fmt.Errorf("no sandbox matches %q", match), "see 'coffer ls'")
 		}
 		return sb, err
 	}

@@ -49,7 +49,7 @@ func (a *about) sandbox() (*sandbox.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	sb, err := choice{none: "choose one with --sandbox, see 'coffer list'", many: "choose one with --sandbox"}.choose(store, a.match)
+	sb, err := choice{none: "choose one with --sandbox, see 'coffer ls'", many: "choose one with --sandbox"}.choose(store, a.match)
 	if jail := findJail(a.match); err != nil && jail != nil {
 		return jail, nil
 	}

@@ -48,7 +48,7 @@ func policyAllow(allow bool) *cobra.Command {
 			}
 			sb, err := a.sandbox()
 			if errors.As(err, new(noneHere)) {
-				return hint.Wrap(err, "for one run: 'coffer run --%s %s …'; for a sandbox elsewhere: --sandbox, see 'coffer list'", verb, args[0])
+				return hint.Wrap(err, "for one run: 'coffer run --%s %s …'; for a sandbox elsewhere: --sandbox, see 'coffer ls'", verb, args[0])
 			}
 			if err != nil {
 				return err

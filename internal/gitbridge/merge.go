@@ -47,7 +47,7 @@ const maxReplayed = 5000
 func (b *Bridge) Take(ctx context.Context, r *Repository, way Way) (*Taking, error) {
 	switch {
 	case r.Common != b.Common:
-		return nil, hint.New(fmt.Sprintf("%s belongs to another repository", b.title()), fmt.Sprintf("change to a checkout of %s", b.Common))
+		return nil, hint.New(fmt.Sprintf("%s belongs to another repository", b.title()), fmt.Sprintf("change to a checkout of %s", strings.TrimSuffix(b.Common, "/.git")))
 	case r.Top == "":
 		return nil, hint.New("there is no checkout here to merge into", "change to a worktree of the repository")
 	case r.Top == b.Tree || rootfs.Within(r.Top, b.Tree):
