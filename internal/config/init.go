@@ -175,7 +175,7 @@ const starter = `
 [workspace]
 # worktree: on a branch of its own; direct: what programs write lands; cow: changes wait
 # for 'coffer apply'; none; auto: a worktree for what stays, in a git repository.
-mode = "auto"
+# mode = "auto"
 
 [limits]
 # memory = "4g"
@@ -186,7 +186,7 @@ mode = "auto"
 [network]
 # standard: what development needs; none: only what presets, groups and rules name; ask:
 # you, for the rest; open: anything public.
-mode = "standard"
+# mode = "standard"
 # host_ports = [5432]        # of this machine; needs your yes
 
 # [[network.rules]]

@@ -90,6 +90,20 @@ func TestStarterComments(t *testing.T) {
 	}
 }
 
+// What the starter says holds without it, so it asks nothing of users who allow less.
+func TestStarterAsksForNothing(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.User, "[network]\nmode = \"none\"\n[workspace]\nmode = \"cow\"\n")
+	w.write(FileName, Starter(nil, nil, ""))
+	l := w.load()
+	if widens, err := l.Widens(usual); err != nil || len(widens) != 0 {
+		t.Errorf("asks for %q, %v", widens, err)
+	}
+	if c := l.Config; c.Network.Mode != "none" || c.Workspace.Mode != "cow" {
+		t.Errorf("took the user's word back: %+v", c)
+	}
+}
+
 // A file is not written through a link.
 func TestCreateLink(t *testing.T) {
 	w := newWorld(t)
