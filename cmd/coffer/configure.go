@@ -80,7 +80,7 @@ func (s *settings) refuseFirst(dir string, c *config.Config) error {
 	if mode == "" {
 		mode = c.Workspace.Mode
 	}
-	decided := s.decide == nil || mode == sandbox.WorkspaceDirect || mode == sandbox.WorkspaceCOW
+	decided := s.decide == nil || mode == sandbox.WorkspaceDirect || mode == sandbox.WorkspaceCOW || mode == "auto" && repositoryOf(dir) == ""
 	if !decided || dir == "" || s.force || s.alone || mode == sandbox.WorkspaceNone || mode == sandbox.WorkspaceTree || s.sandbox == modeOff || s.sandbox == "" && c.Sandbox == modeOff {
 		return nil
 	}
