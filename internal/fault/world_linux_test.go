@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -192,13 +193,13 @@ func eventually(t testing.TB, check func() error) {
 	}
 }
 
-// running lists the names of the sandboxes that run.
-func (w world) running(t testing.TB) []string { return w.inState(t, "running") }
+// running lists the names of the sandboxes that run, with a program or without.
+func (w world) running(t testing.TB) []string { return w.inState(t, "running", "idle") }
 
-func (w world) inState(t testing.TB, state string) (names []string) {
+func (w world) inState(t testing.TB, states ...string) (names []string) {
 	t.Helper()
 	for line := range strings.SplitSeq(w.must(t, "list"), "\n") {
-		if f := strings.Fields(line); len(f) > 2 && f[2] == state {
+		if f := strings.Fields(line); len(f) > 2 && slices.Contains(states, f[2]) {
 			names = append(names, f[1])
 		}
 	}
