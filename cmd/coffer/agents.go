@@ -92,12 +92,19 @@ func describeAgents(ctx context.Context, all []*agent.Agent, usual string) []des
 			continue
 		}
 		d.Installed, d.Version, d.Program, d.Own = true, place.Version, place.Program, place.Own
-		if d.Version == "" && !place.Own {
+		if d.Version == "" && !place.Own && ours(a) && host.Runs(place.Program) {
 			asking.Go(func() { d.Version = askVersion(ctx, place.Program) })
 		}
 	}
 	asking.Wait()
 	return list
+}
+
+// ours says whether an agent's program is one that coffer knows: any other is a config file's
+// word, perhaps a repository's that nobody has agreed to.
+func ours(a *agent.Agent) bool {
+	known := agent.Find(agent.Known(), a.Name)
+	return known != nil && known.Command == a.Command
 }
 
 // askVersion runs a program that the user has installed, as he would.

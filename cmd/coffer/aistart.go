@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
@@ -26,7 +27,7 @@ import (
 
 // agentHost is where agents are looked for.
 func agentHost() agent.Host {
-	return agent.Host{Home: supervisor.Me().Home, Tools: filepath.Join(dataDir(), "tools"), Variable: os.Getenv}
+	return agent.Host{Home: supervisor.Me().Home, Tools: filepath.Join(dataDir(), "tools"), Variable: os.Getenv, Written: sync.OnceValue(writtenInside)}
 }
 
 // dataDir is where coffer keeps what is not a sandbox. No sandbox sees it.

@@ -33,6 +33,8 @@ type Host struct {
 	Tools string // the tool store
 	// Variable finds one of the user's.
 	Variable func(string) string
+	// Written are the directories that sandboxes write to. It is asked before a program is run.
+	Written func() []string
 }
 
 // Locate finds an agent: one that the user has installed, else one of the tool store.

@@ -196,3 +196,28 @@ func TestAdopt(t *testing.T) {
 		t.Error("looked outside")
 	}
 }
+
+// A program that calls itself mise, in a directory that a sandbox writes, is not run.
+func TestNothingOfASandboxIsRun(t *testing.T) {
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, ran := home+"/work", home+"/ran"
+	put(t, work+"/mise", "#!/bin/sh\necho >"+ran+"\n")
+	os.Chmod(work+"/mise", 0o755)
+	os.MkdirAll(work+"/node_modules/.bin", 0o755)
+	os.Symlink("../../mise", work+"/node_modules/.bin/claude")
+	h := Host{Home: home, Tools: home + "/tools", Variable: func(name string) string {
+		return map[string]string{"PATH": work + "/node_modules/.bin"}[name]
+	}}
+	for _, written := range [][]string{{"/elsewhere", work}, nil} {
+		h.Written = func() []string { return written }
+		if _, err := claude().Locate(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(ran); (err == nil) != (written == nil) {
+			t.Errorf("sandboxes write to %q: %v", written, err)
+		}
+	}
+}

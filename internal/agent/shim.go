@@ -30,7 +30,10 @@ func (h Host) behind(file string) string {
 	switch manager := filepath.Base(real); {
 	case name == manager:
 	case manager == "mise":
-		tool = cmp.Or(miseWhich(real, name), newest(data, name))
+		if h.Runs(file) {
+			tool = miseWhich(real, name)
+		}
+		tool = cmp.Or(tool, newest(data, name))
 	case manager == "volta-shim":
 		tool = voltaTool(data, name)
 	}
