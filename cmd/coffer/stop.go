@@ -139,11 +139,11 @@ func removeCommand() *cobra.Command {
 		Aliases:           []string{"rm", "delete"},
 		Short:             "Remove sandboxes and everything in them",
 		Long: `Remove sandboxes: their home, what was installed in them, their logs. The workspace
-is yours and stays, unless it is a worktree: that goes, and so does its branch, unless it
-has commits that no other branch has. A sandbox in which a program runs, that has changes
-waiting to be applied, or whose worktree has changes that are not committed, or commits
-that are merged nowhere, is removed with --force only. One that only waits for its next
-command is stopped.`,
+is yours and stays, unless it is a worktree: that goes, and its branch goes too, unless
+it has commits that no other branch has. A sandbox in which a program runs, that has
+changes waiting to be applied, or whose worktree has changes that are not committed, or
+commits that are merged nowhere, is removed with --force only. One that only waits for
+its next command is stopped.`,
 		Example: "  coffer remove parser\n  coffer rm --force --all",
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
