@@ -27,7 +27,7 @@ that ask for a secret need your yes: see 'coffer trust'.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if os.Getenv("COFFER_SANDBOX") != "" {
-				return hint.New("this is a sandbox, from which your vault cannot be reached", "use 'coffer secret' outside")
+				return hint.New("your vault is not opened from within a sandbox", "use 'coffer secret' outside; what was given to this sandbox is in its variables")
 			}
 			return nil
 		},
