@@ -298,7 +298,11 @@ func noArgs(c *cobra.Command, args []string) error {
 		return hint.Wrap(err, "see '%s --help'", c.CommandPath())
 	}
 	if len(args) > 0 {
-		return hint.Wrap(usagef("unexpected argument %q", args[0]), "see '%s --help'", c.CommandPath())
+		err := usagef("unexpected argument %q", args[0])
+		if c.Flags().ShorthandLookup("m") != nil { // others take the name of a sandbox as an argument
+			return hint.Wrap(err, "choose a sandbox with -m; see '%s --help'", c.CommandPath())
+		}
+		return hint.Wrap(err, "see '%s --help'", c.CommandPath())
 	}
 	return nil
 }
