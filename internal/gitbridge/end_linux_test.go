@@ -21,7 +21,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	mostMemory = 256 << 20
 	defer func() { mostMemory = was }()
 	dir := t.TempDir()
-	git := host{dir: dir, where: []string{"--git-dir=" + filepath.Join(dir, "r")}}
+	// Each thread has a stack, and there may be as many as processors.
+	git := host{dir: dir, where: []string{"--git-dir=" + filepath.Join(dir, "r")}, config: []string{"pack.threads=1"}}
 	do := func(stdin string, args ...string) string {
 		t.Helper()
 		out, err := git.run(context.Background(), stdin, args...)
