@@ -56,3 +56,13 @@ func FuzzWithoutLost(f *testing.F) {
 		}
 	})
 }
+
+// A ref that is the first in a new directory, beside others, changes what is looked at.
+func TestRefPlaces(t *testing.T) {
+	got := refPlaces([]ref{{name: "refs/heads/main"}, {name: "refs/heads/deep/1/er"}})
+	for _, want := range []string{"packed-refs", "refs/heads", "refs/heads/deep", "refs/heads/deep/1"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not among %v", want, got)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Refresh shows the sandbox the host's branches and tags as they are now.
@@ -23,12 +24,16 @@ func (b *Bridge) Refresh(ctx context.Context) error {
 
 // refresh leaves what has to be held to the next who is in no hurry.
 func (b *Bridge) refresh(ctx context.Context) error {
+	began := time.Now()
 	refs, err := snapshot(ctx, b.Common)
 	if err != nil {
 		return err
 	}
 	b.refPlaces = refPlaces(refs)
-	b.refStamp = b.stamp()
+	var last time.Time
+	if b.refStamp, last = b.stamp(); last.After(began.Add(-refTick)) {
+		b.refStamp = "" // it may be what has moved since they were read
+	}
 	before, err := b.showRefs(refs)
 	if before != b.shown {
 		b.unheld += before
@@ -42,7 +47,10 @@ func (b *Bridge) refresh(ctx context.Context) error {
 func (b *Bridge) RefreshMoved(ctx context.Context) error {
 	b.showing.Lock()
 	defer b.showing.Unlock()
-	if b.memory != nil || b.refStamp != "" && b.refStamp == b.stamp() {
+	if b.memory != nil {
+		return nil
+	}
+	if now, _ := b.stamp(); now == b.refStamp {
 		return nil
 	}
 	return b.refresh(ctx)
@@ -51,27 +59,35 @@ func (b *Bridge) RefreshMoved(ctx context.Context) error {
 // maxRefPlaces bounds how many directories are looked at.
 const maxRefPlaces = 64
 
+// refTick is more than the kernel's clock takes from one time of a file to the next.
+const refTick = 20 * time.Millisecond
+
 // refPlaces are the files and directories that change when git moves a ref: it writes a file
-// beside it, and renames that.
+// beside it, and renames that. For the first one of a directory it makes that.
 func refPlaces(refs []ref) []string {
 	places := []string{"packed-refs", "refs/heads", "refs/tags", "reftable"}
 	for _, r := range refs {
-		if dir := path.Dir(r.name); !slices.Contains(places, dir) && len(places) < maxRefPlaces {
+		for dir := path.Dir(r.name); strings.Contains(dir, "/") && !slices.Contains(places, dir) && len(places) < maxRefPlaces; dir = path.Dir(dir) {
 			places = append(places, dir)
 		}
 	}
 	return places
 }
 
-// stamp is different after one of them has changed.
-func (b *Bridge) stamp() string {
-	var s strings.Builder
+// stamp is different after one of them has changed, and never empty. It says when that was the
+// last time.
+func (b *Bridge) stamp() (stamp string, last time.Time) {
+	s := []byte{' '}
 	for _, p := range b.refPlaces {
-		if info, err := os.Lstat(filepath.Join(b.Common, p)); err == nil {
-			fmt.Fprintf(&s, "%d ", info.ModTime().UnixNano())
-		} else {
-			s.WriteString("- ")
+		info, err := os.Lstat(filepath.Join(b.Common, p))
+		if err != nil {
+			s = append(s, "- "...)
+			continue
+		}
+		s = fmt.Appendf(s, "%d ", info.ModTime().UnixNano())
+		if info.ModTime().After(last) {
+			last = info.ModTime()
 		}
 	}
-	return s.String()
+	return string(s), last
 }
