@@ -176,10 +176,8 @@ func (i *instance) Kill() {
 // build gives the first process its ids, limits and orders.
 func (i *instance) build(m *engine.Machine, plan *rootfs.Plan) error {
 	who := i.who
-	if who.Helper {
-		if err := grant(who, i.pid); err != nil {
-			return err
-		}
+	if err := i.first.Granted(); err != nil {
+		return err
 	}
 	if err := m.Limits.Add(i.pid); err != nil {
 		return err

@@ -42,7 +42,7 @@ func Purge(tree string) error {
 	if perr != nil {
 		return err
 	}
-	if perr := grant(who, cmd.Process.Pid); perr != nil {
+	if perr := birth.Grant(who, cmd.Process.Pid); perr != nil {
 		cmd.Process.Kill()
 		cmd.Wait()
 		return fmt.Errorf("%w (and %w)", err, perr)

@@ -21,7 +21,8 @@ type Process struct {
 	Control *os.File // the control stream, blocking
 	Said    *os.File // what it prints
 
-	child *steps.List // must be there for as long as it may not be the guest agent yet
+	granted chan error  // where the helpers' result comes, if it needs them
+	child   *steps.List // must be there for as long as it may not be the guest agent yet
 }
 
 // Err is why the process died before it was the guest agent, as far as that is known.
@@ -32,7 +33,7 @@ func (p *Process) Err() error {
 	return nil
 }
 
-// Start clones a guest agent. Where IDs.Helper is set, it has no ids yet. With network
+// Start clones a guest agent. It has its ids when [Process.Granted] says so. With network
 // it makes its end of a link before it is told anything else.
 func Start(network bool) (*Process, error) {
 	p := &Process{IDs: Whoever(), Network: network}
@@ -60,6 +61,9 @@ func Start(network bool) (*Process, error) {
 	if err != nil {
 		p.close()
 		return nil, err
+	}
+	if p.IDs.Helper {
+		p.begin()
 	}
 	return p, nil
 }
@@ -206,6 +210,8 @@ func Discard() {
 
 // end is for an agent that nobody has spoken to.
 func (p *Process) end() {
+	syscall.Kill(p.PID, syscall.SIGKILL)
+	_ = p.Granted() // by its number, which it has until it is waited for
 	kill(p.PID)
 	p.close()
 }
