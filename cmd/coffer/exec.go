@@ -185,8 +185,9 @@ func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) er
 	l := listen(c)
 	defer l.stop()
 	l.heard()
-	// A supervisor that is on its way out may still answer, but not for long.
-	for range 100 {
+	// A supervisor that is on its way out may still answer, but not for longer than
+	// programs have to end when they are asked to.
+	for give := time.Now().Add(stopGrace + 5*time.Second); time.Now().Before(give); {
 		if line, err = supervisor.Reach(l.ctx, sb, nil); err != nil {
 			return err
 		}

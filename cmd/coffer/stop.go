@@ -84,13 +84,16 @@ What they changed stays; 'coffer exec' starts the sandbox again.`,
 	return c
 }
 
+// stopGrace is how long programs have to end when they are asked to.
+const stopGrace = 5 * time.Second
+
 // stop ends a sandbox and waits until it has.
 func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 	if !sb.Running() {
 		return nil
 	}
 	defer busy.Start("stopping sandbox " + sb.Name)()
-	grace := 5 * time.Second
+	grace := stopGrace
 	if force {
 		grace = 0
 	}

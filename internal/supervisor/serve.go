@@ -71,6 +71,9 @@ func (s *Supervisor) stream(c net.Conn) {
 		return
 	}
 	if packed.IsExec() {
+		if s.stopping.Load() {
+			return
+		}
 		s.enter()
 		defer s.leave()
 		s.bridgedPass(c, packed)
@@ -83,6 +86,7 @@ func (s *Supervisor) stream(c net.Conn) {
 	switch r.Op {
 	case wire.OpExec:
 		switch {
+		case s.stopping.Load():
 		case r.Exec != nil && r.Exec.Keep:
 			s.kept(c, *r.Exec)
 		case r.Exec != nil && r.Exec.Log:
@@ -116,6 +120,7 @@ func (s *Supervisor) stream(c net.Conn) {
 		}
 	case wire.OpStop:
 		if r.Stop != nil {
+			s.stopping.Store(true)
 			if r.Stop.Grace > 0 {
 				s.syncSoon()
 			}

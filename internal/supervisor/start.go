@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
@@ -43,6 +44,8 @@ type Supervisor struct {
 	notices  notices
 	daemons  daemons
 	consents consents
+
+	stopping atomic.Bool // somebody wants the sandbox to end: no program is started any more
 
 	renewing sync.Mutex // one look at an agent's credentials at a time
 	refused  string     // why they were not taken over
@@ -229,6 +232,7 @@ func (s *Supervisor) Why() string {
 // Stop ends the sandbox: programs are asked to terminate, and after the grace time
 // everything is killed.
 func (s *Supervisor) Stop(grace time.Duration, why string) {
+	s.stopping.Store(true)
 	s.because(why)
 	if grace > 0 {
 		s.StopDaemons()
