@@ -241,6 +241,8 @@ func settle(r *quick.Result) error {
 	if r.Sweep {
 		_, _ = openStore()
 	}
-	warnGit(r.Sandbox)
+	if r.Sandbox != nil {
+		warnGit(r.Sandbox)
+	}
 	return ended(r.Exit, r.Err, "")
 }

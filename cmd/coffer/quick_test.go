@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/quick"
+	"github.com/cofferhq/coffer/internal/quick/knock"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -29,7 +29,7 @@ func TestQuickParse(t *testing.T) {
 		for range rand.IntN(6) {
 			argv = append(argv, words[rand.IntN(len(words))])
 		}
-		got, ok := quick.Parse(append([]string{"coffer"}, argv...))
+		got, ok := knock.Parse(append([]string{"coffer"}, argv...))
 		if !ok {
 			continue
 		}
@@ -43,14 +43,14 @@ func TestQuickParse(t *testing.T) {
 		t.Errorf("only %d were taken", taken)
 	}
 	for _, argv := range []string{"coffer exec true", "coffer x true", "coffer exec -m web true", "coffer exec -m web -- true -m x", "/usr/bin/coffer exec -- true"} {
-		if _, ok := quick.Parse(strings.Fields(argv)); !ok {
+		if _, ok := knock.Parse(strings.Fields(argv)); !ok {
 			t.Errorf("%q was not taken", argv)
 		}
 	}
 }
 
 // parseSlowly is what cobra makes of a command line that is an exec.
-func parseSlowly(argv []string) (a quick.Args, err error) {
+func parseSlowly(argv []string) (a knock.Args, err error) {
 	root := rootFor(first(argv))
 	for _, c := range root.Commands() {
 		if c.Name() != "exec" {
@@ -80,7 +80,7 @@ func parseSlowly(argv []string) (a quick.Args, err error) {
 func TestQuickLeavesOtherNames(t *testing.T) {
 	for _, name := range []string{guest.Name, guest.RootName, guest.LeadName, guest.SudoName, guest.GHName, purgeName} {
 		for _, argv := range [][]string{{name, "exec", "--", "true"}, {"/x/" + name, "exec", "true"}} {
-			if a, ok := quick.Parse(argv); ok {
+			if a, ok := knock.Parse(argv); ok {
 				t.Errorf("%q was taken as %+v", argv, a)
 			}
 		}
@@ -93,6 +93,7 @@ func TestQuickIsLight(t *testing.T) {
 	for pkg, heavy := range map[string][]string{
 		"internal/quick": {"net", "crypto", "regexp", "text/template", "github.com/spf13", "github.com/hashicorp", "gvisor.dev",
 			"github.com/cofferhq/coffer/internal/engine", "github.com/cofferhq/coffer/internal/guest/wire/mux"},
+		"internal/quick/knock": {"strings", "bytes", "reflect", "golang.org"}, // all that need package unicode
 		"internal/guest": {"net/http", "regexp", "text/template", "github.com/spf13", "gvisor.dev",
 			"github.com/cofferhq/coffer/internal/engine", "github.com/cofferhq/coffer/internal/policy"},
 	} {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/fakenet"
-	"github.com/cofferhq/coffer/internal/quick"
+	"github.com/cofferhq/coffer/internal/quick/knock"
 	"github.com/cofferhq/coffer/internal/testbed"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -134,7 +134,7 @@ func furnish(e *testscript.Env, all *testbed.Bed) error {
 		return err
 	}
 	// This program is about to be started by the name of coffer, and is not it.
-	e.Vars = append(e.Vars, "PEER="+self, "COFFER_TEST_BINARY="+b.Coffer, "COFFER_TEST_UID="+strconv.Itoa(b.UID), quick.Off+"=1")
+	e.Vars = append(e.Vars, "PEER="+self, "COFFER_TEST_BINARY="+b.Coffer, "COFFER_TEST_UID="+strconv.Itoa(b.UID), knock.Off+"=1")
 	return nil
 }
 
@@ -155,7 +155,7 @@ func drop() (env []string) {
 		os.Setenv("PATH", rest)
 	}
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "COFFER_TEST_") && !strings.HasPrefix(v, quick.Off+"=") {
+		if !strings.HasPrefix(v, "COFFER_TEST_") && !strings.HasPrefix(v, knock.Off+"=") {
 			env = append(env, v)
 		}
 	}

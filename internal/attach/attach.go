@@ -66,6 +66,12 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 	return carry(early, p, e, onTerminal, opts)
 }
 
+// Asked is Run for a program that has been asked for, without a terminal and, as it was said,
+// with or without input.
+func Asked(conn io.ReadWriteCloser, noInput bool, opts Options) (exit wire.Exit, err error) {
+	return carry(context.Background(), wire.Asked(conn), wire.Exec{NoInput: noInput}, false, opts)
+}
+
 // Join joins our terminal to a program that was kept, and returns how it ended, or that
 // the user has left it: [ErrLeft].
 func Join(early context.Context, o wire.Opener, opts Options) (exit wire.Exit, err error) {

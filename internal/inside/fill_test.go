@@ -87,11 +87,11 @@ func TestNoVault(t *testing.T) {
 	label(t, "S 2026-11-15T19:00:00Z\n")
 	withVault(t, nil)
 	sb := &sandbox.Sandbox{Record: sandbox.Record{EnvFrom: []string{"A=${NONE:-x}"}}}
-	if _, err := environment(person.Person{}, sb, nil, false); err != nil {
+	if _, err := environment(person.Person{}, sb, os.Environ(), nil, false); err != nil {
 		t.Error(err)
 	}
 	sb.EnvFrom = []string{"A=${S:-x}"}
-	if env, err := environment(person.Person{}, sb, nil, false); !errors.Is(err, ErrVariable) {
+	if env, err := environment(person.Person{}, sb, os.Environ(), nil, false); !errors.Is(err, ErrVariable) {
 		t.Errorf("%q, %v", env, err)
 	}
 }

@@ -29,26 +29,56 @@ func Exec(sb *sandbox.Sandbox, args, extra []string, root bool) (e wire.Exec, er
 	if len(args) == 0 {
 		args = []string{me.Shell}
 	}
-	e = wire.Exec{Dir: sb.Workspace.Path, Root: root}
-	if e.Dir == "" {
-		e.Dir = me.Home
-	}
 	for _, a := range args {
 		e.Argv = append(e.Argv, []byte(a))
 	}
-	e.Env, err = environment(me, sb, extra, root)
+	e.Dir, e.Root = start(me, sb), root
+	e.Env, err = environment(me, sb, os.Environ(), extra, root)
 	return e, err
+}
+
+// ErrNotHere is for a program that its client has to prepare.
+var ErrNotHere = errors.New("the client has more to say than its environment")
+
+// ExecFor is Exec on behalf of another process of the same user, which has this environment
+// and is in this directory.
+func ExecFor(sb *sandbox.Sandbox, argv [][]byte, env []string, here string) (e wire.Exec, err error) {
+	if len(sb.EnvFrom) > 0 {
+		return e, ErrNotHere // secrets may be asked for
+	}
+	me := person.Me().With(lookup(env, "HOME"), lookup(env, "SHELL"))
+	e = wire.Exec{Argv: argv, Dir: start(me, sb)}
+	if dir := dirFrom(sb, here); dir != "" {
+		e.Dir = dir
+	}
+	e.Env, err = environment(me, sb, env, nil, false)
+	return e, err
+}
+
+// start is where a program starts that is not said to start elsewhere.
+func start(me person.Person, sb *sandbox.Sandbox) string {
+	if sb.Workspace.Path == "" {
+		return me.Home
+	}
+	return sb.Workspace.Path
 }
 
 // Dir is where in a sandbox a command of the user's starts: where he is, if that is below the
 // workspace, or where the sandbox was made. It is "" where that is nothing special.
 func Dir(sb *sandbox.Sandbox) string {
-	w := sb.Workspace
 	here, err := syscall.Getwd() // as the kernel has it, without links
+	if err != nil {
+		here = ""
+	}
+	return dirFrom(sb, here)
+}
+
+func dirFrom(sb *sandbox.Sandbox, here string) string {
+	w := sb.Workspace
 	switch {
-	case w.Path == "" || err == nil && here == w.Path:
+	case w.Path == "" || here == w.Path:
 		return ""
-	case err == nil && rootfs.Within(here, w.Path):
+	case here != "" && rootfs.Within(here, w.Path):
 		return here
 	case w.Start == "":
 		return ""
@@ -72,10 +102,21 @@ func Passes(name string) bool {
 	return strings.HasPrefix(name, "LC_")
 }
 
-// environment is what a program inside is given, in the order of the names.
-func environment(me person.Person, sb *sandbox.Sandbox, extra []string, root bool) ([][]byte, error) {
+// lookup finds a variable in an environment. The first one counts.
+func lookup(env []string, name string) string {
+	for _, e := range env {
+		if n, value, ok := strings.Cut(e, "="); ok && n == name {
+			return value
+		}
+	}
+	return ""
+}
+
+// environment is what a program inside is given, in the order of the names. theirs is the
+// environment of who asks for it.
+func environment(me person.Person, sb *sandbox.Sandbox, theirs, extra []string, root bool) ([][]byte, error) {
 	var env variables
-	for _, e := range os.Environ() {
+	for _, e := range theirs {
 		if name, value, ok := strings.Cut(e, "="); ok && Passes(name) {
 			env.set(name, value)
 		}
@@ -105,8 +146,8 @@ func environment(me person.Person, sb *sandbox.Sandbox, extra []string, root boo
 	for _, e := range sb.Env {
 		if name, value, ok := strings.Cut(e, "="); ok {
 			env.set(name, value)
-		} else if value, ok := os.LookupEnv(name); ok {
-			env.set(name, value)
+		} else if i := slices.IndexFunc(theirs, func(e string) bool { return strings.HasPrefix(e, name+"=") }); i >= 0 {
+			env.set(name, theirs[i][len(name)+1:])
 		}
 	}
 	for _, e := range sb.EnvFrom {

@@ -2,6 +2,9 @@ package inside
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +21,7 @@ func TestEnvironment(t *testing.T) {
 	me := person.Person{Name: "me", UID: 1000, Home: "/home/me", Shell: "/bin/zsh"}
 	sb := &sandbox.Sandbox{Record: sandbox.Record{ID: "abcdefgh", Env: []string{"A=1", "HOME=/sandbox"}}}
 	get := func(extra []string, root bool) map[string]string {
-		env, err := environment(me, sb, extra, root)
+		env, err := environment(me, sb, os.Environ(), extra, root)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,8 +56,45 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("root has %q", env)
 	}
 	for _, bad := range []string{"=x", "", "A\x00=b", "NOT_SET_AT_ALL"} {
-		if _, err := environment(me, sb, []string{bad}, false); !errors.Is(err, ErrVariable) {
+		if _, err := environment(me, sb, os.Environ(), []string{bad}, false); !errors.Is(err, ErrVariable) {
 			t.Errorf("%q gave %v", bad, err)
 		}
+	}
+}
+
+// What is made for another process is what that would have made itself.
+func TestExecFor(t *testing.T) {
+	workspace := t.TempDir()
+	below := filepath.Join(workspace, "below")
+	if err := os.Mkdir(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PASSED", "on")
+	for _, w := range []sandbox.Workspace{{}, {Path: workspace}, {Path: workspace, Start: "below"}} {
+		for _, here := range []string{workspace, below, "/"} {
+			for _, shell := range []string{"/bin/zsh", "zsh", ""} {
+				t.Chdir(here)
+				t.Setenv("SHELL", shell)
+				sb := &sandbox.Sandbox{Record: sandbox.Record{ID: "abcdefgh", Workspace: w, Env: []string{"A=1", "PASSED", "MISSING"}, Profile: []string{"x"}}}
+				want, err := Exec(sb, []string{"true"}, nil, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				// The caller's shell is remembered by who is asked for it first.
+				set := variables(want.Env)
+				set.set("SHELL", person.Me().With("/", shell).Shell)
+				if dir := Dir(sb); dir != "" {
+					want.Dir = dir
+				}
+				got, err := ExecFor(sb, want.Argv, os.Environ(), here)
+				if err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("in %s of %+v: %v, %v, want %v", here, w, got, err, want)
+				}
+			}
+		}
+	}
+	sb := &sandbox.Sandbox{Record: sandbox.Record{EnvFrom: []string{"A=${B}"}}}
+	if _, err := ExecFor(sb, nil, nil, "/"); !errors.Is(err, ErrNotHere) {
+		t.Error("somebody else's template was filled in: ", err)
 	}
 }

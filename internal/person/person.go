@@ -2,6 +2,7 @@
 package person
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -25,16 +26,18 @@ type Person struct {
 var Me = sync.OnceValue(me)
 
 func me() Person {
-	p := Person{UID: os.Getuid(), GID: os.Getgid(), Home: os.Getenv("HOME"), Shell: os.Getenv("SHELL")}
+	p := Person{UID: os.Getuid(), GID: os.Getgid()}
 	name, home := lookup(passwd(), p.UID)
 	p.Name = name
-	if p.Home == "" {
-		p.Home = home
-	}
 	if p.Name == "" {
 		p.Name = "user" + strconv.Itoa(p.UID)
 	}
-	p.Home = filepath.Clean(p.Home)
+	return p.With(cmp.Or(os.Getenv("HOME"), home), os.Getenv("SHELL"))
+}
+
+// With is the same user with a home and a shell as his environment has them.
+func (p Person) With(home, shell string) Person {
+	p.Home, p.Shell = filepath.Clean(home), shell
 	if !filepath.IsAbs(p.Home) || p.Home == "/" {
 		p.Home = "/home/" + p.Name
 	}

@@ -7,7 +7,8 @@
 // supervisor need. For an exec none of them is ever set up, and so the time it takes
 // stays the same whatever else coffer learns. (The parser and its friends alone take
 // 0.25 ms, a fifth of the start of an empty Go program.) What it imports is therefore
-// chosen with care; a test sees to it.
+// chosen with care; a test sees to it. Where it can be, the program is even asked for before
+// that: see package knock.
 //
 // It does nothing that the long way in cmd/coffer does not do. Whatever is unusual, a
 // sandbox that does not run or a command line with more in it, it leaves to that.
@@ -22,6 +23,7 @@ import (
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/inside"
+	"github.com/cofferhq/coffer/internal/quick/knock"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor/line"
@@ -29,7 +31,7 @@ import (
 
 // A Result is a program that was run, and something that is left to do about it.
 type Result struct {
-	Sandbox *sandbox.Sandbox
+	Sandbox *sandbox.Sandbox // nil if it has gone meanwhile
 	Exit    wire.Exit
 	Err     error
 	// Sweep says that the store has something that a dead process left.
@@ -40,33 +42,68 @@ type Result struct {
 // the process: somebody has to say something, or to sweep.
 var Left *Result
 
-// Off is the environment variable that, if set, leaves everything to the long way: for
-// those who compare the two, and for tests that play coffer.
-const Off = "COFFER_NO_QUICK"
-
 func init() {
-	a, ok := Parse(os.Args)
-	if !ok || os.Getenv(Off) != "" {
+	a, ok := knock.Parse(os.Args)
+	if !ok || os.Getenv(knock.Off) != "" {
 		return
 	}
-	r := run(a)
+	var r *Result
+	if knock.Made != nil {
+		r = carryOn(knock.Made)
+	}
+	if r == nil {
+		r = run(a)
+	}
 	if r == nil {
 		return
 	}
-	if r.Err == nil && !r.Sweep && !(r.Sandbox.MadeGit && rootfs.IsGitDir(r.Sandbox.Workspace.Path)) {
+	if r.Err == nil && !r.Sweep && !(r.Sandbox != nil && r.Sandbox.MadeGit && rootfs.IsGitDir(r.Sandbox.Workspace.Path)) {
 		os.Exit(r.Exit.Status())
 	}
 	Left = r
 }
 
-// run runs the program, or returns nil if that is not for us to do.
-func run(a Args) *Result {
+// carryOn goes on with a program that has been asked for, or returns nil if that was not
+// heard.
+func carryOn(k *knock.Knock) *Result {
+	s := wire.NewSocket(k.Socket)
+	r := &Result{}
+	var opts attach.Options
+	if store := open(); store != nil {
+		r.Sandbox, _ = store.Get(k.ID) // without it the program runs all the same
+		opts.Meanwhile = func() { r.Sweep = store.Littered() }
+	}
+	if sb := r.Sandbox; sb != nil {
+		opts.Last = attach.Notes(sb.HasGit())
+		if l, err := line.Over(sb); err == nil {
+			defer l.Close()
+			opts.Notices = l.NoticesSince(k.At)
+		}
+	}
+	r.Exit, r.Err = attach.Asked(s, k.NoInput, opts)
+	if errors.Is(r.Err, attach.ErrNotStarted) {
+		return nil
+	}
+	return r
+}
+
+// open opens the user's store, or returns nil if that is not as it should be.
+func open() *sandbox.Store {
 	dir, err := sandbox.DefaultDir()
 	if err != nil {
 		return nil
 	}
 	store, err := sandbox.Open(dir)
 	if err != nil {
+		return nil
+	}
+	return store
+}
+
+// run runs the program, or returns nil if that is not for us to do.
+func run(a knock.Args) *Result {
+	store := open()
+	if store == nil {
 		return nil
 	}
 	sb := find(store, a.Match)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/inside"
+	"github.com/cofferhq/coffer/internal/quick/knock"
 	"github.com/cofferhq/coffer/internal/socket"
 )
 
@@ -69,6 +71,15 @@ func (s *Supervisor) stream(c net.Conn) {
 	packed, err := wire.ReadRequest(c)
 	if err != nil {
 		return
+	}
+	if k, ok := knock.Open(packed); ok {
+		// It has the client's environment, and this process has another one.
+		e, err := inside.ExecFor(s.Sandbox, k.Argv, k.Env, k.Dir)
+		if err != nil {
+			return
+		}
+		e.NoInput = k.NoInput
+		packed = e.Packed()
 	}
 	if packed.IsExec() {
 		if s.stopping.Load() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/alias"
 	"github.com/cofferhq/coffer/internal/steps"
 )
 
@@ -150,7 +151,7 @@ func init() {
 
 // wanted says whether this is going to be a run.
 func wanted(argv []string) bool {
-	if len(argv) < 3 || argv[1] != "run" || IsOther(argv[0]) {
+	if len(argv) < 3 || argv[1] != "run" || alias.Other(argv[0]) {
 		return false
 	}
 	for _, a := range argv[2:] {
@@ -162,13 +163,6 @@ func wanted(argv []string) bool {
 		}
 	}
 	return true
-}
-
-// IsOther says whether this program was started by another name than coffer's, by which it
-// is something else.
-func IsOther(argv0 string) bool {
-	name := argv0[strings.LastIndexByte(argv0, '/')+1:]
-	return name == "sudo" || name == "gh" || strings.HasPrefix(name, "coffer-")
 }
 
 // networked guesses whether a run wants a network. Config may say otherwise, see Take.

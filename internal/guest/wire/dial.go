@@ -29,13 +29,16 @@ func (d Dial) Connect() (*Socket, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	return &Socket{os.NewFile(uintptr(fd), string(d))}, nil
+	return NewSocket(fd), nil
 }
 
 // A Socket is a connection on which reading blocks the thread. A command has one of
 // them and nothing else to do: the network package, and the poller behind it, would cost
 // it threads that hand the work to each other.
 type Socket struct{ *os.File }
+
+// NewSocket is a connection that there is.
+func NewSocket(fd int) *Socket { return &Socket{os.NewFile(uintptr(fd), "supervisor")} }
 
 // Close ends the connection, also for who is reading from it this moment.
 func (s *Socket) Close() error {

@@ -47,9 +47,14 @@ func open(o Opener, r Request) (*Process, error) {
 		conn.Close()
 		return nil, err
 	}
+	return Asked(conn), nil
+}
+
+// Asked is Start for who has asked already.
+func Asked(conn io.ReadWriteCloser) *Process {
 	p := &Process{conn: conn, frames: NewFrameReader(conn), out: NewFrameWriter(conn), credit: Window}
 	p.more.L = &p.mu
-	return p, nil
+	return p
 }
 
 // WaitStart returns when the program runs. A [*Failure] says why it does not;

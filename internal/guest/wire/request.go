@@ -39,6 +39,9 @@ type Packed []byte
 // ReadRequest receives a request.
 func ReadRequest(r io.Reader) (Packed, error) { return readBody(r, MaxRequest) }
 
+// Packed is the request for a program.
+func (e *Exec) Packed() Packed { return e.pack(nil) }
+
 // Pass sends a request on as it is.
 func (p Packed) Pass(w io.Writer) error {
 	return writeBody(w, append(make([]byte, 4, 4+len(p)), p...))

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"unsafe"
 
-	"github.com/cofferhq/coffer/internal/guest/birth"
+	"github.com/cofferhq/coffer/internal/alias"
 	"github.com/cofferhq/coffer/internal/steps"
 )
 
@@ -153,7 +153,7 @@ func init() {
 
 // expected guesses which namespaces a command will want. Config may say otherwise, see Take.
 func expected(argv []string) (w Wanted, ok bool) {
-	if len(argv) < 3 || argv[1] != "jail" || birth.IsOther(argv[0]) {
+	if len(argv) < 3 || argv[1] != "jail" || alias.Other(argv[0]) {
 		return w, false
 	}
 	w = Wanted{Network: true, Processes: true}

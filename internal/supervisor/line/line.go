@@ -19,16 +19,24 @@ type Line struct {
 
 // Connect reaches the supervisor of a running sandbox.
 func Connect(sb *sandbox.Sandbox) (*Line, error) {
+	l, err := Over(sb)
+	if err != nil {
+		return nil, err
+	}
+	if l.first, err = l.path.Connect(); err != nil {
+		l.release()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Over is the line to the supervisor of a running sandbox for who has a connection already.
+func Over(sb *sandbox.Sandbox) (*Line, error) {
 	path, release, err := sb.Socket()
 	if err != nil {
 		return nil, err
 	}
-	l := &Line{path: wire.Dial(path), release: release}
-	if l.first, err = l.path.Connect(); err != nil {
-		release()
-		return nil, err
-	}
-	return l, nil
+	return &Line{path: wire.Dial(path), release: release}, nil
 }
 
 // Open opens a stream to the supervisor.

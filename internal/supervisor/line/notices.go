@@ -14,7 +14,10 @@ type Notices struct {
 }
 
 // Notices are those from now on.
-func (l *Line) Notices() *Notices { return &Notices{l.path, time.Now()} }
+func (l *Line) Notices() *Notices { return l.NoticesSince(time.Now()) }
+
+// NoticesSince are those since a time.
+func (l *Line) NoticesSince(t time.Time) *Notices { return &Notices{l.path, t} }
 
 const (
 	// unhurried is how long a program runs before we begin to listen. Most are done by

@@ -1,9 +1,6 @@
-package quick
+package knock
 
-import (
-	"path/filepath"
-	"strings"
-)
+import "github.com/cofferhq/coffer/internal/alias"
 
 // Args are those of an exec in its plain form.
 type Args struct {
@@ -18,11 +15,7 @@ type Args struct {
 // and nothing else: what it does not take is for the real parser. What it takes means
 // the same there, which a test in cmd/coffer compares.
 func Parse(argv []string) (a Args, ok bool) {
-	if len(argv) < 3 || argv[1] != "exec" && argv[1] != "x" {
-		return a, false
-	}
-	// By other names this program is something else.
-	if name := filepath.Base(argv[0]); name == "sudo" || name == "gh" || strings.HasPrefix(name, "coffer-") {
+	if len(argv) < 3 || argv[1] != "exec" && argv[1] != "x" || alias.Other(argv[0]) {
 		return a, false
 	}
 	rest := argv[2:]
@@ -34,9 +27,12 @@ func Parse(argv []string) (a Args, ok bool) {
 	}
 	if len(rest) > 0 && rest[0] == "--" {
 		rest = rest[1:]
-	} else if len(rest) > 0 && strings.HasPrefix(rest[0], "-") {
+	} else if len(rest) > 0 && hasPrefix(rest[0], "-") {
 		return a, false
 	}
 	a.Command = rest
 	return a, len(rest) > 0
 }
+
+// hasPrefix is that of package strings, which would have to be set up first.
+func hasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }

@@ -1,0 +1,187 @@
+// Package knock asks for a program in a running sandbox while this process is still being
+// set up. When it is ready to show what the program prints, the program runs.
+//
+// Go initialises packages in the order of their dependencies, then of their paths. This one
+// depends on nothing but the system calls, so that nine tenths of the packages in this
+// program come after it: package unicode is the watershed, and nothing here may need it. (A
+// test sees to it.) That rules out strings, bytes, reflection, and what is made of them; so
+// what takes some thought is done by the supervisor, which is awake and warm. It is told the
+// arguments, the environment and the directory as they are, and makes of them what package
+// inside makes of its own. A supervisor that will not or cannot answers nothing, and the
+// program is asked for in the usual way: see package quick, which also carries on from here.
+//
+// Only what is plain is done here: a command line with nothing in it but -m, the exact name or
+// id of a sandbox, and standard input that is not a terminal.
+package knock
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/pack"
+)
+
+// Off is the environment variable that, if set, leaves everything to the long way: for
+// those who compare the two, and for tests that play coffer.
+const Off = "COFFER_NO_QUICK"
+
+// RecordVersion is the version of sandboxes' records that is known here.
+const RecordVersion = "5"
+
+const (
+	// maxPath is shorter than what a socket's address holds on any system.
+	maxPath = 100
+	// maxEnv bounds the environment that is passed on.
+	maxEnv = 256 << 10
+)
+
+// A Knock is a program that was asked for.
+type Knock struct {
+	Args
+	At      time.Time
+	ID      string // of the sandbox
+	Socket  int    // where the supervisor answers
+	NoInput bool   // as it was said
+}
+
+// Made is this process's knock, if there was one.
+var Made *Knock
+
+func init() {
+	if a, ok := Parse(os.Args); ok && a.Match != "" && os.Getenv(Off) == "" {
+		Made = knock(a)
+	}
+}
+
+// knock finds the sandbox and sends the request, or returns nil if something is not as it
+// usually is.
+func knock(a Args) *Knock {
+	if isTerminal(0) {
+		return nil
+	}
+	store, ok := place()
+	if !ok {
+		return nil
+	}
+	id := find(store, a.Match)
+	if id == "" {
+		return nil
+	}
+	dir := store + "/" + id
+	if exists(dir + "/setting-up") {
+		return nil
+	}
+	fd := connect(dir + "/control.sock")
+	if fd < 0 {
+		return nil
+	}
+	k := &Knock{Args: a, At: time.Now(), ID: id, Socket: fd, NoInput: isNull(0)}
+	if !k.send() {
+		syscall.Close(fd)
+		return nil
+	}
+	return k
+}
+
+// place is the store of sandboxes, if it is where it usually is and nobody else's.
+func place() (dir string, ok bool) {
+	home := os.Getenv("HOME")
+	if !hasPrefix(home, "/") {
+		return "", false
+	}
+	if dir = os.Getenv("XDG_DATA_HOME"); !hasPrefix(dir, "/") {
+		dir = home + "/.local/share"
+	}
+	dir += "/coffer/sandboxes"
+	var st syscall.Stat_t
+	if syscall.Stat(dir, &st) != nil || st.Mode&syscall.S_IFMT != syscall.S_IFDIR || st.Mode&0o022 != 0 || int(st.Uid) != syscall.Geteuid() {
+		return "", false
+	}
+	return dir, true
+}
+
+// find is the id of the one sandbox with exactly this id or this name.
+func find(store, match string) (id string) {
+	names := entries(store)
+	for _, name := range names {
+		if name == match {
+			id = name
+		}
+	}
+	if id != "" {
+		if !begins(store, id, "") {
+			return ""
+		}
+		return id
+	}
+	for _, name := range names {
+		if name[0] == '.' || !begins(store, name, match) {
+			continue
+		}
+		if id != "" {
+			return ""
+		}
+		id = name
+	}
+	return id
+}
+
+// begins says whether a sandbox's record is of the version that we know, and has this name, if
+// any. A record begins as written here, and names have no letters in them that need escapes.
+func begins(store, id, name string) bool {
+	want := "{\n  \"version\": " + RecordVersion + ",\n  \"id\": \"" + id + "\",\n  \"name\": \""
+	if name != "" {
+		want += name + "\",\n"
+	}
+	fd, err := syscall.Open(store+"/"+id+"/sandbox.json", syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer syscall.Close(fd)
+	have := make([]byte, len(want))
+	n, err := syscall.Read(fd, have)
+	return err == nil && n == len(want) && string(have) == want
+}
+
+// pack is the request in bytes, after its length as all requests.
+func (k *Knock) pack(env []string, here string) []byte {
+	b := make([]byte, 4, 2048)
+	b = append(b, Mark)
+	b = pack.Flags(b, k.NoInput)
+	b = pack.Text(b, here)
+	b = pack.Texts(b, k.Command)
+	b = pack.Texts(b, env)
+	n := len(b) - 4
+	b[0], b[1], b[2], b[3] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
+	return b
+}
+
+func (k *Knock) send() bool {
+	here, err := syscall.Getwd() // as the kernel has it, without links
+	if err != nil {
+		return false
+	}
+	env, size := os.Environ(), 0
+	for _, e := range env {
+		size += len(e)
+	}
+	for _, arg := range k.Command {
+		size += len(arg)
+	}
+	if size > maxEnv {
+		return false
+	}
+	b := k.pack(env, here)
+	for len(b) > 0 {
+		n, err := syscall.Write(k.Socket, b)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			return false // what was sent is not a whole request, and so no request
+		}
+		b = b[n:]
+	}
+	return true
+}

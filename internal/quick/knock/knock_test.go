@@ -1,0 +1,105 @@
+package knock
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+func TestFind(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sandboxes")
+	store, err := sandbox.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]string{}
+	for _, name := range []string{"web", "web-2", "other"} {
+		sb, lock, err := store.Create(sandbox.Record{Name: name, Workspace: sandbox.Workspace{Mode: sandbox.WorkspaceNone}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock.Release()
+		ids[name] = sb.ID
+	}
+	for match, want := range map[string]string{
+		"web": ids["web"], "web-2": ids["web-2"], "other": ids["other"], ids["web"]: ids["web"],
+		"we": "", "oth": "", ids["web"][:4]: "", "..": "", ".": "", `web",`: "",
+	} {
+		if got := find(dir, match); got != want {
+			t.Errorf("%q is %q, want %q", match, got, want)
+		}
+		// Who finds one here finds the same there.
+		if sb, err := store.Find(match); want != "" && (err != nil || sb.ID != want) {
+			t.Errorf("the store finds %v, %v", sb, err)
+		}
+	}
+	// Of another version we know nothing.
+	file := filepath.Join(dir, ids["other"], "sandbox.json")
+	record, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append([]byte("{\n  \"version\": 4"), record[len("{\n  \"version\": 4"):]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if find(dir, "other") != "" || find(dir, ids["other"]) != "" {
+		t.Error("a record of another version was taken")
+	}
+}
+
+func TestPlace(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_DATA_HOME", "")
+	dir := filepath.Join(home, ".local/share/coffer/sandboxes")
+	if _, ok := place(); ok {
+		t.Error("a store that is not there was found")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := place(); !ok || got != dir {
+		t.Errorf("got %q, %v", got, ok)
+	}
+	if want, err := sandbox.DefaultDir(); err != nil || want != dir {
+		t.Errorf("the store is at %q, %v", want, err)
+	}
+	if err := os.Chmod(dir, 0o770); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := place(); ok {
+		t.Error("a store that others can write was taken")
+	}
+}
+
+func TestRequest(t *testing.T) {
+	k := &Knock{Args: Args{Command: []string{"printf", "", "\xff"}}, NoInput: true}
+	env := []string{"A=1", "B=\xff"}
+	b := k.pack(env, "/here")
+	if n := int(b[2])<<8 | int(b[3]); n != len(b)-4 {
+		t.Errorf("a length of %d before %d bytes", n, len(b)-4)
+	}
+	r, ok := Open(b[4:])
+	if !ok || r.Dir != "/here" || !r.NoInput || len(r.Argv) != 3 || string(r.Argv[2]) != "\xff" || !slices.Equal(r.Env, env) {
+		t.Errorf("%+v, %v", r, ok)
+	}
+	for n := range len(b) - 4 {
+		if _, ok := Open(b[4 : 4+n]); ok {
+			t.Errorf("%d bytes of it were enough", n)
+		}
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	k := &Knock{Args: Args{Command: []string{"true"}}}
+	f.Add(k.pack([]string{"A=b"}, "/")[4:])
+	f.Add([]byte("k\x01\x00\xff\xff\xff\xff\x0f"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if r, ok := Open(b); ok && len(r.Argv) == 0 {
+			t.Error("a program without a name")
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package knock
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// entries are the names in a directory, or none if it cannot be read.
+func entries(dir string) (names []string) {
+	fd, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer syscall.Close(fd)
+	for buf := make([]byte, 4096); ; {
+		n, err := syscall.ReadDirent(fd, buf)
+		if err != nil {
+			return nil
+		}
+		if n <= 0 {
+			return names
+		}
+		_, _, names = syscall.ParseDirent(buf[:n], -1, names)
+	}
+}
+
+// connect connects to a socket, whose other end must have room for us now.
+func connect(path string) int {
+	if len(path) > maxPath {
+		return -1
+	}
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1
+	}
+	if syscall.Connect(fd, &syscall.SockaddrUnix{Name: path}) != nil || syscall.SetNonblock(fd, false) != nil {
+		syscall.Close(fd)
+		return -1
+	}
+	return fd
+}
+
+func isTerminal(fd int) bool {
+	var state syscall.Termios
+	_, _, err := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), syscall.TCGETS, uintptr(unsafe.Pointer(&state)))
+	return err == 0
+}
+
+// isNull says whether a descriptor is the null device.
+func isNull(fd int) bool {
+	var have syscall.Stat_t
+	const null = 1<<8 | 3
+	return syscall.Fstat(fd, &have) == nil && have.Mode&syscall.S_IFMT == syscall.S_IFCHR && have.Rdev == null
+}
+
+func exists(path string) bool {
+	var st syscall.Stat_t
+	return syscall.Lstat(path, &st) != syscall.ENOENT
+}
