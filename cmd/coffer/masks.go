@@ -91,7 +91,7 @@ func listMasks(ctx context.Context, match string) (list []supervisor.Hidden, roo
 	}
 	for _, f := range tree.Set.Refused() {
 		for _, line := range f.Lines {
-			notAgreed(line)
+			notAgreed(line, "shows only what its own file hides")
 		}
 	}
 	for _, f := range r.Hidden {
@@ -131,15 +131,21 @@ func maskedHere() (rec sandbox.Record, err error) {
 		})
 		for _, r := range shows {
 			if file, _, _ := strings.Cut(r.From, ":"); filepath.Base(file) != mask.FileName { // who looks through the tree tells those
-				notAgreed(r)
+				notAgreed(r, "does not count")
 			}
 		}
 	}
 	return rec, nil
 }
 
-func notAgreed(r mask.Rule) {
-	warn(fmt.Sprintf("%s: %s does not count until you agree; see 'coffer trust'", r.From, r.Text))
+func notAgreed(r mask.Rule, so string) {
+	fmt.Fprintf(os.Stderr, "coffer: warning: %s: %s %s until you agree; see 'coffer trust'\n", terminal.Escape(r.From), pattern(r.Text), so)
+}
+
+// pattern is a line that says what to hide, as it was written: backslashes mean something
+// there.
+func pattern(line string) string {
+	return strings.ReplaceAll(terminal.Content(line), "\t", `\x09`)
 }
 
 // agreedTo says whether the user has agreed to what the repository's files ask for.
@@ -175,7 +181,7 @@ func printMasks(list []supervisor.Hidden, root string) error {
 			note = "\tin git"
 			tracked++
 		}
-		fmt.Fprintf(out, "%s\t%s: %s%s\n", terminal.Escape(path), terminal.Escape(h.From), terminal.Escape(h.Rule), note)
+		fmt.Fprintf(out, "%s\t%s: %s%s\n", terminal.Escape(path), terminal.Escape(h.From), pattern(h.Rule), note)
 	}
 	err := out.Flush()
 	if tracked > 0 {

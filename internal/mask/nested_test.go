@@ -97,6 +97,10 @@ func TestRefused(t *testing.T) {
 		{files: []string{"sub", "!.env.example\n"}, hidden: map[string]bool{"sub/.env.example": false}},
 		{files: []string{"", ".env.example\n", "sub", "!.env.example\n"}, refused: []string{"sub/.sandboxignore:1 !.env.example"}, hidden: map[string]bool{"sub/.env.example": true}},
 		{files: []string{"sub", "!README.txt\n"}},
+		// Lines about other places are no others' lines.
+		{wish: "/docs/*\nbuild/**/out.?", files: []string{"", "lib/*\n", "sub", "*.x\n!a.x\n"}, hidden: map[string]bool{"sub/a.x": false, "sub/b.x": true}},
+		{wish: "/s*/*", files: []string{"sub", "*.x\n!a.x\n"}, refused: []string{"sub/.sandboxignore:2 !a.x"}, hidden: map[string]bool{"sub/a.x": true}},
+		{wish: "/*\n!*/", files: []string{"sub", "*\n!*/\n!*.go\n"}, hidden: map[string]bool{"sub/.aws/x": true, "sub/a.go": false, "sub/a.c": true, "sub/.env.go": true}},
 	} {
 		s := NewSet(rules(t, c.own), rules(t, c.wish), "")
 		for i := 0; i < len(c.files); i += 2 {

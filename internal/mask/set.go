@@ -133,13 +133,14 @@ func (d Dir) decide(name string, dir bool, e *effort) *Rule {
 			return f
 		}
 	}
-	if r == nil {
-		r = d.s.own.last(d.path, name, dir, e)
-	}
+	own := r
 	if r == nil || r.Negated {
+		own = d.s.own.last(d.path, name, dir, e)
+	}
+	if own == nil || own.Negated || r != nil && r.Negated && r.means(own) {
 		return nil
 	}
-	return r
+	return own
 }
 
 // over says that a line that the user agreed to shows what another file hides, because its

@@ -65,9 +65,9 @@ func (s *Supervisor) warnRefused(one *shown) {
 	}
 	more := ""
 	if n > 0 {
-		more = fmt.Sprintf(" (nor do %d more lines)", n)
+		more = fmt.Sprintf(" (as do %d more lines)", n)
 	}
-	s.notices.tell(fmt.Sprintf("%s: %s shows nothing%s, because you have not agreed to it: 'coffer trust' asks you, for new sandboxes", r.From, r.Text, more))
+	s.notices.tell(fmt.Sprintf("%s: %s shows only what its own file hides%s, because you have not agreed to it: 'coffer trust' asks you, for new sandboxes", r.From, r.Text, more))
 }
 
 // watchTree starts to hear of what appears in one of the directories.
