@@ -56,6 +56,9 @@ func (s *settings) configure(ctx context.Context) (*config.Loaded, error) {
 	if err == nil && l == nil && s.trust {
 		l, err = places.Defaults() // there may be files further down that say what to show
 	}
+	if err == nil {
+		err = s.checkYes(l)
+	}
 	if err == nil && l != nil {
 		if err = s.refuseFirst(places.Dir, l.Config); err == nil {
 			err = s.agree(ctx, places, l)

@@ -82,6 +82,7 @@ They are told not to ask before they act.`,
 	_ = c.RegisterFlagCompletionFunc("git", cobra.FixedCompletions([]string{jail.GitWrite, jail.GitRead}, cobra.ShellCompDirectiveNoFileComp))
 	s.mode.addTo(c)
 	f.Lookup("sandbox").Usage = "`MODE` is auto (say what this host cannot enforce, the default), require (the same as --strict) or off (no jail, after you have said yes)"
+	f.Lookup("yes").Usage = "with --sandbox=off: do not ask"
 	f.SetInterspersed(false)
 	return c
 }
@@ -130,6 +131,10 @@ func runJail(ctx context.Context, s *jailSettings, args []string, command bool) 
 // check refuses flags that make no sense.
 func (s *jailSettings) check() error {
 	if err := s.mode.check(); err != nil {
+		return err
+	}
+	// Who says jail means it, whatever his config says of sandboxes.
+	if err := s.checkYes(nil); err != nil {
 		return err
 	}
 	s.Strict = s.Strict || s.sandbox == modeRequire

@@ -35,7 +35,7 @@ func (m *mode) addTo(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&m.sandbox, "sandbox", "", "`MODE` is auto (the strongest wall this host has, the default), require (fail if that is not the best) or off (none, after you have said yes)")
 	_ = c.RegisterFlagCompletionFunc("sandbox", cobra.FixedCompletions([]string{modeAuto, modeRequire, modeOff}, cobra.ShellCompDirectiveNoFileComp))
-	f.BoolVarP(&m.yes, "yes", "y", false, "with --sandbox=off: do not ask")
+	f.BoolVarP(&m.yes, "yes", "y", false, "where the sandbox is off, by --sandbox or your config: do not ask")
 }
 
 // check refuses words that are no mode.
@@ -45,8 +45,20 @@ func (m *mode) check() error {
 	default:
 		return usagef("there is no mode %q: --sandbox is auto, require or off", m.sandbox)
 	}
-	if m.yes && m.sandbox != modeOff {
-		return usagef("--yes is an answer to --sandbox=off")
+	if m.yes && m.sandbox != "" && m.sandbox != modeOff {
+		return errNotAsked
+	}
+	return nil
+}
+
+// errNotAsked is for a yes to a question that nobody asks.
+var errNotAsked = usage{errors.New("--yes is an answer to --sandbox=off, or to a config of your own that says so")}
+
+// checkYes refuses a yes where no flag and no config switches the sandbox off. Of the
+// config files only the user's own can: a repository that says so is refused.
+func (m *mode) checkYes(l *config.Loaded) error {
+	if m.yes && m.sandbox == "" && (l == nil || l.Config.Sandbox != modeOff) {
+		return errNotAsked
 	}
 	return nil
 }
@@ -117,7 +129,7 @@ func (m *mode) becomeOff(ctx context.Context, args, env []string) error {
 func typedYes(ctx context.Context, question string) error {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil || !terminal.IsTerminal(0) || !terminal.IsTerminal(2) {
-		return hint.New("running without a sandbox needs your yes, and there is no terminal to ask you on", "say --yes, or leave out --sandbox=off")
+		return hint.New("running without a sandbox needs your yes, and there is no terminal to ask you on", "say --yes, or run it in a sandbox with --sandbox=auto")
 	}
 	defer tty.Close()
 	fmt.Fprint(tty, question)
@@ -131,7 +143,7 @@ func typedYes(ctx context.Context, question string) error {
 			return nil
 		}
 	}
-	return hint.New("not run: you did not type yes", "leave out --sandbox=off to run it in a sandbox")
+	return hint.New("not run: you did not type yes", "run it in a sandbox with --sandbox=auto")
 }
 
 // inJail runs a program in a jail because this host cannot boot a sandbox, if that is

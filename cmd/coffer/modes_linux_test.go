@@ -100,6 +100,24 @@ func TestFloorAndModes(t *testing.T) {
 			c.off = "command not found"
 		}
 		check("off", err, c.off)
+		// The same when it is the user's config that switches it off.
+		own := filepath.Join(home, ".config", "coffer", "config.toml")
+		if err := os.MkdirAll(filepath.Dir(own), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(own, []byte("sandbox = \"off\"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s = settings{mode: mode{yes: true}}
+		if _, err = s.record(t.Context(), []string{"true"}); isOff(err) {
+			ctx, cancel := context.WithCancel(t.Context())
+			err = s.runOff(&listener{ctx: ctx}, s.conf, []string{"/no/such/program"})
+			cancel()
+		}
+		check("off by config", err, c.off)
+		if err := os.Remove(own); err != nil {
+			t.Fatal(err)
+		}
 		j.Argv, j.mode = []string{"/no/such/program"}, mode{sandbox: modeOff, yes: true}
 		check("jail off", j.runOff(t.Context()), c.off)
 	}
