@@ -45,13 +45,40 @@ func supervisorDeath(s *stage) {
 // jailedClient: who is in a jail is not the user to a supervisor, though it has the user's
 // id, no process namespace of its own, and every Unix socket open to it.
 func (s *stage) jailedClient(dir string) {
-	for _, jail := range [][]string{{"--in-place"}, nil} {
-		in := slices.Concat([]string{"jail", "-q", "--unix-sockets", "--net", "host", "-C", dir}, jail, []string{"--", s.bed.Coffer})
-		sees := s.coffer(dir, append(in, "list", "-q")...)
-		free := s.coffer(dir, "exec", "-m", "super", "--", "echo", "reached")
-		kept := s.coffer(dir, append(in, "exec", "-m", "super", "--", "echo", "reached")...)
-		s.r.judge("109.jail"+strings.Join(jail, ""), "command a sandbox from a jail "+strings.Join(jail, " "),
-			strings.Contains(free.out, "reached") && (sees.out != "" || jail == nil), strings.TrimSpace(free.out), !strings.Contains(kept.out, "reached"), fmt.Sprint(kept.code, " ", kept.err))
+	const bare = "no namespaces"
+	for _, v := range []struct {
+		id, what string
+		flags    []string
+		role     string // on what host
+		layer    string // by the jail's own word
+	}{
+		{"109.jail--in-place", "that replaced coffer", []string{"--in-place"}, "", bare},
+		{"109.jail-landlock", "on a host without namespaces", nil, "no-userns", bare},
+		{"109.jail", "with namespaces", nil, "", "mounts of its own"},
+	} {
+		coffer := func(args ...string) result {
+			if v.role == "" {
+				return s.coffer(dir, args...)
+			}
+			c := s.bed.Program(program(s.t), append([]string{v.role, s.bed.Coffer}, args...)...)
+			c.Dir = dir
+			return s.run(c)
+		}
+		in := slices.Concat([]string{"jail", "-q", "--unix-sockets", "--net", "host", "-C", dir}, v.flags)
+		wall := coffer(append(in, "--explain")...)
+		in = append(in, "--", s.bed.Coffer)
+		ask := []string{"exec", "-m", "super", "--", "echo", "reached"}
+		// The same place without a jail is heard, and with one the sandbox is seen.
+		sees := coffer(append(in, "list", "-q")...)
+		free := coffer(ask...)
+		kept := coffer(append(in, ask...)...)
+		control := strings.Contains(free.out, "reached") && strings.Contains(wall.out, v.layer) && (sees.out != "" || v.layer != bare)
+		outside := strings.TrimSpace(free.out)
+		if !control {
+			outside = fmt.Sprint(outside, free.err, wall.out, sees.out, sees.err)
+		}
+		s.r.judge(v.id, "command a sandbox from a jail "+v.what, control, outside,
+			!strings.Contains(kept.out, "reached"), fmt.Sprint(kept.code, " ", kept.err))
 	}
 }
 

@@ -144,9 +144,25 @@ func become(a []string) error {
 	return syscall.Exec(a[0], a, os.Environ())
 }
 
-// withoutNamespaces becomes a command that can make no user namespace.
+// withoutNamespaces becomes a command that can make no user namespace, nor, though it may
+// be root of this one, any other.
 func withoutNamespaces(a []string) error {
+	runtime.LockOSThread()
 	if err := writeText("/proc/sys/user/max_user_namespaces", "0"); err != nil {
+		return err
+	}
+	for n := range uintptr(unix.CAP_LAST_CAP + 1) {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, n, 0, 0, 0); err != nil && err != unix.EINVAL {
+			return err
+		}
+	}
+	var sets [2]unix.CapUserData
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capget(&head, &sets[0]); err != nil {
+		return err
+	}
+	sets[0].Inheritable, sets[1].Inheritable = 0, 0
+	if err := unix.Capset(&head, &sets[0]); err != nil {
 		return err
 	}
 	return become(a)
