@@ -89,8 +89,8 @@ func look(sb *sandbox.Sandbox) candidate {
 }
 
 // of says whether the sandbox works on a directory's repository.
-func (c candidate) of(here string) bool {
-	return here == c.repo || rootfs.Within(here, c.repo) || over(c.Sandbox, here)
+func (c candidate) of(here spot) bool {
+	return here.dir == c.repo || rootfs.Within(here.dir, c.repo) || here.in(c.Sandbox) || here.near(c.Sandbox)
 }
 
 func (c candidate) item(everywhere bool) pick.Item {
@@ -108,12 +108,9 @@ func (c candidate) item(everywhere bool) pick.Item {
 // chooseSandbox lets the user choose one to go on with, or a new one, which is nil. Who
 // is in a sandbox's worktree means that.
 func chooseSandbox(store *sandbox.Store) (*sandbox.Sandbox, error) {
-	here, err := os.Getwd()
-	if err == nil {
-		here, err = filepath.EvalSymlinks(here)
-	}
+	here, err := spotHere()
 	if err != nil {
-		return nil, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+		return nil, err
 	}
 	list, _ := store.List()
 	var mine, all []candidate
@@ -121,7 +118,7 @@ func chooseSandbox(store *sandbox.Store) (*sandbox.Sandbox, error) {
 		if sb.Ephemeral || sb.Once {
 			continue
 		}
-		if sb.Workspace.Mode == sandbox.WorkspaceTree && (here == sb.Workspace.Path || rootfs.Within(here, sb.Workspace.Path)) {
+		if here.ownedBy(sb) {
 			return sb, nil
 		}
 		c := look(sb)

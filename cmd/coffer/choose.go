@@ -3,11 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -27,7 +26,7 @@ var (
 	forName = choice{none: "name one: see 'coffer ls'", many: "name one of them"}
 )
 
-// noneHere says that there is no sandbox over the current directory.
+// noneHere says that there is no sandbox over the current directory, nor of its repository.
 type noneHere string
 
 func (n noneHere) Error() string { return string(n) }
@@ -41,36 +40,55 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 		}
 		return sb, err
 	}
-	here, err := os.Getwd()
-	if err == nil {
-		here, err = filepath.EvalSymlinks(here)
-	}
+	here, err := spotHere()
 	if err != nil {
-		return nil, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+		return nil, err
 	}
-	// Worktrees are not over the directory they were made in, but that is where they are meant.
 	all, _ := store.List()
 	none := len(all) == 0
-	hits := slices.DeleteFunc(all, func(sb *sandbox.Sandbox) bool { return !over(sb, here) })
+	owned := slices.ContainsFunc(all, here.ownedBy)
 	if c.keep != nil {
-		hits = slices.DeleteFunc(hits, func(sb *sandbox.Sandbox) bool { return !c.keep(sb) })
+		all = slices.DeleteFunc(all, func(sb *sandbox.Sandbox) bool { return !c.keep(sb) })
 	}
-	switch len(hits) {
-	case 0:
-		if none && c.kind == "" {
-			return nil, hint.Wrap(noneHere("there is no sandbox over "+here+", nor anywhere else"), "make one with 'coffer exec --create'")
-		}
-		return nil, hint.Wrap(noneHere("there is no "+c.kind+"sandbox over "+here), "%s", c.none)
-	case 1:
+	// Who is in a repository means a sandbox of that, unless one works on this directory.
+	hits, how := only(all, here.in), "lie over "+here.dir
+	if len(hits) == 0 && !owned {
+		hits, how = only(all, here.near), "are of the repository of "+here.dir
+	}
+	switch {
+	case len(hits) == 1:
 		return hits[0], nil
+	case len(hits) > 1:
+		return nil, hint.Wrap(fmt.Errorf("several sandboxes %s:\n%s", terminal.Escape(how), listed(hits)), "%s", c.many)
+	case none && c.kind == "":
+		return nil, hint.Wrap(noneHere("there is no sandbox over "+here.dir+", nor anywhere else"), "make one with 'coffer exec --create'")
 	}
+	return nil, hint.Wrap(noneHere("there is no "+c.kind+"sandbox over "+here.dir), "%s", c.none)
+}
+
+// only are those of the sandboxes that are meant.
+func only(all []*sandbox.Sandbox, meant func(*sandbox.Sandbox) bool) (hits []*sandbox.Sandbox) {
+	for _, sb := range all {
+		if meant(sb) {
+			hits = append(hits, sb)
+		}
+	}
+	return hits
+}
+
+// listed is a line for each sandbox that could be meant.
+func listed(all []*sandbox.Sandbox) string {
 	var t table
-	for _, sb := range hits {
-		t.add(sb.ID, sb.Name, sb.Workspace.Mode)
+	for _, sb := range all {
+		what := sb.Workspace.Mode
+		if b, err := gitbridge.Open(sb.Dir()); err == nil && sb.Workspace.Mode == sandbox.WorkspaceTree {
+			what += " on " + b.Branch
+		}
+		t.add(sb.ID, sb.Name, what)
 	}
 	var lines strings.Builder
 	t.print(&lines)
-	return nil, hint.Wrap(fmt.Errorf("several sandboxes lie over %s:\n%s", terminal.Escape(here), strings.TrimSuffix(lines.String(), "\n")), "%s", c.many)
+	return strings.TrimSuffix(lines.String(), "\n")
 }
 
 // completeSandbox offers the names of sandboxes to the shell.

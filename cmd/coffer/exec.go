@@ -30,8 +30,8 @@ func execCommand() *cobra.Command {
 		Short:   "Run a command in a sandbox that stays",
 		Long: `Run a command in an existing sandbox, or in a new one with --create. The sandbox is
 started if it does not run, keeps what was changed in it, and stops when it has been
-idle for a while. Without -m it is the one made over the current directory. Without
-a command, a shell is run.
+idle for a while. Without -m it is the one over the current directory, or else the
+one with a worktree of the repository here. Without a command, a shell is run.
 
 In a git repository, a new sandbox gets a worktree on a branch of its own, coffer/NAME.
 Its commits appear on that branch; see 'coffer cd'. Elsewhere, or with --workspace

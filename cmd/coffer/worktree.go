@@ -250,22 +250,6 @@ func (p *plannedTree) dir() string {
 	return dir
 }
 
-// over says whether a sandbox is the one that the user means by where he is: in its
-// workspace, or where it was made.
-func over(sb *sandbox.Sandbox, here string) bool {
-	if includedIn(sb, here) != "" {
-		return true
-	}
-	if sb.Workspace.Mode != sandbox.WorkspaceTree {
-		return sb.Workspace.Path == here
-	}
-	if here == sb.Workspace.Path || rootfs.Within(here, sb.Workspace.Path) {
-		return true
-	}
-	b, err := gitbridge.Open(sb.Dir())
-	return err == nil && b.Start == here
-}
-
 // forgetGit takes back what a sandbox over a directory of the user's has in his
 // repository, and any in those that it includes, but for the branches that hold its commits. What cannot be had back does no
 // harm.

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// spot is where the user is: by that he means a sandbox which he does not name.
+type spot struct {
+	dir    string // without symbolic links
+	common string // the git directory of the repository there, if that can be told
+}
+
+func spotHere() (s spot, err error) {
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return s, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+	}
+	s.dir = here
+	top := repositoryOf(here)
+	switch {
+	case top == "":
+	case rootfs.IsGitDir(top):
+		s.common = top
+	default:
+		// Where the two ends do not name each other it stays unknown: somebody in a sandbox
+		// may have written that, to be taken for another repository.
+		if r, err := rootfs.FindRepository(top); err == nil {
+			s.common = r.Common
+		}
+	}
+	return s, nil
+}
+
+// in says whether a sandbox works on this very place.
+func (s spot) in(sb *sandbox.Sandbox) bool { return sb.Workspace.Path == s.dir || s.ownedBy(sb) }
+
+// ownedBy says whether this place is in a worktree that was made for a sandbox.
+func (s spot) ownedBy(sb *sandbox.Sandbox) bool {
+	w := sb.Workspace
+	return w.Mode == sandbox.WorkspaceTree && (s.dir == w.Path || rootfs.Within(s.dir, w.Path)) || includedIn(sb, s.dir) != ""
+}
+
+// near says whether a sandbox has a worktree of the repository that this place is in,
+// wherever in it the sandbox was made.
+func (s spot) near(sb *sandbox.Sandbox) bool {
+	if sb.Workspace.Mode != sandbox.WorkspaceTree {
+		return false
+	}
+	b, err := gitbridge.Open(sb.Dir())
+	return err == nil && (b.Start == s.dir || s.common != "" && b.Common == s.common)
+}
