@@ -36,6 +36,9 @@ func setVariables(env map[string]string, asked []string) error {
 		if name == "" || strings.ContainsRune(e, 0) {
 			return usagef("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)
 		}
+		if err := inside.Refused(name); err != nil {
+			return usage{err}
+		}
 		if !ok {
 			var err error
 			if value, ok, err = inside.Passed(name); err != nil {

@@ -27,9 +27,21 @@ func Fill(text string) (string, error) {
 	})
 }
 
+// Refused is why a variable goes into no sandbox, whoever asks for it and whatever its value
+// is said to be; nil for all but the one that opens the vault.
+func Refused(name string) error {
+	if name != secret.Variable {
+		return nil
+	}
+	return hint.Wrap(variable("%s opens your vault, and goes into no sandbox", name), "pass the secrets on that are needed there: -e NAME")
+}
+
 // Passed is what the user passes on by naming a variable. One that goes into every sandbox
 // anyway is never a secret.
 func Passed(name string) (value string, ok bool, err error) {
+	if Refused(name) != nil {
+		return "", false, fmt.Errorf("needs %s, which opens your vault and goes into no sandbox", name)
+	}
 	if value, ok = os.LookupEnv(name); ok || Passes(name) {
 		return value, ok, nil
 	}

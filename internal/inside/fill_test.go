@@ -1,6 +1,7 @@
 package inside
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -93,5 +94,26 @@ func TestNoVault(t *testing.T) {
 	sb.EnvFrom = []string{"A=${S:-x}"}
 	if env, err := environment(person.Person{}, sb, os.Environ(), nil, false); !errors.Is(err, ErrVariable) {
 		t.Errorf("%q, %v", env, err)
+	}
+}
+
+// What opens the vault goes in by no way, not even by a record that somebody has changed.
+func TestRefused(t *testing.T) {
+	t.Setenv(secret.Variable, "correct horse")
+	t.Setenv("OTHER", "other")
+	sb := &sandbox.Sandbox{Record: sandbox.Record{Env: []string{secret.Variable, "OTHER"}}}
+	env, err := environment(person.Person{}, sb, os.Environ(), nil, false)
+	if all := string(bytes.Join(env, []byte("\n"))); err != nil || strings.Contains(all, "horse") || !strings.Contains(all, "OTHER=other") {
+		t.Errorf("passed on: %s, %v", all, err)
+	}
+	sb.Env, sb.EnvFrom = nil, []string{"P=x${" + secret.Variable + ":-y}"}
+	if env, err := environment(person.Person{}, sb, nil, false); err == nil {
+		t.Errorf("by a template: %s", env)
+	}
+	sb.EnvFrom = nil
+	for _, asked := range []string{secret.Variable, secret.Variable + "=x", secret.Variable + "="} {
+		if _, err := environment(person.Person{}, sb, []string{asked}, false); !errors.Is(err, ErrVariable) {
+			t.Errorf("%s: %v", asked, err)
+		}
 	}
 }

@@ -146,7 +146,7 @@ func environment(me person.Person, sb *sandbox.Sandbox, theirs, extra []string, 
 	for _, e := range sb.Env {
 		if name, value, ok := strings.Cut(e, "="); ok {
 			env.set(name, value)
-		} else if i := slices.IndexFunc(theirs, func(e string) bool { return strings.HasPrefix(e, name+"=") }); i >= 0 {
+		} else if i := slices.IndexFunc(theirs, func(e string) bool { return strings.HasPrefix(e, name+"=") }); i >= 0 && Refused(name) == nil {
 			env.set(name, theirs[i][len(name)+1:])
 		}
 	}
@@ -165,6 +165,9 @@ func environment(me person.Person, sb *sandbox.Sandbox, theirs, extra []string, 
 		name, value, ok := strings.Cut(e, "=")
 		if name == "" || strings.ContainsRune(e, 0) {
 			return nil, variable("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)
+		}
+		if err := Refused(name); err != nil {
+			return nil, err
 		}
 		if !ok {
 			var err error
