@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/draft"
 )
 
 // A Store keeps the credentials of agents, on the host, where no sandbox sees them. Each
@@ -204,21 +206,7 @@ func (s *Store) put(file string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return draft.File{Path: file, Synced: true}.Write(data)
 }
 
 // Imports says which of an agent's credentials the user has in his own home.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/draft"
 )
 
 // A Trace is what is remembered of an agent in a sandbox. It is in the sandbox's folder,
@@ -37,18 +39,7 @@ func ReadTrace(dir string) (t Trace, err error) {
 
 // Write remembers it, by rename.
 func (t Trace) Write(dir string) error {
-	f, err := os.CreateTemp(dir, ".agent-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(jsonText(t))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, traceName))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return draft.File{Path: filepath.Join(dir, traceName)}.Write(jsonText(t))
 }
 
 // RenewFrom takes renewed tokens from a sandbox to the store that they came from, if an

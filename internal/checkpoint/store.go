@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/tree"
 	"github.com/cofferhq/coffer/internal/watch"
 )
@@ -184,11 +185,7 @@ func (s *Store) save() error {
 
 // write writes a file, by rename.
 func (s *Store) write(name string, b []byte) error {
-	path := filepath.Join(s.dir, name)
-	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return draft.File{Path: filepath.Join(s.dir, name), Alone: true}.Write(b)
 }
 
 // Manifest has all the files of a checkpoint.

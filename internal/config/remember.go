@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/hint"
 )
 
@@ -34,16 +35,7 @@ func (p Places) RememberAgent(name string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("remember the agent: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".config.toml.new-*")
-	if err != nil {
-		return fmt.Errorf("remember the agent: %w", err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(changed)
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
+	if err := (draft.File{Path: file, Mode: mode}).Write(changed); err != nil {
 		return fmt.Errorf("remember the agent: %w", err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/hint"
 )
 
@@ -80,22 +81,7 @@ func (t Trust) write(name string, g Grant) error {
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return fmt.Errorf("remember your answer: %w", err)
 	}
-	draft, err := os.CreateTemp(t.dir, ".new-*")
-	if err != nil {
-		return fmt.Errorf("remember your answer: %w", err)
-	}
-	_, err = draft.Write(append(data, '\n'))
-	if err == nil {
-		err = draft.Sync()
-	}
-	if e := draft.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(draft.Name(), filepath.Join(t.dir, name))
-	}
-	if err != nil {
-		_ = os.Remove(draft.Name())
+	if err := (draft.File{Path: filepath.Join(t.dir, name), Synced: true}).Write(append(data, '\n')); err != nil {
 		return fmt.Errorf("remember your answer: %w", err)
 	}
 	return nil

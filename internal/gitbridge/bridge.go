@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 )
@@ -128,10 +129,7 @@ func put(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".new", append(data, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return draft.File{Path: path, Alone: true}.Write(append(data, '\n'))
 }
 
 // Where things are inside.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
@@ -101,10 +102,7 @@ func shellWord(s string) string {
 
 // putExecutable writes a program by rename: somebody may be running the old one.
 func putExecutable(path, text string) error {
-	if err := os.WriteFile(path+".new", []byte(text), 0o700); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return draft.File{Path: path, Mode: 0o700, Alone: true}.Write([]byte(text))
 }
 
 // hooksPath is what git inside is told of core.hooksPath: a place in the tree, or one of the

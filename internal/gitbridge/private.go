@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
@@ -309,10 +310,7 @@ func (b *Bridge) showRefs(refs []ref) (before string, err error) {
 		old, _ := os.ReadFile(path) // by who ran it before; nothing, the first time
 		before = string(old)
 	}
-	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
-		return before, err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := (draft.File{Path: path, Mode: 0o644, Alone: true}).Write([]byte(text)); err != nil {
 		return before, err
 	}
 	b.shown = text

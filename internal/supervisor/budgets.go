@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/gateway"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -107,13 +108,9 @@ func (s *Supervisor) saveBudgets(used map[string]gateway.Used) {
 	if len(used) == 0 || s.Sandbox.Ephemeral {
 		return
 	}
-	path := filepath.Join(s.Sandbox.Dir(), budgetsName)
 	data, err := json.Marshal(used)
 	if err == nil {
-		err = os.WriteFile(path+".new", data, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
+		err = draft.File{Path: filepath.Join(s.Sandbox.Dir(), budgetsName), Alone: true}.Write(data)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "save byte budgets:", err)

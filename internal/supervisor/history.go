@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -161,18 +162,5 @@ func (l lookedBack) write(file string) {
 	if err != nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
 		return
 	}
-	draft, err := os.CreateTemp(filepath.Dir(file), ".new-*")
-	if err != nil {
-		return
-	}
-	_, err = draft.Write(data)
-	if e := draft.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(draft.Name(), file)
-	}
-	if err != nil {
-		_ = os.Remove(draft.Name())
-	}
+	_ = draft.File{Path: file}.Write(data)
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/hint"
@@ -236,11 +237,7 @@ func (s *Supervisor) noteSockets() error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(s.Sandbox.Dir(), socketsName)
-	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return draft.File{Path: filepath.Join(s.Sandbox.Dir(), socketsName), Alone: true}.Write(b)
 }
 
 // settleSockets forgets what is no more.

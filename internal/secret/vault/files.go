@@ -8,11 +8,9 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/hint"
 )
-
-// draft is the end of the name of a file that is being written.
-const draft = ".new"
 
 // lock makes this process the only writer. What another one left half written goes.
 func (v *Vault) lock() (unlock func(), err error) {
@@ -35,7 +33,7 @@ func (v *Vault) lock() (unlock func(), err error) {
 	}
 	for _, name := range []string{keyName, fileName} {
 		if err == nil {
-			err = v.remove(name + draft)
+			err = v.remove(name + draft.Suffix)
 		}
 	}
 	if err != nil {
@@ -45,25 +43,9 @@ func (v *Vault) lock() (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// replace writes a file beside its place, and puts it there when the disk has it.
+// replace replaces a file, for good.
 func (v *Vault) replace(name string, data []byte) error {
-	path := filepath.Join(v.dir, name)
-	f, err := os.OpenFile(path+draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("write the vault: %w", err)
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(path+draft, path)
-	}
-	if err != nil {
-		_ = os.Remove(path + draft)
+	if err := (draft.File{Path: filepath.Join(v.dir, name), Synced: true, Alone: true}).Write(data); err != nil {
 		return fmt.Errorf("write the vault: %w", err)
 	}
 	return v.sync()

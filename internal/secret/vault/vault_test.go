@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/zalando/go-keyring"
@@ -302,10 +303,10 @@ func TestLeftovers(t *testing.T) {
 	v := newVault(t)
 	set(t, v, "A", "1")
 	for _, name := range []string{keyName, fileName} {
-		write(t, filepath.Join(v.dir, name+draft), []byte("half"))
+		write(t, filepath.Join(v.dir, name+draft.Suffix), []byte("half"))
 	}
 	set(t, v, "A", "2")
-	if files, _ := filepath.Glob(v.dir + "/*" + draft); len(files) > 0 || get(t, v, "A") != "2" {
+	if files, _ := filepath.Glob(v.dir + "/*" + draft.Suffix); len(files) > 0 || get(t, v, "A") != "2" {
 		t.Errorf("left: %v", files)
 	}
 	// A key without a vault is used.

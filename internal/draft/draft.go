@@ -1,0 +1,75 @@
+// Package draft replaces files. What is written goes into a draft beside the place, and takes
+// the place by a rename when it is whole: whoever looks sees the old file or the new one, and
+// a crash leaves one of the two.
+//
+// It is for files in places where only the user writes. Where a sandbox can, names have to be
+// resolved below a directory that is held open, and that is done there (os.Root, package
+// changes). The store's own records are written by package sandbox, which every start waits
+// for.
+package draft
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Suffix ends the name of a draft that only one writes; see [File].
+const Suffix = ".new"
+
+// File is a file that is to be replaced.
+type File struct {
+	Path string
+	// Mode is what the file will have, whatever the umask says; 0600 if it is 0.
+	Mode fs.FileMode
+	// Synced has the disk keep the content before the name leads to it. Without it, a power
+	// cut may leave an empty file.
+	Synced bool
+	// Alone says that nobody else writes it meanwhile, by a lock for instance. The draft
+	// then has one name, the file's with [Suffix], and what a killed one left of it goes.
+	// Otherwise the last of several counts.
+	Alone bool
+}
+
+// Write replaces the file, or leaves it as it is and returns why.
+func (f File) Write(data []byte) error {
+	d, err := f.open()
+	if err != nil {
+		return err
+	}
+	_, err = d.Write(data)
+	if err == nil && f.Mode != 0 && f.Mode != 0o600 {
+		err = d.Chmod(f.Mode)
+	}
+	if err == nil && f.Synced {
+		err = d.Sync()
+	}
+	// Network file systems report a full disk only when it is closed.
+	if e := d.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(d.Name(), f.Path)
+	}
+	if err != nil {
+		_ = os.Remove(d.Name())
+	}
+	return err
+}
+
+// open makes the draft, which nobody else has open.
+func (f File) open() (*os.File, error) {
+	if !f.Alone {
+		return os.CreateTemp(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+Suffix+"-*") // mode 0600
+	}
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	d, err := os.OpenFile(f.Path+Suffix, flags, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		if err := os.Remove(f.Path + Suffix); err != nil {
+			return nil, err
+		}
+		d, err = os.OpenFile(f.Path+Suffix, flags, 0o600)
+	}
+	return d, err
+}
