@@ -36,9 +36,10 @@ type described struct {
 	Included []included `json:"included,omitempty"`
 	// Running says how its daemons are.
 	Running []wire.Daemon `json:"daemons_running,omitempty"`
-	// Live are the rules that 'coffer policy' made, and Budgets the bytes that were used
-	// of those that have bounds. Only show has them.
+	// Live are the rules that 'coffer policy' made, Budgets the bytes that were used of
+	// those that have bounds, and Engine is what holds it on this host. Only show has them.
 	Live    []policy.RuleSource `json:"live_rules,omitempty"`
+	Engine  string              `json:"engine,omitempty"`
 	Budgets []supervisor.Spent  `json:"budgets,omitempty"`
 }
 
@@ -227,6 +228,7 @@ func showCommand() *cobra.Command {
 				return err
 			}
 			d := describe(sb, true)
+			d.Engine = wall()
 			err = d.addNetwork(sb)
 			all := []described{d}
 			addStandings(c.Context(), []*sandbox.Sandbox{sb}, all)
@@ -255,6 +257,7 @@ func printShow(d described) {
 	if d.PID > 0 {
 		row("supervisor", fmt.Sprintf("process %d, running %s", d.PID, count(d.Execs, "program")))
 	}
+	row("engine", d.Engine)
 	row("created", d.Created.Format(time.RFC3339))
 	row("workspace", strings.TrimSpace(d.Workspace.Path+" ("+d.Workspace.Mode+")"))
 	for _, m := range d.Mounts {

@@ -66,15 +66,25 @@ func (m *mode) checkYes(l *config.Loaded) error {
 // errOff is for commands that make a sandbox and are told not to.
 var errOff = hint.New("there is no sandbox to make: it is switched off, by --sandbox or your config", "say --sandbox=auto; without a sandbox there is only 'coffer run'")
 
-// insist fails where the best wall is required and part of it is missing.
+// insist fails where the best wall is required and part of it is missing. Otherwise it
+// says so: who reads nothing has all of it.
 func (m *mode) insist() error {
-	if m.sandbox != modeRequire || m.isolation == "jail" {
-		return nil
-	}
 	for _, c := range missingWalls() {
-		return hint.New(fmt.Sprintf("the sandbox is required to have all its walls, and one is missing: %s: %s", c.What, c.Detail), c.Fix)
+		if m.sandbox == modeRequire && m.isolation != "jail" {
+			return hint.New(fmt.Sprintf("the sandbox is required to have all its walls, and one is missing: %s: %s", c.What, c.Detail), c.Fix)
+		}
+		fmt.Fprintf(os.Stderr, "coffer: taking the %s engine, of which one wall is lost: %s: %s\n", defaultEngine().Name(), c.What, c.Detail)
 	}
 	return nil
+}
+
+// wall says by what a sandbox is held on this host.
+func wall() string {
+	text := defaultEngine().Name()
+	for _, c := range missingWalls() {
+		text += ", without " + c.What
+	}
+	return text
 }
 
 // runOff runs a program as the user would, with nothing around it.

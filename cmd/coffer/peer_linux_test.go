@@ -23,6 +23,10 @@ import (
 //	call NET ADDRESS WORDS      say the words, and print the answer
 //	flood NET ADDRESS N         open N connections, hold them until input ends
 //	ask REQUEST                 ask the guest agent from inside, and print the answer
+//
+// or no end of any:
+//
+//	no-landlock ARG…            coffer, on a kernel without Landlock
 func peer(args []string) {
 	var err error
 	switch args[0] {
@@ -34,6 +38,8 @@ func peer(args []string) {
 		err = peerFlood(args[1], args[2], args[3])
 	case "ask":
 		err = peerAsk(args[1])
+	case "no-landlock":
+		err = withoutLandlock(args[1:])
 	default:
 		err = errors.New("unknown")
 	}
