@@ -104,8 +104,8 @@ func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) er
 	if err := show(c.Context(), sb, a, place); err != nil {
 		return err
 	}
-	if _, err := os.Stat(sb.Home()); errors.Is(err, fs.ErrNotExist) {
-		line, err := supervisor.Reach(c.Context(), sb, nil) // its first start makes it
+	if _, err := os.Stat(sb.Home()); errors.Is(err, fs.ErrNotExist) || hasLaid(sb) {
+		line, err := supervisor.Reach(c.Context(), sb, nil) // a start makes it, and lays files there
 		if err != nil {
 			return err
 		}
@@ -121,6 +121,12 @@ func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) er
 	end := f.announce(sb, a)
 	err = execIn(c, sb, f.settings, argv)
 	return end(err)
+}
+
+// hasLaid says whether settings of the user's are laid into the sandbox's home when it
+// starts. What we have to say about them comes after that.
+func hasLaid(sb *sandbox.Sandbox) bool {
+	return slices.ContainsFunc(sb.Mounts, func(m sandbox.Mount) bool { _, ok := supervisor.Laid(&sb.Record, m); return ok })
 }
 
 // show sees to it that a sandbox that was made for something else sees the agent. One that
@@ -162,7 +168,11 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 		return nil, err
 	}
 	defer home.Close()
-	scene, err := f.scene(sb, a, home)
+	certificates, err := trustToo(home, supervisor.Me().Home, a)
+	if err != nil {
+		return nil, err
+	}
+	scene, err := f.scene(sb, a, home, certificates)
 	if err != nil {
 		return nil, err
 	}
@@ -171,10 +181,6 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	}
 	if !f.advised {
 		adviseLogin(a, home, scene.Variable, sb.EnvFrom)
-	}
-	certificates, err := trustToo(home, scene.Home, a)
-	if err != nil {
-		return nil, err
 	}
 	path, err := pathFor(place, sb)
 	if err != nil {
@@ -189,7 +195,7 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 }
 
 // scene is where the agent will find itself.
-func (f *aiFlags) scene(sb *sandbox.Sandbox, a *agent.Agent, home *agent.Home) (agent.Scene, error) {
+func (f *aiFlags) scene(sb *sandbox.Sandbox, a *agent.Agent, home *agent.Home, certificates []string) (agent.Scene, error) {
 	where := supervisor.Me().Home
 	dir := cmp.Or(f.dir, sb.Workspace.Path, where)
 	facts, err := factsOf(sb, dir)
@@ -198,7 +204,7 @@ func (f *aiFlags) scene(sb *sandbox.Sandbox, a *agent.Agent, home *agent.Home) (
 	}
 	return agent.Scene{
 		Home: where, Dir: dir, Guide: filepath.Join(where, agent.Guide), Text: facts.Text(), Has: home.Has,
-		Variable: given(a, sb, f.env),
+		Variable: given(a, sb, slices.Concat(certificates, f.env)),
 	}, nil
 }
 
@@ -222,7 +228,7 @@ func furnishHome(home *agent.Home, a *agent.Agent, scene agent.Scene) error {
 func (f *aiFlags) argv(home *agent.Home, a *agent.Agent, place *agent.Place, scene agent.Scene, resume bool) ([]string, error) {
 	turn := agent.Turn{
 		Prompt: f.prompt, Headless: f.headless, Resume: resume, Extra: f.extra,
-		Dir: scene.Dir, Guide: scene.Guide, Text: scene.Text,
+		Dir: scene.Dir, Guide: scene.Guide, Text: scene.Text, Read: home.Read,
 	}
 	byInput := a.ByInput && f.headless && f.prompt != ""
 	if byInput {

@@ -274,13 +274,16 @@ func floorRepositories(floor *config.Floor, rec *sandbox.Record, folder string) 
 	return nil
 }
 
-func describeMount(m sandbox.Mount) string {
+func describeMount(r *sandbox.Record, m sandbox.Mount) string {
 	mode := "writable"
 	if m.ReadOnly {
 		mode = "read-only"
 	}
 	if m.Copy {
 		mode += ", a copy"
+	}
+	if _, ok := supervisor.Laid(r, m); ok {
+		mode = "settings, of which it has its own copy"
 	}
 	return fmt.Sprintf("%s is %s of the host (%s)", m.Target, m.Source, mode)
 }

@@ -261,7 +261,7 @@ func printShow(d described) {
 	row("created", d.Created.Format(time.RFC3339))
 	row("workspace", strings.TrimSpace(d.Workspace.Path+" ("+d.Workspace.Mode+")"))
 	for _, m := range d.Mounts {
-		row("mount", describeMount(m))
+		row("mount", describeMount(&d.Record, m))
 	}
 	for _, c := range d.Caches {
 		row("cache", c.Target+" is filled from "+c.Source+"; changes stay inside")

@@ -27,6 +27,8 @@ type Agent struct {
 	Talks, TalkIn string
 	// Credentials are files in the home.
 	Credentials []Credential
+	// Settings are files in the home in which it has settings, and to which it writes.
+	Settings []string
 	// Groups are the network's groups that it needs, Hosts what is in no group.
 	Groups, Hosts []string
 
@@ -60,6 +62,8 @@ type Turn struct {
 	Dir      string   // where it works
 	Guide    string   // the path inside of the file that tells where it is
 	Text     string   // what is in that file
+	// Read reads a file of the home, that a program inside may have written.
+	Read func(name string) ([]byte, error)
 }
 
 // A Scene is what the files depend on.
@@ -75,7 +79,8 @@ type Scene struct {
 }
 
 // A File of the home is replaced, or if it is JSON and Merge is set, changed there and
-// otherwise left as the agent left it.
+// otherwise left as the agent and the user left it: what is nil goes, what is a list gets
+// what it lacks.
 type File struct {
 	Name    string // relative to the home
 	Content []byte

@@ -20,6 +20,7 @@ func claude() *Agent {
 		CA:          []string{"NODE_EXTRA_CA_CERTS"},
 		Talks:       ".claude/projects",
 		Credentials: []Credential{{Name: ".claude/.credentials.json"}},
+		Settings:    []string{".claude.json", claudeSettings},
 		Groups:      []string{"agents"},
 		Argv: func(a *Agent, t Turn) []string {
 			args := append([]string{a.Command}, a.Bypass...)
@@ -43,7 +44,7 @@ func claude() *Agent {
 }
 
 // claudeFiles answers the questions of its first start.
-func claudeFiles(_ *Agent, s Scene) []File {
+func claudeFiles(a *Agent, s Scene) []File {
 	answers := map[string]any{
 		"hasCompletedOnboarding":        true,
 		"bypassPermissionsModeAccepted": true,
@@ -54,7 +55,33 @@ func claudeFiles(_ *Agent, s Scene) []File {
 	if key := s.Variable("ANTHROPIC_API_KEY"); key != "" {
 		answers["customApiKeyResponses"] = map[string]any{"approved": []any{key[max(0, len(key)-20):]}, "rejected": []any{}}
 	}
-	return []File{{Name: ".claude.json", Merge: answers}}
+	files := []File{{Name: ".claude.json", Merge: answers}}
+	if s.Has(claudeSettings) {
+		files = append(files, File{Name: claudeSettings, Merge: claudeHolds(a, s)})
+	}
+	return files
+}
+
+const claudeSettings = ".claude/settings.json"
+
+// claudeHolds takes out of the user's settings what would undo ours: they count more than
+// flags and variables do.
+func claudeHolds(a *Agent, s Scene) map[string]any {
+	env := map[string]any{}
+	for name := range a.Env {
+		env[name] = nil
+	}
+	for _, name := range a.CA {
+		if s.Variable(name) != "" {
+			env[name] = nil
+		}
+	}
+	return map[string]any{
+		"env": env,
+		// What a user may have said outside, where there is no other wall.
+		"permissions": map[string]any{"disableBypassPermissionsMode": nil, "ask": nil},
+		"sandbox":     nil,
+	}
 }
 
 // jsonText is a value as JSON, for settings of ours.

@@ -1,5 +1,9 @@
 package agent
 
+import "github.com/pelletier/go-toml/v2"
+
+const codexSettings = ".codex/config.toml"
+
 func codex() *Agent {
 	return &Agent{
 		Name: "codex", Title: "Codex", Command: "codex", Package: "@openai/codex", Least: "0.160.0",
@@ -10,6 +14,7 @@ func codex() *Agent {
 		CA:          []string{"CODEX_CA_CERTIFICATE"},
 		Talks:       ".codex/sessions",
 		Credentials: []Credential{{Name: ".codex/auth.json", Same: []string{"tokens.account_id", "OPENAI_API_KEY"}}},
+		Settings:    []string{codexSettings},
 		Groups:      []string{"agents"},
 		Argv:        codexArgv,
 		Files:       codexFiles,
@@ -56,7 +61,7 @@ func codexArgv(a *Agent, t Turn) []string {
 		{"projects", "{" + tomlText(t.Dir) + `={trust_level="trusted"}}`},
 	}
 	if t.Text != "" {
-		set = append(set, [2]string{"developer_instructions", tomlText(t.Text)})
+		set = append(set, [2]string{"developer_instructions", tomlText(t.Text + codexWords(t))})
 	}
 	for _, s := range set {
 		args = append(args, "-c", s[0]+"="+s[1])
@@ -67,6 +72,29 @@ func codexArgv(a *Agent, t Turn) []string {
 		args = append(args, "resume", "--last")
 	}
 	return words(args, t.Prompt)
+}
+
+// codexWords are instructions of the user's own, which ours would take the place of.
+func codexWords(t Turn) string {
+	if t.Read == nil {
+		return ""
+	}
+	data, err := t.Read(codexSettings)
+	if err != nil {
+		return ""
+	}
+	return developerInstructions(data)
+}
+
+// developerInstructions are those of a config file, after an empty line.
+func developerInstructions(data []byte) string {
+	var c struct {
+		Words string `toml:"developer_instructions"`
+	}
+	if toml.Unmarshal(data, &c) != nil || c.Words == "" {
+		return ""
+	}
+	return "\n" + c.Words
 }
 
 // tomlText is a text as TOML writes it. Go's way of quoting is TOML's too, but for the

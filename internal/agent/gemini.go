@@ -18,7 +18,8 @@ func gemini() *Agent {
 			{Name: ".gemini/oauth_creds.json"},
 			{Name: ".gemini/google_accounts.json", Same: []string{"active"}, Optional: true},
 		},
-		Groups: []string{"agents"},
+		Settings: []string{".gemini/settings.json"},
+		Groups:   []string{"agents"},
 		Argv: func(a *Agent, t Turn) []string {
 			args := append([]string{a.Command}, a.Bypass...)
 			if t.Resume {
@@ -44,10 +45,14 @@ func gemini() *Agent {
 // only.
 const geminiGuide = Managed + "/gemini"
 
-// geminiFiles are settings in its home. Settings of the system would count more, but it
-// takes them only from directories of root's.
+// geminiFiles are settings in its home, beside the user's. Settings of the system would
+// count more, but it takes them only from directories of root's.
 func geminiFiles(_ *Agent, s Scene) []File {
-	security := map[string]any{"folderTrust": map[string]any{"enabled": false}}
+	security := map[string]any{
+		"folderTrust": map[string]any{"enabled": false},
+		// What a user may have said outside, where there is no other wall.
+		"disableYoloMode": false, "toolSandboxing": false,
+	}
 	switch {
 	case s.Has(".gemini/oauth_creds.json"):
 		security["auth"] = map[string]any{"selectedType": "oauth-personal"}
@@ -59,9 +64,13 @@ func geminiFiles(_ *Agent, s Scene) []File {
 	return []File{
 		{Name: geminiGuide + "/GEMINI.md", Content: []byte(s.Text)},
 		{Name: ".gemini/settings.json", Merge: map[string]any{
-			"privacy":  map[string]any{"usageStatisticsEnabled": false},
-			"general":  map[string]any{"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
-			"context":  map[string]any{"includeDirectories": []any{s.Home + "/" + geminiGuide}, "loadMemoryFromIncludeDirectories": true},
+			"privacy": map[string]any{"usageStatisticsEnabled": false},
+			"general": map[string]any{"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
+			"context": map[string]any{
+				"includeDirectories": []any{s.Home + "/" + geminiGuide}, "loadMemoryFromIncludeDirectories": true,
+				"fileName": []any{"GEMINI.md"},
+			},
+			"tools":    map[string]any{"sandbox": nil},
 			"security": security,
 		}},
 	}

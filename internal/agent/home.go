@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -124,32 +123,38 @@ func (h *Home) Put(f File) error {
 	if f.Merge == nil {
 		return h.Write(f.Name, f.Content)
 	}
-	// What cannot be read is not worth keeping: the agent could not read it either.
-	was := map[string]any{}
-	if data, err := h.Read(f.Name); err == nil {
-		d := json.NewDecoder(bytes.NewReader(data))
-		d.UseNumber() // numbers are the agent's own, and stay what they are
-		if d.Decode(&was) != nil || was == nil {
-			was = map[string]any{}
-		}
+	data, err := h.Read(f.Name)
+	if err != nil {
+		data = nil
+	}
+	was := object(data)
+	if was == nil {
+		was = map[string]any{} // the agent could not read it either
 	}
 	lay(was, f.Merge)
 	return h.Write(f.Name, jsonText(was))
 }
 
-// lay changes one object so that it says what another says. A list gets what it lacks.
+// lay changes one object so that it says what another says. A list gets what it lacks, and
+// what is nil goes.
 func lay(was, over map[string]any) {
 	for name, v := range over {
 		switch v := v.(type) {
+		case nil:
+			delete(was, name)
 		case map[string]any:
 			below, ok := was[name].(map[string]any)
 			if !ok {
 				below = map[string]any{}
 			}
-			lay(below, v)
-			was[name] = below
+			if lay(below, v); len(below) > 0 || len(v) == 0 {
+				was[name] = below
+			}
 		case []any:
-			have, _ := was[name].([]any)
+			have, ok := was[name].([]any)
+			if one, alone := was[name].(string); !ok && alone {
+				have = []any{one} // as good as a list, to who reads both
+			}
 			for _, item := range v {
 				if !holds(have, item) {
 					have = append(have, item)

@@ -13,6 +13,7 @@ func opencode() *Agent {
 		CA:          []string{"NODE_EXTRA_CA_CERTS"},
 		Talks:       ".local/share/opencode/opencode.db",
 		Credentials: []Credential{{Name: ".local/share/opencode/auth.json"}},
+		Settings:    []string{".config/opencode/opencode.json", ".config/opencode/opencode.jsonc", ".config/opencode/config.json"},
 		Groups:      []string{"agents"},
 		ByInput:     true, // it puts quotes around an argument
 		Argv: func(a *Agent, t Turn) []string {

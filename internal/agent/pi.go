@@ -10,6 +10,7 @@ func pi() *Agent {
 		CA:          []string{"NODE_EXTRA_CA_CERTS"},
 		Talks:       ".pi/agent/sessions",
 		Credentials: []Credential{{Name: ".pi/agent/auth.json"}},
+		Settings:    []string{".pi/agent/settings.json", ".pi/agent/models.json"},
 		Groups:      []string{"agents"},
 		Argv: func(a *Agent, t Turn) []string {
 			args := append([]string{a.Command}, a.Bypass...)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/jsonc"
 	"github.com/cofferhq/coffer/internal/template"
 )
 
@@ -68,7 +69,7 @@ func translate(data []byte) (string, error) {
 		return "", fmt.Errorf("is larger than %d bytes", maxFile)
 	}
 	var d devContainer
-	if err := json.Unmarshal(withoutComments(data), &d); err != nil {
+	if err := json.Unmarshal(jsonc.Strip(data), &d); err != nil {
 		return "", fmt.Errorf("is not what a dev container's settings look like: %w", err)
 	}
 	var b strings.Builder
@@ -102,7 +103,7 @@ const meaningless = "name $schema customizations settings extensions remoteUser 
 // unknownTo lists the settings that would do something in a dev container, and do nothing here.
 func unknownTo(data []byte) (names []string) {
 	var all map[string]json.RawMessage
-	_ = json.Unmarshal(withoutComments(data), &all) // it was read already
+	_ = json.Unmarshal(jsonc.Strip(data), &all) // it was read already
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[devContainer]()) {
 		delete(all, f.Tag.Get("json"))
 	}
@@ -253,53 +254,4 @@ func (d *devContainer) mounts() string {
 func homely(s string) (string, bool) {
 	s = strings.NewReplacer("${localEnv:HOME}", "~", "${localWorkspaceFolder}/", "", "${localWorkspaceFolder}", ".").Replace(s)
 	return s, s != "" && !strings.Contains(s, "${") && (filepath.IsAbs(s) || !strings.HasPrefix(s, "-"))
-}
-
-// withoutComments makes JSON of JSON with comments and commas before closing brackets.
-func withoutComments(in []byte) []byte {
-	out := make([]byte, 0, len(in))
-	for i := 0; i < len(in); {
-		switch {
-		case in[i] == '"':
-			end := i + 1
-			for end < len(in) && in[end] != '"' {
-				if in[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			end = min(end+1, len(in))
-			out = append(out, in[i:end]...)
-			i = end
-		case in[i] == '/' && i+1 < len(in) && in[i+1] == '/':
-			for i < len(in) && in[i] != '\n' {
-				i++
-			}
-		case in[i] == '/' && i+1 < len(in) && in[i+1] == '*':
-			i += 2
-			for i < len(in) && !(in[i-1] == '*' && in[i] == '/') {
-				i++
-			}
-			i++
-		case in[i] == '}' || in[i] == ']':
-			out = append(trimComma(out), in[i])
-			i++
-		default:
-			out = append(out, in[i])
-			i++
-		}
-	}
-	return out
-}
-
-// trimComma takes a comma off the end, and the space after it.
-func trimComma(b []byte) []byte {
-	end := len(b)
-	for end > 0 && strings.IndexByte(" \t\r\n", b[end-1]) >= 0 {
-		end--
-	}
-	if end > 0 && b[end-1] == ',' {
-		return b[:end-1]
-	}
-	return b
 }

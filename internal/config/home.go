@@ -54,6 +54,9 @@ func (l *Loaded) homeFiles() (list []mount, problems Problems) {
 		if one.Source = real; err == nil {
 			err = l.allowed(one)
 		}
+		if err == nil {
+			err = l.inTheWay(one)
+		}
 		if err != nil {
 			problems.add(at, "home.files: %s", err)
 			continue
@@ -61,6 +64,25 @@ func (l *Loaded) homeFiles() (list []mount, problems Problems) {
 		list = append(list, one)
 	}
 	return list, problems
+}
+
+// inTheWay refuses what would lie over files that an agent has to write: it could do
+// nothing there, and neither could what coffer has to say to it.
+func (l *Loaded) inTheWay(m mount) error {
+	name := strings.TrimPrefix(m.name, "~/")
+	for _, a := range l.Known() {
+		written := append(slices.Clone(a.Settings), a.Talks)
+		for _, c := range a.Credentials {
+			if c.Name == name {
+				return fmt.Errorf("%s is the login of %s, which renews it: have it copied with 'coffer login %s --import'", m.name, a.Name, a.Name)
+			}
+			written = append(written, c.Name)
+		}
+		if m.dir && slices.ContainsFunc(written, func(w string) bool { return on(w, name) }) {
+			return fmt.Errorf("%s is where %s writes: name files and directories in it that it only reads, or has its settings in", m.name, a.Name)
+		}
+	}
+	return nil
 }
 
 // home: every file of the user's is more than a sandbox has by itself.

@@ -127,7 +127,8 @@ type Network struct {
 type Home struct {
 	// Files are files of your home, or directories with all that is in them: each is
 	// there, read-only, at the same place, as it was when the sandbox was started. Those
-	// that you do not have are left out.
+	// that you do not have are left out. Of an agent's settings the sandbox has a copy of
+	// its own, in which the agent and coffer can write.
 	Files []string `toml:"files" example:"[\"~/.claude/CLAUDE.md\", \"~/.claude/skills\"]"`
 }
 

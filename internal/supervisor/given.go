@@ -15,6 +15,9 @@ import (
 // which it gets copies are copied now, into its folder, where it does not reach; dir is that folder.
 func showMounts(sb *sandbox.Sandbox, dir string) (list []rootfs.Mount, err error) {
 	for i, m := range sb.Mounts {
+		if _, ok := Laid(&sb.Record, m); ok {
+			continue // see layGiven
+		}
 		if m.Copy {
 			copied := filepath.Join(dir, "given", strconv.Itoa(i))
 			err := copyGiven(m.Source, copied)

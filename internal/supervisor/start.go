@@ -133,6 +133,9 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 		s.session, err = mux.Client(s.instance.Control())
 	}
 	if err == nil {
+		err = layGiven(s.Sandbox)
+	}
+	if err == nil {
 		err = s.openOpenings()
 	}
 	if err != nil {

@@ -1,0 +1,93 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"reflect"
+
+	"github.com/cofferhq/coffer/internal/jsonc"
+)
+
+// Settings of the user's that are given to a sandbox are a file of the sandbox's own: the
+// agent rewrites it, by renaming as often as not, and coffer says in it what must hold
+// inside. So there are three who write it, and each is heard: what the user changes comes
+// in at the next start, what the agent has changed meanwhile stays, and coffer has the last
+// word, see [Home.Put].
+
+// Rewrites says whether a file of the home is one that an agent has its settings in, and
+// writes to.
+func Rewrites(name string) bool {
+	for _, a := range Known() {
+		for _, s := range a.Settings {
+			if s == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Lay brings a file of the user's into the home: was is what it was when it was laid there
+// last, is what it is now, nil for none. What programs inside have changed stays, where
+// the file is JSON; otherwise a change of the user's replaces theirs.
+func (h *Home) Lay(name string, was, is []byte) error {
+	have, err := h.Read(name)
+	switch {
+	case err == nil && bytes.Equal(was, is):
+		return nil
+	case err == nil && !bytes.Equal(have, was):
+		if merged := follow(object(have), object(was), object(is)); merged != nil {
+			return h.Write(name, jsonText(merged))
+		}
+	}
+	if is != nil {
+		return h.Write(name, is)
+	}
+	if err := h.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// object reads JSON, with comments perhaps. It is nil for what is no object.
+func object(data []byte) (o map[string]any) {
+	if data == nil {
+		return map[string]any{}
+	}
+	d := json.NewDecoder(bytes.NewReader(jsonc.Strip(data)))
+	d.UseNumber() // numbers are somebody else's, and stay what they are
+	if d.Decode(&o) != nil {
+		return nil
+	}
+	return o
+}
+
+// follow changes an object as another one was changed. It is nil if one of them is.
+func follow(have, was, is map[string]any) map[string]any {
+	if have == nil || was == nil || is == nil {
+		return nil
+	}
+	for name, v := range is {
+		before, known := was[name]
+		if known && reflect.DeepEqual(before, v) {
+			continue
+		}
+		below, ok1 := have[name].(map[string]any)
+		now, ok2 := v.(map[string]any)
+		if then, ok3 := before.(map[string]any); ok1 && ok2 && (ok3 || !known) {
+			if then == nil {
+				then = map[string]any{}
+			}
+			v = follow(below, then, now)
+		}
+		have[name] = v
+	}
+	for name, v := range was {
+		if _, stays := is[name]; !stays && reflect.DeepEqual(have[name], v) {
+			delete(have, name)
+		}
+	}
+	return have
+}
