@@ -22,13 +22,13 @@ test: lint build
 test-big:
 	COFFER_BIG=1 go test -count=1 -timeout 20m -run TestBig ./cmd/coffer
 
-# The real coding agents, as npm has them, against a scripted model: needs npm and its
-# registry, and some 1.5 GB for all five.
+# The real coding agents, as npm has them, against a scripted model, and the real mise:
+# needs npm and its registry, and some 1.7 GB for all five.
 AGENTS = pi claude codex gemini opencode
 AGENTS_DIR = $(or $(TMPDIR),/tmp)/coffer-agents-$(shell id -u)
 test-agents:
-	internal/turn/install $(AGENTS_DIR) $(AGENTS)
-	COFFER_AGENTS=$(AGENTS_DIR) go test -count=1 -timeout 40m -v -run 'Test(Real|Screen)/($(subst $(eval ) ,|,$(strip $(AGENTS))))$$' ./internal/turn
+	internal/turn/install $(AGENTS_DIR) $(AGENTS) mise
+	COFFER_AGENTS=$(AGENTS_DIR) go test -count=1 -timeout 40m -v -run 'Test(Real|Screen)/($(subst $(eval ) ,|,$(strip $(AGENTS) mise)))$$' ./internal/turn
 
 lint:
 	@test -z "$$(gofmt -l cmd internal bench)" || { echo "gofmt would change:"; gofmt -l cmd internal bench; exit 1; }

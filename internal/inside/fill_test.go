@@ -107,12 +107,12 @@ func TestRefused(t *testing.T) {
 		t.Errorf("passed on: %s, %v", all, err)
 	}
 	sb.Env, sb.EnvFrom = nil, []string{"P=x${" + secret.Variable + ":-y}"}
-	if env, err := environment(person.Person{}, sb, nil, false); err == nil {
+	if env, err := environment(person.Person{}, sb, os.Environ(), nil, false); err == nil {
 		t.Errorf("by a template: %s", env)
 	}
 	sb.EnvFrom = nil
 	for _, asked := range []string{secret.Variable, secret.Variable + "=x", secret.Variable + "="} {
-		if _, err := environment(person.Person{}, sb, []string{asked}, false); !errors.Is(err, ErrVariable) {
+		if _, err := environment(person.Person{}, sb, os.Environ(), []string{asked}, false); !errors.Is(err, ErrVariable) {
 			t.Errorf("%s: %v", asked, err)
 		}
 	}
