@@ -11,7 +11,7 @@
 // program is asked for in the usual way: see package quick, which also carries on from here.
 //
 // Only what is plain is done here: a command line with nothing in it but -m, the exact name or
-// id of a sandbox, and standard input that is not a terminal.
+// id of a sandbox, or the directory of one, and standard input that is not a terminal.
 package knock
 
 import (
@@ -49,7 +49,7 @@ type Knock struct {
 var Made *Knock
 
 func init() {
-	if a, ok := Parse(os.Args); ok && a.Match != "" && os.Getenv(Off) == "" {
+	if a, ok := Parse(os.Args); ok && os.Getenv(Off) == "" {
 		Made = knock(a)
 	}
 }
@@ -60,11 +60,15 @@ func knock(a Args) *Knock {
 	if isTerminal(0) {
 		return nil
 	}
+	here, err := syscall.Getwd() // as the kernel has it, without links
+	if err != nil {
+		return nil
+	}
 	store, ok := place()
 	if !ok {
 		return nil
 	}
-	id := find(store, a.Match)
+	id := find(store, a.Match, here)
 	if id == "" {
 		return nil
 	}
@@ -77,7 +81,7 @@ func knock(a Args) *Knock {
 		return nil
 	}
 	k := &Knock{Args: a, At: time.Now(), ID: id, Socket: fd, NoInput: isNull(0)}
-	if !k.send() {
+	if !k.send(here) {
 		syscall.Close(fd)
 		return nil
 	}
@@ -101,22 +105,20 @@ func place() (dir string, ok bool) {
 	return dir, true
 }
 
-// find is the id of the one sandbox with exactly this id or this name.
-func find(store, match string) (id string) {
+// find is the id of the one sandbox with exactly this id or this name; without either, over
+// this directory.
+func find(store, match, here string) (id string) {
+	if match == "" && !plain(here) {
+		return ""
+	}
 	names := entries(store)
 	for _, name := range names {
-		if name == match {
-			id = name
+		if name == match && isOurs(store, name, "", "") {
+			return name
 		}
-	}
-	if id != "" {
-		if !begins(store, id, "") {
-			return ""
-		}
-		return id
 	}
 	for _, name := range names {
-		if name[0] == '.' || !begins(store, name, match) {
+		if name[0] == '.' || match != "" && !isOurs(store, name, match, "") || match == "" && !isOurs(store, name, "", here) {
 			continue
 		}
 		if id != "" {
@@ -127,21 +129,45 @@ func find(store, match string) (id string) {
 	return id
 }
 
-// begins says whether a sandbox's record is of the version that we know, and has this name, if
-// any. A record begins as written here, and names have no letters in them that need escapes.
-func begins(store, id, name string) bool {
-	want := "{\n  \"version\": " + RecordVersion + ",\n  \"id\": \"" + id + "\",\n  \"name\": \""
+// isOurs says whether a sandbox's record is of the version that we know, and has this name and
+// this directory, if any are given. It begins as is written here; names have no letters in them
+// that need escapes, nor have plain paths.
+func isOurs(store, id, name, dir string) bool {
+	begin := "{\n  \"version\": " + RecordVersion + ",\n  \"id\": \"" + id + "\",\n  \"name\": \""
 	if name != "" {
-		want += name + "\",\n"
+		begin += name + "\",\n"
 	}
 	fd, err := syscall.Open(store+"/"+id+"/sandbox.json", syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
 	defer syscall.Close(fd)
-	have := make([]byte, len(want))
-	n, err := syscall.Read(fd, have)
-	return err == nil && n == len(want) && string(have) == want
+	record := make([]byte, 1024)
+	n, err := syscall.Read(fd, record)
+	if err != nil || n < len(begin) || string(record[:len(begin)]) != begin {
+		return false
+	}
+	return dir == "" || contains(string(record[:n]), "\n  \"workspace\": {\n    \"path\": \""+dir+"\",\n")
+}
+
+// plain says whether a path is the same in JSON.
+func plain(path string) bool {
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
+}
+
+func contains(s, what string) bool {
+	for i := range len(s) - len(what) + 1 {
+		if s[i:i+len(what)] == what {
+			return true
+		}
+	}
+	return false
 }
 
 // pack is the request in bytes, after its length as all requests.
@@ -157,11 +183,7 @@ func (k *Knock) pack(env []string, here string) []byte {
 	return b
 }
 
-func (k *Knock) send() bool {
-	here, err := syscall.Getwd() // as the kernel has it, without links
-	if err != nil {
-		return false
-	}
+func (k *Knock) send(here string) bool {
 	env, size := os.Environ(), 0
 	for _, e := range env {
 		size += len(e)

@@ -16,8 +16,8 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := map[string]string{}
-	for _, name := range []string{"web", "web-2", "other"} {
-		sb, lock, err := store.Create(sandbox.Record{Name: name, Workspace: sandbox.Workspace{Mode: sandbox.WorkspaceNone}})
+	for name, dir := range map[string]string{"web": "/here", "web-2": "/twice", "other": "/twice"} {
+		sb, lock, err := store.Create(sandbox.Record{Name: name, Workspace: sandbox.Workspace{Path: dir, Mode: sandbox.WorkspaceDirect}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,12 +28,20 @@ func TestFind(t *testing.T) {
 		"web": ids["web"], "web-2": ids["web-2"], "other": ids["other"], ids["web"]: ids["web"],
 		"we": "", "oth": "", ids["web"][:4]: "", "..": "", ".": "", `web",`: "",
 	} {
-		if got := find(dir, match); got != want {
+		if got := find(dir, match, "/"); got != want {
 			t.Errorf("%q is %q, want %q", match, got, want)
 		}
 		// Who finds one here finds the same there.
 		if sb, err := store.Find(match); want != "" && (err != nil || sb.ID != want) {
 			t.Errorf("the store finds %v, %v", sb, err)
+		}
+	}
+	for here, want := range map[string]string{"/here": ids["web"], "/twice": "", "/here/below": "", "/": "", "/he": "", `/"here`: ""} {
+		if got := find(dir, "", here); got != want {
+			t.Errorf("in %s it is %q, want %q", here, got, want)
+		}
+		if over := store.Over(here); want != "" && (len(over) != 1 || over[0].ID != want) {
+			t.Errorf("the store has %v", over)
 		}
 	}
 	// Of another version we know nothing.
@@ -45,7 +53,7 @@ func TestFind(t *testing.T) {
 	if err := os.WriteFile(file, append([]byte("{\n  \"version\": 4"), record[len("{\n  \"version\": 4"):]...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if find(dir, "other") != "" || find(dir, ids["other"]) != "" {
+	if find(dir, "other", "/") != "" || find(dir, ids["other"], "/") != "" {
 		t.Error("a record of another version was taken")
 	}
 }
