@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"unsafe"
 
+	"github.com/cofferhq/coffer/internal/deep"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,7 +20,7 @@ func init() {
 		// Not on this goroutine: until all is initialised, it is bound to the main
 		// thread, and would have to change threads for everything it waits for. The
 		// main thread stays as it is, see offMain.
-		go func() { os.Exit(Main()) }()
+		go func() { deep.Grow(); os.Exit(Main()) }()
 		select {}
 	case LeadName:
 		go func() { os.Exit(LeadMain()) }() // likewise

@@ -64,8 +64,9 @@ func Main() int {
 		return 125
 	}
 	// From now on the agent hands bytes on, and between goroutines on one thread that
-	// takes no system call. What came before went side by side.
-	runtime.GOMAXPROCS(1)
+	// takes no system call. What came before went side by side. To change that takes as long
+	// as a third of a program, and the first one does not wait for it.
+	time.AfterFunc(time.Second, func() { runtime.GOMAXPROCS(1) })
 	go a.reaper.run()
 	go a.serveInside(a.inside)
 	a.spareThreads()

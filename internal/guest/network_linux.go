@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/cofferhq/coffer/internal/deep"
 	"github.com/cofferhq/coffer/internal/link/kernel"
 	"github.com/cofferhq/coffer/internal/link/veth"
 	"golang.org/x/sys/unix"
@@ -32,6 +33,7 @@ func connect(wanted bool) func() (network, error) {
 	made := make(chan result, 1)
 	pings, pingable := unix.Open(pingGroups, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	go func() {
+		deep.Grow()
 		n, err := prepareNetwork()
 		made <- result{n, err}
 	}()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/confine"
+	"github.com/cofferhq/coffer/internal/deep"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/birth"
@@ -73,6 +74,7 @@ func async[T any](f func() (T, error)) func(context.Context) (T, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
+		deep.Grow()
 		v, err := f()
 		done <- result{v, err}
 	}()

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/alias"
+	"github.com/cofferhq/coffer/internal/deep"
 	"github.com/cofferhq/coffer/internal/steps"
 )
 
@@ -144,6 +145,7 @@ func init() {
 	}
 	early = make(chan result, 1)
 	go func() {
+		deep.Grow()
 		p, err := Start(networked(os.Args))
 		early <- result{p, err}
 	}()
