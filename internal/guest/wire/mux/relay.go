@@ -83,15 +83,21 @@ type relay struct {
 	ends int // directions that have ended as they should
 }
 
-// end notes the end of a direction. After the second, the stream may go.
-func (r *relay) end() {
+// end notes the end of a direction, which tell says to the other end. Whoever hears that may
+// close the stream at once, and that must not look as if it came too early: so nobody sees
+// one without the other. After the second end, the stream may go.
+func (r *relay) end(tell func() error) error {
 	r.mu.Lock()
-	r.ends++
+	err := tell()
+	if err == nil {
+		r.ends++
+	}
 	both := r.ends == 2
 	r.mu.Unlock()
 	if both {
 		r.stream.Close()
 	}
+	return err
 }
 
 func (r *relay) ended() bool {
@@ -126,20 +132,19 @@ func (r *relay) send() error {
 		if err != nil && err != io.EOF {
 			return err
 		}
-		// Zero bytes without an error would say the end; no connection does that.
-		if n > 0 || err == io.EOF {
-			buf[0] = wire.Input
-			binary.BigEndian.PutUint32(buf[1:], uint32(n))
-			if _, err := r.stream.Write(buf[:frameHead+n]); err != nil {
+		buf[0] = wire.Input
+		binary.BigEndian.PutUint32(buf[1:], uint32(n))
+		tell := func() error {
+			_, err := r.stream.Write(buf[:frameHead+n])
+			return err
+		}
+		switch {
+		case n > 0: // the end will be said again, with nothing
+			if err := tell(); err != nil {
 				return err
 			}
-		}
-		if err == io.EOF {
-			if n > 0 {
-				continue // it will say so again, with nothing
-			}
-			r.end()
-			return nil
+		case err == io.EOF:
+			return r.end(tell)
 		}
 	}
 }
@@ -164,7 +169,7 @@ func (r *relay) receive() error {
 		// It fails if the connection is gone altogether, which send will see.
 		_ = c.CloseWrite()
 	}
-	r.end()
+	_ = r.end(func() error { return nil })
 	switch _, err := in.ReadByte(); {
 	case err == nil:
 		return fmt.Errorf("%w: something came after the end", wire.ErrMessage)
