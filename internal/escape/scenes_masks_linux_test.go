@@ -128,6 +128,48 @@ func appearingSecrets(s *stage) {
 		data, _ := os.ReadFile(at)
 		s.r.judge(a.n, a.name, free.Wall == "", free.String(), met(kept, "EACCES") && bytes.Equal(data, []byte(secretWord)), kept.String())
 	}
+	for _, a := range []struct{ n, name, from, to string }{
+		{"m8.hard", "read a secret by a hard link that appears", ".env", "config/linked"},
+		{"m8.seen", "read a file that was seen, and got a hidden name", "config/seen", "config/seen.key"},
+	} {
+		from, to := filepath.Join(dir, a.from), filepath.Join(dir, a.to)
+		if !exists(from) {
+			s.here.put(from, secretWord, 0o644)
+			s.here.own(dir)
+		}
+		must(s.t, os.Link(from, to))
+		for _, at := range []string{from, to} {
+			free := s.outside(dir, "read", at)
+			kept := s.until(func() (outcome, bool) {
+				got := s.coffer(dir, "exec", "-m", "appear", "--", s.probe, "read", at).probed()
+				return got, met(got, "EACCES")
+			})
+			s.r.judge(a.n, a.name, free.Wall == "", free.String(), met(kept, "EACCES"), kept.String())
+		}
+	}
+	// What says what to hide, too, is out of reach as soon as it is there.
+	rules := func(in string) {
+		s.here.put(filepath.Join(in, "made/.sandboxignore"), "/x\n", 0o644)
+		s.here.put(filepath.Join(in, "made/free"), "x", 0o644)
+		s.here.own(in)
+	}
+	rules(dir)
+	for _, a := range []struct{ n, name, do, walls string }{
+		{"m7.late", "change what a .sandboxignore says that appeared", "write made/.sandboxignore", "EROFS"},
+		{"m7.gone", "remove it", "unlink made/.sandboxignore", "EBUSY"},
+		{"m7.over", "move a file over it", "rename made/free made/.sandboxignore", "EBUSY"},
+		{"m7.up", "rename the directory that it is in", "rename made moved", "EBUSY"},
+	} {
+		out := s.secretPlace("appear-rules")
+		rules(out)
+		kept := s.until(func() (outcome, bool) {
+			got := s.coffer(dir, append([]string{"exec", "-m", "appear", "--", s.probe}, strings.Fields(a.do)...)...).probed()
+			return got, met(got, a.walls)
+		})
+		free := s.outside(out, strings.Fields(a.do)...)
+		s.r.judge(a.n, a.name, free.Wall == "", free.String(), met(kept, a.walls) && exists(filepath.Join(dir, "made/.sandboxignore")), kept.String())
+		must(s.t, os.RemoveAll(out))
+	}
 	// Where it is not looked for, it would be seen at the next start.
 	out := s.secretPlace("appear-out")
 	free := s.outside(out, "rename", filepath.Join(out, "config"), filepath.Join(out, "vendor"))

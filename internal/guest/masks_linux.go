@@ -11,12 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hide covers places that must stay unread, and tells for each what went wrong: nothing,
+// hide covers places that must stay unread, or as they are, and tells for each what went wrong: nothing,
 // or that it is not there.
 func hide(s net.Conn, layers *rootfs.Layers, places []wire.Cover) {
 	said := make([]string, len(places))
 	for i, p := range places {
-		err := layers.Forbid(string(p.Path), string(p.Tree))
+		cover := layers.Forbid
+		if p.Keep {
+			cover = layers.Lock
+		}
+		err := cover(string(p.Path), string(p.Tree))
 		switch {
 		// A link in the way was put in the place of a directory, of which the host hears.
 		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):

@@ -93,7 +93,12 @@ func (l *late) watch(ctx context.Context) error {
 	return l.tree.Watch(ctx, true, func(f mask.Found, again bool) error {
 		f.Path = filepath.Join(l.tree.Root, f.Path)
 		was, known := l.hidden[f.Path]
-		if slices.Contains(l.Write, f.Path) || known && was == f.Which && !again {
+		switch {
+		case slices.Contains(l.Write, f.Path):
+			return nil
+		case f.Keep:
+			return l.hide(f)
+		case known && was == f.Which && !again:
 			return nil
 		}
 		if len(l.hidden) >= mask.MaxHidden {
@@ -108,8 +113,9 @@ func (l *late) watch(ctx context.Context) error {
 }
 
 // hide covers one place, in the program's view: a file by a device, on a mount without
-// devices, a directory by one that is empty and closed. What has gone since needs nothing,
-// and of what was put in its place the watch hears.
+// devices, a directory by one that is empty and closed, and a file that says what to hide by
+// itself, closed. What has gone since needs nothing, and of what was put in its place the watch
+// hears.
 func (l *late) hide(f mask.Found) error {
 	v := &view{script: newScript()}
 	s := v.script
@@ -120,20 +126,27 @@ func (l *late) hide(f mask.Found) error {
 	s.Call("enter the root", unix.SYS_FCHDIR, uintptr(l.root))
 	s.Call("enter the root", unix.SYS_CHROOT, s.Text("."))
 	var tree steps.Slot
-	if f.Dir {
+	left := 1 // steps after the place is found
+	switch here := int64(unix.AT_FDCWD); {
+	case f.Keep:
+		left = 3
+	case f.Dir:
 		tree = v.closedDirectory()
-	} else {
-		here := int64(unix.AT_FDCWD)
+	default:
 		tree = v.Result(s.Call("take hold of /dev/null", unix.SYS_OPEN_TREE, uintptr(here), s.Text("/dev/null"),
 			unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
 		v.close(mount{tree: tree, path: "a cover"})
 	}
 	in := v.find(filepath.Dir(f.Path))
-	s.Last().Forgive(2, unix.ENOENT, unix.ENOTDIR, unix.ELOOP)
+	s.Last().Forgive(left+1, unix.ENOENT, unix.ENOTDIR, unix.ELOOP)
 	// What is covered already is on another mount than its directory.
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: noLinks | unix.RESOLVE_NO_XDEV}
 	at := v.Result(s.Call("find "+f.Path, unix.SYS_OPENAT2, 0, s.Text(filepath.Base(f.Path)), steps.Data(s.List, how), unix.SizeofOpenHow).With(0, in).
-		Forgive(1, unix.ENOENT, unix.ELOOP, unix.EXDEV))
+		Forgive(left, unix.ENOENT, unix.ELOOP, unix.EXDEV))
+	if f.Keep {
+		tree = v.Result(s.Call("take hold of "+f.Path, unix.SYS_OPEN_TREE, 0, s.Text(""), unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).With(0, at))
+		v.close(mount{tree: tree, path: f.Path})
+	}
 	v.attach(tree, at, f.Path)
 	s.Last().Forgive(0, unix.ENOENT, unix.ENOTDIR) // gone, or another kind of thing now
 	s.Act("end", steps.Ready)

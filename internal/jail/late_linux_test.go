@@ -11,8 +11,9 @@ import (
 )
 
 // What the user makes while the program runs is hidden from it as well: a file, a directory,
-// a file in a directory that the program is in, and what replaces one. What matches no rule
-// can be read. Without mounts, it is said that it is not so.
+// a file in a directory that the program is in, another name of one, and what replaces one. A
+// file that says what to hide stays as it is. What matches no rule can be read. Without
+// mounts, it is said that it is not so.
 func TestMasksLate(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		s := newStage(t, b)
@@ -21,9 +22,10 @@ func TestMasksLate(t *testing.T) {
 		// gone says when a file cannot be read any more.
 		const program = `
 gone() { n=0; while cat "$1" >/dev/null 2>&1; do n=$((n+1)); [ $n -gt 3000 ] && echo "$1 is seen" && return; sleep 0.02; done; echo "$1 is hidden"; }
+fixed() { n=0; while { true >>"$1"; } 2>/dev/null; do n=$((n+1)); [ $n -gt 3000 ] && echo "$1 is written to" && return; sleep 0.02; done; rm -f "$1" 2>/dev/null || echo "$1 stays"; }
 when() { n=0; while ! [ -e "$1" ]; do n=$((n+1)); [ $n -gt 3000 ] && echo "no $1" && exit 1; sleep 0.02; done; }
 cd deep/er; : >../../started
-when ../../one; cat ../../one; gone ../../.env; gone .env; gone ../../.aws/credentials
+when ../../one; cat ../../one; gone ../../.env; gone .env; gone ../../.aws/credentials; gone ../../named; gone ../../listed; fixed ../../.sandboxignore
 rm -f ../../.env 2>/dev/null; mv ../../.env ../../x 2>/dev/null || echo kept
 : >../../seen
 when ../../two; gone ../../.env; gone .env; echo own >.env.local; cat ../../plain`
@@ -46,9 +48,14 @@ when ../../two; gone ../../.env; gone .env; echo own >.env.local; cat ../../plai
 			}
 		}
 		await("started")
-		for _, name := range []string{".env", "deep/er/.env", ".aws/credentials", "one"} {
+		for _, name := range []string{".env", "deep/er/.env", ".aws/credentials", "listed"} {
 			s.write(t, filepath.Join(s.Work, name), "secret of "+name+"\n")
 		}
+		s.write(t, filepath.Join(s.Work, ".sandboxignore"), "/listed\n")
+		if err := os.Link(filepath.Join(s.Work, ".env"), filepath.Join(s.Work, "named")); err != nil {
+			t.Fatal(err)
+		}
+		s.write(t, filepath.Join(s.Work, "one"), "secret of one\n")
 		await("seen")
 		// In place, and by another one.
 		s.write(t, filepath.Join(s.Work, ".env"), "another\n")
@@ -63,6 +70,9 @@ when ../../two; gone ../../.env; gone .env; echo own >.env.local; cat ../../plai
 ../../.env is hidden
 .env is hidden
 ../../.aws/credentials is hidden
+../../named is hidden
+../../listed is hidden
+../../.sandboxignore stays
 kept
 ../../.env is hidden
 .env is hidden

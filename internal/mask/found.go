@@ -62,10 +62,16 @@ type Found struct {
 	From string // where
 	// Which tells the file from another one that takes its place later.
 	Which Which
+	// Keep says that it is a file which says what to hide. It is not hidden itself, and is to
+	// stay as it is. Only a watch tells of these.
+	Keep bool
+
+	same bool // it is hidden because it is the same file as another one
 }
 
-// Which is a file's number and when it was made: numbers are used again.
+// Which is a file's number on its device, and when it was made: numbers are used again.
 type Which struct {
+	Dev  uint64
 	Ino  uint64
 	Born int64
 }

@@ -51,10 +51,11 @@ type walk struct {
 	entries int
 	effort  effort
 	hidden  []Found
-	linked  map[uint64]Found // inodes of hidden files that have other names
-	keep    bool             // the directories
-	inodes  map[uint64]Found // if set, only look for these
-	led     map[string]bool  // directories that links have led to
+	linked  linked          // hidden files that have other names
+	keep    bool            // the directories
+	inodes  linked          // if set, only look for these
+	also    linked          // what is hidden too, by any name
+	led     map[string]bool // directories that links have led to
 }
 
 // many is a queue that is worth another pair of hands.
@@ -107,11 +108,11 @@ func (w *walk) take(dir string, got seen, err error) {
 			w.queue = append(w.queue, to)
 		}
 	}
-	for ino, f := range got.linked {
+	for _, f := range got.linked {
 		if w.linked == nil {
-			w.linked = map[uint64]Found{}
+			w.linked = linked{}
 		}
-		w.linked[ino] = f
+		w.linked.add(f)
 	}
 	if got.rules {
 		w.Rules = append(w.Rules, dir)
@@ -147,7 +148,7 @@ type seen struct {
 	dirs    []string
 	led     []string // where links lead to, if that is not looked into otherwise
 	hidden  []Found
-	linked  map[uint64]Found
+	linked  []Found
 	rules   bool
 }
 
@@ -242,29 +243,31 @@ func (w *walk) entry(got *seen, in Dir, dir string, fd int, e entry) {
 		e.kind = byte(st.Mode & unix.S_IFMT >> 12)
 	}
 	isDir := e.kind == unix.DT_DIR
-	if isDir && e.name == ".git" {
+	switch {
+	case w.inodes != nil && !isDir:
+		w.sameInode(got, dir, fd, e, w.inodes)
+		return
+	case isDir && e.name == ".git" && w.inodes == nil:
 		return
 	}
-	if isDir && len(dir)+1+len(e.name) > maxDeep {
-		e.name = strings.Clone(e.name)
-		w.hide(got, &tooDeep, join(dir, e.name), fd, e)
-		return
-	}
-	r := in.Decide(e.name, isDir)
-	if w.inodes != nil {
-		w.sameInode(got, dir, fd, e, r)
-	} else if r != nil && (!r.Looks() || !isDir && w.t.confirms(r, join(dir, e.name))) {
-		e.name = strings.Clone(e.name)
-		w.hide(got, r, join(dir, e.name), fd, e)
-		return
+	r := &tooDeep
+	if !isDir || len(dir)+1+len(e.name) <= maxDeep {
+		r = in.Decide(e.name, isDir)
 	}
 	switch {
-	case isDir && (r == nil || r.Looks()) && in.Enters(e.name):
+	case r != nil && (!r.Looks() || !isDir && w.t.confirms(r, join(dir, e.name))):
+		if w.inodes == nil {
+			e.name = strings.Clone(e.name)
+			w.hide(got, r, join(dir, e.name), fd, e)
+		}
+	case isDir && (w.inodes != nil || in.Enters(e.name)):
 		got.dirs = append(got.dirs, join(dir, strings.Clone(e.name)))
 	case e.kind == unix.DT_LNK:
 		if to := w.t.leads(join(dir, e.name)); to != "" {
 			got.led = append(got.led, to)
 		}
+	default:
+		w.sameInode(got, dir, fd, e, w.also)
 	}
 }
 
@@ -275,11 +278,8 @@ func found(r *Rule, path string, dir bool) Found {
 // hide notes an entry, and what is behind it.
 func (w *walk) hide(got *seen, r *Rule, path string, fd int, e entry) {
 	f := found(r, path, e.kind == unix.DT_DIR)
-	var st unix.Statx_t
-	if unix.Statx(fd, e.name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_INO|unix.STATX_NLINK|unix.STATX_BTIME, &st) != nil {
-		st.Ino = e.ino // gone again, or not ours to look at
-	}
-	f.Which = Which{st.Ino, st.Btime.Sec*1e9 + int64(st.Btime.Nsec)}
+	var names uint32
+	f.Which, _, names = which(fd, e.name)
 	got.hidden = append(got.hidden, f)
 	switch e.kind {
 	case unix.DT_LNK:
@@ -288,45 +288,10 @@ func (w *walk) hide(got *seen, r *Rule, path string, fd int, e entry) {
 			got.hidden = append(got.hidden, f)
 		}
 	case unix.DT_REG:
-		if st.Nlink > 1 {
-			if got.linked == nil {
-				got.linked = map[uint64]Found{}
-			}
-			got.linked[st.Ino] = f
+		if names > 1 {
+			got.linked = append(got.linked, f)
 		}
 	}
-}
-
-// links finds the other names of hidden files: who may read a file by one of its names has
-// read it.
-func (w *walk) links() error {
-	if len(w.linked) == 0 {
-		return nil
-	}
-	again := &walk{t: w.t, ctx: w.ctx, queue: []string{""}, inodes: w.linked}
-	err := again.run()
-	w.hidden = append(w.hidden, again.hidden...)
-	if err == nil && len(w.hidden) > MaxHidden {
-		err = &FullError{Root: w.t.Root, Most: most(w.hidden)}
-	}
-	return err
-}
-
-// sameInode hides an entry that is another name of a hidden file.
-func (w *walk) sameInode(got *seen, dir string, fd int, e entry, r *Rule) {
-	f, ok := w.inodes[e.ino]
-	if !ok || e.kind != unix.DT_REG {
-		return
-	}
-	path := join(dir, strings.Clone(e.name))
-	if f.Path == path {
-		return
-	}
-	var st unix.Stat_t
-	if unix.Fstatat(fd, e.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Ino != e.ino {
-		return
-	}
-	got.hidden = append(got.hidden, Found{Path: path, Rule: f.Rule + " (the same file as " + f.Path + ")", From: f.From, Which: f.Which})
 }
 
 // entries takes what the kernel lists apart. The names are only good for as long as the

@@ -56,11 +56,13 @@ func TestScan(t *testing.T) {
 		"loop": "-> .", "n/.sandboxignore": "-> ../real", "vendor/x/.env": "x", "deep/.npmrc": "registry=x", "deep/er/.npmrc": "//x/:_authToken=x",
 	})
 	must(t, os.Link(filepath.Join(dir, ".env"), filepath.Join(dir, "b/linked")))
+	must(t, os.Link(filepath.Join(dir, ".env"), filepath.Join(dir, "node_modules/x/linked")))
+	must(t, os.Link(filepath.Join(dir, ".env"), filepath.Join(dir, "b/.env")))
 	must(t, os.Mkdir(filepath.Join(dir, "closed"), 0))
 	r, err := openTree(t, dir, rules(t, "vendor/x/.env", "!m/.env")...).Scan(context.Background())
 	must(t, err)
 	want := []string{
-		".aws", ".env", "a/b/c/.env", "a/b/only", "a/x.a", "b/linked", "closed", "deep/er/.npmrc", "k/.env", "l/.env", "private.pem", "real", "vendor/x/.env",
+		".aws", ".env", "a/b/c/.env", "a/b/only", "a/x.a", "b/.env", "b/linked", "closed", "deep/er/.npmrc", "k/.env", "l/.env", "node_modules/x/linked", "private.pem", "real", "vendor/x/.env",
 	}
 	if os.Getuid() == 0 {
 		want = slices.DeleteFunc(want, func(s string) bool { return s == "closed" }) // root looks into it
@@ -148,7 +150,13 @@ func watching(t *testing.T, dir string, shared bool) heard {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- tree.Watch(ctx, shared, func(f Found, _ bool) error { h.paths <- f.Path; return nil })
+		done <- tree.Watch(ctx, shared, func(f Found, _ bool) error {
+			if f.Keep {
+				f.Path = "keep " + f.Path
+			}
+			h.paths <- f.Path
+			return nil
+		})
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -175,7 +183,7 @@ func TestWatch(t *testing.T) {
 	plant(t, dir, map[string]string{".sandboxignore": "*.two\n"})
 	h.wants("x.two")
 	plant(t, dir, map[string]string{"a/.sandboxignore": "*.three\n", "y.one": "x"})
-	h.wants("a/x.three", "y.one")
+	h.wants("a/x.three", "y.one", "keep a/.sandboxignore")
 	plant(t, dir, map[string]string{"k.pem": "CERTIFICATE"})
 	h.silent(dir, "k1.key", "k.pem")
 	plant(t, dir, map[string]string{"k.pem": "PRIVATE KEY"})

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +32,9 @@ type watcher struct {
 	effort effort           // of what the kernel told at once
 	took   time.Duration    // the last look through all of it
 	told   func(Found, bool) error
+	aliases
+	kept  map[string]Which // files that say what to hide
+	leads map[string]led   // hidden links
 }
 
 // Watch calls told for what is to be hidden in the tree and appears while it waits, until
@@ -42,7 +44,8 @@ type watcher struct {
 // What appears in a shared tree may be the sandbox's own. It is left alone for as long as
 // it is empty, or the same as a template beside it, as .env.example is for .env.
 func (t *Tree) Watch(ctx context.Context, shared bool, told func(f Found, again bool) error) error {
-	w := &watcher{t: t, shared: shared, fd: -1, dirs: map[int32]string{}, files: map[int32]string{}, told: told}
+	w := &watcher{t: t, shared: shared, fd: -1, dirs: map[int32]string{}, files: map[int32]string{}, told: told, kept: map[string]Which{}, leads: map[string]led{}}
+	w.aliases = aliases{secrets: linked{}, names: map[Which]uint32{}}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err == nil {
 		w.fd, w.notify = fd, os.NewFile(uintptr(fd), "inotify")
@@ -50,7 +53,7 @@ func (t *Tree) Watch(ctx context.Context, shared bool, told func(f Found, again 
 		defer context.AfterFunc(ctx, func() { w.notify.Close() })()
 	}
 	begun := time.Now()
-	if err := w.tree(ctx, "", false); err != nil {
+	if err := w.all(ctx); err != nil {
 		return err
 	}
 	w.took = time.Since(begun)
@@ -76,11 +79,19 @@ func (t *Tree) Watch(ctx context.Context, shared bool, told func(f Found, again 
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		if err := w.tree(ctx, "", false); err != nil {
+		if err := w.all(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// all looks through the whole tree.
+func (w *watcher) all(ctx context.Context) error {
+	if err := w.tree(ctx, "", false); err != nil {
+		return err
+	}
+	return w.seek(ctx)
 }
 
 // listen handles what the kernel tells, until the context ends or the time is over or,
@@ -92,10 +103,17 @@ func (w *watcher) listen(ctx context.Context, full bool) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case errors.Is(err, os.ErrDeadlineExceeded) && !full: // which is for seek
+			_ = w.notify.SetReadDeadline(time.Time{})
 		case err != nil:
 			return fmt.Errorf("watch for files to hide: %w", err)
+		default:
+			err = w.events(ctx, buf[:n])
 		}
-		if err := w.events(ctx, buf[:n]); err != nil || w.full && !full {
+		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			err = w.seek(ctx)
+		}
+		if err != nil || w.full && !full {
 			return err
 		}
 	}
@@ -112,7 +130,7 @@ func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
 		dir := queue[0]
 		queue = queue[1:]
 		w.watch(dir, w.dirs, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR|unix.IN_EXCL_UNLINK)
-		walk := &walk{t: w.t, ctx: ctx}
+		walk := &walk{t: w.t, ctx: ctx, also: w.secrets}
 		got, err := walk.look(dir, &buf)
 		if err != nil {
 			return err
@@ -125,6 +143,9 @@ func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
 		}
 		if got.rules {
 			w.watch(join(dir, FileName), w.files, unix.IN_CLOSE_WRITE)
+			if err := w.keep(join(dir, FileName), again); err != nil {
+				return err
+			}
 		}
 		queue = append(queue, got.dirs...)
 		for _, to := range got.led {
@@ -163,7 +184,7 @@ func (w *watcher) watch(path string, in map[int32]string, what uint32) {
 
 // events handles what the kernel has to tell. Some of it is about the same file.
 func (w *watcher) events(ctx context.Context, b []byte) error {
-	changed := map[string]bool{}
+	changed, fresh := map[string]bool{}, false
 	w.effort = effort{}
 	for len(b) >= unix.SizeofInotifyEvent {
 		wd := int32(binary.NativeEndian.Uint32(b))
@@ -181,6 +202,7 @@ func (w *watcher) events(ctx context.Context, b []byte) error {
 			delete(w.dirs, wd)
 			delete(w.files, wd)
 		case ok && name != "":
+			fresh = true
 			if err := w.appeared(ctx, dir, name, what&unix.IN_ISDIR != 0); err != nil {
 				return err
 			}
@@ -195,6 +217,9 @@ func (w *watcher) events(ctx context.Context, b []byte) error {
 		if err := w.changed(ctx, file); err != nil {
 			return err
 		}
+	}
+	if fresh {
+		return w.follow()
 	}
 	return nil
 }
@@ -263,16 +288,21 @@ func (w *watcher) appeared(ctx context.Context, dir, name string, isDir bool) er
 		return nil
 	case isDir && len(at) > maxDeep:
 		return w.consider(found(&tooDeep, at, true), true)
+	case name == FileName && !isDir:
+		w.watch(at, w.files, unix.IN_CLOSE_WRITE)
+		if err := errors.Join(w.keep(at, true), w.changed(ctx, at)); err != nil {
+			return err
+		}
 	}
 	r := in.Decide(name, isDir)
+	f, same := w.same(at, isDir)
 	switch {
+	case same:
+		return w.tell(f, true)
 	case r != nil && (!isDir || !r.Looks()):
 		return w.consider(found(r, at, isDir), true)
 	case isDir && in.Enters(name):
 		return w.tree(ctx, at, true)
-	case name == FileName && !isDir:
-		w.watch(at, w.files, unix.IN_CLOSE_WRITE)
-		return w.changed(ctx, at)
 	case !isDir:
 		if to := w.t.leads(at); to != "" {
 			return w.tree(ctx, to, true)
@@ -296,67 +326,4 @@ func (w *watcher) changed(ctx context.Context, file string) error {
 		return w.consider(found(r, file, false), true)
 	}
 	return nil
-}
-
-// consider tells about something to hide, unless it gives nothing away. Then it is looked
-// at again when it changes.
-func (w *watcher) consider(f Found, again bool) error {
-	switch {
-	case f.Rule == tooDeep.Text && w.shared:
-		return nil // somebody inside goes down there, and the next start hides it
-	case f.Dir:
-		return w.told(f, again)
-	}
-	dir, name := path.Split(f.Path)
-	r := w.t.Set.In(strings.TrimSuffix(dir, "/")).Decide(name, false)
-	if w.shared || r != nil && r.Looks() {
-		// First the watch, then the look: nothing is missed in between.
-		w.watch(f.Path, w.files, unix.IN_MODIFY|unix.IN_CLOSE_WRITE)
-		if r != nil && !w.t.confirms(r, f.Path) || w.shared && w.harmless(f.Path) {
-			return nil
-		}
-	}
-	if to, isDir := w.t.behind(f.Path); to != "" {
-		g := f
-		g.Path, g.Dir, g.Rule = to, isDir, f.Rule+" (behind "+f.Path+")"
-		if err := w.told(g, again); err != nil {
-			return err
-		}
-	}
-	return w.told(f, again)
-}
-
-// templates are what the names of files to copy end in.
-var templates = []string{".example", ".sample", ".template", ".dist", ".defaults"}
-
-// maxTemplate is the longest file that is compared.
-const maxTemplate = 64 << 10
-
-// harmless says that a file is empty, or has the very bytes of a template beside it.
-func (w *watcher) harmless(file string) bool {
-	st, err := w.t.stat(file)
-	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return false
-	}
-	if st.Size == 0 {
-		return true
-	}
-	content, err := w.t.read(file, maxTemplate)
-	if err != nil || len(content) > maxTemplate {
-		return false
-	}
-	dir, name := path.Split(file)
-	beside := []string{name}
-	if strings.HasPrefix(name, ".env.") {
-		beside = append(beside, ".env")
-	}
-	return slices.ContainsFunc(beside, func(name string) bool {
-		return slices.ContainsFunc(templates, func(end string) bool {
-			if w.t.Hides(dir+name+end, false) != nil {
-				return false
-			}
-			same, err := w.t.read(dir+name+end, maxTemplate)
-			return err == nil && bytes.Equal(same, content)
-		})
-	})
 }

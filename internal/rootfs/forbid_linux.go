@@ -74,6 +74,39 @@ func covered(at, by int) (bool, error) {
 // Forbid covers a place of a running sandbox. If it is in a tree that programs inside can
 // change, the directories between are kept where they are.
 func (l *Layers) Forbid(target, tree string) error {
+	return l.cover("hide", target, tree, forbidIn)
+}
+
+// Lock makes a file of a running sandbox read-only, and keeps it where it is. What hides
+// files is a file too, and nobody inside may take it away.
+func (l *Layers) Lock(target, tree string) error {
+	return l.cover("keep", target, tree, func(tree root, target string, _ root) error {
+		at, err := tree.open(target)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(at)
+		if locked, err := isLocked(at); err != nil || locked {
+			return err
+		}
+		return cover(at, at, unix.MOUNT_ATTR_RDONLY|safe)
+	})
+}
+
+// isLocked says whether a place is a mount point that cannot be written to: this one or, if
+// it is hidden too, what hides it.
+func isLocked(at int) (bool, error) {
+	mounted, err := isMount(at)
+	if err != nil || !mounted {
+		return false, err
+	}
+	var st unix.Statfs_t
+	err = unix.Fstatfs(at, &st)
+	return st.Flags&unix.ST_RDONLY != 0, err
+}
+
+// cover has a place covered, in its tree if that came late, below the root otherwise.
+func (l *Layers) cover(what, target, tree string, do func(tree root, target string, r root) error) error {
 	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -86,7 +119,7 @@ func (l *Layers) Forbid(target, tree string) error {
 		if err := l.anchorBelow(tree, mount, Above(rel)); err != nil {
 			return err
 		}
-		err = forbidIn(root{mount}, rel, root{fd})
+		err = do(root{mount}, rel, root{fd})
 	} else {
 		// First the directories: once they are kept, the place is the one that was meant.
 		if ok && tree != "" {
@@ -94,10 +127,10 @@ func (l *Layers) Forbid(target, tree string) error {
 				return err
 			}
 		}
-		err = forbid(root{fd}, target)
+		err = do(root{fd}, target, root{fd})
 	}
 	if err != nil {
-		return fmt.Errorf("hide %s: %w", target, err)
+		return fmt.Errorf("%s %s: %w", what, target, err)
 	}
 	return nil
 }

@@ -193,7 +193,7 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 		}
 		for _, f := range r.Hidden {
 			s.note(one.tree.Root, f)
-			for _, c := range s.masks.inside(filepath.Join(one.tree.Root, f.Path)) {
+			for _, c := range s.masks.inside(one.tree.Root, f) {
 				m.Hidden = append(m.Hidden, string(c.Path))
 			}
 			for _, dir := range rootfs.Above(f.Path) {
@@ -206,8 +206,12 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 			}
 		}
 		for _, dir := range r.Rules {
-			if one.stays {
-				m.Locked = append(m.Locked, filepath.Join(one.at, dir, mask.FileName))
+			if !one.stays {
+				continue
+			}
+			m.Locked = append(m.Locked, filepath.Join(one.at, dir, mask.FileName))
+			for _, dir := range rootfs.Above(filepath.Join(dir, mask.FileName)) {
+				m.Anchored = append(m.Anchored, [2]string{one.at, filepath.Join(one.at, dir)})
 			}
 		}
 	}
@@ -226,14 +230,16 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 // maxAbove bounds how many directories are kept in their places: each takes a mount.
 const maxAbove = 10_000
 
-// inside lists where a path of the host is seen.
-func (m *masks) inside(host string) (at []wire.Cover) {
+// inside lists where something that was found in a tree is seen. What says what to hide is
+// kept only where it is the user's own.
+func (m *masks) inside(root string, f mask.Found) (at []wire.Cover) {
+	host := filepath.Join(root, f.Path)
 	for _, one := range m.trees() {
 		rest, ok := strings.CutPrefix(host, one.tree.Root+"/")
-		if !ok || one.replaced(rest) {
+		if !ok || f.Keep && !one.stays || one.replaced(rest) {
 			continue
 		}
-		c := wire.Cover{Path: []byte(filepath.Join(one.at, rest))}
+		c := wire.Cover{Path: []byte(filepath.Join(one.at, rest)), Keep: f.Keep}
 		if one.shared {
 			c.Tree = []byte(one.at)
 		}
@@ -278,15 +284,18 @@ func (s *Supervisor) hidden() []Hidden {
 // answerMasks serves OpMasks. Files that are gone are not hidden any more.
 func (s *Supervisor) answerMasks(c net.Conn) {
 	trees := s.masks.trees()
-	list := slices.DeleteFunc(s.hidden(), func(h Hidden) bool {
-		return !slices.ContainsFunc(trees, func(one *shown) bool {
-			rest, ok := strings.CutPrefix(h.Path, one.tree.Root+"/")
-			return ok && !one.tree.Gone(rest)
-		})
-	})
+	list := slices.DeleteFunc(s.hidden(), func(h Hidden) bool { return gone(trees, h.Path) })
 	if b, err := json.Marshal(append([]Hidden{}, list...)); err == nil {
 		_ = wire.WriteMessage(c, wire.Event{Masks: b})
 	}
+}
+
+// gone says that a path is in none of the directories any more.
+func gone(trees []*shown, path string) bool {
+	return !slices.ContainsFunc(trees, func(one *shown) bool {
+		rest, ok := strings.CutPrefix(path, one.tree.Root+"/")
+		return ok && !one.tree.Gone(rest)
+	})
 }
 
 // Masked asks the supervisor at the end of a line what is hidden.

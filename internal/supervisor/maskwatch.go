@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -127,18 +126,29 @@ func (s *Supervisor) unwatchMasks() {
 	}
 }
 
-// hide hides what has appeared.
+// full says that too many files are hidden. Those that are gone do not count: in a workspace
+// that programs inside share with the user, files may come and go all day.
+func (m *masks) full() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.hidden) <= mask.MaxHidden {
+		return false
+	}
+	maps.DeleteFunc(m.hidden, func(path string, _ Hidden) bool { return gone(m.shown, path) })
+	return len(m.hidden) > mask.MaxHidden
+}
+
+// hide hides what has appeared, or keeps it as it is.
 func (s *Supervisor) hide(one *shown, f mask.Found, again bool) error {
-	if s.note(one.tree.Root, f) && !again {
-		return nil
+	if !f.Keep {
+		if s.note(one.tree.Root, f) && !again {
+			return nil
+		}
+		if s.masks.full() {
+			return fmt.Errorf("%w files to hide", mask.ErrTooMany)
+		}
 	}
-	s.masks.mu.Lock()
-	n := len(s.masks.hidden)
-	s.masks.mu.Unlock()
-	if n > mask.MaxHidden {
-		return fmt.Errorf("%w files to hide", mask.ErrTooMany)
-	}
-	places := s.masks.inside(filepath.Join(one.tree.Root, f.Path))
+	places := s.masks.inside(one.tree.Root, f)
 	if len(places) == 0 {
 		return nil
 	}

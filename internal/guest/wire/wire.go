@@ -100,12 +100,15 @@ type Request struct {
 	Show json.RawMessage `json:"show,omitempty"`
 }
 
-// A Cover is a place inside to hide. Paths are bytes, as the kernel has them.
+// A Cover is a place inside to hide, or to keep as it is. Paths are bytes, as the kernel has
+// them.
 type Cover struct {
 	Path []byte `json:"path"`
 	// Tree, if set, is the directory below which the place is, and in which programs
 	// inside can move things. The directories between stay where they are.
 	Tree []byte `json:"tree,omitempty"`
+	// Keep says that programs inside can read it, and do nothing else with it.
+	Keep bool `json:"keep,omitempty"`
 }
 
 // An Exec asks for a program. Arguments and environment are bytes, as the kernel
