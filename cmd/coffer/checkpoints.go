@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/hint"
@@ -78,13 +79,32 @@ func printCheckpoints(all []checkpoint.Checkpoint) error {
 		if c.Left > 0 {
 			files += fmt.Sprintf(" (%d not kept)", c.Left)
 		}
-		command := c.Command
-		if len(command) > 60 {
-			command = strings.ToValidUTF8(command[:60], "") + "…"
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%.10s\t%s\n", c.N, c.Time.Local().Format("2006-01-02 15:04:05"), files, terminal.Escape(c.Head), terminal.Escape(command))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%.10s\t%s\n", c.N, c.Time.Local().Format("2006-01-02 15:04:05"), files, terminal.Escape(c.Head), shortCommand(c))
 	}
 	return w.Flush()
+}
+
+// shortCommand is what a checkpoint was taken after, for a line. They are a stranger's words.
+func shortCommand(c checkpoint.Checkpoint) string {
+	command := c.Command
+	if len(command) > 60 {
+		command = strings.ToValidUTF8(command[:60], "") + "…"
+	}
+	return terminal.Escape(command)
+}
+
+// moment says when a checkpoint was taken, and after what. Words in brackets are coffer's own.
+func moment(c checkpoint.Checkpoint, now time.Time) string {
+	at, now := c.Time.Local(), now.Local()
+	when := at.Format("2006-01-02 15:04:05")
+	if at.YearDay() == now.YearDay() && at.Year() == now.Year() {
+		when = at.Format("15:04:05")
+	}
+	what := "after '" + shortCommand(c) + "'"
+	if inner, ok := strings.CutPrefix(c.Command, "("); ok && strings.HasSuffix(inner, ")") {
+		what = shortCommand(checkpoint.Checkpoint{Command: strings.TrimSuffix(inner, ")")})
+	}
+	return when + ", " + what
 }
 
 func undoCommand() *cobra.Command {
@@ -145,10 +165,10 @@ func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 	if done.Running > 0 {
 		fmt.Fprintf(os.Stderr, "coffer: %s running in the sandbox, and may still write what they have in memory\n", are(done.Running, "program"))
 	}
-	if done.Checkpoint == nil {
+	if done.Checkpoint == nil || done.To == nil {
 		return errors.New("the supervisor did not say what it did")
 	}
-	fmt.Printf("sandbox %s is %s; %s changed\nundo this with 'coffer undo %s'\n", sb.Name, strings.Trim(done.Checkpoint.Command, "()"), count(done.Checkpoint.Changed(), "file"), sb.Name)
+	fmt.Printf("sandbox %s is back at checkpoint %d (%s); %s changed\nundo this with 'coffer undo %s'\n", sb.Name, done.To.N, moment(*done.To, time.Now()), count(done.Checkpoint.Changed(), "file"), sb.Name)
 	if len(done.Failed) > 0 {
 		return hint.New("some files could not be restored", "see above; what they are now is in the last checkpoint")
 	}

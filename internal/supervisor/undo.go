@@ -37,6 +37,7 @@ type undoRequest struct {
 // Undone is the answer: the checkpoint that was made, if any.
 type Undone struct {
 	Checkpoint *checkpoint.Checkpoint `json:"checkpoint,omitempty"`
+	To         *checkpoint.Checkpoint `json:"to,omitempty"`      // the one that was restored
 	Failed     []string               `json:"failed,omitempty"`  // what could not be restored
 	Missing    []string               `json:"missing,omitempty"` // what was there then, and is no more
 	Running    int                    `json:"running,omitempty"`
@@ -98,7 +99,8 @@ func (s *Supervisor) undo(n int, force bool) (answer Undone, err error) {
 	if n == 0 && len(list) > 1 {
 		n = list[len(list)-2].N
 	}
-	if _, ok := all.Get(n); !ok {
+	to, ok := all.Get(n)
+	if !ok {
 		if n == 0 {
 			return answer, hint.New("there is nothing to undo: nothing was changed yet", "see 'coffer checkpoints "+s.Sandbox.Name+"'")
 		}
@@ -112,7 +114,7 @@ func (s *Supervisor) undo(n int, force bool) (answer Undone, err error) {
 		return answer, refuseYours(yours, n)
 	}
 	made, failed, err := all.Undo(ctx, s, n)
-	answer.Failed, answer.Checkpoint = tellFailed(failed), made
+	answer.Failed, answer.Checkpoint, answer.To = tellFailed(failed), made, &to
 	answer.Missing = gitbridge.Missing(s.Sandbox.Dir(), s.Sandbox.Name, n)
 	return answer, err
 }
