@@ -31,6 +31,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/busy"
 	_ "github.com/cofferhq/coffer/internal/deep" // before all others
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest"
@@ -97,7 +98,7 @@ func listen(c *cobra.Command) *listener {
 		signals: make(chan os.Signal, 16),
 		ready:   make(chan struct{}), taken: make(chan struct{}), done: make(chan struct{}),
 	}
-	l.ctx, l.cancel = context.WithCancelCause(c.Context())
+	l.ctx, l.cancel = context.WithCancelCause(busy.Heard(c.Context()))
 	go func() {
 		defer close(l.done)
 		signal.Notify(l.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

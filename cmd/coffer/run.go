@@ -78,7 +78,7 @@ func run(l *listener, s settings, args []string) error {
 	exec, err := s.exec(sb, args)
 	var super *supervisor.Supervisor
 	if err == nil {
-		started := busy.Start("starting the sandbox")
+		started := busy.Ahead(l.ctx, "starting the sandbox")
 		super, err = supervisor.Start(l.ctx, defaultEngine(), sb)
 		started()
 	}

@@ -179,7 +179,7 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 	if err != nil {
 		return err
 	}
-	defer busy.Start("making the worktree")()
+	defer busy.Ahead(ctx, "making the worktree")()
 	p.bridge, err = p.repository.Create(ctx, gitbridge.Options{
 		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path,
 		Branch: p.flags.branch, Base: p.base, Start: here,

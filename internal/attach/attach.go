@@ -151,7 +151,7 @@ var ErrNotStarted = errors.New("the program was not started")
 // said nothing else, and the program is hung up on.
 func waitStart(early context.Context, p *wire.Process, root bool) error {
 	if root {
-		defer busy.Start("making the system writable for root, once for this sandbox")()
+		defer busy.Ahead(early, "making the system writable for root, once for this sandbox")()
 	}
 	if early.Done() == nil {
 		return startError(early, p.WaitStart())

@@ -6,6 +6,7 @@
 package busy
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -26,9 +27,25 @@ func Start(what string) (done func()) {
 	return l.done
 }
 
+// Ahead is Start for work after which a program gets the terminal. What the user types while
+// the line is there is for the program, and is not shown in the middle of it. ctx must come
+// from [Heard].
+func Ahead(ctx context.Context, what string) (done func()) {
+	l := &line{what: terminal.Escape(what), to: os.Stderr, begun: time.Now(), mute: ctx.Value(heard{}) != nil}
+	l.timer = time.AfterFunc(patience, l.tick)
+	return l.done
+}
+
+type heard struct{}
+
+// Heard says of a context that signals do not end this process, but the context: so what was
+// changed at the terminal is put back.
+func Heard(ctx context.Context) context.Context { return context.WithValue(ctx, heard{}, true) }
+
 // line is what the user sees.
 type line struct {
 	what  string
+	mute  bool // what is typed is not shown
 	to    io.Writer
 	begun time.Time
 
@@ -36,6 +53,7 @@ type line struct {
 	timer *time.Timer
 	shown bool
 	tty   bool
+	typed *terminal.State // as it was before it was not shown; nil if it is
 	over  bool
 }
 
@@ -51,6 +69,9 @@ func (l *line) tick() {
 	if !l.shown {
 		f, ok := l.to.(*os.File)
 		l.shown, l.tty = true, ok && terminal.IsTerminal(int(f.Fd()))
+		if l.tty && l.mute {
+			l.typed = terminal.Mute(int(f.Fd()))
+		}
 	}
 	if !l.tty {
 		fmt.Fprintf(l.to, "coffer: %s …\n", l.what)
@@ -83,5 +104,6 @@ func (l *line) done() {
 	l.timer.Stop()
 	if l.shown && l.tty {
 		io.WriteString(l.to, erase)
+		_ = l.typed.Restore()
 	}
 }

@@ -35,7 +35,7 @@ func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*Line,
 			return s, nil
 		}
 	}
-	defer busy.Start("starting sandbox " + sb.Name)()
+	defer busy.Ahead(ctx, "starting sandbox "+sb.Name)()
 	const tries = 400
 	for try := range tries {
 		if lock == nil {

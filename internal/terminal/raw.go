@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State is how a terminal was set before Raw, or Hide.
+// State is how a terminal was set before Raw, Hide or Mute.
 type State struct {
 	fd       int
 	mu       sync.Mutex
@@ -42,6 +42,26 @@ func Hide(fd int) (*State, error) {
 		return nil, fmt.Errorf("hide what is typed: %w", err)
 	}
 	return &State{fd: fd, termios: *old}, nil
+}
+
+// Mute keeps what is typed for who reads it later, and from being shown. Ctrl-C does what it
+// does; the other keys that raise signals are keys. It does nothing, and returns nil, for who
+// is not in the terminal's foreground: whatever is typed is not for him.
+func Mute(fd int) *State {
+	if front, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil || front != unix.Getpgrp() {
+		return nil
+	}
+	old, err := unix.IoctlGetTermios(fd, getTermios)
+	if err != nil {
+		return nil
+	}
+	muted := *old
+	muted.Lflag &^= unix.ECHO | unix.ECHONL
+	muted.Cc[unix.VQUIT], muted.Cc[unix.VSUSP] = noKey, noKey
+	if unix.IoctlSetTermios(fd, setTermios, &muted) != nil {
+		return nil
+	}
+	return &State{fd: fd, termios: *old}
 }
 
 // raw puts it into raw mode.
