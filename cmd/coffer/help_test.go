@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,11 +32,25 @@ func TestHelp(t *testing.T) {
 					t.Errorf("a line of the example is not indented: %q", line)
 				}
 			}
-			for line := range strings.SplitSeq(c.Long, "\n") {
-				if len(line) > 88 {
-					t.Errorf("a line of the help is wider than 88: %q", line)
+			c.InitDefaultHelpFlag()
+			var out strings.Builder
+			c.SetOut(&out)
+			if err := c.Help(); err != nil {
+				t.Error(err)
+			}
+			for line := range strings.SplitSeq(out.String(), "\n") {
+				if utf8.RuneCountInString(line) > helpWidth {
+					t.Errorf("a line of the help is wider than %d: %q", helpWidth, line)
+				}
+				if strings.TrimRight(line, " ") != line {
+					t.Errorf("a line of the help ends in spaces: %q", line)
 				}
 			}
+			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				if !f.Hidden && !strings.Contains(out.String(), "--"+f.Name) {
+					t.Errorf("the help does not have --%s", f.Name)
+				}
+			})
 		})
 		for _, sub := range c.Commands() {
 			walk(sub)

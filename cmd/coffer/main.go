@@ -214,6 +214,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return hint.Wrap(usage{err}, "see '%s --help'", c.CommandPath())
 	})
+	root.SetUsageFunc(showUsage)
 	if len(some) > 0 {
 		root.AddCommand(some...)
 		return root

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// helpWidth is how wide help is at most, on every terminal.
+const helpWidth = 88
+
+// showUsage is what help says of a command below its description. It is there for its
+// flags, which cobra puts on one line each, however long that is.
+func showUsage(c *cobra.Command) error {
+	var b strings.Builder
+	b.WriteString("Usage:\n")
+	if c.Runnable() {
+		fmt.Fprintf(&b, "  %s\n", c.UseLine())
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "  %s [command]\n", c.CommandPath())
+	}
+	if len(c.Aliases) > 0 {
+		fmt.Fprintf(&b, "\nAliases:\n  %s\n", c.NameAndAliases())
+	}
+	if c.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", c.Example)
+	}
+	if len(c.Groups()) == 0 {
+		usageCommands(&b, "Available Commands:", c.Commands())
+	}
+	for _, g := range c.Groups() {
+		usageCommands(&b, g.Title, slices.DeleteFunc(slices.Clone(c.Commands()), func(sub *cobra.Command) bool { return sub.GroupID != g.ID }))
+	}
+	usageFlags(&b, "Flags:", c.LocalFlags())
+	usageFlags(&b, "Global Flags:", c.InheritedFlags())
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\nUse '%s [command] --help' for more about a command.\n", c.CommandPath())
+	}
+	_, err := fmt.Fprint(c.OutOrStderr(), b.String())
+	return err
+}
+
+func usageCommands(b *strings.Builder, title string, list []*cobra.Command) {
+	list = slices.DeleteFunc(slices.Clone(list), func(c *cobra.Command) bool { return !c.IsAvailableCommand() && c.Name() != "help" })
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", title)
+	for _, c := range list {
+		fmt.Fprintf(b, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
+	}
+}
+
+func usageFlags(b *strings.Builder, title string, f *pflag.FlagSet) {
+	if text := strings.TrimRight(f.FlagUsagesWrapped(helpWidth), " \n"); text != "" {
+		fmt.Fprintf(b, "\n%s\n%s\n", title, text)
+	}
+}
