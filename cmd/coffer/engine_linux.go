@@ -8,6 +8,7 @@ import (
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/engine/container"
 	"github.com/cofferhq/coffer/internal/guest/birth"
+	"github.com/cofferhq/coffer/internal/jail"
 	"github.com/cofferhq/coffer/internal/supervisor"
 )
 
@@ -24,7 +25,11 @@ func jailReport() engine.Report {
 	} else {
 		c.OK, c.Detail, c.Fix = false, "this kernel has none", "boot a kernel from 5.13 on with 'landlock' in the lsm= list"
 	}
-	return engine.Report{Usable: c.OK, Checks: []engine.Check{c}}
+	r := engine.Report{Usable: c.OK, Checks: []engine.Check{c}}
+	if later := confine.LandlockABI() < 9; c.OK && later {
+		r.Checks = append(r.Checks, engine.Check{What: "sockets made while a jail runs", Detail: jail.LaterSockets.What, Fix: jail.LaterSockets.Needs})
+	}
+	return r
 }
 
 // missingWalls are the parts of the best wall that this host does not have.

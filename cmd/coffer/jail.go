@@ -24,7 +24,7 @@ import (
 type jailSettings struct {
 	jail.Policy
 	env             []string
-	ask, verbose    bool
+	ask             bool
 	allow, disallow bool // --allow-parent-git, --no-allow-parent-git
 	mode
 
@@ -76,7 +76,7 @@ They are told not to ask before they act.`,
 	f.BoolVar(&s.Strict, "strict", false, "do not start if anything cannot be enforced on this host")
 	f.BoolVar(&s.InPlace, "in-place", false, "replace this process; no namespaces, and a weaker wall")
 	f.BoolVarP(&s.Quiet, "quiet", "q", false, "do not say what cannot be enforced")
-	f.BoolVarP(&s.verbose, "verbose", "v", false, "say all of it: on a terminal one line is said otherwise")
+	f.BoolVarP(&s.Verbose, "verbose", "v", false, "say all of it, also what no host can enforce yet; on a terminal one line is said otherwise")
 	f.BoolVar(&s.Explain, "explain", false, "say what the wall is made of here, what it does not hold and what it would take; run nothing")
 	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on: your variable, or else your secret")
 	_ = c.RegisterFlagCompletionFunc("git", cobra.FixedCompletions([]string{jail.GitWrite, jail.GitRead}, cobra.ShellCompDirectiveNoFileComp))
@@ -119,7 +119,7 @@ func runJail(ctx context.Context, s *jailSettings, args []string, command bool) 
 	if s.Explain {
 		say = os.Stdout
 	}
-	s.Brief = !s.verbose && terminal.IsTerminal(2)
+	s.Brief = !s.Verbose && terminal.IsTerminal(2)
 	code, err := jail.Run(s.Policy, say)
 	s.told.flush()
 	if err == nil && code != 0 {

@@ -94,6 +94,7 @@ type Policy struct {
 	Strict  bool // refuse to start with any gap in the walls
 	Quiet   bool // do not say which gaps there are
 	Brief   bool // say so in one line
+	Verbose bool // also of those that every host has today
 	Explain bool // say so at length, and run nothing
 	InPlace bool // become the program
 

@@ -105,7 +105,7 @@ func (l *layout) protect(root string, place rootfs.Place, missing *[]rootfs.Plac
 			}
 			return
 		case err != nil || info.Mode()&os.ModeSymlink != 0:
-			l.gaps = append(l.gaps, Gap{path + " is a symbolic link, which can be replaced", "a real file or directory"})
+			l.gaps = append(l.gaps, Gap{What: path + " is a symbolic link, which can be replaced", Needs: "a real file or directory"})
 			return
 		}
 		if here := (rootfs.Place{Path: path}); missing != nil && missing != &l.seed && reserved(here, info) {
@@ -142,7 +142,7 @@ func (l *layout) git(p *Policy) error {
 	}
 	references, err := repo.References(l.context, l.home)
 	if err != nil {
-		l.gaps = append(l.gaps, Gap{"what git's configuration refers to can be changed: " + err.Error(), "a repository that is understood"})
+		l.gaps = append(l.gaps, Gap{What: "what git's configuration refers to can be changed: " + err.Error(), Needs: "a repository that is understood"})
 	}
 	for _, path := range references {
 		l.protect(l.context, rootfs.Place{Path: path}, &l.reserve)

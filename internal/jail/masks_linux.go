@@ -68,7 +68,7 @@ func (h hidden) gap() Gap {
 	if n := len(h.paths) - most; n > 0 {
 		names = append(names, fmt.Sprintf("and %d more", n))
 	}
-	return Gap{"files that are to be hidden can be read and changed: " + strings.Join(names, ", "), needsNamespaces}
+	return Gap{What: "files that are to be hidden can be read and changed: " + strings.Join(names, ", "), Needs: needsNamespaces}
 }
 
 // hide covers what is to be hidden by something that nobody can open, on a mount that

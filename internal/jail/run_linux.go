@@ -195,6 +195,9 @@ func (j *jail) announcement(w Walls, gaps []Gap) string {
 	if j.Quiet && !j.Explain {
 		return ""
 	}
+	if !j.Verbose && !j.Explain {
+		gaps = slices.DeleteFunc(slices.Clone(gaps), func(g Gap) bool { return g.Usual })
+	}
 	var text strings.Builder
 	if j.Explain {
 		fmt.Fprintln(&text, "the wall: "+j.host.String())

@@ -46,6 +46,9 @@ type Walls struct {
 type Gap struct {
 	What  string
 	Needs string // what it takes to close it
+	// Usual says that the best of today's kernels have it, too. Who starts one jail after the
+	// other is told only when he asks.
+	Usual bool
 }
 
 func (g Gap) String() string { return g.What + " (closing that takes " + g.Needs + ")" }
@@ -66,7 +69,7 @@ func (p *Policy) Walls(h Host) Walls {
 	// is known need not be opened for writing to do so; that the filter can see.
 	w := Walls{NoTruncate: h.ABI < 3}
 	gap := func(needs, format string, args ...any) {
-		w.Gaps = append(w.Gaps, Gap{fmt.Sprintf(format, args...), needs})
+		w.Gaps = append(w.Gaps, Gap{What: fmt.Sprintf(format, args...), Needs: needs})
 	}
 	spaces := h.Layer == Namespaces
 	if !spaces {
@@ -112,8 +115,14 @@ func (p *Policy) sockets(h Host, w *Walls, gap func(needs, format string, args .
 		gap(needsSixth+", or "+needsNetwork, "the abstract Unix sockets of your other programs can be connected to: the X server")
 	}
 	if later {
-		gap(needsNinth+", or --strict", "a Unix socket that another program opens from now on, in a place that can be seen here, can be connected to")
+		w.Gaps = append(w.Gaps, LaterSockets)
 	}
+}
+
+// LaterSockets is what mounts cannot hide, because it is not there yet.
+var LaterSockets = Gap{
+	What:  "a Unix socket that another program opens from now on, in a place that can be seen here, can be connected to",
+	Needs: needsNinth + ", or --strict", Usual: true,
 }
 
 // network decides about IPv4 and IPv6. In a network namespace all of it is in other hands.
