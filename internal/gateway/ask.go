@@ -313,7 +313,7 @@ func (f *flow) hold(q policy.Query, d policy.Decision) (reply, string) {
 		return r, why
 	}
 	defer f.g.asks.release(p)
-	gone, stop := f.client.watch()
+	gone, stop := f.client.watch(q.Protocol)
 	defer stop()
 	select {
 	case <-p.done:
@@ -326,8 +326,10 @@ func (f *flow) hold(q policy.Query, d policy.Decision) (reply, string) {
 }
 
 // watch reads ahead while a flow waits, to notice when the program hangs up. A program that
-// has sent something and then ended its side may still wait for an answer.
-func (c *inside) watch() (gone <-chan struct{}, stop func()) {
+// has sent something and then ended its side may still wait for an answer: the packets of
+// who has closed the connection are the same. Not so in TLS, whose handshake has more to
+// say for the client, and none of which can have been answered yet.
+func (c *inside) watch(p policy.Protocol) (gone <-chan struct{}, stop func()) {
 	ended, hungUp := make(chan struct{}), make(chan struct{})
 	var stopped sync.Once
 	_ = c.SetReadDeadline(time.Time{})
@@ -339,7 +341,7 @@ func (c *inside) watch() (gone <-chan struct{}, stop func()) {
 			case isTimeout(err), errors.Is(err, errFull):
 				return
 			default:
-				if len(c.ahead) == 0 || !isEnd(err) {
+				if len(c.ahead) == 0 || p == policy.TLS || !isEnd(err) {
 					close(hungUp)
 				}
 				return
