@@ -43,17 +43,47 @@ func (b *Bridge) refresh(ctx context.Context) error {
 
 // RefreshMoved is Refresh if refs may have moved since: for a program that is about to start, so
 // that git inside finds what the user has just committed. To look costs no more than a few
-// microseconds. What it overlooks, who follows the refs hears of a moment later.
+// microseconds. What it overlooks, who follows the refs hears of a moment later. A git that
+// takes its time, or somebody else who waits for one, is not waited for.
 func (b *Bridge) RefreshMoved(ctx context.Context) error {
-	b.showing.Lock()
-	defer b.showing.Unlock()
+	if b.showing.TryLock() {
+		moved := b.moved()
+		b.showing.Unlock()
+		if !moved {
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, patienceMoved)
+	done := make(chan error, 1)
+	go func() {
+		defer cancel()
+		b.showing.Lock()
+		defer b.showing.Unlock()
+		if !b.moved() || ctx.Err() != nil {
+			done <- ctx.Err()
+			return
+		}
+		done <- b.refresh(ctx)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("read the refs of %s: %w", b.Common, context.Cause(ctx))
+	}
+}
+
+// patienceMoved is how long a program's start waits for its refs. They are read from a few
+// files, or else by git.
+const patienceMoved = 2 * time.Second
+
+// moved says whether refs may have moved since they were read. The lock is held.
+func (b *Bridge) moved() bool {
 	if b.memory != nil {
-		return nil
+		return false
 	}
-	if now, _ := b.stamp(); now == b.refStamp {
-		return nil
-	}
-	return b.refresh(ctx)
+	now, _ := b.stamp()
+	return now != b.refStamp
 }
 
 // maxRefPlaces bounds how many directories are looked at.
