@@ -34,10 +34,7 @@ func TestScreen(t *testing.T) {
 		if s.UID != os.Getuid() {
 			return // the terminal does not know who
 		}
-		clone := filepath.Join(s.Dir, "clone")
-		s.git("clone", "-q", ".", clone)
-		s.git("-C", clone, "config", "user.name", "Ada")
-		s.git("-C", clone, "config", "user.email", "ada@example.com")
+		clone := s.clone()
 		env, command := s.outside(a, clone)
 		p = s.onPane("outside", clone, env, command)
 		outside := s.talk(p, a, func() bool { return strings.HasPrefix(s.git("-C", clone, "log", "-1", "--format=%s"), "made") })
@@ -80,6 +77,15 @@ func (s *stage) quit(p *pane, a client) {
 	p.still()
 	p.press(a.leave, "the way out is on the screen", func() bool { return p.ended() || p.shows(a.leave) })
 	p.press("Enter", "it has ended", p.ended)
+}
+
+// clone is the repository for who works without coffer.
+func (s *stage) clone() string {
+	dir := filepath.Join(s.Dir, "clone")
+	s.git("clone", "-q", ".", dir)
+	s.git("-C", dir, "config", "user.name", "Ada")
+	s.git("-C", dir, "config", "user.email", "ada@example.com")
+	return dir
 }
 
 // outside is how an agent is started without coffer by somebody who has set it up in the
