@@ -95,6 +95,7 @@ func dirFrom(sb *sandbox.Sandbox, here string) string {
 func Passes(name string) bool {
 	switch name {
 	case "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORFGBG",
+		"VTE_VERSION", "KONSOLE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TERMINAL_EMULATOR", // which terminal it is
 		"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES",
 		"EDITOR", "VISUAL", "PAGER", "LESS", "CI", "PATH":
 		return true
