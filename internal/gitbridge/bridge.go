@@ -63,6 +63,8 @@ type Bridge struct {
 	refStamp  string
 
 	crew    *crew          // who waits for the next Sync; see Prepare
+	pass    int            // so often it is not tried to do without git inside
+	passed  int            // how often it was not, the last time
 	parting sync.WaitGroup // those who have done their work
 	updater updater
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/gitbridge/uploadpack"
@@ -33,16 +32,25 @@ func (s *session) collect(ctx context.Context, c *crew) error {
 	if err = errors.Join(err, <-read); err != nil {
 		return err
 	}
-	if facts, err := c.facts(); err != nil {
+	if r, err := c.config(); err != nil {
 		return err
-	} else if partial(facts) || isFile(filepath.Join(s.Common, "shallow")) {
+	} else if r.partial() || isFile(filepath.Join(s.Common, "shallow")) {
 		return errUnusual
 	}
-	ours := map[string]bool{}
+	fresh, ours := s.fresh(heads)
+	if len(fresh) == 0 {
+		return nil
+	}
+	return s.take(ctx, c, fresh, ours)
+}
+
+// fresh notes orders for the refs that say where branches are inside. It returns the commits
+// among them that no ref of the sandbox's outside is at, and those that one is at.
+func (s *session) fresh(heads []uploadpack.Ref) (fresh []string, ours map[string]bool) {
+	ours = map[string]bool{}
 	for _, t := range s.refs {
 		ours[t.id] = true
 	}
-	var fresh []string
 	there, seen := map[string]bool{}, map[string]bool{}
 	for _, r := range heads {
 		ref := s.incoming() + strings.TrimPrefix(r.Name, "refs/heads/")
@@ -57,18 +65,8 @@ func (s *session) collect(ctx context.Context, c *crew) error {
 			s.set(ref, "")
 		}
 	}
-	if len(fresh) == 0 {
-		return nil
-	}
 	delete(ours, "")
-	return s.take(ctx, c, fresh, ours)
-}
-
-// partial says whether objects may be missing.
-func partial(all []setting) bool {
-	return slices.ContainsFunc(all, func(f setting) bool {
-		return f.key == "extensions.partialclone" || strings.HasPrefix(f.key, "remote.") && strings.HasSuffix(f.key, ".promisor") && f.value != "false"
-	})
+	return fresh, ours
 }
 
 // heads are the branches inside.

@@ -23,13 +23,17 @@ import (
 // A crew is the programs that bring one lot of commits over.
 type crew struct {
 	cancel context.CancelFunc
-	inside *insider
 	aside  string // a directory of objects for what comes, until it is checked
-	// Git on the host: which objects are there, taking a pack apart, and whether all is
-	// there that objects lead to. The second and third see what is aside.
-	known, unpack, linked *waiting
-	facts                 func() ([]setting, error) // what the configuration says
-	ended                 sync.WaitGroup
+	// Git on the host: taking a pack apart, and whether all is there that objects lead to.
+	// They see what is aside.
+	unpack, linked *waiting
+	config         func() (*Repository, error) // what the configuration says
+	ended          sync.WaitGroup
+
+	// And if it may not be plain what there is to do, see gather: git inside, and one on the
+	// host that says which objects are there.
+	inside *insider
+	known  *waiting
 }
 
 // insider is git upload-pack inside.
@@ -46,7 +50,7 @@ func (b *Bridge) Prepare(ctx context.Context, o wire.Opener) {
 		return
 	}
 	if _, settled := b.Settled(); !settled {
-		b.crew, _ = b.hire(ctx, o) // Sync tries again, and says why not
+		b.crew, _ = b.hire(ctx, b.whom(o)) // Sync tries again, and says why not
 	}
 }
 
@@ -65,7 +69,19 @@ func (b *Bridge) part(c *crew) {
 	}
 }
 
-// hire starts a crew. They end with dismiss, and not with the context.
+// most is how often at most it is not tried again to do without git inside.
+const most = 63
+
+// whom is who to call inside: nobody, unless that was not enough the last time.
+func (b *Bridge) whom(o wire.Opener) wire.Opener {
+	if b.pass == 0 {
+		return nil
+	}
+	return o
+}
+
+// hire starts a crew, with somebody inside unless there is nobody to call. They end with
+// dismiss, and not with the context.
 func (b *Bridge) hire(ctx context.Context, o wire.Opener) (c *crew, err error) {
 	if err := b.begin(ctx); err != nil {
 		return nil, err
@@ -80,13 +96,18 @@ func (b *Bridge) hire(ctx context.Context, o wire.Opener) (c *crew, err error) {
 			c = nil
 		}
 	}()
-	c.inside = b.callInside(ctx, o, &c.ended)
+	if o != nil {
+		c.inside = b.callInside(ctx, o, &c.ended)
+	}
 	// By this name git knows it for what it is, should we be killed.
 	if c.aside, err = os.MkdirTemp(b.Objects[0], "tmp_objdir-coffer-"); err != nil {
 		return c, err
 	}
-	c.facts = sync.OnceValues(func() ([]setting, error) { return b.tree().settings(ctx) })
-	c.ended.Go(func() { _, _ = c.facts() })
+	c.config = sync.OnceValues(func() (*Repository, error) {
+		r := &Repository{Common: b.Common, Dir: b.Admin}
+		return r, r.readPlain(ctx)
+	})
+	c.ended.Go(func() { _, _ = c.config() })
 	aside := b.refs()
 	aside.objects = c.aside
 	aside.env = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoteObjects(b.Objects[0])}
@@ -95,11 +116,15 @@ func (b *Bridge) hire(ctx context.Context, o wire.Opener) (c *crew, err error) {
 		who  host
 		args []string
 	}{
-		{&c.known, b.refs(), []string{"cat-file", "--batch-check=%(objectname)", "--buffer"}},
 		{&c.unpack, aside, []string{"unpack-objects", "-q", "--strict"}},
 		{&c.linked, aside, []string{"rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"}},
 	} {
 		if *w.at, err = w.who.wait(ctx, w.args...); err != nil {
+			return c, err
+		}
+	}
+	if o != nil {
+		if c.known, err = b.refs().wait(ctx, "cat-file", "--batch-check=%(objectname)", "--buffer"); err != nil {
 			return c, err
 		}
 	}

@@ -44,6 +44,8 @@ func TestCrew(t *testing.T) {
 		inside(`git branch -D old; git branch old/new HEAD~1`)
 		sh(t, b, b.Work, `test "$(git log -1 --format=%s coffer/box@old/new)" = many119`)
 
+		// A branch that is another's name is not plain: then somebody inside hands commits out.
+		inside(`git symbolic-ref refs/heads/alias refs/heads/old/new`)
 		inside(`n=0 found=
 			until [ "$found" ]; do
 				git commit -q --allow-empty -m more

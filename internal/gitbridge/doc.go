@@ -15,11 +15,11 @@
 //	objects                         →    /.coffer/objects/0, read-only
 //
 // The host never runs git on the private directory. What was committed inside comes out
-// by git's own transfer protocol: git upload-pack inside hands out a pack, and git outside
-// checks every object of it, aside from the others, and that nothing is missing; see
-// [Bridge.Sync]. What the user commits in the tree outside goes in without any transfer,
-// because its objects can be seen there already: a ref is all that has to move, and git
-// inside moves it.
+// as a pack: a small one is made here of files that git inside wrote, see package loose, and
+// any other is handed out by git upload-pack inside. Git outside checks every object of it,
+// aside from the others, and that nothing is missing; see [Bridge.Sync]. What the user
+// commits in the tree outside goes in without any transfer, because its objects can be seen
+// there already: a ref is all that has to move, and git inside moves it.
 //
 // The user types git in the tree too, among files that a stranger wrote. The index, the
 // config and the hooks that count there are the host's. One thing is left by which git

@@ -71,7 +71,7 @@ func (s *session) outsideHead(ctx context.Context) (string, error) {
 func (s *session) moveBoth(ctx context.Context, was, is string) error {
 	moved := make(chan error, 1)
 	go func() { moved <- s.write(ctx) }()
-	put, drop, err := s.draftIndex(ctx, filepath.Join(s.Admin, "index"), was, is, s.facts)
+	put, drop, err := s.draftIndex(ctx, filepath.Join(s.Admin, "index"), was, is)
 	if err == nil {
 		defer drop()
 	}
@@ -89,8 +89,7 @@ func (s *session) moveBoth(ctx context.Context, was, is string) error {
 
 // moveIndex makes an index of the host's that of another commit.
 func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
-	facts := sync.OnceValues(func() ([]setting, error) { return b.tree().settings(ctx) })
-	put, drop, err := b.draftIndex(ctx, index, was, is, facts)
+	put, drop, err := b.draftIndex(ctx, index, was, is)
 	if err != nil {
 		return err
 	}
@@ -101,9 +100,8 @@ func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
 // draftIndex prepares to make an index of the host's that of another commit, without looking
 // at a file but to see whether it is as the index says. What the user has staged stays
 // staged, unless it is in the way. It is done in a copy, under git's own lock: nobody sees an
-// index with a submodule in it that is not marked. The caller drops it, put or not. facts is
-// what the configuration says, found out once.
-func (b *Bridge) draftIndex(ctx context.Context, index, was, is string, facts func() ([]setting, error)) (put func() error, drop func(), err error) {
+// index with a submodule in it that is not marked. The caller drops it, put or not.
+func (b *Bridge) draftIndex(ctx context.Context, index, was, is string) (put func() error, drop func(), err error) {
 	unlock, err := lockIndex(ctx, index)
 	if err != nil {
 		return nil, nil, err
@@ -118,11 +116,13 @@ func (b *Bridge) draftIndex(ctx context.Context, index, was, is string, facts fu
 			drop()
 		}
 	}()
+	put = func() error { return os.Rename(draft, index) }
 	if err := copyFile(index, draft); err != nil {
 		return nil, nil, err
 	}
 	h := b.tree()
 	h.index = draft
+	facts := sync.OnceValues(func() ([]setting, error) { return h.settings(ctx) })
 	go facts() // meanwhile
 	if err := b.readTrees(ctx, draft, was, is); err != nil {
 		return nil, nil, err
@@ -136,7 +136,7 @@ func (b *Bridge) draftIndex(ctx context.Context, index, was, is string, facts fu
 	if _, err := h.run(ctx, "", "update-index", "-q", "--refresh"); err != nil && code(err) != 1 {
 		return nil, nil, err
 	}
-	return func() error { return os.Rename(draft, index) }, drop, nil
+	return put, drop, nil
 }
 
 // readTrees makes a draft of an index that of another commit.

@@ -25,7 +25,22 @@ func Read(ctx context.Context, dir string) (*Repository, error) {
 	if err != nil || at.Own == "" || !rootfs.IsGitDir(at.Common) || !mine(at.Common) {
 		return nil, ErrNoRepository
 	}
-	r := &Repository{Common: at.Common, Dir: at.Own, Top: dir, Prefix: ".", Format: "sha1", config: map[string]string{}}
+	r := &Repository{Common: at.Common, Dir: at.Own, Top: dir, Prefix: ".", Format: "sha1"}
+	if err := r.readPlain(ctx); err != nil {
+		return nil, err
+	}
+	if f := r.config["extensions.objectformat"]; f != "" {
+		r.Format = f
+	}
+	if r.config["extensions.refstorage"] != "" && r.config["extensions.refstorage"] != "files" {
+		return nil, errNotPlain
+	}
+	return r, nil
+}
+
+// readPlain is readConfig without asking git, where its files say it plainly.
+func (r *Repository) readPlain(ctx context.Context) error {
+	r.config = map[string]string{}
 	included := false
 	read := func(file string, own bool) {
 		rootfs.GitConfig(file, func(key, value string) {
@@ -41,17 +56,9 @@ func Read(ctx context.Context, dir string) (*Repository, error) {
 		read(filepath.Join(r.Dir, "config.worktree"), true)
 	}
 	if included { // by rules of git's own
-		if err := r.readConfig(ctx); err != nil {
-			return nil, err
-		}
+		return r.readConfig(ctx)
 	}
-	if f := r.config["extensions.objectformat"]; f != "" {
-		r.Format = f
-	}
-	if r.config["extensions.refstorage"] != "" && r.config["extensions.refstorage"] != "files" {
-		return nil, errNotPlain
-	}
-	return r, nil
+	return nil
 }
 
 // mine says whether a directory is the caller's: git minds nobody else's repositories.
@@ -86,7 +93,7 @@ func configFiles() (files []string) {
 // plainRefs lists branches and tags, and those of sandboxes apart.
 func (r *Repository) plainRefs() (refs []ref, sandboxes map[string]bool, err error) {
 	all := map[string]ref{}
-	if err := packedRefs(r.Common, all); err != nil {
+	if err := packedRefs(r.Common, all, "refs/heads/", "refs/tags/"); err != nil {
 		return nil, nil, err
 	}
 	for _, dir := range []string{"refs/heads", "refs/tags"} {
@@ -110,8 +117,8 @@ func (r *Repository) plainRefs() (refs []ref, sandboxes map[string]bool, err err
 	return refs, sandboxes, nil
 }
 
-// packedRefs reads the file that git packs refs into.
-func packedRefs(common string, all map[string]ref) error {
+// packedRefs reads those whose names begin so from the file that git packs refs into.
+func packedRefs(common string, all map[string]ref, prefixes ...string) error {
 	f, err := openIn(common, "packed-refs")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -132,7 +139,7 @@ func packedRefs(common string, all map[string]ref) error {
 		}
 		id, name, ok := strings.Cut(line, " ")
 		last = ""
-		if ok && isID(id) && (strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/")) {
+		if ok && isID(id) && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
 			last = name
 			all[name] = ref{name: name, id: id}
 		}
@@ -156,7 +163,7 @@ func looseRefs(common, dir string, all map[string]ref) error {
 			if err := looseRefs(common, name, all); err != nil {
 				return err
 			}
-		case e.Type().IsRegular():
+		case e.Type().IsRegular() && !strings.HasSuffix(name, ".lock"):
 			all[name] = ref{name: name, id: readID(common + "/" + name)}
 		}
 	}
@@ -192,7 +199,7 @@ func (r *Repository) plainHead() (id string, err error) {
 		line, err := firstLine(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			all := map[string]ref{}
-			err = packedRefs(r.Common, all)
+			err = packedRefs(r.Common, all, "refs/heads/", "refs/tags/")
 			return all[name].id, err
 		}
 		if err != nil {

@@ -21,11 +21,7 @@ import (
 // seeds are the files as git wrote or last saw them, from the host's index.
 func (b *Bridge) seeds() (all []checkpoint.Seed) {
 	path := filepath.Join(b.Admin, "index")
-	size := 20
-	if b.Format == "sha256" {
-		size = 32
-	}
-	entries, err := rootfs.Index(path, size)
+	entries, err := rootfs.Index(path, b.idSize())
 	info, serr := os.Lstat(path)
 	if err != nil || serr != nil {
 		return nil

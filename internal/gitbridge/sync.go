@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/cofferhq/coffer/internal/gitbridge/uploadpack"
 	"github.com/cofferhq/coffer/internal/guest/wire"
@@ -75,19 +74,28 @@ func (s *session) fetch(ctx context.Context) error {
 	for {
 		if c == nil {
 			var err error
-			if c, err = s.hire(ctx, s.o); err != nil {
+			if c, err = s.hire(ctx, s.whom(s.o)); err != nil {
 				return err
 			}
 		}
+		plain := c.inside == nil
+		bring := s.collect
+		if plain {
+			bring = s.gather
+		}
 		stop := context.AfterFunc(ctx, c.cancel)
-		err := s.collect(ctx, c)
+		err := bring(ctx, c)
 		stop()
-		s.facts = c.facts
+		s.learn(plain, err)
 		s.part(c)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		s.refs, s.first, s.then = nil, nil, nil
+		if plain {
+			c, waited = nil, false
+			continue
+		}
 		if errors.Is(err, errUnusual) || errors.Is(err, uploadpack.ErrOther) {
 			break
 		}
@@ -96,11 +104,24 @@ func (s *session) fetch(ctx context.Context) error {
 		}
 		c, waited = nil, false // the sandbox can end those who wait there
 	}
-	s.facts = sync.OnceValues(func() ([]setting, error) { return s.tree().settings(ctx) }) // the crew may have left before it knew
 	if err := s.Bridge.fetch(ctx, s.o, "refs/heads/*:"+s.incoming()+"*"); err != nil {
 		return err
 	}
 	return s.read(ctx)
+}
+
+// learn says whether the next crew is to do without git inside. What is not plain once may not
+// be for long, and is tried ever less often.
+func (b *Bridge) learn(plain bool, err error) {
+	switch {
+	case !plain:
+		b.pass = max(b.pass-1, 0)
+	case err == nil:
+		b.passed = 0
+	default:
+		b.passed = min(2*b.passed+1, most)
+		b.pass = b.passed
+	}
 }
 
 // checkedOut is the branch that is checked out inside; none in the middle of a rebase, for
@@ -128,7 +149,6 @@ type session struct {
 	notes []string
 	once  []string // notes that are news, and not true for as long as nothing changes
 	again bool     // something changed inside
-	facts func() ([]setting, error)
 }
 
 func (s *session) note(format string, args ...any) {

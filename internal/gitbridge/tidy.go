@@ -107,11 +107,7 @@ func (b *Bridge) loosen(ctx context.Context, pack string) error {
 // isSmall says whether the objects of a pack are few and not large, and goes back to its
 // beginning.
 func (b *Bridge) isSmall(f io.ReadSeeker) (bool, error) {
-	idSize := int64(20)
-	if b.Format == "sha256" {
-		idSize = 32
-	}
-	_, err := unpackedSize(f, idSize, maxLoose-1, maxLooseBytes)
+	_, err := unpackedSize(f, int64(b.idSize()), maxLoose-1, maxLooseBytes)
 	if errors.Is(err, errMuch) {
 		return false, nil
 	}

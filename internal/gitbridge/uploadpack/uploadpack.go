@@ -118,7 +118,7 @@ func (c *Client) Refs(prefix string) (refs []Ref, err error) {
 			return nil, fmt.Errorf("the names of its branches have more than %d bytes", maxNames)
 		}
 		id, name = strings.Clone(id), strings.Clone(name) // the rest of the line need not be kept
-		if seen[name] = true; valid(name) {
+		if seen[name] = true; Valid(name) {
 			refs = append(refs, Ref{name, id})
 		}
 	}
@@ -132,9 +132,9 @@ func (c *Client) isID(s string) bool {
 	return len(s) == n && strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, "0") != ""
 }
 
-// valid says whether git would take a name for a ref's: one that it would not take would keep
+// Valid says whether git would take a name for a ref's: one that it would not take would keep
 // it from moving all the others.
-func valid(name string) bool {
+func Valid(name string) bool {
 	if strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasSuffix(name, ".") ||
 		strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) || strings.ContainsAny(name, "~^:?*[\\") {
 		return false

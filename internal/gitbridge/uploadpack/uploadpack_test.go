@@ -179,7 +179,7 @@ func FuzzTalk(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said string) {
 		refs, pack, _ := talk(said)
 		for _, r := range refs {
-			if !valid(r.Name) || !strings.HasPrefix(r.Name, "refs/heads/") || len(r.ID) != 40 {
+			if !Valid(r.Name) || !strings.HasPrefix(r.Name, "refs/heads/") || len(r.ID) != 40 {
 				t.Errorf("believed %q", r)
 			}
 		}
