@@ -27,6 +27,7 @@ type crew struct {
 	// Git on the host: taking a pack apart, and whether all is there that objects lead to.
 	// They see what is aside.
 	unpack, linked *waiting
+	objects        *Blobs                      // git that reads objects, not those that are aside
 	config         func() (*Repository, error) // what the configuration says
 	ended          sync.WaitGroup
 
@@ -123,6 +124,9 @@ func (b *Bridge) hire(ctx context.Context, o wire.Opener) (c *crew, err error) {
 			return c, err
 		}
 	}
+	if c.objects, err = b.History().Blobs(ctx); err != nil {
+		return c, err
+	}
 	if o != nil {
 		if c.known, err = b.refs().wait(ctx, "cat-file", "--batch-check=%(objectname)", "--buffer"); err != nil {
 			return c, err
@@ -139,6 +143,9 @@ func (c *crew) dismiss() {
 		if w != nil {
 			_, _ = w.end(nil)
 		}
+	}
+	if c.objects != nil {
+		c.objects.Close()
 	}
 	c.ended.Wait()
 	if c.aside != "" {

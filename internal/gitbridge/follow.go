@@ -71,7 +71,7 @@ func (s *session) outsideHead(ctx context.Context) (string, error) {
 func (s *session) moveBoth(ctx context.Context, was, is string) error {
 	moved := make(chan error, 1)
 	go func() { moved <- s.write(ctx) }()
-	put, drop, err := s.draftIndex(ctx, filepath.Join(s.Admin, "index"), was, is)
+	put, drop, err := s.draftIndex(ctx, filepath.Join(s.Admin, "index"), was, is, s.crew)
 	if err == nil {
 		defer drop()
 	}
@@ -89,7 +89,7 @@ func (s *session) moveBoth(ctx context.Context, was, is string) error {
 
 // moveIndex makes an index of the host's that of another commit.
 func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
-	put, drop, err := b.draftIndex(ctx, index, was, is)
+	put, drop, err := b.draftIndex(ctx, index, was, is, nil)
 	if err != nil {
 		return err
 	}
@@ -100,8 +100,9 @@ func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
 // draftIndex prepares to make an index of the host's that of another commit, without looking
 // at a file but to see whether it is as the index says. What the user has staged stays
 // staged, unless it is in the way. It is done in a copy, under git's own lock: nobody sees an
-// index with a submodule in it that is not marked. The caller drops it, put or not.
-func (b *Bridge) draftIndex(ctx context.Context, index, was, is string) (put func() error, drop func(), err error) {
+// index with a submodule in it that is not marked. The caller drops it, put or not. A crew
+// may help.
+func (b *Bridge) draftIndex(ctx context.Context, index, was, is string, c *crew) (put func() error, drop func(), err error) {
 	unlock, err := lockIndex(ctx, index)
 	if err != nil {
 		return nil, nil, err
@@ -117,6 +118,9 @@ func (b *Bridge) draftIndex(ctx context.Context, index, was, is string) (put fun
 		}
 	}()
 	put = func() error { return os.Rename(draft, index) }
+	if c != nil && b.editIndex(index, draft, was, is, c) == nil {
+		return put, drop, nil
+	}
 	if err := copyFile(index, draft); err != nil {
 		return nil, nil, err
 	}

@@ -87,8 +87,12 @@ func (s *session) fetch(ctx context.Context) error {
 		err := bring(ctx, c)
 		stop()
 		s.learn(plain, err)
+		if err == nil {
+			s.crew = c // until all is done
+			return nil
+		}
 		s.part(c)
-		if err == nil || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return err
 		}
 		s.refs, s.first, s.then = nil, nil, nil
