@@ -80,7 +80,7 @@ func carryOn(k *knock.Knock) *Result {
 			opts.Notices = l.NoticesSince(k.At)
 		}
 	}
-	r.Exit, r.Err = attach.Asked(s, k.NoInput, opts)
+	r.Exit, r.Err = attach.Asked(wire.Heard(s, k.Said), k.NoInput, opts)
 	if errors.Is(r.Err, attach.ErrNotStarted) {
 		return nil
 	}

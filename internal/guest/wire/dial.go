@@ -40,6 +40,28 @@ type Socket struct{ *os.File }
 // NewSocket is a connection that there is.
 func NewSocket(fd int) *Socket { return &Socket{os.NewFile(uintptr(fd), "supervisor")} }
 
+// Heard is a connection of which somebody has read something already.
+func Heard(s *Socket, said []byte) io.ReadWriteCloser {
+	if len(said) == 0 {
+		return s
+	}
+	return &heard{Socket: s, said: said}
+}
+
+type heard struct {
+	*Socket
+	said []byte
+}
+
+func (h *heard) Read(p []byte) (int, error) {
+	if len(h.said) == 0 {
+		return h.Socket.Read(p)
+	}
+	n := copy(p, h.said)
+	h.said = h.said[n:]
+	return n, nil
+}
+
 // Close ends the connection, also for who is reading from it this moment.
 func (s *Socket) Close() error {
 	if raw, err := s.SyscallConn(); err == nil {

@@ -42,6 +42,7 @@ type Knock struct {
 	At      time.Time
 	ID      string // of the sandbox
 	Socket  int    // where the supervisor answers
+	Said    []byte // what it has answered
 	NoInput bool   // as it was said
 }
 
@@ -68,7 +69,7 @@ func knock(a Args) *Knock {
 	if !ok {
 		return nil
 	}
-	id := find(store, a.Match, here)
+	id, record := find(store, a.Match, here)
 	if id == "" {
 		return nil
 	}
@@ -84,6 +85,9 @@ func knock(a Args) *Knock {
 	if !k.send(here) {
 		syscall.Close(fd)
 		return nil
+	}
+	if k.over(dir, record) {
+		syscall.Exit(0)
 	}
 	return k
 }
@@ -105,49 +109,63 @@ func place() (dir string, ok bool) {
 	return dir, true
 }
 
-// find is the id of the one sandbox with exactly this id or this name; without either, over
-// this directory.
-func find(store, match, here string) (id string) {
+// find is the id and the record of the one sandbox with exactly this id or this name; without
+// either, over this directory.
+func find(store, match, here string) (id, record string) {
 	if match == "" && !plain(here) {
-		return ""
+		return "", ""
 	}
 	names := entries(store)
 	for _, name := range names {
-		if name == match && isOurs(store, name, "", "") {
-			return name
+		if name == match {
+			if record = read(store, name); begins(record, name, "") {
+				return name, record
+			}
+			return "", ""
 		}
 	}
 	for _, name := range names {
-		if name[0] == '.' || match != "" && !isOurs(store, name, match, "") || match == "" && !isOurs(store, name, "", here) {
+		if name[0] == '.' {
+			continue
+		}
+		r := read(store, name)
+		if !begins(r, name, match) || match == "" && !contains(r, workspace+here+"\",\n") {
 			continue
 		}
 		if id != "" {
-			return ""
+			return "", ""
 		}
-		id = name
+		id, record = name, r
 	}
-	return id
+	return id, record
 }
 
-// isOurs says whether a sandbox's record is of the version that we know, and has this name and
-// this directory, if any are given. It begins as is written here; names have no letters in them
-// that need escapes, nor have plain paths.
-func isOurs(store, id, name, dir string) bool {
+// workspace is what stands before the path of the workspace in a record.
+const workspace = "\n  \"workspace\": {\n    \"path\": \""
+
+// begins says whether a sandbox's record is of the version that we know, and has this name, if
+// any. It begins as is written here; names have no letters in them that need escapes.
+func begins(record, id, name string) bool {
 	begin := "{\n  \"version\": " + RecordVersion + ",\n  \"id\": \"" + id + "\",\n  \"name\": \""
 	if name != "" {
 		begin += name + "\",\n"
 	}
+	return hasPrefix(record, begin)
+}
+
+// read reads a record, or nothing if that is not short.
+func read(store, id string) string {
 	fd, err := syscall.Open(store+"/"+id+"/sandbox.json", syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer syscall.Close(fd)
-	record := make([]byte, 1024)
+	record := make([]byte, 4096)
 	n, err := syscall.Read(fd, record)
-	if err != nil || n < len(begin) || string(record[:len(begin)]) != begin {
-		return false
+	if err != nil || n < 0 || n == len(record) {
+		return ""
 	}
-	return dir == "" || contains(string(record[:n]), "\n  \"workspace\": {\n    \"path\": \""+dir+"\",\n")
+	return string(record[:n])
 }
 
 // plain says whether a path is the same in JSON.

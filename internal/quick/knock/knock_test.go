@@ -28,7 +28,7 @@ func TestFind(t *testing.T) {
 		"web": ids["web"], "web-2": ids["web-2"], "other": ids["other"], ids["web"]: ids["web"],
 		"we": "", "oth": "", ids["web"][:4]: "", "..": "", ".": "", `web",`: "",
 	} {
-		if got := find(dir, match, "/"); got != want {
+		if got, _ := find(dir, match, "/"); got != want {
 			t.Errorf("%q is %q, want %q", match, got, want)
 		}
 		// Who finds one here finds the same there.
@@ -37,7 +37,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	for here, want := range map[string]string{"/here": ids["web"], "/twice": "", "/here/below": "", "/": "", "/he": "", `/"here`: ""} {
-		if got := find(dir, "", here); got != want {
+		if got, _ := find(dir, "", here); got != want {
 			t.Errorf("in %s it is %q, want %q", here, got, want)
 		}
 		if over := store.Over(here); want != "" && (len(over) != 1 || over[0].ID != want) {
@@ -53,8 +53,10 @@ func TestFind(t *testing.T) {
 	if err := os.WriteFile(file, append([]byte("{\n  \"version\": 4"), record[len("{\n  \"version\": 4"):]...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if find(dir, "other", "/") != "" || find(dir, ids["other"], "/") != "" {
-		t.Error("a record of another version was taken")
+	for _, match := range []string{"other", ids["other"]} {
+		if got, _ := find(dir, match, "/"); got != "" {
+			t.Error("a record of another version was taken for ", match)
+		}
 	}
 }
 
@@ -108,6 +110,66 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, ok := Open(b); ok && len(r.Argv) == 0 {
 			t.Error("a program without a name")
+		}
+	})
+}
+
+// frame is one as package wire sends it.
+func frame(kind byte, body string) string {
+	return string([]byte{kind, 0, 0, byte(len(body) >> 8), byte(len(body))}) + body
+}
+
+func TestHeard(t *testing.T) {
+	const well, out = "x\x00\x00\x00\x02\x00\x00", "\x01\x00\x00\x00\x02hi"
+	for said, want := range map[string][4]bool{ // all and simple, then for who is patient
+		"":                                      {false, true, false, true},
+		frame('s', ""):                          {false, true, false, true},
+		frame('t', "") + frame('s', ""):         {false, true, false, true},
+		frame('s', "") + out:                    {false, true, false, true},
+		frame('s', "") + out + well:             {true, true, false, true},
+		frame('s', "") + well + frame('l', ""):  {true, true, true, true},
+		frame('s', "") + out + well[:6]:         {false, true, false, true},
+		frame('s', "") + out[:4]:                {false, true, false, true},
+		frame('s', "") + frame('x', "\x01\x00"): {false, false, false, false},
+		frame('s', "") + frame('x', "\x00\x09"): {false, false, false, false},
+		frame('s', "") + frame('x', "\x00"):     {false, false, false, false},
+		frame('m', "{}"):                        {false, false, false, false},
+		frame('l', ""):                          {false, false, false, false},
+		well + frame('n', "note"):               {true, true, false, false},
+		frame('s', "x"):                         {false, false, false, false},
+		"\x01\xff\xff\xff\xff":                  {false, true, false, true},
+	} {
+		all, simple := heard([]byte(said), false)
+		pall, psimple := heard([]byte(said), true)
+		if got := [4]bool{all, simple, pall, psimple}; got != want {
+			t.Errorf("%q: %v, want %v", said, got, want)
+		}
+	}
+}
+
+func TestSettled(t *testing.T) {
+	dir := t.TempDir()
+	record := "{\n  \"name\": \"x\"," + workspace + dir + "\",\n    \"mode\": \"direct\"\n  },\n  \"made_git\": true\n}\n"
+	if !settled(record) || !settled("{\n}") {
+		t.Error("there is something to warn of")
+	}
+	if settled("{\n  \"made_git\": true\n}") {
+		t.Error("nobody knows where")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "HEAD"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if settled(record) {
+		t.Error("nobody is warned of what looks like a repository")
+	}
+}
+
+func FuzzHeard(f *testing.F) {
+	f.Add([]byte(frame('s', "")+frame(1, "hi")+frame('x', "\x00\x00")), false)
+	f.Add([]byte("\x01\xff\xff\xff\xff"), true)
+	f.Fuzz(func(t *testing.T, b []byte, patient bool) {
+		if all, simple := heard(b, patient); all && !simple {
+			t.Error("all of what is not simple")
 		}
 	})
 }

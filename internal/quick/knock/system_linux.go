@@ -57,3 +57,12 @@ func exists(path string) bool {
 	var st syscall.Stat_t
 	return syscall.Lstat(path, &st) != syscall.ENOENT
 }
+
+// wait waits until a descriptor can be written to.
+func wait(fd int) {
+	p := struct {
+		fd              int32
+		events, happens int16
+	}{int32(fd), 4, 0} // POLLOUT
+	_, _, _ = syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, 0, 0, 0, 0)
+}
