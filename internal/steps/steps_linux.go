@@ -209,10 +209,14 @@ func (l *List) listen(r io.Reader, pid int) (program int, failed error) {
 // Failure is the error that a process reports on its line, or nil if b is something else.
 func (l *List) Failure(b []byte) error {
 	var m message
-	if copy(m.bytes(), b) < len(m.bytes()) || m[0] != saysError || int(m[1]) >= len(l.what) {
+	if copy(m.bytes(), b) < len(m.bytes()) || m[0] != saysError {
 		return nil
 	}
-	return &Error{l.what[m[1]], syscall.Errno(m[2])}
+	what := "do something that is not on the list" // and yet it failed
+	if n := int(m[1]); n >= 0 && n < len(l.what) {
+		what = l.what[n]
+	}
+	return &Error{what, syscall.Errno(m[2])}
 }
 
 // Fork starts a process with the clone flags that makes the calls. What it has to say it
@@ -221,6 +225,9 @@ func (l *List) Failure(b []byte) error {
 func (l *List) Fork(flags uint64, line uintptr) (int, error) {
 	if l.slots > maxSlots {
 		return 0, errors.New("there are too many places")
+	}
+	if len(l.calls) == 0 {
+		return 0, errors.New("there is nothing to do")
 	}
 	// Between blocking signals and hearing them again this must stay one thread.
 	runtime.LockOSThread()
