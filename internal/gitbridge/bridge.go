@@ -62,6 +62,7 @@ type Bridge struct {
 	refPlaces []string   // where they are, and how these places looked then; see RefreshMoved
 	refStamp  string
 
+	refused refused        // by Sync, for as long as it is there
 	crew    *crew          // who waits for the next Sync; see Prepare
 	pass    int            // so often it is not tried to do without git inside
 	passed  int            // how often it was not, the last time

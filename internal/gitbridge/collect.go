@@ -41,7 +41,15 @@ func (s *session) collect(ctx context.Context, c *crew) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	return s.take(ctx, c, fresh, ours)
+	if s.refused.has(fresh) {
+		return errLarge
+	}
+	err = s.take(ctx, c, fresh, ours)
+	// Git on the host would say of it that it ends too early.
+	if err != nil && c.inside.much.Load() {
+		s.refused, err = refusedTips(fresh), errLarge
+	}
+	return err
 }
 
 // fresh notes orders for the refs that say where branches are inside. It returns the commits

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cofferhq/coffer/internal/gitbridge/uploadpack"
 	"github.com/cofferhq/coffer/internal/guest/wire"
@@ -42,6 +43,7 @@ type insider struct {
 	*uploadpack.Client
 	err  error // instead
 	open chan struct{}
+	much atomic.Bool // it had more to say than is heard
 }
 
 // Prepare hires a crew for the Sync to come, if there is something to bring over. Neither of
@@ -171,6 +173,7 @@ func (b *Bridge) callInside(ctx context.Context, o wire.Opener, ended *sync.Wait
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 			err = cause
 		}
+		i.much.Store(errors.Is(err, errLarge))
 		theirOut.CloseWithError(err)
 		theirIn.CloseWithError(io.ErrClosedPipe)
 	})

@@ -12,10 +12,14 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
 )
 
-// maxFetch bounds what one fetch takes out of a sandbox.
-const maxFetch = 4 << 30
+// maxFetch bounds what one fetch takes out of a sandbox. Only tests have another bound.
+var maxFetch int64 = 4 << 30
+
+// errLarge is that there is more to fetch.
+var errLarge = hint.New("what was committed is too much to be fetched (4 GiB at most)", "take large files out of the commits, inside")
 
 // maxWords bounds what git inside may say besides.
 const maxWords = 16 << 10
@@ -110,6 +114,8 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspec string) error
 		return nil
 	case cancelled != nil:
 		return fmt.Errorf("fetch from the sandbox: %w", cancelled)
+	case errors.Is(far, errLarge):
+		return far
 	}
 	err = &Error{Args: []string{"fetch"}, Err: err, Said: words.String()}
 	if far != nil && words.Len() == 0 {
@@ -121,7 +127,11 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspec string) error
 // upload runs git-upload-pack inside, at the other end of the pipe.
 func (b *Bridge) upload(ctx context.Context, o wire.Opener, pipe io.ReadWriter) error {
 	words := &limited{left: maxWords, drop: true}
-	exit, err := run(ctx, o, b.program("upload-pack", "--strict", b.InsideDir()), pipe, &counted{w: pipe, left: maxFetch}, words)
+	out := &counted{w: pipe, left: maxFetch}
+	exit, err := run(ctx, o, b.program("upload-pack", "--strict", b.InsideDir()), pipe, out, words)
+	if out.left < 0 {
+		return errLarge
+	}
 	if err == nil && exit != 0 {
 		err = fmt.Errorf("git inside ended with %d: %s", exit, strings.TrimSpace(words.String()))
 	}
@@ -136,7 +146,7 @@ type counted struct {
 
 func (c *counted) Write(p []byte) (int, error) {
 	if c.left -= int64(len(p)); c.left < 0 {
-		return 0, fmt.Errorf("more than %d bytes", int64(maxFetch))
+		return 0, errLarge
 	}
 	return c.w.Write(p)
 }

@@ -103,7 +103,7 @@ func (s *session) fetch(ctx context.Context) error {
 		if errors.Is(err, errUnusual) || errors.Is(err, uploadpack.ErrOther) {
 			break
 		}
-		if !waited {
+		if !waited || errors.Is(err, errLarge) {
 			return err
 		}
 		c, waited = nil, false // the sandbox can end those who wait there
