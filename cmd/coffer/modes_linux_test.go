@@ -44,7 +44,7 @@ func TestOffOnTerminal(t *testing.T) {
 func TestFloorAndModes(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
-	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config")) // by whatever home another test began
 	t.Setenv("XDG_STATE_HOME", "")
 	work := filepath.Join(home, "work")
 	if err := os.MkdirAll(filepath.Join(work, ".git"), 0o755); err != nil {
