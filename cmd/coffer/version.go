@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -48,7 +50,9 @@ func completionCommand() *cobra.Command {
 		Short: "Print a completion script for your shell",
 		Long: `Print a script that teaches your shell to complete coffer's commands, flags and
 sandboxes.`,
-		Example:   "  source <(coffer completion bash)\n  coffer completion fish > ~/.config/fish/completions/coffer.fish",
+		Example: `  source <(coffer completion bash)        in ~/.bashrc
+  source <(coffer completion zsh)         in ~/.zshrc
+  coffer completion fish > ~/.config/fish/completions/coffer.fish`,
 		ValidArgs: []string{"bash", "zsh", "fish"},
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -62,13 +66,23 @@ sandboxes.`,
 				fmt.Print(bashAlone)
 				return c.Root().GenBashCompletionV2(os.Stdout, true)
 			case "zsh":
-				return c.Root().GenZshCompletion(os.Stdout)
+				return zshCompletion(c.Root())
 			case "fish":
 				return c.Root().GenFishCompletion(os.Stdout, true)
 			}
 			return usagef("there is no completion for %q: want bash, zsh or fish", args[0])
 		},
 	}
+}
+
+// zshCompletion prints the script for zsh. In a shell that has not set up completion yet,
+// it does.
+func zshCompletion(root *cobra.Command) error {
+	var script bytes.Buffer
+	err := root.GenZshCompletion(&script)
+	const register = "\ncompdef "
+	fmt.Print(strings.Replace(script.String(), register, "\n(( $+functions[compdef] )) || { autoload -Uz compinit; compinit -i; }"+register, 1))
+	return err
 }
 
 // bashAlone is what the script for bash uses of the package bash-completion, for shells
