@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -149,10 +148,6 @@ func (s *session) unpack(ctx context.Context, c *crew, pack io.Reader) error {
 	h := s.Bridge.refs()
 	h.objects = c.aside
 	h.env = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoteObjects(s.Objects[0])}
-	// Git makes only the directories of loose objects.
-	if err := os.Mkdir(filepath.Join(c.aside, "pack"), 0o755); err != nil {
-		return err
-	}
 	// Who has made the pack can make one that takes for ever.
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,15 +112,26 @@ func (b *Bridge) hire(ctx context.Context, o wire.Opener) (c *crew, err error) {
 		return r, r.readPlain(ctx)
 	})
 	c.ended.Go(func() { _, _ = c.config() })
+	// Git makes only the directories of loose objects.
+	if err := os.Mkdir(filepath.Join(c.aside, "pack"), 0o755); err != nil {
+		return c, err
+	}
 	aside := b.refs()
 	aside.objects = c.aside
 	aside.env = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoteObjects(b.Objects[0])}
+	// Of what comes over most often, one file is written quickly; see Tidy.
+	unpack := []string{"index-pack", "--stdin", "--strict"}
+	if o != nil {
+		unpack = []string{"unpack-objects", "-q", "--strict"}
+	} else {
+		aside.config = []string{"core.fsync=none", "pack.threads=1"} // as for the files of objects
+	}
 	for _, w := range []struct {
 		at   **waiting
 		who  host
 		args []string
 	}{
-		{&c.unpack, aside, []string{"unpack-objects", "-q", "--strict"}},
+		{&c.unpack, aside, unpack},
 		{&c.linked, aside, []string{"rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"}},
 	} {
 		if *w.at, err = w.who.wait(ctx, w.args...); err != nil {

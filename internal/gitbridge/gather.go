@@ -67,7 +67,21 @@ func (s *session) gather(ctx context.Context, c *crew) error {
 	if _, err := c.linked.end(lines(fresh)); err != nil {
 		return err
 	}
-	return moveObjects(c.aside, s.Objects[0])
+	packs, err := os.ReadDir(filepath.Join(c.aside, "pack"))
+	if err != nil {
+		return err
+	}
+	if err := moveObjects(c.aside, s.Objects[0]); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range packs {
+		if strings.HasSuffix(d.Name(), ".pack") {
+			s.small = append(s.small, d.Name()) // to be taken apart later
+		}
+	}
+	return nil
 }
 
 // idSize is how many bytes name an object.

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// A fetch that checks its objects keeps them as the pack that they came in, however few
-// they are. An agent commits often, and every git, inside and outside, looks into every
-// pack there is: after an hour they would all be slow. So small packs that a fetch left are
-// taken apart, as git does it when it does not check.
+// What comes over stays the pack that it came in, however little it is: to write a file of
+// every object takes longer than all the rest, and somebody waits. But an agent commits often,
+// and every git, inside and outside, looks into every pack there is: after an hour they would
+// all be slow. So small packs are taken apart, as git does it, when nobody waits.
 
 // maxLoose is the number of objects from which a pack stays one, as in git.
 const maxLoose = 100
@@ -51,8 +51,21 @@ func (b *Bridge) noteNew(before []string) {
 // tidyPatience is how long all of that may take: a stop waits for it.
 const tidyPatience = 20 * time.Second
 
-// Tidy takes the small packs apart that were fetched since the last time. What cannot be
-// stays as it is, which does no harm.
+// manySmall is how many small packs there are before they are taken apart at the next opportunity.
+const manySmall = 16
+
+// TidyMany is Tidy if there is much to do.
+func (b *Bridge) TidyMany(ctx context.Context) {
+	b.mu.Lock()
+	many := len(b.small) > manySmall
+	b.mu.Unlock()
+	if many {
+		b.Tidy(ctx)
+	}
+}
+
+// Tidy takes the small packs apart that came since the last time. What cannot be stays as it
+// is, which does no harm.
 func (b *Bridge) Tidy(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, tidyPatience)
 	defer stop()
@@ -60,8 +73,13 @@ func (b *Bridge) Tidy(ctx context.Context) {
 	names := b.small
 	b.small = nil
 	b.mu.Unlock()
-	for _, name := range names {
-		_ = b.loosen(ctx, filepath.Join(b.Objects[0], "pack", name))
+	for i, name := range names {
+		if err := b.loosen(ctx, filepath.Join(b.Objects[0], "pack", name)); err != nil && ctx.Err() != nil {
+			b.mu.Lock()
+			b.small = append(b.small, names[i:]...) // another time
+			b.mu.Unlock()
+			return
+		}
 	}
 }
 

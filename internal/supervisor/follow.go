@@ -18,7 +18,9 @@ const (
 	// look takes a share of the processors from who commits.
 	syncLatest = 600 * time.Millisecond
 	// syncGlance is how often it is seen meanwhile whether they still move.
-	syncGlance = 10 * time.Millisecond
+	syncGlance = 50 * time.Millisecond
+	// tidyAfter is how long nothing has happened before it is tidied up.
+	tidyAfter = 3 * time.Second
 	// syncBlind is how often the refs are looked at where the kernel does not tell.
 	syncBlind = 2 * time.Second
 	// syncRarely is how often it is tried again what does not succeed.
@@ -48,7 +50,7 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 		if asked != nil {
 			asked <- b
 		}
-		g.bridge.Tidy(ctx)
+		g.bridge.TidyMany(ctx)
 		_ = g.bridge.Refresh(ctx) // what cannot be read now stays as it was
 		if again++; b.err == nil {
 			if _, settled := g.bridge.Settled(); settled {
@@ -59,14 +61,25 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 		if pause, quiet = syncPause(again, b.err != nil, refs.Blind()); !quiet {
 			continue
 		}
-		if asked, ok = s.await(ctx, g, refs.Wait); !ok {
+		if asked, ok = s.await(ctx, g, func(ctx context.Context) { watchQuietly(ctx, &refs, g.bridge.Tidy) }); !ok {
 			return
 		}
 		if asked != nil {
 			asked <- s.sync(ctx, g)
-			g.bridge.Tidy(ctx)
 		}
 	}
+}
+
+// watchQuietly waits until refs move. If that takes a while, it has something done meanwhile.
+func watchQuietly(ctx context.Context, refs *watch.Watch, meanwhile func(context.Context)) {
+	short, cancel := context.WithTimeout(ctx, tidyAfter)
+	defer cancel()
+	refs.Wait(short)
+	if short.Err() == nil || ctx.Err() != nil {
+		return
+	}
+	meanwhile(ctx)
+	refs.Wait(ctx)
 }
 
 // lull waits for a pause in which the refs stay as they are, but not for long. When they move
