@@ -179,6 +179,31 @@ func appearingSecrets(s *stage) {
 	s.coffer(dir, "rm", "--force", "appear")
 }
 
+// soughtSecrets: in a copy-on-write workspace, the kernel remembers that there was no such file
+// when a program looked, until that program makes it forget. It must be hidden by then.
+func soughtSecrets(s *stage) {
+	dir := s.secretPlace("sought")
+	at := func(name string) string { return filepath.Join(dir, name) }
+	s.coffer(dir, "exec", "--create", "--workspace", "cow", "--name", "sought", "--", "sh", "-c", "test -e late.key; test -e made; mkdir own")
+	for _, a := range []struct{ n, name, file, covered string }{
+		{"m10", "read a secret that was looked for before it appeared", "late.key", "late.key"},
+		{"m10.dir", "read one in a directory that was looked for", "made/.env", "made"},
+		{"m10.own", "read one in a directory that was made inside first", "own/.env", "own/.env"},
+	} {
+		s.here.put(at(a.file), secretWord, 0o644)
+		s.here.own(dir)
+		free := s.outside(dir, "read", at(a.file))
+		// A mount point is not forgotten.
+		script := `grep -qF " $2 " /proc/self/mountinfo && exec "$0" read "$1"; echo '{"wall":"NOT-COVERED"}'`
+		kept := s.until(func() (outcome, bool) {
+			got := s.coffer(dir, "exec", "-m", "sought", "--", "sh", "-c", script, s.probe, at(a.file), at(a.covered)).probed()
+			return got, met(got, "EACCES ENOENT")
+		})
+		s.r.judge(a.n, a.name, free.Wall == "", free.String(), met(kept, "EACCES ENOENT"), kept.String())
+	}
+	s.coffer(dir, "rm", "--force", "sought")
+}
+
 // until tries for a generous time.
 func (s *stage) until(try func() (outcome, bool)) (o outcome) {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

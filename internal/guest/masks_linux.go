@@ -16,11 +16,15 @@ import (
 func hide(s net.Conn, layers *rootfs.Layers, places []wire.Cover) {
 	said := make([]string, len(places))
 	for i, p := range places {
-		cover := layers.Forbid
-		if p.Keep {
-			cover = layers.Lock
+		var err error
+		switch path, tree := string(p.Path), string(p.Tree); {
+		case p.Keep:
+			err = layers.Lock(path, tree)
+		case p.Free:
+			err = layers.Free(path)
+		default:
+			err = layers.Forbid(path, tree, p.Dir)
 		}
-		err := cover(string(p.Path), string(p.Tree))
 		switch {
 		// A link in the way was put in the place of a directory, of which the host hears.
 		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):

@@ -65,6 +65,9 @@ type Found struct {
 	// Keep says that it is a file which says what to hide. It is not hidden itself, and is to
 	// stay as it is. Only a watch tells of these.
 	Keep bool
+	// Gone says that the path is not there any more; without a path, that some may not be. Only a
+	// watch tells of these, hidden or not, in a tree that is not shared.
+	Gone bool
 
 	same bool // it is hidden because it is the same file as another one
 }

@@ -119,6 +119,11 @@ func (w *watcher) remember(f Found, names uint32) {
 		if w.seeking == nil {
 			w.seeking = linked{}
 		}
+		for _, one := range w.secrets[f.Which.Ino] {
+			if one.Which == f.Which {
+				f = one // by its first name
+			}
+		}
 		w.seeking.add(f)
 	}
 	w.names[f.Which] = names

@@ -81,3 +81,23 @@ func TestWatchBehind(t *testing.T) {
 	h.wants("deep/real")
 	h.silent(dir, "mark.key", "other", "deep", "another")
 }
+
+// TestWatchGone: of what goes is told, in a tree that is not shared.
+func TestWatchGone(t *testing.T) {
+	dir := t.TempDir()
+	plant(t, dir, map[string]string{"a.key": "x", "b.key": "x", ".aws/x": "x", "sub/": "", "sub/c.key": "x"})
+	for _, shared := range []bool{true, false} {
+		h := watching(t, dir, shared)
+		h.wants("a.key", "sub/c.key")
+		if shared {
+			must(t, os.Remove(filepath.Join(dir, "sub/c.key")))
+			h.silent(dir, "mark.key", "gone sub/c.key")
+			plant(t, dir, map[string]string{"sub/c.key": "x"})
+			continue
+		}
+		must(t, os.RemoveAll(filepath.Join(dir, "sub")))
+		must(t, os.RemoveAll(filepath.Join(dir, ".aws")))
+		must(t, os.Rename(filepath.Join(dir, "a.key"), filepath.Join(dir, "a")))
+		h.wants("gone sub/c.key", "gone sub", "gone .aws", "gone a.key", "a")
+	}
+}

@@ -154,6 +154,9 @@ func watching(t *testing.T, dir string, shared bool) heard {
 			if f.Keep {
 				f.Path = "keep " + f.Path
 			}
+			if f.Gone {
+				f.Path = "gone " + f.Path
+			}
 			h.paths <- f.Path
 			return nil
 		})

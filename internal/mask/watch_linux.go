@@ -53,7 +53,7 @@ func (t *Tree) Watch(ctx context.Context, shared bool, told func(f Found, again 
 		defer context.AfterFunc(ctx, func() { w.notify.Close() })()
 	}
 	begun := time.Now()
-	if err := w.all(ctx); err != nil {
+	if err := w.all(ctx, false); err != nil {
 		return err
 	}
 	w.took = time.Since(begun)
@@ -79,19 +79,23 @@ func (t *Tree) Watch(ctx context.Context, shared bool, told func(f Found, again 
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		if err := w.all(ctx); err != nil {
+		if err := w.all(ctx, false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// all looks through the whole tree.
-func (w *watcher) all(ctx context.Context) error {
-	if err := w.tree(ctx, "", false); err != nil {
-		return err
+// all looks through the whole tree. again says that all of it has to be told.
+func (w *watcher) all(ctx context.Context, again bool) error {
+	err := w.tree(ctx, "", again)
+	if err == nil && !w.shared {
+		err = w.told(Found{Gone: true}, true)
 	}
-	return w.seek(ctx)
+	if err == nil {
+		err = w.seek(ctx)
+	}
+	return err
 }
 
 // listen handles what the kernel tells, until the context ends or the time is over or,
@@ -129,7 +133,7 @@ func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
 	for len(queue) > 0 && ctx.Err() == nil {
 		dir := queue[0]
 		queue = queue[1:]
-		w.watch(dir, w.dirs, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR|unix.IN_EXCL_UNLINK)
+		w.watch(dir, w.dirs, w.about())
 		walk := &walk{t: w.t, ctx: ctx, also: w.secrets}
 		got, err := walk.look(dir, &buf)
 		if err != nil {
@@ -161,6 +165,16 @@ func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
 		}
 	}
 	return nil
+}
+
+// about is what we want to hear of a directory: what appears. Of what goes it is only of use
+// where a view of the tree does not hear of it by itself.
+func (w *watcher) about() uint32 {
+	about := uint32(unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK)
+	if !w.shared {
+		about |= unix.IN_DELETE | unix.IN_MOVED_FROM
+	}
+	return about
 }
 
 // watch watches a directory or a file, which is reached without following a link.
@@ -201,6 +215,10 @@ func (w *watcher) events(ctx context.Context, b []byte) error {
 		case what&unix.IN_IGNORED != 0:
 			delete(w.dirs, wd)
 			delete(w.files, wd)
+		case ok && what&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0:
+			if err := w.told(Found{Path: join(dir, name), Dir: what&unix.IN_ISDIR != 0, Gone: true}, true); err != nil {
+				return err
+			}
 		case ok && name != "":
 			fresh = true
 			if err := w.appeared(ctx, dir, name, what&unix.IN_ISDIR != 0); err != nil {
@@ -235,7 +253,7 @@ func (w *watcher) again(ctx context.Context) error {
 	}
 	w.drain()
 	begun := time.Now()
-	err := w.tree(ctx, "", true)
+	err := w.all(ctx, true)
 	w.took = time.Since(begun)
 	return err
 }

@@ -198,7 +198,7 @@ func (a *assembly) keep(s *Step) error {
 	if err != nil {
 		return err
 	}
-	a.layers = &Layers{root: root{fd}}
+	a.layers = &Layers{root: root{fd}, overlays: overlays{}}
 	return nil
 }
 
@@ -421,6 +421,7 @@ func (a *assembly) overlay(p *Plan, s *Step) error {
 	if err := a.layers.mount(a.root, p.Volatile, s.Source, s.Data, s.Target); err != nil {
 		return err
 	}
+	a.layers.overlays[s.Target] = s.Data
 	return unix.Unmount(s.Source, unix.MNT_DETACH)
 }
 

@@ -72,8 +72,11 @@ func covered(at, by int) (bool, error) {
 }
 
 // Forbid covers a place of a running sandbox. If it is in a tree that programs inside can
-// change, the directories between are kept where they are.
-func (l *Layers) Forbid(target, tree string) error {
+// change, the directories between are kept where they are. dir says what it is outside.
+func (l *Layers) Forbid(target, tree string, dir bool) error {
+	if tree == "" {
+		return l.cover("hide", target, tree, func(r root, target string, _ root) error { return l.forbidInView(r, target, dir) })
+	}
 	return l.cover("hide", target, tree, forbidIn)
 }
 

@@ -56,6 +56,8 @@ type shown struct {
 	shared bool   // what programs inside make lands here
 	stays  bool   // it is the user's own
 	upper  string // where it lands otherwise
+	// freeing says that what is gone is about to be looked for.
+	freeing bool
 	// stop ends the watch of one that goes before the sandbox does, and ended says that it has.
 	stop  context.CancelFunc
 	ended chan struct{}
@@ -193,7 +195,7 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 		}
 		for _, f := range r.Hidden {
 			s.note(one.tree.Root, f)
-			for _, c := range s.masks.inside(one.tree.Root, f) {
+			for _, c := range s.masks.inside(one.tree.Root, f, true) {
 				m.Hidden = append(m.Hidden, string(c.Path))
 			}
 			for _, dir := range rootfs.Above(f.Path) {
@@ -231,15 +233,16 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 const maxAbove = 10_000
 
 // inside lists where something that was found in a tree is seen. What says what to hide is
-// kept only where it is the user's own.
-func (m *masks) inside(root string, f mask.Found) (at []wire.Cover) {
+// kept only where it is the user's own. At a start, files of the sandbox's own are left alone;
+// later the guest sees to that.
+func (m *masks) inside(root string, f mask.Found, start bool) (at []wire.Cover) {
 	host := filepath.Join(root, f.Path)
 	for _, one := range m.trees() {
 		rest, ok := strings.CutPrefix(host, one.tree.Root+"/")
-		if !ok || f.Keep && !one.stays || one.replaced(rest) {
+		if !ok || f.Keep && !one.stays || start && one.replaced(rest) {
 			continue
 		}
-		c := wire.Cover{Path: []byte(filepath.Join(one.at, rest)), Keep: f.Keep}
+		c := wire.Cover{Path: []byte(filepath.Join(one.at, rest)), Dir: f.Dir, Keep: f.Keep, Free: f.Gone}
 		if one.shared {
 			c.Tree = []byte(one.at)
 		}

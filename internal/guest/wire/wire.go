@@ -100,15 +100,18 @@ type Request struct {
 	Show json.RawMessage `json:"show,omitempty"`
 }
 
-// A Cover is a place inside to hide, or to keep as it is. Paths are bytes, as the kernel has
+// A Cover is a place inside to hide, to keep as it is, or to hide no longer. Paths are bytes, as the kernel has
 // them.
 type Cover struct {
 	Path []byte `json:"path"`
+	Dir  bool   `json:"dir,omitempty"`
 	// Tree, if set, is the directory below which the place is, and in which programs
 	// inside can move things. The directories between stay where they are.
 	Tree []byte `json:"tree,omitempty"`
 	// Keep says that programs inside can read it, and do nothing else with it.
 	Keep bool `json:"keep,omitempty"`
+	// Free says that there is nothing to hide any more.
+	Free bool `json:"free,omitempty"`
 }
 
 // An Exec asks for a program. Arguments and environment are bytes, as the kernel
