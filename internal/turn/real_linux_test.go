@@ -17,15 +17,17 @@ type client struct {
 	extra []string
 	ready string // on the screen when the keyboard is read
 	leave string // typed to end it
-	stop  string // the key that stops it; "" if that is more than a key
+	stop  string // the keys that stop it
+	// undoes says that these also take back what was typed last.
+	undoes bool
 }
 
 var clients = []client{
-	{"pi", "ANTHROPIC_API_KEY", host, []string{"--provider", "anthropic", "--model", "claude-sonnet-4-5"}, "claude-sonnet-4-5", "/quit", "C-z"},
-	{"claude", "ANTHROPIC_API_KEY", host, nil, "bypass permissions on", "/exit", "C-z"},
-	{"codex", "OPENAI_API_KEY", "api.openai.com chatgpt.com", []string{"-c", "model=gpt-fake"}, "OpenAI Codex", "/quit", "C-z"},
-	{"gemini", "GEMINI_API_KEY", "generativelanguage.googleapis.com", nil, "Type your message", "/quit", ""},
-	{"opencode", "ANTHROPIC_API_KEY", host + " .npmjs.org", []string{"--model", "anthropic/claude-sonnet-4-5"}, "Ask anything", "/exit", "C-z"},
+	{"pi", "ANTHROPIC_API_KEY", host, []string{"--provider", "anthropic", "--model", "claude-sonnet-4-5"}, "claude-sonnet-4-5", "/quit", "C-z", false},
+	{"claude", "ANTHROPIC_API_KEY", host, nil, "bypass permissions on", "/exit", "C-z", false},
+	{"codex", "OPENAI_API_KEY", "api.openai.com chatgpt.com", []string{"-c", "model=gpt-fake"}, "OpenAI Codex", "/quit", "C-z", false},
+	{"gemini", "GEMINI_API_KEY", "generativelanguage.googleapis.com", nil, "Type your message", "/quit", "C-z C-z", true},
+	{"opencode", "ANTHROPIC_API_KEY", host + " .npmjs.org", []string{"--model", "anthropic/claude-sonnet-4-5"}, "Ask anything", "/exit", "C-z", false},
 }
 
 // eachReal runs a test for every agent there is, and every user.

@@ -74,7 +74,7 @@ func (p *pane) press(keys, what string, is func() bool) {
 		if time.Since(last) > pause {
 			last = time.Now()
 			switch keys {
-			case "Enter", "C-z", leaveKeys:
+			case "Enter", "C-u", "C-z", "C-z C-z", leaveKeys:
 				p.tmux(append([]string{"send-keys"}, strings.Fields(keys)...)...)
 			default:
 				p.tmux("send-keys", "-l", keys)
