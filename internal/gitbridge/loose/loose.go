@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -68,7 +69,7 @@ type Finder struct {
 func (f *Finder) Find(tips []string) ([]*Object, error) {
 	f.read, f.found = map[string]*Object{}, map[string]bool{}
 	// Not by recursion: a history is as deep as it is long.
-	for todo := tips; len(todo) > 0; {
+	for todo := slices.Clone(tips); len(todo) > 0; {
 		id := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		next, err := f.one(id)

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"math/rand"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -91,7 +92,11 @@ func TestFind(t *testing.T) {
 		{"what is there", []string{third}, []string{second, fresh}, 3},                                                               //
 		{"the root is as it was", []string{s.commit(s.tree("100644", "file", old, "40000", "dir", dir), first)}, []string{first}, 1}, // the commit
 	} {
-		got, err := s.finder(c.has...).Find(c.tips)
+		tips := slices.Clone(c.tips)
+		got, err := s.finder(c.has...).Find(tips)
+		if !slices.Equal(tips, c.tips) { // of which it is asked afterwards whether all is there
+			t.Errorf("%s: the tips are others now", c.name)
+		}
 		if err != nil || len(got) != c.want {
 			t.Errorf("%s: %d objects, %v; want %d", c.name, len(got), err, c.want)
 		}
