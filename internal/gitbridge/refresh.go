@@ -54,9 +54,9 @@ func (b *Bridge) RefreshMoved(ctx context.Context) error {
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, patienceMoved)
+	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		defer cancel()
 		b.showing.Lock()
 		defer b.showing.Unlock()
 		if !b.moved() || ctx.Err() != nil {
@@ -67,10 +67,12 @@ func (b *Bridge) RefreshMoved(ctx context.Context) error {
 	}()
 	select {
 	case err := <-done:
-		return err
+		if err == nil || ctx.Err() == nil {
+			return err
+		}
 	case <-ctx.Done():
-		return fmt.Errorf("read the refs of %s: %w", b.Common, context.Cause(ctx))
 	}
+	return fmt.Errorf("read the refs of %s: %w", b.Common, context.Cause(ctx))
 }
 
 // patienceMoved is how long a program's start waits for its refs. They are read from a few
