@@ -1,6 +1,7 @@
 package gitbridge
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ const maxPlainIndex = 64 << 20
 
 // editIndex writes a draft of the host's index, as git would with read-tree -m and update-index
 // --refresh, if there is nothing unusual about it; see package index.
-func (b *Bridge) editIndex(from, draft, was, is string, c *crew) error {
+func (b *Bridge) editIndex(ctx context.Context, from, draft, was, is string, c *crew) error {
+	defer context.AfterFunc(ctx, c.cancel)() // or who reads objects would be waited for
 	config, err := c.config()
 	if err != nil {
 		return err

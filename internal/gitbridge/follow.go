@@ -118,7 +118,7 @@ func (b *Bridge) draftIndex(ctx context.Context, index, was, is string, c *crew)
 		}
 	}()
 	put = func() error { return os.Rename(draft, index) }
-	if c != nil && b.editIndex(index, draft, was, is, c) == nil {
+	if c != nil && b.editIndex(ctx, index, draft, was, is, c) == nil {
 		return put, drop, nil
 	}
 	if err := copyFile(index, draft); err != nil {

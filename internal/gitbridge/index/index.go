@@ -162,7 +162,7 @@ func (x *Index) extensions(b []byte) error {
 			return ErrUnusual // which nobody may ignore
 		}
 		if name == "TREE" {
-			x.trees, _ = parseTrees(b[8:8+size], x.size)
+			x.trees = parseTrees(b[8:8+size], x.size)
 		}
 		b = b[8+size:]
 	}

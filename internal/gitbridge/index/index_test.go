@@ -226,6 +226,19 @@ func TestOdd(t *testing.T) {
 	}
 }
 
+// Of directories that are followed by something else nothing is believed.
+func TestParseTrees(t *testing.T) {
+	one := (&node{count: 1, id: strings.Repeat("t", 20), below: []*node{{name: "a", count: -1}}}).append(nil)
+	if n := parseTrees(one, 20); n == nil || len(n.below) != 1 {
+		t.Errorf("got %+v", n)
+	}
+	for _, b := range [][]byte{append(bytes.Clone(one), 'x'), one[:len(one)-1], nil} {
+		if n := parseTrees(b, 20); n != nil {
+			t.Errorf("%q is %+v", b, n)
+		}
+	}
+}
+
 // What can be read can be written and read again, and changed without harm.
 func FuzzParse(f *testing.F) {
 	one := &Index{version: 2, size: 20, trees: &node{count: 1, id: strings.Repeat("t", 20), below: []*node{{name: "a", count: -1}}}, Entries: []Entry{

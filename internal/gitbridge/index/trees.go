@@ -22,9 +22,14 @@ const maxDeep = 1000
 
 // parseTrees reads them: of each the name, a zero byte, the number of entries, a space, the
 // number of directories in it, the end of the line, and the name of the tree.
-func parseTrees(b []byte, size int) (*node, bool) {
+//
+// It returns nil if they say something else: git knows how to do without.
+func parseTrees(b []byte, size int) *node {
 	top, rest, ok := parseNode(b, size, 0)
-	return top, ok && len(rest) == 0
+	if !ok || len(rest) > 0 {
+		return nil
+	}
+	return top
 }
 
 func parseNode(b []byte, size, deep int) (n *node, rest []byte, ok bool) {
