@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/changes"
@@ -60,7 +62,12 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 	if err != nil {
 		return err
 	}
-	points, err := b.Moments(ctx, gitbridge.Access{}, gitbridge.Included(sb.Dir()))
+	included := gitbridge.Included(sb.Dir())
+	access, err := supervisor.HiddenFrom(ctx, sb, included)
+	if err != nil {
+		return err
+	}
+	points, err := b.Moments(ctx, access, included)
 	if err != nil {
 		return err
 	}
@@ -73,7 +80,12 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 	if err != nil {
 		return hint.Wrap(err, "see 'coffer checkpoints %s'", sb.Name)
 	}
-	made, err := forked(ctx, store, sb, from, name, branch)
+	// What is hidden in the first one need not be so in a copy, where it has no other name.
+	hidden := gitbridge.Access{Hidden: access.Hidden, HiddenIn: func(tree, path string) bool {
+		i := slices.IndexFunc(included, func(b *gitbridge.Bridge) bool { return filepath.Base(b.Tree) == filepath.Base(tree) })
+		return i >= 0 && access.HiddenIn(included[i].Tree, path)
+	}}
+	made, err := forked(ctx, store, sb, from, hidden, name, branch)
 	if err != nil {
 		return err
 	}
@@ -110,7 +122,7 @@ func settleForFork(ctx context.Context, sb *sandbox.Sandbox) (release func(), er
 }
 
 // forked makes the new sandbox. It is noted what it is to be before it is anything.
-func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, from []*gitbridge.Forked, name, branch string) (*sandbox.Sandbox, error) {
+func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, from []*gitbridge.Forked, hidden gitbridge.Access, name, branch string) (*sandbox.Sandbox, error) {
 	rec := sb.Record
 	rec.ID, rec.Name, rec.Created = "", name, time.Time{}
 	rec.Workspace = sandbox.Workspace{Mode: sandbox.WorkspaceTree}
@@ -130,7 +142,7 @@ func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, from
 		_ = lock.Remove(purge)
 		return nil, err
 	}
-	failed, err := bridge.Finish(ctx, gitbridge.Included(made.Dir()))
+	failed, err := bridge.Finish(ctx, hidden, gitbridge.Included(made.Dir()))
 	for path, why := range failed {
 		fmt.Fprintf(os.Stderr, "coffer: not restored: %s: %s\n", terminal.Escape(changes.Quote(path)), terminal.Escape(why.Error()))
 	}

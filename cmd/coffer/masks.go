@@ -196,11 +196,12 @@ func hiddenFrom(ctx context.Context, sb *sandbox.Sandbox) (hidden changes.Masked
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := tree.Scan(ctx); err != nil { // for the files that say what to hide
+	covered, err := supervisor.Covered(ctx, tree)
+	if err != nil {
 		tree.Close()
-		return nil, nil, supervisor.MaskProblem(err)
+		return nil, nil, err
 	}
-	return func(path string, dir bool) bool { return tree.Hides(path, dir) != nil }, tree.Close, nil
+	return func(path string, dir bool) bool { return covered(path) || tree.Hides(path, dir) != nil }, tree.Close, nil
 }
 
 // writeIgnore writes the file that says what to hide, unless there is one.

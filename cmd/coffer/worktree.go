@@ -46,7 +46,7 @@ type plannedTree struct {
 }
 
 // mind keeps secrets where they are: what the sandbox will not see is not carried along.
-func (p *plannedTree) mind(rec sandbox.Record) (done func(), err error) {
+func (p *plannedTree) mind(ctx context.Context, rec sandbox.Record) (done func(), err error) {
 	if !p.carrying.Work || p.repository.Top == "" {
 		return func() {}, nil
 	}
@@ -55,7 +55,12 @@ func (p *plannedTree) mind(rec sandbox.Record) (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.carrying.Masked = func(path string) bool { return masks.Hides(path, false) != nil }
+	covered, err := supervisor.Covered(ctx, masks)
+	if err != nil {
+		masks.Close()
+		return nil, err
+	}
+	p.carrying.Masked = func(path string) bool { return covered(path) || masks.Hides(path, false) != nil }
 	return masks.Close, nil
 }
 
@@ -187,7 +192,7 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 	if err != nil {
 		return err
 	}
-	done, err := p.mind(sb.Record)
+	done, err := p.mind(ctx, sb.Record)
 	if err != nil {
 		p.undo()
 		return err

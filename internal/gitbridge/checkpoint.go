@@ -23,13 +23,15 @@ type Checkpoints struct {
 	rules  *tree.Ignore
 }
 
-// Access says how the files of a workspace are reached, where it is not a worktree.
+// Access says how the files of a workspace are reached, and which of them are hidden.
 type Access struct {
 	// Top, if set, opens the workspace as the sandbox sees it, which is not as the host
 	// does, and says who is to own what is written there.
 	Top func() (top *tree.Dir, writer int, err error)
 	// Hidden, if set, says which files the sandbox cannot see.
 	Hidden func(path string) bool
+	// HiddenIn, if set, says it of the worktrees of other repositories.
+	HiddenIn func(tree, path string) bool
 }
 
 // Meanwhile is what is said of a checkpoint of what was changed while no program ran: by

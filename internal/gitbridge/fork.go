@@ -162,9 +162,9 @@ func (f *Forked) MakeIncluded(ctx context.Context, o Options) (*Bridge, error) {
 	return b, nil
 }
 
-// Finish gives the new sandbox its files.
-func (b *Bridge) Finish(ctx context.Context, included []*Bridge) (failed map[string]error, err error) {
-	m, err := b.Moments(ctx, Access{}, included)
+// Finish gives the new sandbox its files, but for those that are hidden.
+func (b *Bridge) Finish(ctx context.Context, hidden Access, included []*Bridge) (failed map[string]error, err error) {
+	m, err := b.Moments(ctx, hidden, included)
 	if err != nil {
 		return nil, err
 	}

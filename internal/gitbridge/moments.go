@@ -31,7 +31,11 @@ func (b *Bridge) Moments(ctx context.Context, access Access, included []*Bridge)
 	}
 	m := &Moments{Checkpoints: own}
 	for _, i := range included {
-		more, err := i.checkpoints(ctx, Access{}, max(own.Last(), 1))
+		var other Access
+		if access.HiddenIn != nil {
+			other.Hidden = func(path string) bool { return access.HiddenIn(i.Tree, path) }
+		}
+		more, err := i.checkpoints(ctx, other, max(own.Last(), 1))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", i.Include, err)
 		}

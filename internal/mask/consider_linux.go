@@ -109,6 +109,7 @@ func (w *watcher) harmless(file string) bool {
 	if err != nil || len(content) > maxTemplate {
 		return false
 	}
+	self, _, _ := w.t.which(file)
 	dir, name := path.Split(file)
 	beside := []string{name}
 	if strings.HasPrefix(name, ".env.") {
@@ -116,7 +117,8 @@ func (w *watcher) harmless(file string) bool {
 	}
 	return slices.ContainsFunc(beside, func(name string) bool {
 		return slices.ContainsFunc(templates, func(end string) bool {
-			if w.t.Hides(dir+name+end, false) != nil {
+			// The same file, by a name that somebody inside has made, is no template for itself.
+			if is, _, _ := w.t.which(dir + name + end); is == self || w.t.Hides(dir+name+end, false) != nil {
 				return false
 			}
 			same, err := w.t.read(dir+name+end, maxTemplate)

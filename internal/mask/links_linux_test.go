@@ -60,6 +60,19 @@ func TestWatchTrap(t *testing.T) {
 	h.silent(dir, "1.key", ".env", "sub/trap", "node_modules/trap")
 	plant(t, dir, map[string]string{".env": "SECRET"})
 	h.wants(".env", "sub/trap", "node_modules/trap")
+
+	// A file is no template for itself,
+	plant(t, dir, map[string]string{"sub/.env": ""})
+	must(t, os.Link(at("sub/.env"), at("sub/.env.example")))
+	h.silent(dir, "2.key", "sub/.env", "sub/.env.example")
+	plant(t, dir, map[string]string{"sub/.env": "SECRET"})
+	h.wants("sub/.env", "sub/.env.example")
+
+	// and a directory below a git directory is looked into if a link leads there, too.
+	plant(t, dir, map[string]string{"x/.git/conf/": "", "conf": "-> x/.git/conf"})
+	h.silent(dir, "3.key", "conf")
+	plant(t, dir, map[string]string{"conf/.env": "SECRET"})
+	h.wants("x/.git/conf/.env")
 }
 
 // TestWatchBehind: what appears behind a hidden symbolic link is hidden, and so is what takes

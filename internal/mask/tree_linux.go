@@ -141,10 +141,7 @@ func (t *Tree) leads(path string) string {
 			continue
 		}
 		at := strings.LastIndexByte(to[:i], '/')
-		switch in, name := t.Set.In(to[:max(at, 0)]), to[at+1:i]; {
-		case name == ".git":
-			return ""
-		case !in.Enters(name):
+		if in, name := t.Set.In(to[:max(at, 0)]), to[at+1:i]; !in.Enters(name) {
 			return to
 		}
 	}

@@ -69,18 +69,18 @@ func (k *keeper) take(ctx context.Context, s *Supervisor) (all *gitbridge.Moment
 // keeps says whether checkpoints are taken here at all: a throw-away takes its own along.
 func (s *Supervisor) keeps() bool { return s.git.bridge != nil && !s.Sandbox.Ephemeral }
 
-// access says how the files are reached, of what is not a worktree.
+// access says how the files are reached, and which are hidden.
 func (s *Supervisor) access() (a gitbridge.Access) {
 	mode := s.Sandbox.Workspace.Mode
-	if mode == sandbox.WorkspaceTree {
-		return a
-	}
+	a.HiddenIn = s.masks.covers
 	if mode == sandbox.WorkspaceCOW {
 		a.Top = s.insideTop
 	}
 	for _, one := range s.masks.trees() {
 		if one.at == s.Sandbox.Workspace.Path {
-			a.Hidden = func(path string) bool { return atIncluded(path) || one.tree.Hides(path, false) != nil }
+			a.Hidden = func(path string) bool {
+				return atIncluded(path) || s.masks.covers(one.tree.Root, path) || mode != sandbox.WorkspaceTree && one.tree.Hides(path, false) != nil
+			}
 		}
 	}
 	return a
