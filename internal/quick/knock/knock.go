@@ -32,6 +32,8 @@ const RecordVersion = "5"
 const (
 	// maxPath is shorter than what a socket's address holds on any system.
 	maxPath = 100
+	// maxRecord is more than most records have.
+	maxRecord = 4096
 	// maxEnv bounds the environment that is passed on.
 	maxEnv = 256 << 10
 )
@@ -112,13 +114,14 @@ func place() (dir string, ok bool) {
 // find is the id and the record of the one sandbox with exactly this id or this name; without
 // either, over this directory.
 func find(store, match, here string) (id, record string) {
-	if match == "" && !plain(here) {
+	if match == "" && (!plain(here) || len(here) > maxRecord/2) {
 		return "", ""
 	}
 	names := entries(store)
 	for _, name := range names {
 		if name == match {
-			if record = read(store, name); begins(record, name, "") {
+			record, whole := read(store, name)
+			if whole && begins(record, name, "") {
 				return name, record
 			}
 			return "", ""
@@ -128,11 +131,11 @@ func find(store, match, here string) (id, record string) {
 		if name[0] == '.' {
 			continue
 		}
-		r := read(store, name)
+		r, whole := read(store, name)
 		if !begins(r, name, match) || match == "" && !contains(r, workspace+here+"\",\n") {
 			continue
 		}
-		if id != "" {
+		if id != "" || !whole {
 			return "", ""
 		}
 		id, record = name, r
@@ -153,19 +156,20 @@ func begins(record, id, name string) bool {
 	return hasPrefix(record, begin)
 }
 
-// read reads a record, or nothing if that is not short.
-func read(store, id string) string {
+// read reads the beginning of a record, where its names and its workspace are, and says
+// whether that is all of it.
+func read(store, id string) (record string, whole bool) {
 	fd, err := syscall.Open(store+"/"+id+"/sandbox.json", syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return ""
+		return "", false
 	}
 	defer syscall.Close(fd)
-	record := make([]byte, 4096)
-	n, err := syscall.Read(fd, record)
-	if err != nil || n < 0 || n == len(record) {
-		return ""
+	buf := make([]byte, maxRecord)
+	n, err := syscall.Read(fd, buf)
+	if err != nil || n < 0 {
+		return "", false
 	}
-	return string(record[:n])
+	return string(buf[:n]), n < len(buf)
 }
 
 // plain says whether a path is the same in JSON.

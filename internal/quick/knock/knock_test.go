@@ -1,11 +1,14 @@
 package knock
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
@@ -43,6 +46,20 @@ func TestFind(t *testing.T) {
 		if over := store.Over(here); want != "" && (len(over) != 1 || over[0].ID != want) {
 			t.Errorf("the store has %v", over)
 		}
+	}
+	// What is too long to be read here counts all the same.
+	sb, lock, err := store.Create(sandbox.Record{Name: "long", Env: []string{"A=" + strings.Repeat("x", maxRecord)}, Workspace: sandbox.Workspace{Path: "/here", Mode: sandbox.WorkspaceDirect}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.Release()
+	for _, c := range [][2]string{{"", "/here"}, {"long", "/"}, {sb.ID, "/"}} {
+		if got, _ := find(dir, c[0], c[1]); got != "" {
+			t.Errorf("%q in %s is %s", c[0], c[1], got)
+		}
+	}
+	if got, _ := find(dir, "web", "/"); got != ids["web"] {
+		t.Errorf("beside a long one, it is %q", got)
 	}
 	// Of another version we know nothing.
 	file := filepath.Join(dir, ids["other"], "sandbox.json")
@@ -117,6 +134,27 @@ func FuzzOpen(f *testing.F) {
 // frame is one as package wire sends it.
 func frame(kind byte, body string) string {
 	return string([]byte{kind, 0, 0, byte(len(body) >> 8), byte(len(body))}) + body
+}
+
+// The frames are those of package wire, which is too heavy to be asked.
+func TestFrames(t *testing.T) {
+	for ours, theirs := range map[byte]byte{
+		output: wire.Output, errs: wire.Errors, taken: wire.Taken, started: wire.Started, exited: wire.Exited, lost: wire.Lost,
+	} {
+		if ours != theirs {
+			t.Errorf("%q is %q there", ours, theirs)
+		}
+	}
+	var said bytes.Buffer
+	w := wire.NewFrameWriter(&said)
+	for _, err := range []error{w.Taken(), w.Started(), w.Data(wire.Output, []byte("hi")), w.Exited(wire.Exit{}), w.Lost()} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, simple := heard(said.Bytes(), true); !all || !simple {
+		t.Errorf("%q: %v, %v", said.Bytes(), all, simple)
+	}
 }
 
 func TestHeard(t *testing.T) {
