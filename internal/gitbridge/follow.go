@@ -108,16 +108,16 @@ func (b *Bridge) draftIndex(ctx context.Context, index, was, is string, c *crew)
 		return nil, nil, err
 	}
 	draft := index + ".coffer"
-	drop = func() {
+	clear := func() {
 		os.Remove(draft)
 		unlock()
 	}
 	defer func() {
-		if err != nil {
-			drop()
+		if err != nil { // then drop is none
+			clear()
 		}
 	}()
-	put = func() error { return os.Rename(draft, index) }
+	put, drop = func() error { return os.Rename(draft, index) }, clear
 	if c != nil && b.editIndex(ctx, index, draft, was, is, c) == nil {
 		return put, drop, nil
 	}

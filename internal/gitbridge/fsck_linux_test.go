@@ -61,6 +61,33 @@ func TestBadObjects(t *testing.T) {
 	})
 }
 
+// TestFalseName: a branch that is at a commit by another's name does not come over, nor does
+// the commit, whatever lies in the files inside; and the sandbox goes on.
+func TestFalseName(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	const name = "1111111111111111111111111111111111111111"
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		put(t, b, filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n", 0o644)
+		sh(t, b, b.Work, `git init -q . && echo 1 >file && git add file && git commit -qm first`)
+		coffer(t, b, b.Work, "exec", "--create", "--workspace", "worktree", "--name", "bad", "--", "true")
+		objects := func() string { return output(t, b, "git count-objects -v; ls .git/objects/pack") }
+		before := objects()
+		c := b.Command("exec", "-m", "bad", "--", "sh", "-ec", `c=$(git commit-tree -m false -p HEAD HEAD^{tree}); cd "$(git rev-parse --git-dir)"
+mkdir -p objects/11 refs/heads/coffer; cp objects/$(echo $c | cut -c 1-2)/$(echo $c | cut -c 3-) objects/11/`+name[2:]+`; echo `+name+` >refs/heads/coffer/bad`)
+		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "commits were not brought over") {
+			t.Errorf("%v: %s", err, out)
+		}
+		sh(t, b, b.Work, `test "$(git rev-parse coffer/bad)" = "$(git rev-parse main)"`)
+		if after := objects(); after != before {
+			t.Errorf("before there were\n%s\nand then\n%s", before, after)
+		}
+		coffer(t, b, b.Work, "exec", "-m", "bad", "--", "sh", "-c", "git rev-parse origin/main >$(git rev-parse --git-dir)/refs/heads/coffer/bad; git commit -q --allow-empty -m good")
+		sh(t, b, b.Work, `test "$(git log -1 --format=%s coffer/bad)" = good`)
+	})
+}
+
 // TestOthersRefs: nothing that is done to refs inside touches those of the user.
 func TestOthersRefs(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
