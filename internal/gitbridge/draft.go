@@ -99,22 +99,26 @@ func attributes(x *index.Index) tree.Manifest {
 type differ struct {
 	blobs   *Blobs
 	size    int
-	read    int // bytes
+	read    int // bytes, and more
 	changes []index.Change
 }
 
 // Bounds of what is compared.
 const (
 	maxDiffer  = 16 << 20
+	perObject  = 1 << 10 // what each counts besides: a few trees can lead to millions that are the same, or empty
 	maxChanges = 20000
 )
 
 func (d *differ) get(id string) ([]byte, error) {
+	if d.read >= maxDiffer {
+		return nil, index.ErrUnusual
+	}
 	text, size, err := d.blobs.Read(id, int64(maxDiffer-d.read))
 	if err == nil && int64(len(text)) != size {
 		err = index.ErrUnusual
 	}
-	d.read += len(text)
+	d.read += len(text) + perObject
 	return text, err
 }
 

@@ -24,8 +24,9 @@ import (
 // Bounds of what is read.
 const (
 	MaxObjects = 99
-	MaxBytes   = 4 << 20 // of all objects, as they are when they are not compressed
-	maxLook    = 1000    // objects that are read to see what has changed
+	MaxBytes   = 4 << 20      // of all objects, as they are when they are not compressed
+	maxPacked  = 2 * MaxBytes // and as they are in files
+	maxLook    = 1000         // objects that are read to see what has changed
 )
 
 // ErrUnusual is for what only git knows how to find.
@@ -63,6 +64,7 @@ type Finder struct {
 	found   map[string]bool
 	objects []*Object
 	bytes   int
+	packed  int64 // bytes of files that were read
 }
 
 // Find returns the objects that some commits lead to and that are to be found.
@@ -224,7 +226,10 @@ func (f *Finder) file(id string) (*Object, error) {
 		return nil, err
 	}
 	defer file.Close()
-	in := bufio.NewReader(io.LimitReader(file, MaxBytes))
+	// Of all files together: what is nothing can be compressed to any size.
+	rest := &io.LimitedReader{R: file, N: maxPacked - f.packed}
+	defer func(n int64) { f.packed += n - rest.N }(rest.N)
+	in := bufio.NewReader(rest)
 	if f.inflate == nil {
 		f.inflate, err = zlib.NewReader(in)
 	} else {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"compress/zlib"
 	"crypto/sha1"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/adler32"
 	"io"
 	"io/fs"
 	"math/rand"
@@ -122,9 +124,23 @@ func TestUnusual(t *testing.T) {
 	w.Write([]byte("commit 3\x00lies"))
 	w.Close()
 	s[lies] = b.Bytes()
+	padded := ""
+	for n := range 9 { // each a few bytes in a megabyte of nothing
+		id := s.put("blob", []byte{byte(n)})
+		text := append([]byte("blob 1\x00"), byte(n))
+		z := append([]byte{0x78, 0x01}, bytes.Repeat([]byte{0, 0, 0, 0xff, 0xff}, maxPacked/8/5)...)
+		z = append(append(z, 1, byte(len(text)), 0, ^byte(len(text)), 0xff), text...)
+		s[id] = binary.BigEndian.AppendUint32(z, adler32.Checksum(text))
+		if n == 7 {
+			if got, err := s.finder().Find([]string{s.commit(s.tree("100644", "file", id))}); err != nil || len(got) != 3 {
+				t.Errorf("one that is padded: %d objects, %v", len(got), err)
+			}
+		}
+		padded = s.commit(s.tree("100644", "file", id), slices.DeleteFunc([]string{padded}, func(p string) bool { return p == "" })...)
+	}
 	large := s.put("blob", bytes.Repeat([]byte("x"), MaxBytes+1))
 	for name, tip := range map[string]string{
-		"a file": blob, "deep": s.commit(deep), "long": long, "broken": broken, "lies": lies,
+		"a file": blob, "deep": s.commit(deep), "padded": padded, "long": long, "broken": broken, "lies": lies,
 		"large":        s.commit(s.tree("100644", "file", large)),
 		"no tree":      s.put("commit", []byte("author A\n")),
 		"tree is none": s.commit(blob),
