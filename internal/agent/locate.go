@@ -41,11 +41,11 @@ type Host struct {
 func (a *Agent) Locate(h Host) (*Place, error) {
 	for _, dir := range h.binaries() {
 		if file := filepath.Join(dir, a.Command); executable(file) {
-			return h.place(h.behind(file), a)
+			return h.place(h.behind(file), dir, a)
 		}
 	}
 	if file := h.tool(a); executable(file) {
-		p, err := h.place(file, a)
+		p, err := h.place(file, filepath.Dir(file), a)
 		if err == nil {
 			// The whole of it: an update changes what is current, not what is seen.
 			p.Program, p.Own = file, true
@@ -130,8 +130,9 @@ func executable(file string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// place says what a sandbox must see to run a program.
-func (h Host) place(file string, a *Agent) (*Place, error) {
+// place says what a sandbox must see to run a program, which was found by way of a directory:
+// the shims there stand for programs that belong together.
+func (h Host) place(file, by string, a *Agent) (*Place, error) {
 	p := &Place{Program: file, Path: []string{filepath.Dir(file)}}
 	real, err := filepath.EvalSymlinks(file)
 	if err != nil {
@@ -148,7 +149,7 @@ func (h Host) place(file string, a *Agent) (*Place, error) {
 		return p, nil
 	}
 	node := ""
-	for _, dir := range append([]string{filepath.Dir(file)}, h.binaries()...) {
+	for _, dir := range append([]string{filepath.Dir(file), by}, h.binaries()...) {
 		if f := filepath.Join(dir, "node"); executable(f) {
 			node = h.behind(f)
 			break
