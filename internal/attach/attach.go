@@ -8,6 +8,7 @@
 package attach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,7 +208,12 @@ func runPipes(p *wire.Process, noInput bool, ready <-chan struct{}, opts Options
 		hush := opts.Notices.Watch(say.announce)
 		defer func() { hush(err != nil || exit.Status() != 0) }()
 	}
-	return p.Wait(stdout, stderr)
+	out, errs := &noted{Writer: stdout}, &noted{Writer: stderr}
+	exit, err = p.Wait(out, errs)
+	if err == nil && exit.Status() == 0 {
+		err = cmp.Or(out.lost(), errs.lost())
+	}
+	return exit, err
 }
 
 // sink is one of our descriptors, behind the filter if it is a terminal.
@@ -231,6 +237,27 @@ type late struct {
 func (l *late) Write(p []byte) (int, error) {
 	<-l.ready
 	return l.Writer.Write(p)
+}
+
+// noted is a writer for what a program prints, which gets no more once it has failed.
+type noted struct {
+	io.Writer
+	failed error
+}
+
+func (w *noted) Write(p []byte) (n int, err error) {
+	n, w.failed = w.Writer.Write(p)
+	return n, w.failed
+}
+
+// lost is the error of a program that believes that all was well, and has printed something
+// that is nowhere: its last words, for else it would have been told. Who does not read any
+// more does not miss them.
+func (w *noted) lost() error {
+	if w.failed == nil || errors.Is(w.failed, unix.EPIPE) {
+		return nil
+	}
+	return fmt.Errorf("write what the program printed: %w", w.failed)
 }
 
 // descriptor writes to one of ours. An os.File ends the process when nobody reads its

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -35,6 +36,23 @@ func TestQuick(t *testing.T) {
 				if len(results) != 1 {
 					t.Errorf("%s with input %q: %v", script, input, results)
 				}
+			}
+		}
+		// A program's last words may be lost, but not silently.
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer full.Close()
+		for _, off := range []string{"", knock.Off + "=1"} {
+			c := w.Command("exec", "-m", "quick", "--", "echo", "words")
+			if off != "" {
+				c.Env = append(c.Env, off)
+			}
+			var errs strings.Builder
+			c.Stdout, c.Stderr = full, &errs
+			if err := c.Run(); c.ProcessState.ExitCode() != 125 || !strings.Contains(errs.String(), "no space left on device") {
+				t.Errorf("%q, to a full disk: %v, %s", off, err, errs.String())
 			}
 		}
 		w.must(t, "rm", "--force", "quick")

@@ -33,8 +33,10 @@ func (k *Knock) over(dir, record string) bool {
 			break
 		}
 	}
-	if all && settled(record) && shown(k.Said) {
-		return true
+	if all && settled(record) && forFiles(k.Said) {
+		if k.Said = show(k.Said); k.Said == nil {
+			return true
+		}
 	}
 	_ = syscall.SetsockoptTimeval(k.Socket, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &syscall.Timeval{})
 	return false
@@ -87,40 +89,54 @@ func next(b []byte) (kind byte, body, rest []byte) {
 	return b[0], b[head : head+n], b[head+n:]
 }
 
-// shown prints what was heard, if nothing of it is for a terminal.
-func shown(b []byte) bool {
-	for _, printing := range []bool{false, true} {
-		for rest := b; len(rest) >= head; {
-			var kind byte
-			var body []byte
-			kind, body, rest = next(rest)
-			switch {
-			case kind != output && kind != errs:
-			case printing:
-				write(int(kind), body)
-			case isTerminal(int(kind)):
-				return false
-			}
+// forFiles says that nothing of what was heard is for a terminal.
+func forFiles(b []byte) bool {
+	for len(b) >= head {
+		kind, _, rest := next(b)
+		if (kind == output || kind == errs) && isTerminal(int(kind)) {
+			return false
 		}
+		b = rest
 	}
 	return true
 }
 
-// write writes to a descriptor. The program is over: if nobody reads it, there is nobody to
-// tell.
-func write(fd int, b []byte) {
+// show prints what was heard. What cannot be written is for who can say so, as if it had just
+// been heard.
+func show(b []byte) (left []byte) {
+	for len(b) >= head {
+		kind, body, rest := next(b)
+		b = rest
+		if kind != output && kind != errs {
+			continue
+		}
+		if body = write(int(kind), body); len(body) > 0 {
+			left = append(left, started, 0, 0, 0, 0)
+			left = append(left, kind, 0, 0, byte(len(body)>>8), byte(len(body))) // it was in a small buffer
+			return append(append(left, body...), rest...)
+		}
+	}
+	return nil
+}
+
+// write writes to a descriptor, and returns what it could not. The program is over: if nobody
+// reads it, there is nobody to tell.
+func write(fd int, b []byte) (left []byte) {
 	for len(b) > 0 {
 		n, err := syscall.Write(fd, b)
 		switch {
 		case err == syscall.EINTR:
 		case err == syscall.EAGAIN: // somebody made it so
 			wait(fd)
+		case err == syscall.EPIPE:
+			return nil
 		case err != nil:
-			return
+			return b
 		default:
 			b = b[n:]
 		}
 	}
+	return nil
 }
 
 // settled says whether nothing is to be warned of: a workspace without a repository that now

@@ -21,7 +21,7 @@ const notOver, notKnocked = 77, 78
 // TestMain is also what comes after the knock, in a process that plays coffer.
 func TestMain(m *testing.M) {
 	if Made != nil {
-		fmt.Printf("%q", Made.Said)
+		fmt.Fprintf(os.Stderr, "%q", Made.Said)
 		os.Exit(notOver)
 	}
 	if os.Args[0] == "coffer" {
@@ -55,7 +55,7 @@ func TestProcess(t *testing.T) {
 	answer, asked := make(chan string, 1), make(chan Request, 1)
 	go supervise(socket, answer, asked)
 
-	knock := func(says string) (code int, out, errs string) {
+	knock := func(says string, to *os.File) (code int, out, errs string) {
 		t.Helper()
 		c := exec.Command(os.Args[0])
 		c.Args = []string{"coffer", "exec", "-m", "box", "--", "prog", "arg"}
@@ -63,6 +63,9 @@ func TestProcess(t *testing.T) {
 		c.Dir = data
 		var stdout, stderr bytes.Buffer
 		c.Stdout, c.Stderr = &stdout, &stderr
+		if to != nil {
+			c.Stdout = to
+		}
 		answer <- says
 		var exit *exec.ExitError
 		if err := c.Run(); err != nil && !errors.As(err, &exit) {
@@ -81,15 +84,28 @@ func TestProcess(t *testing.T) {
 	well := frame('t', "") + frame('s', "") + frame(1, "out\n") + frame(2, "err\n") + frame('x', "\x00\x00")
 	code, out, errs := notOver, "", ""
 	for n := 0; n < 200 && code == notOver; n++ { // it waits for no more than a moment
-		code, out, errs = knock(well)
+		code, out, errs = knock(well, nil)
 	}
 	if code != 0 || out != "out\n" || errs != "err\n" {
 		t.Errorf("a program that is over: %d, %q, %q", code, out, errs)
 	}
 	for _, says := range []string{frame('s', "") + frame('x', "\x03\x00"), frame('s', "") + frame(1, "out\n"), ""} {
-		if code, out, errs := knock(says); code != notOver || out != fmt.Sprintf("%q", says) && out != `""` || errs != "" {
+		if code, out, errs := knock(says, nil); code != notOver || errs != fmt.Sprintf("%q", says) && errs != `""` || out != "" {
 			t.Errorf("%q: %d, %q, %q", says, code, out, errs)
 		}
+	}
+	// What cannot be written is left over, and nothing of it is written twice.
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	want := fmt.Sprintf("%q", frame('s', "")+frame(1, "out\n")+frame(2, "err\n")+frame('x', "\x00\x00"))
+	for n := 0; n < 200 && errs != want; n++ {
+		code, _, errs = knock(well, full)
+	}
+	if code != notOver || errs != want {
+		t.Errorf("a full disk: %d, %s", code, errs)
 	}
 }
 
