@@ -198,6 +198,7 @@ func (s *Supervisor) enter() {
 	defer s.mu.Unlock()
 	s.execs++
 	s.late = false
+	s.preparing = s.idleTime < firstUse && s.isSettingUp()
 	s.watchLogin()
 	if s.idle != nil {
 		s.idle.Stop()
@@ -212,14 +213,24 @@ func (s *Supervisor) leave() {
 	s.rest()
 }
 
+// isSettingUp says whether the sandbox is being set up by what runs now.
+func (s *Supervisor) isSettingUp() bool {
+	_, err := os.Lstat(s.Sandbox.SetupMark())
+	return err == nil
+}
+
 // rest starts the idle time. The lock is held.
 func (s *Supervisor) rest() {
 	if s.execs > 0 || s.idle != nil {
 		return
 	}
 	s.restLogin()
+	wait := s.idleTime
+	if s.preparing {
+		wait = firstUse // for what it was set up for
+	}
 	var timer *time.Timer
-	timer = time.AfterFunc(s.idleTime, func() {
+	timer = time.AfterFunc(wait, func() {
 		s.mu.Lock()
 		still := s.idle == timer // nothing has run since
 		if still && s.visits > 0 {

@@ -50,20 +50,22 @@ type Supervisor struct {
 	renewing sync.Mutex // one look at an agent's credentials at a time
 	refused  string     // why they were not taken over
 
-	mu       sync.Mutex
-	execs    int
-	idle     *time.Timer
-	idleTime time.Duration
-	login    looking
-	deadline *time.Timer
-	log      *log // of detached programs
-	sessions []*session
-	why      string // what ended the sandbox, if it was us
-	closed   sync.Once
-	rested   chan struct{} // closed when the sandbox was idle for long enough
-	resting  sync.Once
-	passing  int           // streams between commands and the guest
-	passed   chan struct{} // closed when there are none, once somebody waits
+	mu    sync.Mutex
+	execs int
+	// preparing is set if the last of them set the sandbox up, for another one to come.
+	preparing bool
+	idle      *time.Timer
+	idleTime  time.Duration
+	login     looking
+	deadline  *time.Timer
+	log       *log // of detached programs
+	sessions  []*session
+	why       string // what ended the sandbox, if it was us
+	closed    sync.Once
+	rested    chan struct{} // closed when the sandbox was idle for long enough
+	resting   sync.Once
+	passing   int           // streams between commands and the guest
+	passed    chan struct{} // closed when there are none, once somebody waits
 
 	openings openings
 	visits   int           // connections through them
