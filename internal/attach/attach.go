@@ -58,6 +58,7 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 		e.TTY, e.Apart = size(), !opts.Keep && !terminal.IsTerminal(2)
 	} else {
 		e.NoInput = aside || isNull(os.Stdin)
+		e.Merged = same(os.Stdout, os.Stderr)
 	}
 	e.Keep = onTerminal && opts.Keep
 	p, err := wire.Start(o, e)
@@ -141,6 +142,17 @@ func isNull(f *os.File) bool {
 	}
 	null, err := os.Stat(os.DevNull)
 	return err == nil && os.SameFile(have, null)
+}
+
+// same says whether two of our descriptors lead to the same place, as after 2>&1: then what a
+// program prints to them stays in the order in which it does.
+func same(a, b *os.File) bool {
+	first, err := a.Stat()
+	if err != nil {
+		return false
+	}
+	second, err := b.Stat()
+	return err == nil && os.SameFile(first, second)
 }
 
 // ErrNotStarted says that the program was never started, and no input read: it can be

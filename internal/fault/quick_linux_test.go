@@ -59,3 +59,23 @@ func TestQuick(t *testing.T) {
 		w.alone(t)
 	})
 }
+
+// Where output and errors go to the same place, they stay in the order of the program's.
+func TestInOrder(t *testing.T) {
+	const script = "for i in 1 2 3 4 5; do echo o$i; echo e$i >&2; done"
+	const want = "o1\ne1\no2\ne2\no3\ne3\no4\ne4\no5\ne5\n"
+	each(t, func(t *testing.T, w world) {
+		w.must(t, "exec", "--create", "--name", "order", "--", "true")
+		for _, args := range [][]string{{"run", "--"}, {"exec", "-m", "order", "--"}, {"exec", "-m", "orde", "--"}} {
+			for range 5 {
+				c := w.Command(append(args, "sh", "-c", script)...)
+				c.Stdout = kept(t)
+				c.Stderr = c.Stdout
+				if r := finish(t, c); r.code != 0 || r.out != want {
+					t.Errorf("%v: %d, %q", args, r.code, r.out)
+				}
+			}
+		}
+		w.must(t, "rm", "--force", "order")
+	})
+}

@@ -78,7 +78,7 @@ func (s *Supervisor) stream(c net.Conn) {
 		if err != nil {
 			return
 		}
-		e.NoInput = k.NoInput
+		e.NoInput, e.Merged = k.NoInput, k.Merged
 		packed = e.Packed()
 	}
 	if packed.IsExec() {

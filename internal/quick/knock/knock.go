@@ -46,6 +46,7 @@ type Knock struct {
 	Socket  int    // where the supervisor answers
 	Said    []byte // what it has answered
 	NoInput bool   // as it was said
+	Merged  bool
 }
 
 // Made is this process's knock, if there was one.
@@ -83,7 +84,7 @@ func knock(a Args) *Knock {
 	if fd < 0 {
 		return nil
 	}
-	k := &Knock{Args: a, At: time.Now(), ID: id, Socket: fd, NoInput: isNull(0)}
+	k := &Knock{Args: a, At: time.Now(), ID: id, Socket: fd, NoInput: isNull(0), Merged: same(1, 2)}
 	if !k.send(here) {
 		syscall.Close(fd)
 		return nil
@@ -196,7 +197,7 @@ func contains(s, what string) bool {
 func (k *Knock) pack(env []string, here string) []byte {
 	b := make([]byte, 4, 2048)
 	b = append(b, Mark)
-	b = pack.Flags(b, k.NoInput)
+	b = pack.Flags(b, k.NoInput, k.Merged)
 	b = pack.Text(b, here)
 	b = pack.Texts(b, k.Command)
 	b = pack.Texts(b, env)

@@ -103,14 +103,14 @@ func TestPlace(t *testing.T) {
 }
 
 func TestRequest(t *testing.T) {
-	k := &Knock{Args: Args{Command: []string{"printf", "", "\xff"}}, NoInput: true}
+	k := &Knock{Args: Args{Command: []string{"printf", "", "\xff"}}, NoInput: true, Merged: true}
 	env := []string{"A=1", "B=\xff"}
 	b := k.pack(env, "/here")
 	if n := int(b[2])<<8 | int(b[3]); n != len(b)-4 {
 		t.Errorf("a length of %d before %d bytes", n, len(b)-4)
 	}
 	r, ok := Open(b[4:])
-	if !ok || r.Dir != "/here" || !r.NoInput || len(r.Argv) != 3 || string(r.Argv[2]) != "\xff" || !slices.Equal(r.Env, env) {
+	if !ok || r.Dir != "/here" || !r.NoInput || !r.Merged || len(r.Argv) != 3 || string(r.Argv[2]) != "\xff" || !slices.Equal(r.Env, env) {
 		t.Errorf("%+v, %v", r, ok)
 	}
 	for n := range len(b) - 4 {

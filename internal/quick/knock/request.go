@@ -11,6 +11,7 @@ type Request struct {
 	Env     []string // all of the client's
 	Dir     string   // where the client is
 	NoInput bool
+	Merged  bool // output and errors go to the same place
 }
 
 // maxTexts is more arguments, or variables, than fit.
@@ -22,7 +23,7 @@ func Open(b []byte) (r Request, ok bool) {
 		return r, false
 	}
 	p := pack.NewReader(b[1:])
-	p.Flags(&r.NoInput)
+	p.Flags(&r.NoInput, &r.Merged)
 	r.Dir = string(p.Text())
 	r.Argv, r.Env = p.Texts(maxTexts), p.Strings(maxTexts)
 	return r, p.Done() && len(r.Argv) > 0

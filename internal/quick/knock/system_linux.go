@@ -53,6 +53,12 @@ func isNull(fd int) bool {
 	return syscall.Fstat(fd, &have) == nil && have.Mode&syscall.S_IFMT == syscall.S_IFCHR && have.Rdev == null
 }
 
+// same says whether two descriptors lead to the same place.
+func same(a, b int) bool {
+	var first, second syscall.Stat_t
+	return syscall.Fstat(a, &first) == nil && syscall.Fstat(b, &second) == nil && first.Dev == second.Dev && first.Ino == second.Ino
+}
+
 func exists(path string) bool {
 	var st syscall.Stat_t
 	return syscall.Lstat(path, &st) != syscall.ENOENT
