@@ -32,32 +32,50 @@ func (b *Bridge) Dirty(ctx context.Context) (int, error) {
 // Unmerged counts the commits of the sandbox's branches that are on no other branch, tag
 // or remote.
 func (b *Bridge) Unmerged(ctx context.Context) (int, error) {
-	out, err := b.refs().run(ctx, "", "for-each-ref", "--format=%(refname)", "refs/")
+	ours, others, err := b.tips(ctx)
 	if err != nil {
 		return 0, err
 	}
-	var args strings.Builder
-	ours := 0
-	for ref := range strings.Lines(out) {
-		ref = strings.TrimSuffix(ref, "\n")
+	return b.beyond(ctx, ours, others)
+}
+
+// tips are the commits that the sandbox's refs point to, and those that others do. They are
+// ids: whoever removes another sandbox meanwhile takes refs away, and the objects stay.
+func (b *Bridge) tips(ctx context.Context) (ours, others []string, err error) {
+	out, err := b.refs().run(ctx, "", "for-each-ref", "--format=%(objectname) %(refname)", "refs/")
+	if err != nil {
+		return nil, nil, err
+	}
+	for line := range strings.Lines(out) {
+		id, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if _, ok := b.inside(ref); ok || strings.HasPrefix(ref, b.incoming()) {
-			args.WriteString(ref + "\n")
-			ours++
+			ours = append(ours, id)
 		} else if !strings.HasPrefix(ref, "refs/coffer/") {
-			args.WriteString("^" + ref + "\n")
+			others = append(others, id)
 		}
 	}
-	if ours == 0 {
+	if b.Base != "" {
+		others = append(others, b.Base)
+	}
+	return ours, others, nil
+}
+
+// beyond counts the commits that are in ours and not in others.
+func (b *Bridge) beyond(ctx context.Context, ours, others []string) (count int, err error) {
+	if len(ours) == 0 {
 		return 0, nil
 	}
-	if b.Base != "" {
-		args.WriteString("^" + b.Base + "\n")
+	var args strings.Builder
+	for _, id := range ours {
+		args.WriteString(id + "\n")
+	}
+	for _, id := range others {
+		args.WriteString("^" + id + "\n")
 	}
 	n, err := b.refs().run(ctx, args.String(), "rev-list", "--count", "--stdin")
 	if err != nil {
 		return 0, err
 	}
-	count := 0
 	_, err = fmt.Sscan(n, &count)
 	return count, err
 }
