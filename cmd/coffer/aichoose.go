@@ -93,11 +93,7 @@ func (c candidate) of(here spot) bool {
 	return here.dir == c.repo || rootfs.Within(here.dir, c.repo) || here.in(c.Sandbox) || here.near(c.Sandbox)
 }
 
-func (c candidate) item(everywhere bool) pick.Item {
-	state := "stopped"
-	if c.Running() {
-		state = "running"
-	}
+func (c candidate) item(state string, everywhere bool) pick.Item {
 	item := pick.Item{c.Name, c.agent, c.branch, age(c.last) + " ago", state}
 	if everywhere {
 		item = append(item, c.repo)
@@ -134,8 +130,12 @@ func chooseSandbox(store *sandbox.Store) (*sandbox.Sandbox, error) {
 	for {
 		slices.SortFunc(shown, func(a, b candidate) int { return b.last.Compare(a.last) })
 		var items []pick.Item
-		for _, c := range shown {
-			items = append(items, c.item(everywhere))
+		boxes := make([]*sandbox.Sandbox, len(shown))
+		for i, c := range shown {
+			boxes[i] = c.Sandbox
+		}
+		for i, d := range describeAll(boxes, false) {
+			items = append(items, shown[i].item(d.State, everywhere))
 		}
 		items = append(items, pick.Item{"a new sandbox"})
 		if !everywhere && len(all) > len(mine) {

@@ -23,7 +23,7 @@ import (
 // described is a sandbox as listings show it.
 type described struct {
 	sandbox.Record
-	State string     `json:"state"`
+	State string     `json:"state"` // stopped, starting, running, or idle
 	Dir   string     `json:"dir"`
 	PID   int        `json:"pid,omitempty"` // the supervisor's
 	Since *time.Time `json:"running_since,omitempty"`
@@ -68,6 +68,9 @@ func describe(sb *sandbox.Sandbox, ports bool) described {
 		return d
 	}
 	d.PID, d.Since, d.Execs, d.Running = st.PID, &st.Since, st.Execs, st.Daemons
+	if d.waits() {
+		d.State = "idle"
+	}
 	if st.Ports != nil {
 		d.Listening, d.Forwards = st.Ports.Listening, nil
 		for _, f := range st.Ports.Forwards {
@@ -101,7 +104,7 @@ func listCommand() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the sandboxes",
-		Example: "  coffer list\n  coffer ls --json | jq -r '.[] | select(.state==\"running\") | .name'",
+		Example: "  coffer list\n  coffer ls --json | jq -r '.[] | select(.state!=\"stopped\") | .name'",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			store, err := openStore()
@@ -168,7 +171,7 @@ func printList(list []described) {
 				place = "-" // the repository says enough; of a worktree, 'coffer cd' tells
 			}
 		}
-		row([]string{d.ID, d.Name, d.stateText(), age(d.Created), d.Workspace.Mode}, about, portsText(d), place)
+		row([]string{d.ID, d.Name, d.State, age(d.Created), d.Workspace.Mode}, about, portsText(d), place)
 		for _, i := range d.Included {
 			row([]string{"", "+" + i.Name, "", "", ""}, gitColumns(&i.Standing), "", "-")
 		}
@@ -179,12 +182,9 @@ func printList(list []described) {
 	t.print(os.Stdout)
 }
 
-// stateText is the state in a listing. One that runs, and waits for programs, is idle.
-func (d *described) stateText() string {
-	if d.PID > 0 && !d.Ephemeral && !d.Once && d.Execs == 0 && len(d.Running) == 0 {
-		return "idle"
-	}
-	return d.State
+// waits says of a sandbox that runs whether it waits for programs.
+func (d *described) waits() bool {
+	return !d.Ephemeral && !d.Once && d.Execs == 0 && len(d.Running) == 0
 }
 
 // fromHome is a path as people write it.

@@ -178,7 +178,7 @@ its next command is stopped.`,
 // idle says that a sandbox only waits for its next command: nobody would miss it.
 func idle(sb *sandbox.Sandbox) bool {
 	d := describe(sb, false)
-	return d.State == "running" && d.Execs == 0
+	return d.PID > 0 && d.Execs == 0
 }
 
 // stopIdle stops a sandbox that waits for its next command. One that does something is
