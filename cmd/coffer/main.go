@@ -198,11 +198,10 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
   coffer ai claude "fix the bug"  a coding agent, on a branch of its own
   coffer exec --create -- bash    a sandbox that stays
   coffer demo                     see what it stops`,
-		SuggestionsMinimumDistance: 2,
-		Version:                    version(),
-		SilenceErrors:              true,
-		SilenceUsage:               true,
-		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
+		Version:           version(),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return unknown(c, args[0])
@@ -283,19 +282,32 @@ func group(root *cobra.Command, heading string, commands ...*cobra.Command) {
 // unknown is about a word that is no command.
 func unknown(c *cobra.Command, word string) error {
 	err := usagef("there is no command %q", word)
-	_, program := exec.LookPath(word)
-	if like := c.SuggestionsFor(word); len(like) > 0 && program != nil {
-		return hint.Wrap(err, "did you mean 'coffer %s'?", like[0])
+	if _, missing := exec.LookPath(word); missing == nil {
+		return hint.Wrap(err, "run a program with 'coffer run -- %s', or see 'coffer help'", word)
 	}
-	return hint.Wrap(err, "run a program with 'coffer run -- %s', or see 'coffer help'", word)
+	if like := meant(c, word); like != "" {
+		return hint.Wrap(err, "did you mean 'coffer %s'?", like)
+	}
+	return hint.Wrap(err, "see 'coffer help'")
+}
+
+// meant is the command below c that somebody meant who wrote a word, or nothing.
+func meant(c *cobra.Command, word string) string {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(append(names, sub.Name()), sub.Aliases...)
+		}
+	}
+	return hint.Nearest(word, names)
 }
 
 // noArgs is for commands that take none.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 && c.HasSubCommands() {
 		err := usagef("there is no command '%s %s'", c.CommandPath(), args[0])
-		if like := c.SuggestionsFor(args[0]); len(like) > 0 {
-			return hint.Wrap(err, "did you mean '%s %s'?", c.CommandPath(), like[0])
+		if like := meant(c, args[0]); like != "" {
+			return hint.Wrap(err, "did you mean '%s %s'?", c.CommandPath(), like)
 		}
 		return hint.Wrap(err, "see '%s --help'", c.CommandPath())
 	}

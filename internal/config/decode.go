@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
 )
 
 // decode fills a value from a node and notes everything that does not fit: keys that
@@ -154,57 +156,18 @@ func join(path, name string) string {
 
 // didYouMean names the nearest of the names, or all.
 func didYouMean(word string, names []string) string {
-	if best := nearest(word, names); best != "" {
+	if best := hint.Nearest(word, names); best != "" {
 		return "did you mean " + quote(best) + "?"
 	}
 	return "there are " + strings.Join(names, ", ")
 }
 
 func oneOf(choices []string, word string) string {
-	if best := nearest(word, choices); best != "" {
+	if best := hint.Nearest(word, choices); best != "" {
 		return quote(best) + "? There are " + strings.Join(choices, ", ")
 	}
 	if len(choices) == 1 {
 		return choices[0]
 	}
 	return strings.Join(choices[:len(choices)-1], ", ") + " or " + choices[len(choices)-1]
-}
-
-// nearest is the name that is the fewest slips of the pen away, if they are few.
-func nearest(word string, names []string) (best string) {
-	word = strings.ToLower(strings.ReplaceAll(word, "-", "_"))
-	if len(word) > 40 {
-		return ""
-	}
-	fewest := max(1, min(3, len(word)/2)) + 1
-	for _, name := range names {
-		if d := distance(word, strings.ToLower(strings.ReplaceAll(name, "-", "_"))); d < fewest {
-			best, fewest = name, d
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's, with swapped neighbours counted once.
-func distance(a, b string) int {
-	prev, row := make([]int, len(b)+1), make([]int, len(b)+1)
-	var before []int
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		before, prev, row = prev, row, make([]int, len(b)+1)
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-	}
-	return row[len(b)]
 }
