@@ -86,10 +86,14 @@ func giveTrust(ctx context.Context, places config.Places, yes bool) error {
 		return nil
 	}
 	if yes {
-		fmt.Fprintln(os.Stderr, "coffer: trusted:\n"+bullets(w.list()))
-		return w.remember(store, l.Repository)
+		err = w.remember(store, l.Repository)
+	} else {
+		err = ask(ctx, store, l, w)
 	}
-	return ask(ctx, store, l, w)
+	if err == nil {
+		fmt.Fprintln(os.Stderr, "coffer: trusted:\n"+bullets(w.list()))
+	}
+	return err
 }
 
 // loadOrDefaults loads the config files, or what holds without any: files that say what to

@@ -58,5 +58,10 @@ func TestTrustOnTerminal(t *testing.T) {
 		s = onScreen(t, 24, 80, b.Command("trust", "--list"))
 		s.see("not agreed to anything")
 		s.end(0)
+		s = onScreen(t, 24, 80, b.Command("trust"))
+		s.see("[y/N] ")
+		s.typeIn("y\n")
+		s.see("coffer: trusted:")
+		s.end(0)
 	})
 }
