@@ -61,8 +61,8 @@ type settings struct {
 func (s *settings) addTo(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.name, "name", "", "the sandbox's `name` (default: a random one)")
-	f.StringVar(&s.workspace, "workspace", "", "how the current directory is shown: `MODE` is direct (the default), cow (changes wait for 'coffer apply') or none")
-	_ = c.RegisterFlagCompletionFunc("workspace", cobra.FixedCompletions([]string{"direct", "cow", "none"}, cobra.ShellCompDirectiveNoFileComp))
+	f.StringVar(&s.workspace, "workspace", "", "how the current directory is shown: `MODE` is direct (the default), worktree (a git worktree of its own), cow (changes wait for 'coffer apply') or none")
+	_ = c.RegisterFlagCompletionFunc("workspace", cobra.FixedCompletions([]string{"direct", "worktree", "cow", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&s.force, "force", false, "accept a workspace that coffer thinks is a mistake")
 	f.StringVar(&s.memory, "memory", "", "memory `limit`, such as 512m or 2g")
 	f.IntVar(&s.pids, "pids", 0, "`limit` on processes and threads")
