@@ -153,6 +153,15 @@ func printList(list []described) {
 		fmt.Fprintln(os.Stderr, "there are no sandboxes; make one with 'coffer exec --create'")
 		return
 	}
+	width, _, err := terminal.Size(1)
+	if err != nil {
+		width = 0
+	}
+	listing(list, width).print(os.Stdout)
+}
+
+// listing is the table of sandboxes, of which a terminal gets what fits; a width of 0 is all.
+func listing(list []described, width int) table {
 	git := slices.ContainsFunc(list, func(d described) bool { return d.Git != nil || len(d.Included) > 0 })
 	var t table
 	row := func(columns, about []string, rest ...string) {
@@ -162,10 +171,9 @@ func printList(list []described) {
 		t.add(append(columns, rest...)...)
 	}
 	row([]string{"ID", "NAME", "STATE", "AGE", "MODE"}, []string{"BRANCH", "AHEAD/BEHIND", "DIRTY", "REPOSITORY"}, "PORTS", "WORKSPACE")
-	width, _, err := terminal.Size(1)
 	for _, d := range list {
 		about, place := gitColumns(d.Git), d.Workspace.Path
-		if err == nil {
+		if width > 0 {
 			about[3], place = fromHome(about[3]), fromHome(place)
 			if git && (d.Workspace.Mode == sandbox.WorkspaceTree || place == about[3]) {
 				place = "-" // the repository says enough; of a worktree, 'coffer cd' tells
@@ -176,10 +184,10 @@ func printList(list []described) {
 			row([]string{"", "+" + i.Name, "", "", ""}, gitColumns(&i.Standing), "", "-")
 		}
 	}
-	if err == nil {
-		t = t.fit(width, "MODE", "ID", "AGE", "WORKSPACE", "PORTS", "REPOSITORY", "DIRTY")
+	if width > 0 {
+		t = t.fit(width, "MODE", "ID", "AGE", "WORKSPACE", "PORTS", "REPOSITORY", "DIRTY", "AHEAD/BEHIND", "BRANCH")
 	}
-	t.print(os.Stdout)
+	return t
 }
 
 // waits says of a sandbox that runs whether it waits for programs.

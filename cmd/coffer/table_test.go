@@ -3,6 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
 // TestTableFits leaves out what says nothing, then what can be spared, and no more.
@@ -30,6 +33,31 @@ func TestTableFits(t *testing.T) {
 	var b strings.Builder
 	all.print(&b)
 	if !strings.HasPrefix(b.String(), "ID    NAME    PORTS  PLACE\n") {
+		t.Errorf("a pipe gets\n%s", b.String())
+	}
+}
+
+// TestListingFits: on narrow terminals, no line of the sandboxes' listing is wider than it.
+func TestListingFits(t *testing.T) {
+	dirty := 3
+	d := described{State: "running", Git: &gitbridge.Standing{Repository: "/home/ada/parser", Branch: "coffer/fix-parser", Ahead: 12, Behind: 3, Dirty: &dirty}}
+	d.ID, d.Name, d.Workspace = "abcdefgh", "fix-parser", sandbox.Workspace{Mode: sandbox.WorkspaceTree, Path: "/home/ada/tree"}
+	for _, test := range []struct {
+		width int
+		want  string
+	}{
+		{40, "NAME        STATE    BRANCH\nfix-parser  running  coffer/fix-parser\n"},
+		{30, "NAME        STATE\nfix-parser  running\n"},
+	} {
+		var b strings.Builder
+		listing([]described{d}, test.width).print(&b)
+		if b.String() != test.want {
+			t.Errorf("in %d columns:\n%swant\n%s", test.width, b.String(), test.want)
+		}
+	}
+	var b strings.Builder
+	listing([]described{d}, 0).print(&b)
+	if header, _, _ := strings.Cut(b.String(), "\n"); !strings.Contains(header, "AHEAD/BEHIND") || !strings.HasPrefix(header, "ID ") {
 		t.Errorf("a pipe gets\n%s", b.String())
 	}
 }
