@@ -28,6 +28,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -42,6 +43,7 @@ import (
 	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func main() {
@@ -210,9 +212,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return hint.Wrap(usage{err}, "see '%s --help'", c.CommandPath())
-	})
+	root.SetFlagErrorFunc(wrongFlag)
 	root.SetUsageFunc(showUsage)
 	if len(some) > 0 {
 		root.AddCommand(some...)
@@ -277,6 +277,22 @@ func group(root *cobra.Command, heading string, commands ...*cobra.Command) {
 		c.GroupID = heading
 		root.AddCommand(c)
 	}
+}
+
+// wrongFlag is about flags that cannot be used like that. What a time looks like is easier
+// shown than told.
+func wrongFlag(c *cobra.Command, err error) error {
+	var wrong *pflag.InvalidValueError
+	if errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "duration" {
+		example := "5m"
+		if n, err := strconv.ParseUint(wrong.GetValue(), 10, 16); err == nil && n > 0 {
+			example = wrong.GetValue() + "m"
+		}
+		name := wrong.GetFlag().Name
+		return hint.Wrap(usagef("--%s %q is no time", name, wrong.GetValue()),
+			"give a number and its unit (s, m or h), such as --%s %s; see '%s --help'", name, example, c.CommandPath())
+	}
+	return hint.Wrap(usage{err}, "see '%s --help'", c.CommandPath())
 }
 
 // unknown is about a word that is no command.
