@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
@@ -79,31 +79,23 @@ func Relay(conn, stream net.Conn) error {
 type relay struct {
 	conn, stream net.Conn
 
-	mu   sync.Mutex
-	ends int // directions that have ended as they should
+	ending atomic.Int32 // directions whose end has been said, or is being said
+	ended  atomic.Int32 // those of them for which that has succeeded
 }
 
 // end notes the end of a direction, which tell says to the other end. Whoever hears that may
-// close the stream at once, and that must not look as if it came too early: so nobody sees
-// one without the other. After the second end, the stream may go.
+// close the stream at once, and that must not look as if it came too early: so it is noted
+// before. Nobody waits for tell, for which there may be no room. After the second end, the
+// stream may go.
 func (r *relay) end(tell func() error) error {
-	r.mu.Lock()
-	err := tell()
-	if err == nil {
-		r.ends++
+	r.ending.Add(1)
+	if err := tell(); err != nil {
+		return err
 	}
-	both := r.ends == 2
-	r.mu.Unlock()
-	if both {
+	if r.ended.Add(1) == 2 {
 		r.stream.Close()
 	}
-	return err
-}
-
-func (r *relay) ended() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ends == 2
+	return nil
 }
 
 // watch breaks the connection when one direction failed, so that the other ends too.
@@ -173,9 +165,10 @@ func (r *relay) receive() error {
 	switch _, err := in.ReadByte(); {
 	case err == nil:
 		return fmt.Errorf("%w: something came after the end", wire.ErrMessage)
-	case !r.ended():
+	case r.ending.Load() < 2:
 		return errReset
 	}
+	r.stream.Close() // and who is still saying the end says it to nobody
 	return nil
 }
 

@@ -199,6 +199,52 @@ func (s *slow) Read(p []byte) (int, error) {
 }
 
 // When the session dies, so does what it carried.
+// chunks is a connection from which come some bytes at a time, and then the end.
+type chunks struct {
+	net.Conn
+	sizes []int
+	ended chan struct{}
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	if len(c.sizes) == 0 {
+		close(c.ended)
+		return 0, io.EOF
+	}
+	n := c.sizes[0]
+	c.sizes = c.sizes[1:]
+	return n, nil
+}
+
+// Who does not read, and leaves, is not waited for: not even if there was no room left but
+// to say that this is the end.
+func TestRelayNoRoomToEnd(t *testing.T) {
+	conn, _ := tcpPair(t)
+	a, b := streamPair(t)
+	from := &chunks{Conn: conn, ended: make(chan struct{})}
+	left := int(config().MaxStreamWindowSize)
+	for left > 0 {
+		n := min(left, frameHead+relayChunk)
+		from.sizes = append(from.sizes, n-frameHead)
+		left -= n
+	}
+	done := make(chan error, 1)
+	go func() { done <- Relay(from, a) }()
+	<-from.ended
+	if _, err := b.Write([]byte{wire.Input, 0, 0, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("it believes that all has arrived")
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for ever")
+	}
+}
+
 func TestRelaySessionEnds(t *testing.T) {
 	near, in := tcpPair(t)
 	client, server := pair(t)
