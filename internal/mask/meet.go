@@ -84,7 +84,11 @@ func (r *Rule) parts() (list []string, ok bool) {
 }
 
 // meetPaths says whether some path may match both lists of patterns.
-func meetPaths(a, b []string) bool {
+func meetPaths(a, b []string) bool { return meetAll(a, b, "**", meet) }
+
+// meetAll says whether some sequence may match both of two lists, in which a star stands for
+// any number of anything; what else may match the same, same says.
+func meetAll[T comparable](a, b []T, star T, same func(x, y T) bool) bool {
 	// row[j] says whether a[:i] and b[:j] may match the same.
 	row := make([]bool, len(b)+1)
 	for i := 0; i <= len(a); i++ {
@@ -93,11 +97,11 @@ func meetPaths(a, b []string) bool {
 			switch {
 			case i == 0 && j == 0:
 				next[j] = true
-			case j > 0 && next[j-1] && (b[j-1] == "**" || i > 0 && a[i-1] == "**"):
+			case j > 0 && next[j-1] && (b[j-1] == star || i > 0 && a[i-1] == star):
 				next[j] = true
-			case i > 0 && row[j] && (a[i-1] == "**" || j > 0 && b[j-1] == "**"):
+			case i > 0 && row[j] && (a[i-1] == star || j > 0 && b[j-1] == star):
 				next[j] = true
-			case i > 0 && j > 0 && row[j-1] && meet(a[i-1], b[j-1]):
+			case i > 0 && j > 0 && row[j-1] && same(a[i-1], b[j-1]):
 				next[j] = true
 			}
 		}
@@ -136,25 +140,7 @@ func meet(a, b string) bool {
 	if strings.ContainsAny(a+b, `[\`) {
 		return true
 	}
-	// row[j] says whether a[:i] and b[:j] may match the same.
-	row := make([]bool, len(b)+1)
-	for i := 0; i <= len(a); i++ {
-		next := make([]bool, len(b)+1)
-		for j := 0; j <= len(b); j++ {
-			switch {
-			case i == 0 && j == 0:
-				next[j] = true
-			case j > 0 && next[j-1] && (b[j-1] == '*' || i > 0 && a[i-1] == '*'):
-				next[j] = true
-			case i > 0 && row[j] && (a[i-1] == '*' || j > 0 && b[j-1] == '*'):
-				next[j] = true
-			case i > 0 && j > 0 && row[j-1] && (a[i-1] == b[j-1] || a[i-1] == '?' || b[j-1] == '?'):
-				next[j] = true
-			}
-		}
-		row = next
-	}
-	return row[len(b)]
+	return meetAll([]byte(a), []byte(b), '*', func(x, y byte) bool { return x == y || x == '?' || y == '?' })
 }
 
 // within says that every name that matches one pattern matches another, wider one. Neither
