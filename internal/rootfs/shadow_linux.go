@@ -153,17 +153,22 @@ func (l *Layers) shadowOne(r root, at, layer, rel string, dir bool) error {
 	case err != nil:
 		return fmt.Errorf("make something in its place: %w", err)
 	}
-	if err := forbid(r, at); errors.Is(err, unix.ENOENT) {
+	err = forbid(r, at)
+	if errors.Is(err, unix.ENOENT) {
 		return errRaced
-	} else if err != nil {
-		return err
 	}
+	// Covered or not: it must not look like something that the sandbox has made.
+	return errors.Join(err, l.takeBack(layer, rel, flag))
+}
+
+// takeBack removes from a layer what was made there.
+func (l *Layers) takeBack(layer, rel string, flag int) error {
 	up, err := l.upper(layer, filepath.Dir(rel))
 	if err != nil {
 		return err
 	}
 	defer unix.Close(up)
-	err = unix.Unlinkat(up, name, flag)
+	err = unix.Unlinkat(up, filepath.Base(rel), flag)
 	if err == unix.ENOENT || err == unix.ENOTEMPTY || err == unix.EEXIST {
 		return nil // somebody inside has used it: it is theirs
 	}
