@@ -286,19 +286,20 @@ func (f *files) Name(name string) (id string, s index.Stat, err error) {
 		}
 		return raw(id), s, err
 	}
-	file, about, err := dir.Open(base)
+	file, _, err := dir.Open(base)
 	if err != nil {
 		return "", s, err
 	}
 	defer file.Close()
-	if f.left -= about.Size; f.left < 0 {
+	var st [2]unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st[0]); err != nil {
+		return "", s, err
+	}
+	// What is counted is what is read: meanwhile it may grow to any size.
+	if f.left -= st[0].Size; f.left < 0 {
 		return "", s, fmt.Errorf("%w: it is of large files", index.ErrUnusual)
 	}
-	var st [2]unix.Stat_t
-	err = unix.Fstat(int(file.Fd()), &st[0])
-	if err == nil {
-		id, err = tree.Name(f.format, file, st[0].Size, nil)
-	}
+	id, err = tree.Name(f.format, file, st[0].Size, nil)
 	if err = errors.Join(err, unix.Fstat(int(file.Fd()), &st[1])); err == nil && statOf(&st[0]) != statOf(&st[1]) {
 		err = tree.ErrBusy
 	}

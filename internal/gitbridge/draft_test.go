@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/gitbridge/index"
+	"github.com/cofferhq/coffer/internal/tree"
 )
 
 // Trees of trees of empty trees are not gone through to their end, to see what has changed.
@@ -51,5 +53,34 @@ func TestDifferIsBounded(t *testing.T) {
 			t.Errorf("%s: it is over after %d", c.tree, d.read)
 		}
 		blobs.Close()
+	}
+}
+
+// Of files that are not as they were, no more is read than may be.
+func TestFilesAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	for name, size := range map[string]int64{"small": 10, "large": 1 << 40} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(filepath.Join(dir, name), size); err != nil {
+			t.Skip(err) // not every file system has files of this size
+		}
+	}
+	top, err := tree.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &files{top: top, format: "sha1", left: 15}
+	defer f.close()
+	if _, _, err := f.Name("large"); !errors.Is(err, index.ErrUnusual) {
+		t.Errorf("a large file: %v", err)
+	}
+	f.left = 15
+	if id, s, err := f.Name("small"); err != nil || len(id) != 20 || s.Size != 10 {
+		t.Errorf("a small file: %d bytes, %+v, %v", len(id), s, err)
+	}
+	if _, _, err := f.Name("small"); !errors.Is(err, index.ErrUnusual) {
+		t.Errorf("too much in all: %v", err)
 	}
 }
