@@ -133,6 +133,9 @@ func find(store, match, here string) (id, record string) {
 			continue
 		}
 		r, whole := read(store, name)
+		if match == "" && r != "" && !begins(r, name, "") {
+			return "", "" // of another version: it may be over this directory, too
+		}
 		if !begins(r, name, match) || match == "" && !contains(r, workspace+here+"\",\n") {
 			continue
 		}

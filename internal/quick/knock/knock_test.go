@@ -75,6 +75,9 @@ func TestFind(t *testing.T) {
 			t.Error("a record of another version was taken for ", match)
 		}
 	}
+	if got, _ := find(dir, "", "/twice"); got != "" {
+		t.Errorf("of two over a directory, one of another version, it is %q", got)
+	}
 }
 
 func TestPlace(t *testing.T) {
