@@ -36,7 +36,7 @@ func mergeCommand() *cobra.Command {
 		Long: `Merge the branch of a sandbox into the branch that is checked out here, with git, your
 settings and your hooks. What is not committed in the sandbox stays there. Git refuses
 what would lose changes of yours, and leaves conflicts for you to resolve. If the
-sandbox changed files that your hooks run, nothing is merged until you say how.`,
+sandbox changed files that your hooks could run, nothing is merged until you say how.`,
 		Example: "  coffer merge parser\n  coffer merge parser --squash && git commit",
 		Args:    exactlyOne,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -137,8 +137,8 @@ func finishTake(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, 
 		for _, h := range t.Hooks[:min(len(t.Hooks), 5)] {
 			names = append(names, changes.Quote(h))
 		}
-		return hint.New(fmt.Sprintf("nothing merged: the sandbox changed what your git hooks run, and git would run it on this machine: %s", strings.Join(names, ", ")),
-			fmt.Sprintf("read it with 'coffer diff %s %s'; then use --no-hooks, or --changed-hooks if it may run", b.Words(), names[0]))
+		return hint.New(fmt.Sprintf("nothing merged: the sandbox changed files that git hooks on this machine could run: %s", strings.Join(names, ", ")),
+			fmt.Sprintf("read it with 'coffer diff %s %s'; then use --no-hooks, or --changed-hooks if it may run or no hook of yours calls it", b.Words(), names[0]))
 	}
 	code, err := t.Run(!flags.noHooks)
 	if err != nil {

@@ -129,7 +129,7 @@ func (b *Bridge) loose(ctx context.Context, commit string) (int, error) {
 // to run.
 var hookFiles = []string{".husky", ".githooks", ".git-hooks", "lefthook.yml", ".lefthook.yml", "lefthook.yaml", ".pre-commit-config.yaml", ".overcommit.yml"}
 
-// changedHooks lists the files that a hook of the user's would run, or be, after the
+// changedHooks lists the files that a hook of the user's could run, or be, after the
 // merge, and that the sandbox has changed. Git runs hooks while it merges, with the new
 // files in place.
 func (b *Bridge) changedHooks(ctx context.Context, r *Repository, head, tip string) ([]string, error) {
