@@ -148,11 +148,12 @@ func workOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*gitbridge.W
 			return w, nil
 		}
 	}
+	modes := "--workspace worktree or --workspace cow"
 	if errors.Is(err, gitbridge.ErrNoRepository) {
-		err = errors.New("it is in no git repository")
+		err, modes = errors.New("it is in no git repository"), "--workspace cow"
 	}
 	return nil, hint.Wrap(fmt.Errorf("sandbox %s writes to %s directly, and there is nothing to compare that with: %w", sb.Name, sb.Workspace.Path, err),
-		"use --workspace worktree or --workspace cow when you make a sandbox")
+		"use %s when you make a sandbox", modes)
 }
 
 // diffCOW shows what waits to be applied.

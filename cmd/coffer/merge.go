@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -90,12 +91,7 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 		return err
 	}
 	if sb.Workspace.Mode != sandbox.WorkspaceTree && flags.repo == "" {
-		way := "git merge"
-		if r, err := gitbridge.Find(c.Context(), sb.Workspace.Path); err == nil && r.Head(c.Context()) == "" {
-			way = "git reset" // there is nothing to merge with, and the files are here already
-		}
-		return hint.New(fmt.Sprintf("sandbox %s has no worktree of its own", sb.Name),
-			fmt.Sprintf("if it has committed something, take it with '%s coffer/%s'; see also 'coffer apply'", way, sb.Name))
+		return hint.New(fmt.Sprintf("sandbox %s has no worktree of its own", sb.Name), otherWay(c.Context(), sb))
 	}
 	bringRunning(sb)
 	b, err := bridgeOf(sb, flags.repo)
@@ -121,6 +117,26 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 		return err
 	}
 	return finishTake(c, b, r, t, way, flags)
+}
+
+// otherWay says how the work of a sandbox without a worktree is taken.
+func otherWay(ctx context.Context, sb *sandbox.Sandbox) string {
+	files := "its files are those of " + sb.Workspace.Path + ": there is nothing to take"
+	switch sb.Workspace.Mode {
+	case sandbox.WorkspaceNone:
+		return "it has no workspace either; see 'coffer show " + sb.Name + "'"
+	case sandbox.WorkspaceCOW:
+		files = "take its files with 'coffer apply " + sb.Name + "'"
+	}
+	r, err := gitbridge.Find(ctx, sb.Workspace.Path)
+	if err != nil {
+		return files
+	}
+	way := "git merge"
+	if r.Head(ctx) == "" {
+		way = "git reset" // there is nothing to merge with, and the files are here already
+	}
+	return fmt.Sprintf("if it has committed something, take it with '%s coffer/%s'; %s", way, sb.Name, files)
 }
 
 // finishTake has git do it, and says what came of it.

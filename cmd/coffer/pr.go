@@ -71,7 +71,7 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 	bringRunning(sb)
 	b, err := bridgeOf(sb, f.repo)
 	if errors.Is(err, fs.ErrNotExist) {
-		return hint.New(fmt.Sprintf("sandbox %s has no branch of its own", sb.Name), "use --workspace worktree when you make a sandbox")
+		return hint.New(fmt.Sprintf("sandbox %s has no branch of its own", sb.Name), "make a sandbox with --workspace worktree, in a git repository")
 	}
 	if err != nil {
 		return err

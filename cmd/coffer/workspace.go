@@ -23,7 +23,7 @@ func workspaceHere(mode string, force bool) (sandbox.Workspace, error) {
 		return sandbox.Workspace{Mode: mode}, nil
 	case sandbox.WorkspaceDirect, sandbox.WorkspaceCOW:
 	default:
-		return sandbox.Workspace{}, usagef("there is no workspace mode %q: want direct, cow or none", mode)
+		return sandbox.Workspace{}, usagef("there is no workspace mode %q: want direct, worktree, cow or none", mode)
 	}
 	here, err := os.Getwd()
 	if err == nil {
