@@ -206,7 +206,7 @@ func soughtSecrets(s *stage) {
 
 // until tries for a generous time.
 func (s *stage) until(try func() (outcome, bool)) (o outcome) {
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var ok bool
 		if o, ok = try(); ok {
 			return o

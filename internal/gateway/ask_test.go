@@ -18,7 +18,7 @@ const getRequest = "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n
 // waitPending waits until one open question has so many flows.
 func (r *rig) waitPending(flows int) Request {
 	r.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		for _, p := range r.g.Pending() {
 			if p.Flows == flows {
 				return p

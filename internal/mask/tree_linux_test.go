@@ -116,7 +116,7 @@ func (h heard) wants(paths ...string) {
 		select {
 		case p := <-h.paths:
 			paths = slices.DeleteFunc(paths, func(s string) bool { return s == p })
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			h.t.Fatalf("%q were not told", paths)
 		}
 	}
@@ -136,7 +136,7 @@ func (h heard) silent(dir, mark string, not ...string) {
 			if p == mark {
 				return
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			h.t.Fatalf("%s was not told", mark)
 		}
 	}
