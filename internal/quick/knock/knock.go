@@ -89,7 +89,8 @@ func knock(a Args) *Knock {
 		syscall.Close(fd)
 		return nil
 	}
-	if k.over(dir, record) {
+	// Who has input for the program must not keep it waiting.
+	if k.NoInput && k.over(dir, record) {
 		syscall.Exit(0)
 	}
 	return k
