@@ -137,6 +137,7 @@ func (i *instance) reap() {
 	var info unix.Siginfo
 	for unix.Waitid(unix.P_PID, i.pid, &info, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
+	_ = i.first.Granted()
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.gone = true

@@ -23,8 +23,8 @@ type Process struct {
 	Control *os.File // the control stream, blocking
 	Said    *os.File // what it prints
 
-	granted chan error  // where the helpers' result comes, if it needs them
-	child   *steps.List // must be there for as long as it may not be the guest agent yet
+	granted func() error // waits for the helpers, if it needs them
+	child   *steps.List  // must be there for as long as it may not be the guest agent yet
 }
 
 // Err is why the process died before it was the guest agent, as far as that is known.

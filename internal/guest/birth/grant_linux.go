@@ -34,16 +34,17 @@ func Grant(who IDs, pid int) error {
 // begin starts to grant a process its ids as soon as it is there: nothing else that is
 // done for it takes as long.
 func (p *Process) begin() {
-	p.granted = make(chan error, 1)
-	go func() { p.granted <- Grant(p.IDs, p.PID) }()
+	p.granted = sync.OnceValue(func() error { return Grant(p.IDs, p.PID) })
+	go p.granted()
 }
 
-// Granted waits until the process has its ids. It is called once.
+// Granted waits until the process has its ids, or cannot have them: the helpers know it by its
+// number, and who waits for its end waits for them first.
 func (p *Process) Granted() error {
 	if p.granted == nil {
 		return nil
 	}
-	return <-p.granted
+	return p.granted()
 }
 
 // runHelper is [os/exec.Cmd] without what that sets up, and waits for, before the program
