@@ -13,7 +13,7 @@
 //     at most one "hint:" line saying what to do.
 //   - Exit codes are the program's own, 128+n if signal n ended it; 2 for wrong usage,
 //     125 for a failure of coffer itself, 126 and 127 for a program that cannot be
-//     executed or is not there.
+//     executed or is not there. After Ctrl-C we end by SIGINT: see package interrupt.
 //   - Nothing is asked on a terminal that a flag cannot answer.
 //
 // The same binary is, inside a sandbox and by other names, the guest agent, sudo, gh, the
@@ -39,6 +39,7 @@ import (
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
+	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/quick"
 	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -50,7 +51,7 @@ func main() {
 	// The guest agent and the way to root have run already: see package guest.
 	switch filepath.Base(os.Args[0]) {
 	case guest.SudoName:
-		os.Exit(sudo(os.Args[1:]))
+		interrupt.Exit(sudo(os.Args[1:]))
 	case guest.GHName:
 		os.Exit(ghMain(os.Args[1:]))
 	case purgeName:
@@ -59,12 +60,12 @@ func main() {
 		os.Exit(lendMain())
 	}
 	if r := quick.Left; r != nil {
-		os.Exit(report(settle(r)))
+		interrupt.Exit(report(settle(r)))
 	}
 	inside.Vault = vault.Lookup
 	code := command(os.Args[1:])
 	discard()
-	os.Exit(code)
+	interrupt.Exit(code)
 }
 
 // command runs a command line and returns the exit code.
@@ -108,7 +109,7 @@ func listen(c *cobra.Command) *listener {
 		select {
 		case s := <-l.signals:
 			n, _ := s.(syscall.Signal)
-			l.cancel(status(128 + int(n)))
+			l.cancel(givenUp(n))
 		case <-l.taken:
 		case <-l.ctx.Done():
 		}
@@ -134,6 +135,12 @@ type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
+// givenUp is a signal by which the user gave up before there was a program for it.
+type givenUp syscall.Signal
+
+func (g givenUp) Error() string { return g.Unwrap().Error() }
+func (g givenUp) Unwrap() error { return status(128 + int(g)) }
+
 // usage is an error in how coffer was called.
 type usage struct{ error }
 
@@ -144,10 +151,14 @@ func usagef(format string, args ...any) error { return usage{fmt.Errorf(format, 
 // report prints an error the way all errors are printed.
 func report(err error) int {
 	var code status
+	var given givenUp
 	var failure *wire.Failure
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &given) && syscall.Signal(given) == syscall.SIGINT:
+		interrupt.Note(false)
+		return 128 + int(given)
 	case errors.As(err, &code):
 		return int(code)
 	}

@@ -115,7 +115,8 @@ func (s *screen) settings() *unix.Termios {
 	return termios
 }
 
-// end waits for the command's end, wants its exit code, and the terminal as it was.
+// end waits for the command's end, wants the exit code that a shell would show, and the
+// terminal as it was.
 func (s *screen) end(code int) {
 	s.t.Helper()
 	select {
@@ -123,12 +124,20 @@ func (s *screen) end(code int) {
 	case <-time.After(patience):
 		s.t.Fatalf("the command does not end; on the screen: %q", s.text())
 	}
-	if got := s.cmd.ProcessState.ExitCode(); got != code {
+	if got := shellCode(s.cmd); got != code {
 		s.t.Errorf("exit code %d (%v), want %d; on the screen: %q", got, s.cmd.ProcessState, code, s.text())
 	}
 	if now := s.settings(); *now != *s.was {
 		s.t.Errorf("the terminal's settings are %+v, were %+v", now, s.was)
 	}
+}
+
+// shellCode is what a shell shows of a command that has ended.
+func shellCode(c *exec.Cmd) int {
+	if s := c.ProcessState.Sys().(syscall.WaitStatus); s.Signaled() {
+		return 128 + int(s.Signal())
+	}
+	return c.ProcessState.ExitCode()
 }
 
 // pending is how much the next program would read from the terminal.

@@ -15,10 +15,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
 )
@@ -126,6 +128,9 @@ func carry(early context.Context, p *wire.Process, e wire.Exec, onTerminal bool,
 	}
 	if f.leave.left() {
 		return exit, ErrLeft
+	}
+	if exit.Signal == unix.SIGINT && (onTerminal || f.interrupted.Load()) {
+		interrupt.Note(onTerminal && f.console.pressed.Load())
 	}
 	if err == nil && opts.Last != nil {
 		p.Last(opts.Last)
@@ -303,6 +308,8 @@ type forwarder struct {
 	urgent  int
 	leave   *leaver  // nil unless the program is kept
 	console *console // nil without a terminal
+
+	interrupted atomic.Bool // SIGINT was among them
 }
 
 func (f *forwarder) run() {
@@ -330,6 +337,9 @@ func (f *forwarder) run() {
 		}
 		if ends(n) {
 			f.urgent++
+		}
+		if n == unix.SIGINT {
+			f.interrupted.Store(true)
 		}
 		_ = f.p.Signal(n)
 		if f.console != nil && ends(n) {

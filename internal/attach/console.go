@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -26,6 +27,8 @@ type console struct {
 	input  *input
 	typed  chan struct{} // closed when what input gave has been passed on
 	keys   atomic.Int64  // how often something was typed
+
+	pressed atomic.Bool // Ctrl-C was
 }
 
 // run carries until the program has ended.
@@ -108,7 +111,7 @@ func (c *console) listen() error {
 		if c.leave != nil {
 			to = c.leave
 		}
-		if _, err := io.Copy(counted{to, &c.keys}, input); errors.Is(err, errHungUp) && c.leave != nil {
+		if _, err := io.Copy(&typing{to, c}, input); errors.Is(err, errHungUp) && c.leave != nil {
 			c.leave.away()
 		}
 	}()
@@ -130,16 +133,22 @@ func (c *console) deafen() {
 	}
 }
 
-// counted counts what is written.
-type counted struct {
+// typing notes what is typed on its way to the program.
+type typing struct {
 	io.Writer
-	n *atomic.Int64
+	c *console
 }
 
-func (c counted) Write(p []byte) (int, error) {
-	c.n.Add(1)
-	return c.Writer.Write(p)
+func (t *typing) Write(p []byte) (int, error) {
+	t.c.keys.Add(1)
+	if bytes.IndexByte(p, ctrlC) >= 0 {
+		t.c.pressed.Store(true)
+	}
+	return t.Writer.Write(p)
 }
+
+// ctrlC is the key that sends SIGINT on a new terminal, such as the program's.
+const ctrlC = 0x03
 
 // size is our terminal's, or zero by zero, which programs know how to take.
 func size() *wire.Size {

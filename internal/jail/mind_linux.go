@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/interrupt"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,9 +35,10 @@ func listen() <-chan os.Signal {
 // is handed on; when the program stops, this process does. Other children, orphans that
 // the program left, are collected too.
 func (j *jail) mind(pid int) (int, error) {
+	var interrupted atomic.Bool
 	go func() {
 		signals, _ := j.signals()
-		handOn(signals, pid)
+		handOn(signals, pid, &interrupted)
 	}()
 	for {
 		var status syscall.WaitStatus
@@ -47,6 +50,10 @@ func (j *jail) mind(pid int) (int, error) {
 		case status.Stopped():
 			_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
 		case status.Signaled():
+			// At a key of the terminal the program may have ended before we hear of it.
+			if status.Signal() == unix.SIGINT && (interrupted.Load() || inForeground()) {
+				interrupt.Note(false)
+			}
 			return 128 + int(status.Signal()), nil
 		default:
 			return status.ExitStatus(), nil
@@ -54,12 +61,16 @@ func (j *jail) mind(pid int) (int, error) {
 	}
 }
 
-// handOn sends the program what was sent to this process alone.
-func handOn(signals <-chan os.Signal, pid int) {
+// handOn sends the program what was sent to this process alone, and says of SIGINT that it
+// came.
+func handOn(signals <-chan os.Signal, pid int, interrupted *atomic.Bool) {
 	for s := range signals {
 		switch n := s.(syscall.Signal); n {
 		case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
 		case unix.SIGINT, unix.SIGQUIT:
+			if n == unix.SIGINT {
+				interrupted.Store(true)
+			}
 			if !inForeground() {
 				_ = unix.Kill(pid, n)
 			}

@@ -23,6 +23,7 @@ import (
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/inside"
+	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/quick/knock"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -58,7 +59,7 @@ func init() {
 		return
 	}
 	if r.Err == nil && !r.Sweep && !(r.Sandbox != nil && r.Sandbox.MadeGit && rootfs.IsGitDir(r.Sandbox.Workspace.Path)) {
-		os.Exit(r.Exit.Status())
+		interrupt.Exit(r.Exit.Status())
 	}
 	Left = r
 }

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bufio"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/testbed"
+	"golang.org/x/sys/unix"
+)
+
+// onEachWay runs a test as every user with each way to run a shell script behind a wall. The
+// script is the last argument.
+func onEachWay(t *testing.T, test func(t *testing.T, b *testbed.Bed, way []string)) {
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		quietly(t, b.Command("exec", "--create", "--name", "s", "--", "true"))
+		for name, way := range map[string][]string{
+			"run":  {"run", "--", "sh", "-c"},
+			"exec": {"exec", "-m", "s", "--", "sh", "-c"},
+			"jail": {"jail", "-q", "--net", "none", "--", "sh", "-c"},
+		} {
+			t.Run(name, func(t *testing.T) { test(t, b, way) })
+		}
+	})
+}
+
+// interruptedBySignal wants a command that has ended to have been ended by SIGINT.
+func interruptedBySignal(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	if s := c.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() || s.Signal() != unix.SIGINT {
+		t.Errorf("%q: %v, want an end by SIGINT", c.Args, c.ProcessState)
+	}
+}
+
+// Ctrl-C ends a shell's loop, not only the turn that it is in: at a prompt, in a script, and
+// also where the program does not read from the terminal.
+func TestCtrlCEndsLoops(t *testing.T) {
+	t.Parallel()
+	onEachWay(t, func(t *testing.T, b *testbed.Bed, way []string) {
+		for _, from := range []string{"", " </dev/null"} {
+			command := b.Coffer + " " + strings.Join(way, " ") + " 'echo run\"\"ning; exec sleep 1000'" + from
+			loop := "for i in 1 2 3; do echo turn $((i+10)); " + command + "; done"
+
+			s := inShell(t, b, loop)
+			s.see("turn 11\r\nrunning")
+			s.hear(s.keys("\x03"), prompt)
+			s.hear(s.keys("echo code $?\r"), "code 130\r\n", prompt)
+			if shown := s.text(); strings.Contains(shown, "turn 12") {
+				t.Errorf("the shell's loop went on: %q", shown)
+			}
+			for _, shell := range []string{"bash", "sh"} {
+				s := onScreen(t, 24, 100, b.Program(shell, "-c", loop+"; echo the e''nd"))
+				s.see("turn 11\r\nrunning")
+				s.typeIn("\x03")
+				s.end(130)
+				interruptedBySignal(t, s.cmd)
+				if shown := s.text(); strings.Contains(shown, "turn 12") || strings.Contains(shown, "the end") {
+					t.Errorf("the loop in a script of %s went on: %q", shell, shown)
+				}
+			}
+		}
+	})
+}
+
+// A program that deals with Ctrl-C in its own way, or ends like one that was interrupted,
+// does not end the loop.
+func TestCtrlCDealtWith(t *testing.T) {
+	t.Parallel()
+	onEachWay(t, func(t *testing.T, b *testbed.Bed, way []string) {
+		s := onScreen(t, 24, 100, b.Command(append(way, `trap 'exit 130' INT; echo running; while :; do sleep 0.02; done`)...))
+		s.see("running")
+		s.typeIn("\x03")
+		s.end(130)
+		if !s.cmd.ProcessState.Exited() {
+			t.Errorf("%v, want the program's own exit code", s.cmd.ProcessState)
+		}
+
+		// Where there is no terminal, and nobody interrupted us, the exit code says it all.
+		c := b.Command(append(way, `kill -INT $$`)...)
+		c.SysProcAttr = sessionOfItsOwn(c.SysProcAttr)
+		if c.Run(); c.ProcessState.ExitCode() != 130 {
+			t.Errorf("%v, want exit code 130", c.ProcessState)
+		}
+	})
+}
+
+// SIGINT that somebody sends ends us as it ends the program; others are told by the exit code.
+func TestInterruptedBySignal(t *testing.T) {
+	t.Parallel()
+	onEachWay(t, func(t *testing.T, b *testbed.Bed, way []string) {
+		for _, n := range []syscall.Signal{unix.SIGINT, unix.SIGTERM} {
+			c := b.Command(append(way, `echo running; exec sleep 1000`)...)
+			c.SysProcAttr = sessionOfItsOwn(c.SysProcAttr)
+			out, err := c.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+				t.Errorf("%q, %v", line, err)
+			}
+			c.Process.Signal(n)
+			c.Wait()
+			if n == unix.SIGINT {
+				interruptedBySignal(t, c)
+			} else if c.ProcessState.ExitCode() != 128+int(n) {
+				t.Errorf("%v: %v", n, c.ProcessState)
+			}
+		}
+	})
+}
+
+// sessionOfItsOwn keeps a process from the terminal of who runs the tests.
+func sessionOfItsOwn(a *syscall.SysProcAttr) *syscall.SysProcAttr {
+	if a == nil {
+		a = &syscall.SysProcAttr{}
+	}
+	a.Setsid = true
+	return a
+}
