@@ -29,6 +29,7 @@ type View struct {
 	Passwd    string   // replaces /etc/passwd when not empty
 	Group     string   // replaces /etc/group when not empty
 	Resolver  string   // replaces /etc/resolv.conf when not empty
+	GitConfig string   // replaces /etc/gitconfig when not empty
 	Program   string   // coffer itself, which is also sudo inside
 	Hide      []string // host directories that must not be seen even in a workspace
 	Volatile  bool     // the layers go away with the sandbox
@@ -311,6 +312,9 @@ func (p *Plan) identity(v View) {
 	}
 	if v.Group != "" {
 		p.add(Step{Do: Replace, Target: "/etc/group", Data: v.Group})
+	}
+	if v.GitConfig != "" {
+		p.add(Step{Do: Replace, Target: "/etc/gitconfig", Data: v.GitConfig, Create: true})
 	}
 }
 

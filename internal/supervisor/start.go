@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/engine"
+	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/hint"
@@ -177,6 +178,10 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	gitConfig := ""
+	if bridged == nil && sb.Workspace.Path != "" {
+		gitConfig = gitbridge.SystemConfig(ctx)
+	}
 	if sb.Workspace.Mode == sandbox.WorkspaceTree {
 		hide = nil // the workspace is in the store, and all that is seen of it
 	}
@@ -192,7 +197,7 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 	return rootfs.HostView(rootfs.View{
 		Mounts: mounts, Caches: caches(sb), Profile: rootfs.ProfileText(sb.Workspace.Path, sb.Profile),
 		Sandbox: dir, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
-		Hostname: sb.Name, Passwd: passwd, Group: group, Resolver: resolver, Program: program,
+		Hostname: sb.Name, Passwd: passwd, Group: group, Resolver: resolver, GitConfig: gitConfig, Program: program,
 		Hide: hide, Git: bridged, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
 		Includes: includes, Masks: masks, Programs: s.shims(),
 	})
