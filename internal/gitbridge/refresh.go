@@ -53,31 +53,36 @@ func (b *Bridge) RefreshMoved(ctx context.Context) error {
 			return nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, patienceMoved)
-	defer cancel()
 	done := make(chan error, 1)
 	go func() {
 		b.showing.Lock()
 		defer b.showing.Unlock()
-		if !b.moved() || ctx.Err() != nil {
-			done <- ctx.Err()
-			return
+		ctx, cancel := context.WithTimeout(ctx, patienceRefs)
+		defer cancel()
+		if b.moved() {
+			done <- b.refresh(ctx)
+		} else {
+			done <- nil
 		}
-		done <- b.refresh(ctx)
 	}()
+	enough := time.NewTimer(patienceMoved)
+	defer enough.Stop()
 	select {
 	case err := <-done:
-		if err == nil || ctx.Err() == nil {
-			return err
-		}
+		return err
 	case <-ctx.Done():
+		return fmt.Errorf("read the refs of %s: %w", b.Common, context.Cause(ctx))
+	case <-enough.C: // it goes on, for those who come later
+		return fmt.Errorf("read the refs of %s: %w", b.Common, context.DeadlineExceeded)
 	}
-	return fmt.Errorf("read the refs of %s: %w", b.Common, context.Cause(ctx))
 }
 
 // patienceMoved is how long a program's start waits for its refs. They are read from a few
 // files, or else by git.
 const patienceMoved = 2 * time.Second
+
+// patienceRefs is how long it is read on, for the programs after that one.
+var patienceRefs = 20 * time.Second
 
 // moved says whether refs may have moved since they were read. The lock is held.
 func (b *Bridge) moved() bool {

@@ -28,6 +28,9 @@ func TestRefreshMovedIsPatient(t *testing.T) {
 	var asked atomic.Bool
 	find = func() string { asked.Store(true); return slow }
 	t.Cleanup(func() { find = was })
+	patient := patienceRefs
+	patienceRefs = 2 * patienceMoved
+	t.Cleanup(func() { patienceRefs = patient })
 
 	b := &Bridge{State: State{Common: common}, dir: dir}
 	ended := make(chan error, 2)

@@ -72,7 +72,8 @@ func knock(a Args) *Knock {
 	if !ok {
 		return nil
 	}
-	id, record := find(store, a.Match, here)
+	names := entries(store)
+	id, record := find(store, names, a.Match, here)
 	if id == "" {
 		return nil
 	}
@@ -90,7 +91,7 @@ func knock(a Args) *Knock {
 		return nil
 	}
 	// Who has input for the program must not keep it waiting.
-	if k.NoInput && k.over(dir, record) {
+	if k.NoInput && !littered(names) && k.over(dir, record) {
 		syscall.Exit(0)
 	}
 	return k
@@ -115,11 +116,10 @@ func place() (dir string, ok bool) {
 
 // find is the id and the record of the one sandbox with exactly this id or this name; without
 // either, over this directory.
-func find(store, match, here string) (id, record string) {
+func find(store string, names []string, match, here string) (id, record string) {
 	if match == "" && (!plain(here) || len(here) > maxRecord/2) {
 		return "", ""
 	}
-	names := entries(store)
 	for _, name := range names {
 		if name == match {
 			record, whole := read(store, name)
@@ -146,6 +146,17 @@ func find(store, match, here string) (id, record string) {
 		id, record = name, r
 	}
 	return id, record
+}
+
+// littered says whether what dead processes began or did not finish lies about: others will
+// see to it. What else they may have left one of the next commands looks for.
+func littered(names []string) bool {
+	for _, name := range names {
+		if hasPrefix(name, ".new-") || hasPrefix(name, ".gone-") {
+			return true
+		}
+	}
+	return false
 }
 
 // workspace is what stands before the path of the workspace in a record.

@@ -31,7 +31,7 @@ func TestFind(t *testing.T) {
 		"web": ids["web"], "web-2": ids["web-2"], "other": ids["other"], ids["web"]: ids["web"],
 		"we": "", "oth": "", ids["web"][:4]: "", "..": "", ".": "", `web",`: "",
 	} {
-		if got, _ := find(dir, match, "/"); got != want {
+		if got, _ := find(dir, entries(dir), match, "/"); got != want {
 			t.Errorf("%q is %q, want %q", match, got, want)
 		}
 		// Who finds one here finds the same there.
@@ -40,7 +40,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	for here, want := range map[string]string{"/here": ids["web"], "/twice": "", "/here/below": "", "/": "", "/he": "", `/"here`: ""} {
-		if got, _ := find(dir, "", here); got != want {
+		if got, _ := find(dir, entries(dir), "", here); got != want {
 			t.Errorf("in %s it is %q, want %q", here, got, want)
 		}
 		if over := store.Over(here); want != "" && (len(over) != 1 || over[0].ID != want) {
@@ -54,11 +54,11 @@ func TestFind(t *testing.T) {
 	}
 	lock.Release()
 	for _, c := range [][2]string{{"", "/here"}, {"long", "/"}, {sb.ID, "/"}} {
-		if got, _ := find(dir, c[0], c[1]); got != "" {
+		if got, _ := find(dir, entries(dir), c[0], c[1]); got != "" {
 			t.Errorf("%q in %s is %s", c[0], c[1], got)
 		}
 	}
-	if got, _ := find(dir, "web", "/"); got != ids["web"] {
+	if got, _ := find(dir, entries(dir), "web", "/"); got != ids["web"] {
 		t.Errorf("beside a long one, it is %q", got)
 	}
 	// Of another version we know nothing.
@@ -71,11 +71,11 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, match := range []string{"other", ids["other"]} {
-		if got, _ := find(dir, match, "/"); got != "" {
+		if got, _ := find(dir, entries(dir), match, "/"); got != "" {
 			t.Error("a record of another version was taken for ", match)
 		}
 	}
-	if got, _ := find(dir, "", "/twice"); got != "" {
+	if got, _ := find(dir, entries(dir), "", "/twice"); got != "" {
 		t.Errorf("of two over a directory, one of another version, it is %q", got)
 	}
 }

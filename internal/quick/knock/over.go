@@ -12,8 +12,7 @@ const moment = 5 * time.Millisecond
 
 // over waits for a program that is soon over, and says whether all was well and there is
 // nothing more to do. Otherwise what has been said is in k.Said: what takes longer, failed, is
-// on a terminal, or has the supervisor tell something is for others. So is what dead processes
-// may have left in the store: one of the next commands will look for it.
+// on a terminal, or has the supervisor tell something is for others.
 func (k *Knock) over(dir, record string) bool {
 	limit := syscall.NsecToTimeval(int64(moment))
 	if syscall.SetsockoptTimeval(k.Socket, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &limit) != nil {
