@@ -98,7 +98,7 @@ mode = "copy"
 mode = "Open"
 `, `
 coffer.toml:1:13: isolation cannot be "conatiner": want "container"? There are auto, jail, container
-coffer.toml:3:8: workspace.mode cannot be "copy": want "cow"? There are auto, worktree, direct, cow, none
+coffer.toml:3:8: workspace.mode cannot be "copy": want auto, worktree, direct, cow or none
 coffer.toml:5:8: network.mode cannot be "Open": want "open"? There are none, standard, ask, open`},
 		"git": {`git.push = "always"
 git.copy = [".env", "/etc/passwd", "../x", "a/../b", "sub/.GIT/config", "*.env", ""]
