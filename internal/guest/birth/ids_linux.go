@@ -58,8 +58,13 @@ func around(self, first int) []syscall.SysProcIDMap {
 	return m
 }
 
-// subordinate finds the user's ranges, if the programs that grant them are here.
+// subordinate finds the user's ranges, if the programs that grant them are here, and get the
+// rights for that from the kernel.
 func subordinate(uid int) (u, g int, ok bool) {
+	const getNoNewPrivs = 39
+	if no, _, _ := syscall.RawSyscall(syscall.SYS_PRCTL, getNoNewPrivs, 0, 0); no == 1 {
+		return 0, 0, false
+	}
 	for _, p := range []string{"newuidmap", "newgidmap"} {
 		if _, err := HelperPath(p); err != nil {
 			return 0, 0, false
