@@ -66,7 +66,7 @@ func Main() int {
 	// From now on the agent hands bytes on, and between goroutines on one thread that
 	// takes no system call. What came before went side by side. To change that takes as long
 	// as a third of a program, and the first one does not wait for it.
-	time.AfterFunc(time.Second, func() { runtime.GOMAXPROCS(1) })
+	time.AfterFunc(20*time.Millisecond, func() { runtime.GOMAXPROCS(1) })
 	go a.reaper.run()
 	go a.serveInside(a.inside)
 	a.spareThreads()
