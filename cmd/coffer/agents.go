@@ -122,7 +122,7 @@ func askVersion(ctx context.Context, program string) string {
 }
 
 func printAgents(list []describedAgent) {
-	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	w := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
 	defer w.Flush()
 	fmt.Fprintln(w, "AGENT\tNAME\tVERSION\tLOGIN")
 	for _, d := range list {

@@ -264,7 +264,7 @@ func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) 
 	if f.detach && terminal.IsTerminal(1) {
 		f.left = func(sb *sandbox.Sandbox) {
 			made = append(made, sb.Name)
-			fmt.Println(leftAt(sb.Name, branchOf(sb)))
+			fmt.Fprintln(stdout, leftAt(sb.Name, branchOf(sb)))
 		}
 	}
 	for i, name := range names {
@@ -277,7 +277,7 @@ func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) 
 	}
 	err = errors.Join(errs...)
 	if len(made) > 1 {
-		fmt.Printf("compare them with 'coffer ls' and 'coffer diff %s %s'\n", made[0], made[1])
+		fmt.Fprintf(stdout, "compare them with 'coffer ls' and 'coffer diff %s %s'\n", made[0], made[1])
 	}
 	return err
 }

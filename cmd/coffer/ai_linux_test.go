@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/testbed"
@@ -64,8 +65,42 @@ read -r line; echo "heard $line"
 		s.see("Go on with")
 		s.typeIn("\x1b")
 		s.end(130)
+		if !s.cmd.ProcessState.Exited() {
+			t.Errorf("Escape: %v, want an exit code", s.cmd.ProcessState)
+		}
 		if strings.Contains(s.text(), "args(") {
 			t.Error("something was started")
+		}
+	})
+}
+
+// Ctrl-C at the list ends the loop around it, as a signal ends who shows it; and the terminal
+// is as it was.
+func TestListInterrupted(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		quietly(t, b.Command("exec", "--create", "--name", "s", "--", "true"))
+		s := onScreen(t, 24, 100, b.Program("sh", "-c", "for i in 1 2; do echo turn $((i+10)); "+b.Coffer+" ai; done; echo the e''nd"))
+		s.see("turn 11")
+		s.see("a new sandbox")
+		s.typeIn("\x03")
+		s.end(130)
+		interruptedBySignal(t, s.cmd)
+		if shown := s.text(); strings.Contains(shown, "turn 12") || strings.Contains(shown, "the end") {
+			t.Errorf("the loop went on: %q", shown)
+		}
+		for _, n := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			s := onScreen(t, 24, 100, b.Command("ai"))
+			s.see("a new sandbox")
+			s.cmd.Process.Signal(n)
+			s.end(128 + int(n))
+			if now := s.settings(); *now != *s.was {
+				t.Errorf("%v: the terminal's settings are %+v, were %+v", n, now, s.was)
+			}
+			if n == syscall.SIGINT {
+				interruptedBySignal(t, s.cmd)
+			}
 		}
 	})
 }

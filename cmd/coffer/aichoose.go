@@ -13,6 +13,7 @@ import (
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/pick"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -31,8 +32,15 @@ func choose(title string, items []pick.Item, instead string) (int, error) {
 	}
 	defer tty.Close()
 	i, err := pick.Choose(tty, title, items)
-	if errors.Is(err, pick.ErrCancelled) {
+	var sent pick.Signal
+	switch {
+	case errors.Is(err, pick.ErrInterrupted):
+		interrupt.Note(true)
 		return 0, status(130)
+	case errors.Is(err, pick.ErrCancelled):
+		return 0, status(130)
+	case errors.As(err, &sent):
+		return 0, givenUp(sent)
 	}
 	return i, err
 }

@@ -14,14 +14,12 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
-	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
-	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -328,95 +326,4 @@ func given(a *agent.Agent, sb *sandbox.Sandbox, extra []string) func(string) str
 		}
 		return value
 	}
-}
-
-// announce says what begins, and returns what to do when it has ended.
-func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) error {
-	if f.detach {
-		return func(err error) error { return err }
-	}
-	branch := ""
-	if b, err := gitbridge.Open(sb.Dir()); err == nil {
-		branch = ", on branch " + terminal.Escape(b.Branch)
-	}
-	fmt.Fprintf(os.Stderr, "coffer: %s in sandbox %s%s\n", a.Name, sb.Name, branch)
-	restore := func() {}
-	if !f.headless {
-		// The title that was there is put on a stack, and comes back from it.
-		fmt.Printf("\x1b[22;2t\x1b]2;%s: %s\x07", a.Name, sb.Name)
-		restore = func() { fmt.Print("\x1b[23;2t") }
-	}
-	return func(err error) error {
-		restore()
-		if errors.Is(err, attach.ErrLeft) {
-			return sayLeft(sb)
-		}
-		if code := status(0); err != nil && !errors.As(err, &code) {
-			return err
-		}
-		if _, renewErr := agent.RenewFrom(sb.Dir(), sb.Home()); renewErr != nil {
-			warn(renewErr.Error())
-		}
-		if f.rm && f.removed(sb) {
-			return err
-		}
-		fmt.Fprintf(os.Stderr, "coffer: %s; go on with 'coffer ai -m %s'\n", terminal.Escape(outcome(sb)), sb.Name)
-		sayTaking(sb)
-		return err
-	}
-}
-
-// sayTaking tells how to get at commits that are on the sandbox's own branch.
-func sayTaking(sb *sandbox.Sandbox) {
-	b, err := gitbridge.Open(sb.Dir())
-	if err != nil || sb.Workspace.Mode != sandbox.WorkspaceTree {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
-	defer cancel()
-	if gitbridge.Standings(ctx, []*gitbridge.Bridge{b})[b].Ahead > 0 {
-		fmt.Fprintf(os.Stderr, "coffer: to take it: 'coffer diff %s', 'coffer review %s', 'coffer merge %s'\n", sb.Name, sb.Name, sb.Name)
-	}
-}
-
-// outcome says what there is of an agent's work, in a few words.
-func outcome(sb *sandbox.Sandbox) string {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	var parts []string
-	if b, err := gitbridge.Open(sb.Dir()); err == nil {
-		if g := gitbridge.Standings(ctx, []*gitbridge.Bridge{b})[b]; g.Ahead > 0 {
-			parts = append(parts, count(g.Ahead, "commit")+" on "+g.Branch)
-		}
-		if n, err := b.Dirty(ctx); err == nil && n > 0 && sb.Workspace.Mode == sandbox.WorkspaceTree {
-			parts = append(parts, count(n, "file")+" not committed")
-		}
-	}
-	if sb.Workspace.Mode == sandbox.WorkspaceCOW {
-		if n, err := waiting(sb); err == nil && n > 0 {
-			parts = append(parts, fmt.Sprintf("%s waiting, see 'coffer diff %s'", count(n, "change"), sb.Name))
-		}
-	}
-	switch {
-	case len(parts) > 0:
-		return sb.Name + ": " + strings.Join(parts, ", and ")
-	case sb.Workspace.Mode == sandbox.WorkspaceTree || sb.Workspace.Mode == sandbox.WorkspaceCOW:
-		return sb.Name + ": nothing changed"
-	}
-	return sb.Name
-}
-
-// removed removes the sandbox if nothing would be lost with it.
-func (f *aiFlags) removed(sb *sandbox.Sandbox) bool {
-	ctx := context.Background()
-	if err := stop(ctx, sb, false); err != nil {
-		report(err)
-		return false
-	}
-	if err := remove(ctx, sb, false, true); err != nil {
-		fmt.Fprintf(os.Stderr, "coffer: kept: %s\n", terminal.Escape(err.Error()))
-		return false
-	}
-	fmt.Fprintf(os.Stderr, "coffer: removed sandbox %s: there was nothing in it that is not elsewhere\n", sb.Name)
-	return true
 }

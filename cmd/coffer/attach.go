@@ -91,7 +91,7 @@ func sayOutcome(sb *sandbox.Sandbox) {
 
 // watch copies a sandbox's log until nothing runs in it.
 func watch(ctx context.Context, sb *sandbox.Sandbox) error {
-	out, finish := terminal.Guard(os.Stdout)
+	out, finish := guarded()
 	defer finish()
 	last := &tail{Writer: out}
 	if err := printLog(ctx, last, supervisor.LogFile(sb), "no program has been run with --detach", func() bool { return hasProgram(sb) }); err != nil {

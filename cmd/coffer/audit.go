@@ -50,7 +50,7 @@ neither read nor change it. With --json, every line is as it stands in the log.`
 			if err != nil {
 				return err
 			}
-			out, finish := terminal.Guard(os.Stdout)
+			out, finish := guarded()
 			defer finish()
 			shown, err := printAudit(c.Context(), out, sb, filter, asJSON, follow)
 			if shown == 0 && err == nil {
@@ -96,7 +96,7 @@ your files could make up a whole new log; that is not found.`,
 			if asJSON {
 				err = printJSON(s)
 			} else {
-				printSummary(os.Stdout, s)
+				printSummary(stdout, s)
 			}
 			if err == nil && len(s.Problems) > 0 {
 				return status(1)

@@ -64,7 +64,7 @@ func listChanges(ctx context.Context, sb *sandbox.Sandbox, asJSON bool) error {
 	}
 	if !asJSON {
 		for _, c := range list {
-			fmt.Printf("%-12s %s\n", c.Kind, terminal.Escape(changes.Quote(c.Path)))
+			fmt.Fprintf(stdout, "%-12s %s\n", c.Kind, terminal.Escape(changes.Quote(c.Path)))
 		}
 		return nil
 	}
@@ -153,7 +153,7 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 		err = nil
 	}
 	for _, c := range result.Applied {
-		fmt.Printf("%-12s %s\n", c.Kind, terminal.Escape(changes.Quote(c.Path)))
+		fmt.Fprintf(stdout, "%-12s %s\n", c.Kind, terminal.Escape(changes.Quote(c.Path)))
 	}
 	for _, c := range result.Skipped {
 		fmt.Fprintf(os.Stderr, "left out: %s (%s)\n", terminal.Escape(changes.Quote(c.Path)), c.Skipped)

@@ -72,7 +72,7 @@ than 64 MiB are not in them.`,
 }
 
 func printCheckpoints(all []checkpoint.Checkpoint) error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "N\tTIME\tFILES\tCOMMIT\tAFTER")
 	for _, c := range all {
 		files := strconv.Itoa(c.Changed())
@@ -168,7 +168,7 @@ func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 	if done.Checkpoint == nil || done.To == nil {
 		return errors.New("the supervisor did not say what it did")
 	}
-	fmt.Printf("sandbox %s is back at checkpoint %d (%s); %s changed\nundo this with 'coffer undo %s'\n", sb.Name, done.To.N, moment(*done.To, time.Now()), count(done.Checkpoint.Changed(), "file"), sb.Name)
+	fmt.Fprintf(stdout, "sandbox %s is back at checkpoint %d (%s); %s changed\nundo this with 'coffer undo %s'\n", sb.Name, done.To.N, moment(*done.To, time.Now()), count(done.Checkpoint.Changed(), "file"), sb.Name)
 	if len(done.Failed) > 0 {
 		return hint.New("some files could not be restored", "see above; what they are now is in the last checkpoint")
 	}

@@ -92,13 +92,15 @@ func listed(all []*sandbox.Sandbox) string {
 }
 
 // completeSandbox offers the names of sandboxes to the shell.
-func completeSandbox(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func completeSandbox(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	if dir, err := sandbox.DefaultDir(); err == nil {
 		if store, err := sandbox.Open(dir); err == nil {
 			all, _ := store.List()
 			for _, sb := range all {
-				names = append(names, sb.Name+"\t"+sb.Workspace.Path)
+				if !slices.Contains(given, sb.Name) {
+					names = append(names, sb.Name+"\t"+sb.Workspace.Path)
+				}
 			}
 		}
 	}

@@ -42,7 +42,7 @@ run' count more than any of it, and the administrator's floor more than they.`,
 			if err != nil {
 				return err
 			}
-			fmt.Print(l.Show(origin), l.Floor.Show())
+			fmt.Fprint(stdout, l.Show(origin), l.Floor.Show())
 			return nil
 		},
 	}
@@ -147,7 +147,7 @@ func configSchema() *cobra.Command {
 		Example: "  coffer config schema > coffer.schema.json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := os.Stdout.Write(config.JSONSchema)
+			_, err := stdout.Write(config.JSONSchema)
 			return err
 		},
 	}

@@ -31,7 +31,7 @@ Exits with 1 if anything got through.`,
 			if err != nil {
 				return err
 			}
-			o := demo.Options{Program: program, Screen: os.Stdout}
+			o := demo.Options{Program: program, Screen: stdout}
 			if terminal.IsTerminal(1) {
 				o.Color = colours()
 				o.Pace = 60 * time.Millisecond

@@ -234,7 +234,7 @@ func (s diffStyle) show(all []tree.Delta, read func(tree.Delta) changes.File) er
 		return printKinds(wanted)
 	case s.names:
 		for _, d := range wanted {
-			fmt.Printf("%-12s %s\n", kindOf(d), changes.Quote(d.Path))
+			fmt.Fprintf(stdout, "%-12s %s\n", kindOf(d), changes.Quote(d.Path))
 		}
 		return nil
 	case s.stat:

@@ -63,7 +63,7 @@ func printReport(name string, r engine.Report) {
 	if !r.Usable {
 		state = "does not work"
 	}
-	fmt.Printf("%s: %s\n", name, state)
+	fmt.Fprintf(stdout, "%s: %s\n", name, state)
 	for _, c := range r.Checks {
 		mark := "ok  "
 		switch {
@@ -72,9 +72,9 @@ func printReport(name string, r engine.Report) {
 		case !c.OK:
 			mark = "--  "
 		}
-		fmt.Printf("  %s%s: %s\n", mark, c.What, c.Detail)
+		fmt.Fprintf(stdout, "  %s%s: %s\n", mark, c.What, c.Detail)
 		if !c.OK && c.Fix != "" {
-			fmt.Printf("      fix: %s\n", c.Fix)
+			fmt.Fprintf(stdout, "      fix: %s\n", c.Fix)
 		}
 	}
 }

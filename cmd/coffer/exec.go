@@ -198,7 +198,8 @@ func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) er
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return err
+	// It answers, but does not understand us, or has been stopping for that long.
+	return hint.Wrap(err, "if another version of coffer has started it: 'coffer stop %s', and try again", sb.ID)
 }
 
 // execOn runs a program in the running sandbox at the end of the line. l may be nil.
@@ -218,7 +219,7 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 			return err
 		}
 		if s.left == nil {
-			fmt.Println(sb.ID)
+			fmt.Fprintln(stdout, sb.ID)
 			return nil
 		}
 		s.left(sb)

@@ -89,7 +89,7 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 	if err != nil {
 		return err
 	}
-	fmt.Println(made.Name)
+	fmt.Fprintln(stdout, made.Name)
 	if at > 0 {
 		sayMissing(gitbridge.Missing(sb.Dir(), made.Name, at))
 	}

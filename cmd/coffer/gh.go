@@ -28,7 +28,7 @@ func ghMain(args []string) int {
 
 func runGH(args []string) (code int, err error) {
 	if len(args) == 1 && (args[0] == "--version" || args[0] == "version") {
-		fmt.Println("gh of a coffer sandbox", version())
+		fmt.Fprintln(stdout, "gh of a coffer sandbox", version())
 		return 0, nil
 	}
 	asked, err := gh.Parse(args, readBody)
@@ -36,7 +36,7 @@ func runGH(args []string) (code int, err error) {
 	case err != nil:
 		return 2, fmt.Errorf("%w; see 'gh --help'", err)
 	case asked.Help:
-		fmt.Printf(ghHelp, gh.Verbs("pr"), gh.Verbs("run"), gh.Verbs("issue"))
+		fmt.Fprintf(stdout, ghHelp, gh.Verbs("pr"), gh.Verbs("run"), gh.Verbs("issue"))
 		return 0, nil
 	case asked.Fill:
 		if err = fill(&asked); err == nil {
@@ -54,7 +54,7 @@ func runGH(args []string) (code int, err error) {
 	if asked.Query != "" && answer.Exit == 0 {
 		return query(asked.Query, answer.Out)
 	}
-	fmt.Print(answer.Out)
+	fmt.Fprint(stdout, answer.Out)
 	return answer.Exit, nil
 }
 
@@ -124,7 +124,7 @@ func repositoryURL() string {
 // query has jq make something of an answer.
 func query(what, of string) (int, error) {
 	c := exec.Command("jq", "-rc", what)
-	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(of), os.Stdout, os.Stderr
+	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(of), stdout.to, os.Stderr
 	err := c.Run()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		return exit.ExitCode(), nil

@@ -104,7 +104,7 @@ func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f i
 	if err != nil {
 		return err
 	}
-	fmt.Printf("included %s on the branch %s: inside at %s, outside at %s\n", b.Include, b.Branch, b.At(), b.Tree)
+	fmt.Fprintf(stdout, "included %s on the branch %s: inside at %s, outside at %s\n", b.Include, b.Branch, b.At(), b.Tree)
 	return showIncluded(ctx, sb, b.Include)
 }
 

@@ -45,7 +45,7 @@ for you alone, and have git ignore it.`,
 				return err
 			}
 			if print {
-				fmt.Print(text)
+				fmt.Fprint(stdout, text)
 				return nil
 			}
 			if err := writeStarter(root, name, text, force); err != nil || local {

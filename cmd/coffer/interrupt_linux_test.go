@@ -115,6 +115,42 @@ func TestInterruptedBySignal(t *testing.T) {
 	})
 }
 
+// Who asks a program three times to end does not wait for it any longer, and is told so. A
+// sandbox that stays does.
+func TestInsisted(t *testing.T) {
+	t.Parallel()
+	onEachWay(t, func(t *testing.T, b *testbed.Bed, way []string) {
+		if way[0] == "jail" {
+			return // there it is the program itself that gets signals
+		}
+		c := b.Command(append(way, `trap 'echo heard' TERM; trap "" HUP; echo running; while :; do sleep 0.02; done`)...)
+		c.SysProcAttr = sessionOfItsOwn(c.SysProcAttr)
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		c.Stderr = &said
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(out)
+		for range 3 { // each when the one before has been heard
+			if _, err := lines.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			c.Process.Signal(unix.SIGTERM)
+		}
+		c.Wait()
+		if c.ProcessState.ExitCode() != 137 || !strings.Contains(said.String(), "coffer: you asked three times") || strings.Contains(said.String(), "gone") {
+			t.Errorf("%v: %q", c.ProcessState, said.String())
+		}
+		if out, err := b.Command("exec", "-m", "s", "--", "echo", "still").CombinedOutput(); err != nil || string(out) != "still\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+	})
+}
+
 // sessionOfItsOwn keeps a process from the terminal of who runs the tests.
 func sessionOfItsOwn(a *syscall.SysProcAttr) *syscall.SysProcAttr {
 	if a == nil {

@@ -117,7 +117,7 @@ func runJail(ctx context.Context, s *jailSettings, args []string, command bool) 
 	}
 	say := os.Stderr
 	if s.Explain {
-		say = os.Stdout
+		say = stdout.to
 	}
 	s.Brief = !s.Verbose && terminal.IsTerminal(2)
 	code, err := jail.Run(s.Policy, say)
@@ -229,7 +229,7 @@ func (s *jailSettings) program(args []string, command bool) error {
 func (s *jailSettings) agent(args []string, env map[string]string) error {
 	known := agent.Find(s.agents, args[0])
 	if known == nil {
-		return hint.Wrap(usagef("there is no agent %q", args[0]), "agents are %s; run a command with 'coffer jail -- %s'", agentNames(s.agents), args[0])
+		return hint.Wrap(usagef("there is no agent %q", args[0]), "agents are %s; run a command with 'coffer jail -- %s'", agentNames(s.agents), strings.Join(args, " "))
 	}
 	s.Agent = jail.NewAgent(known)
 	s.Argv = append([]string{s.Agent.Command}, s.own.Args[args[0]]...)

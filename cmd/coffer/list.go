@@ -120,7 +120,7 @@ func listCommand() *cobra.Command {
 				err = printJSON(list)
 			case quiet:
 				for _, sb := range all {
-					fmt.Println(sb.ID)
+					fmt.Fprintln(stdout, sb.ID)
 				}
 			default:
 				list := describeAll(all, true)
@@ -142,7 +142,7 @@ func listCommand() *cobra.Command {
 }
 
 func printJSON(v any) error {
-	e := json.NewEncoder(os.Stdout)
+	e := json.NewEncoder(stdout)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
@@ -157,7 +157,7 @@ func printList(list []described) {
 	if err != nil {
 		width = 0
 	}
-	listing(list, width).print(os.Stdout)
+	listing(list, width).print(stdout)
 }
 
 // listing is the table of sandboxes, of which a terminal gets what fits; a width of 0 is all.
@@ -252,7 +252,7 @@ func showCommand() *cobra.Command {
 }
 
 func printShow(d described) {
-	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	w := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
 	defer w.Flush()
 	row := func(name, value string) {
 		if value != "" {
@@ -275,6 +275,19 @@ func printShow(d described) {
 		row("cache", c.Target+" is filled from "+c.Source+"; changes stay inside")
 	}
 	showDaemons(d, row)
+	showGit(d, row)
+	row("command", strings.Join(d.Command, " "))
+	row("folder", d.Dir)
+	showNetwork(d, row)
+	showOpenings(d, row)
+	showLimits(d.Limits, row)
+	if d.Nesting {
+		row("nesting", "allowed")
+	}
+}
+
+// showGit shows how the sandbox's branch stands, and those of repositories that it includes.
+func showGit(d described, row func(name, value string)) {
 	if g := d.Git; g != nil {
 		columns := gitColumns(g)
 		row("repository", g.Repository)
@@ -291,27 +304,23 @@ func printShow(d described) {
 		columns := gitColumns(&i.Standing)
 		row("included", fmt.Sprintf("%s: %s on %s, %s, %s not committed, in %s", i.Name, i.Repository, columns[0], columns[1], columns[2], i.Dir))
 	}
-	row("command", strings.Join(d.Command, " "))
-	row("folder", d.Dir)
-	showNetwork(d, row)
-	showOpenings(d, row)
-	if l := d.Limits; l.Memory > 0 {
+}
+
+func showLimits(l sandbox.Limits, row func(name, value string)) {
+	if l.Memory > 0 {
 		row("memory limit", fmt.Sprintf("%d bytes", l.Memory))
 	}
-	if l := d.Limits; l.Pids > 0 {
+	if l.Pids > 0 {
 		row("process limit", fmt.Sprint(l.Pids))
 	}
-	if l := d.Limits; l.CPUs > 0 {
+	if l.CPUs > 0 {
 		row("cpu limit", fmt.Sprint(l.CPUs))
 	}
-	if l := d.Limits; l.OpenFiles > 0 {
+	if l.OpenFiles > 0 {
 		row("file limit", fmt.Sprint(l.OpenFiles))
 	}
-	if l := d.Limits; l.Timeout > 0 {
+	if l.Timeout > 0 {
 		row("time limit", l.Timeout.String())
-	}
-	if d.Nesting {
-		row("nesting", "allowed")
 	}
 }
 

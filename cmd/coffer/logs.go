@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/supervisor"
-	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -33,7 +32,7 @@ func logsCommand() *cobra.Command {
 				return err
 			}
 			if network {
-				return printNetwork(c.Context(), os.Stdout, sb, follow)
+				return printNetwork(c.Context(), stdout, sb, follow)
 			}
 			path, none := supervisor.LogFile(sb), "no program has been run with --detach"
 			if daemon != "" {
@@ -42,7 +41,7 @@ func logsCommand() *cobra.Command {
 				}
 				none = "the daemon has printed nothing yet"
 			}
-			out, finish := terminal.Guard(os.Stdout)
+			out, finish := guarded()
 			defer finish()
 			more := sb.Running
 			if !follow {

@@ -51,9 +51,9 @@ func main() {
 	// The guest agent and the way to root have run already: see package guest.
 	switch filepath.Base(os.Args[0]) {
 	case guest.SudoName:
-		interrupt.Exit(sudo(os.Args[1:]))
+		interrupt.Exit(printed(sudo(os.Args[1:])))
 	case guest.GHName:
-		os.Exit(ghMain(os.Args[1:]))
+		os.Exit(printed(ghMain(os.Args[1:])))
 	case purgeName:
 		os.Exit(purgeMain())
 	case lendName:
@@ -72,7 +72,8 @@ func main() {
 func command(args []string) int {
 	root := rootFor(first(args))
 	root.SetArgs(args)
-	return report(root.ExecuteContext(context.Background()))
+	root.SetOut(hushed{stdout})
+	return report(stdout.checked(root.ExecuteContext(context.Background())))
 }
 
 // interruptible is for work that has to be undone when the user gives up on it. Other
@@ -290,8 +291,8 @@ func group(root *cobra.Command, heading string, commands ...*cobra.Command) {
 	}
 }
 
-// wrongFlag is about flags that cannot be used like that. What a time looks like is easier
-// shown than told.
+// wrongFlag is about flags that cannot be used like that, or are not there. What a time
+// looks like is easier shown than told.
 func wrongFlag(c *cobra.Command, err error) error {
 	var wrong *pflag.InvalidValueError
 	if errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "duration" {
@@ -302,6 +303,18 @@ func wrongFlag(c *cobra.Command, err error) error {
 		name := wrong.GetFlag().Name
 		return hint.Wrap(usagef("--%s %q is no time", name, wrong.GetValue()),
 			"give a number and its unit (s, m or h), such as --%s %s; see '%s --help'", name, example, c.CommandPath())
+	}
+	var missing *pflag.NotExistError
+	if errors.As(err, &missing) {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if like := hint.Nearest(missing.GetSpecifiedName(), names); like != "" {
+			return hint.Wrap(usage{err}, "did you mean --%s? See '%s --help'", like, c.CommandPath())
+		}
 	}
 	return hint.Wrap(usage{err}, "see '%s --help'", c.CommandPath())
 }

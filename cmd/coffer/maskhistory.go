@@ -58,7 +58,7 @@ func showHistory(ctx context.Context, match string, asJSON bool) error {
 
 // printHistory shows it.
 func printHistory(list []supervisor.Committed, cut bool) error {
-	out := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	out := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
 	for _, h := range list {
 		fmt.Fprintf(out, "%s\t%.12s\t%s: %s\n", terminal.Escape(h.Path), h.Commit, terminal.Escape(h.From), pattern(h.Rule))
 	}

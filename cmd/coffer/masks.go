@@ -166,7 +166,7 @@ func printMasks(list []supervisor.Hidden, root string) error {
 		fmt.Fprintln(os.Stderr, "nothing is hidden")
 		return nil
 	}
-	out := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	out := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
 	tracked := 0
 	for _, h := range list {
 		path := h.Path

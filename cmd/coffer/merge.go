@@ -145,7 +145,7 @@ func finishTake(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, 
 		fmt.Fprintf(os.Stderr, "coffer: %s not committed in sandbox %s, and not merged; see 'coffer diff %s'\n", are(t.Loose, "file"), b.Name, b.Words())
 	}
 	if t.Count == 0 {
-		fmt.Printf("nothing to do: everything on %s is here already\n", t.Branch)
+		fmt.Fprintf(stdout, "nothing to do: everything on %s is here already\n", t.Branch)
 		return nil
 	}
 	if len(t.Hooks) > 0 && !flags.hooks && !flags.noHooks {
@@ -170,9 +170,9 @@ func finishTake(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, 
 	}
 	switch way {
 	case gitbridge.Squash:
-		fmt.Printf("%s staged from %s; commit with 'git commit'\n", are(t.Count, "commit"), t.Branch)
+		fmt.Fprintf(stdout, "%s staged from %s; commit with 'git commit'\n", are(t.Count, "commit"), t.Branch)
 	case gitbridge.Replay:
-		fmt.Printf("%s on top of your branch now, from %s\n", are(t.Count, "commit"), t.Branch)
+		fmt.Fprintf(stdout, "%s on top of your branch now, from %s\n", are(t.Count, "commit"), t.Branch)
 	}
 	return nil
 }

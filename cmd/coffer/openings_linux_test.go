@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/halt"
 	"github.com/cofferhq/coffer/internal/testbed"
 )
 
@@ -284,6 +285,16 @@ func TestListWithHungSandboxes(t *testing.T) {
 		for _, pid := range stopped {
 			syscall.Kill(pid, syscall.SIGSTOP)
 			defer syscall.Kill(pid, syscall.SIGCONT)
+			// All of its threads: one that still runs may answer.
+			eventually(t, func() error {
+				threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+				for _, thread := range threads {
+					if id, _ := strconv.Atoi(thread.Name()); err == nil && !halt.Stopped(id) {
+						err = fmt.Errorf("thread %d of %d still runs", id, pid)
+					}
+				}
+				return err
+			})
 		}
 		for range 2 {
 			said := must(t, b, "list")

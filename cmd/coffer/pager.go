@@ -45,13 +45,13 @@ func page(never bool) (w io.Writer, finish func()) {
 	}
 	// More than a word is a shell's business, as in git.
 	if _, err := exec.LookPath(name); name == "" || name == "cat" || err != nil && !strings.ContainsAny(name, " \t|&;<>()$`\\\"'*?[#~=%") {
-		return os.Stdout, func() {}
+		return stdout, func() {}
 	}
 	c := exec.Command("/bin/sh", "-c", name)
 	// What it is made of must not be found in the directory that we are in, which may be a
 	// sandbox's: as [exec.LookPath] has it, for the shell too.
 	c.Dir = "/"
-	c.Stdout, c.Stderr, c.Env = os.Stdout, os.Stderr, append(os.Environ(), "PWD=/", "PATH="+absolutePath(os.Getenv("PATH")))
+	c.Stdout, c.Stderr, c.Env = stdout.to, os.Stderr, append(os.Environ(), "PWD=/", "PATH="+absolutePath(os.Getenv("PATH")))
 	for _, e := range [][2]string{{"LESS", "FRX"}, {"LV", "-c"}} { // as git has them
 		if _, ok := os.LookupEnv(e[0]); !ok {
 			c.Env = append(c.Env, e[0]+"="+e[1])
@@ -59,13 +59,13 @@ func page(never bool) (w io.Writer, finish func()) {
 	}
 	in, err := c.StdinPipe()
 	if err != nil {
-		return os.Stdout, func() {}
+		return stdout, func() {}
 	}
 	// Ctrl-C is for the pager: were this to end, the shell and the pager would both read
 	// what is typed.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGQUIT)
 	if err := c.Start(); err != nil {
-		return os.Stdout, func() {}
+		return stdout, func() {}
 	}
 	return in, func() {
 		in.Close()

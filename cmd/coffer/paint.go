@@ -16,7 +16,7 @@ func colours() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") !=
 // and, unless it is never to be, the user's pager.
 func paintDiff(never bool) (w io.Writer, finish func()) {
 	if !terminal.IsTerminal(1) {
-		return os.Stdout, func() {}
+		return stdout, func() {}
 	}
 	to, read := page(never)
 	p := &painter{to: to, colours: colours()}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -88,7 +87,7 @@ func policyLog() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printNetwork(c.Context(), os.Stdout, sb, follow)
+			return printNetwork(c.Context(), stdout, sb, follow)
 		},
 	}
 	a.addTo(c)
@@ -103,7 +102,7 @@ func policyGroups() *cobra.Command {
 		Example: "  coffer policy groups npm",
 		Args:    atMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
-			w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+			w := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
 			found := false
 			for _, g := range policy.Groups() {
 				switch {

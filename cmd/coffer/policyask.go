@@ -103,7 +103,7 @@ sandboxes that run, or in the one that is named.`,
 				}
 				return err
 			}
-			w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+			w := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "NUMBER\tDESTINATION\tWAITS\tCONNECTIONS\tSANDBOX\tWHY")
 			for _, q := range list {
 				fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\n", q.ID, terminal.Escape(supervisor.Describe(q.Request)),

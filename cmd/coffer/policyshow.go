@@ -98,7 +98,8 @@ used up. Without a sandbox over this directory it is what a new one would have.`
 			if asJSON {
 				return printJSON(p)
 			}
-			return p.print()
+			p.print()
+			return nil
 		},
 	}
 	a.addTo(c)
@@ -136,31 +137,30 @@ func (v view) shown() (shownPolicy, error) {
 	return p, nil
 }
 
-func (p shownPolicy) print() error {
-	fmt.Printf("the network of %s\n", p.Of)
-	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(w, "mode %s", p.Mode)
+func (p shownPolicy) print() {
+	fmt.Fprintf(stdout, "the network of %s\n", p.Of)
+	fmt.Fprintf(stdout, "mode %s", p.Mode)
 	if p.Max != "" {
-		fmt.Fprintf(w, ", %s at most, says the administrator", p.Max)
+		fmt.Fprintf(stdout, ", %s at most, says the administrator", p.Max)
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(stdout)
 	if p.Mode == "none" {
-		return w.Flush()
+		return
 	}
 	for _, h := range p.HostPorts {
-		fmt.Fprintf(w, "%s\n", describeHostPort(h))
+		fmt.Fprintf(stdout, "%s\n", describeHostPort(h))
 	}
 	for _, f := range p.Forwards {
-		fmt.Fprintf(w, "%s\n", lead(wire.Forward(f)))
+		fmt.Fprintf(stdout, "%s\n", lead(wire.Forward(f)))
 	}
+	var rules table
 	for _, r := range p.Rules {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", terminal.Escape(r.Text), terminal.Escape(r.Origin), bounds(r))
+		rules = append(rules, []string{terminal.Escape(r.Text), terminal.Escape(r.Origin), bounds(r)})
 	}
-	fmt.Fprintf(w, "%s everything else\t\t\n", p.Default)
+	append(rules, []string{fmt.Sprintf("%s everything else", p.Default), "", ""}).print(stdout)
 	for _, b := range p.Budgets {
-		fmt.Fprintf(w, "used of the budget of %s: %s up, %s down\n", terminal.Escape(b.Budget), amount(b.Sent), amount(b.Received))
+		fmt.Fprintf(stdout, "used of the budget of %s: %s up, %s down\n", terminal.Escape(b.Budget), amount(b.Sent), amount(b.Received))
 	}
-	return w.Flush()
 }
 
 // bounds says how long a rule lasts, and how much may pass by it.
@@ -222,7 +222,7 @@ refused or you would be asked.`,
 				return err
 			}
 			d := v.decide(q)
-			fmt.Printf("%s: %s in %s: %s\n", d.Verdict, terminal.Escape(args[0]), v.whose, terminal.Escape(d.Reason))
+			fmt.Fprintf(stdout, "%s: %s in %s: %s\n", d.Verdict, terminal.Escape(args[0]), v.whose, terminal.Escape(d.Reason))
 			if d.Verdict == policy.Allow {
 				return nil
 			}
@@ -266,8 +266,8 @@ func policyExplain() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Printf("%s in %s\n", terminal.Escape(args[0]), v.whose)
-			w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+			fmt.Fprintf(stdout, "%s in %s\n", terminal.Escape(args[0]), v.whose)
+			w := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
 			steps := v.set.Explain(q)
 			if d := v.decide(q); d.Rule != v.set.Decide(q).Rule {
 				for i := range steps {

@@ -87,7 +87,7 @@ func addForwards(ctx context.Context, sb *sandbox.Sandbox, ports []wire.Forward)
 		return err
 	}
 	for _, f := range asked {
-		fmt.Println(lead(f))
+		fmt.Fprintln(stdout, lead(f))
 	}
 	if !running {
 		fmt.Fprintf(os.Stderr, "coffer: sandbox %s does not run; this holds from when it starts\n", sb.Name)
@@ -141,7 +141,7 @@ func (l forwardList) print(name string) {
 			programs[p.Port] = "?"
 		}
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	w := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
 	defer w.Flush()
 	fmt.Fprintln(w, "HOST\tINSIDE\tPROGRAM")
 	row := func(host string, inside uint16) {

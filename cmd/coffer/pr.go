@@ -184,10 +184,11 @@ func (f *prFlags) words(to gh.Repository, head string, more []string) []string {
 	return args
 }
 
-// runTheirs runs a program of the user's, as if it was typed in a directory.
+// runTheirs runs a program of the user's, as if it was typed in a directory: it may ask, so it has
+// the terminal itself.
 func runTheirs(program, dir string, args []string) error {
 	c := exec.Command(program, args...)
-	c.Dir, c.Stdin, c.Stdout, c.Stderr = dir, os.Stdin, os.Stdout, os.Stderr
+	c.Dir, c.Stdin, c.Stdout, c.Stderr = dir, os.Stdin, stdout.to, os.Stderr
 	err := c.Run()
 	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() > 0 {
 		return status(exit.ExitCode())

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"text/tabwriter"
 
 	"github.com/cofferhq/coffer/internal/hint"
@@ -29,7 +28,7 @@ built-in one of that name.`,
 			if err != nil {
 				return err
 			}
-			w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+			w := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
 			for _, p := range list {
 				whose := ""
 				if p.User {
@@ -54,7 +53,7 @@ built-in one of that name.`,
 			if err != nil {
 				return hint.Wrap(usagef("preset %q: %w", args[0], err), "see 'coffer presets'")
 			}
-			fmt.Print(p.Text)
+			fmt.Fprint(stdout, p.Text)
 			return nil
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {

@@ -90,10 +90,12 @@ func TestQuickLeavesOtherNames(t *testing.T) {
 // TestQuickIsLight sees to it that nothing heavy is set up before an exec, nor before
 // the guest agent.
 func TestQuickIsLight(t *testing.T) {
+	unicodes := []string{"strings", "bytes", "reflect", "golang.org"} // all that need package unicode
 	for pkg, heavy := range map[string][]string{
 		"internal/quick": {"net", "crypto", "regexp", "text/template", "github.com/spf13", "github.com/hashicorp", "gvisor.dev",
 			"github.com/cofferhq/coffer/internal/engine", "github.com/cofferhq/coffer/internal/guest/wire/mux"},
-		"internal/quick/knock": {"strings", "bytes", "reflect", "golang.org"}, // all that need package unicode
+		"internal/quick/knock": unicodes,
+		"internal/guest/birth": unicodes,
 		"internal/guest": {"net/http", "regexp", "text/template", "github.com/spf13", "gvisor.dev",
 			"github.com/cofferhq/coffer/internal/engine", "github.com/cofferhq/coffer/internal/policy"},
 	} {

@@ -296,15 +296,15 @@ func (r *reviewed) sort() {
 
 // print shows it to a person. Everything of it may come from inside.
 func (r *reviewed) print() error {
-	fmt.Printf("sandbox %s: %s changed since %s", r.Sandbox, count(len(r.Files), "file"), terminal.Escape(cmp.Or(short12(r.Since), "the beginning, as there is no commit yet")))
+	fmt.Fprintf(stdout, "sandbox %s: %s changed since %s", r.Sandbox, count(len(r.Files), "file"), terminal.Escape(cmp.Or(short12(r.Since), "the beginning, as there is no commit yet")))
 	if n := len(r.Commits); n > 0 {
-		fmt.Printf(", %s", count(n, "commit"))
+		fmt.Fprintf(stdout, ", %s", count(n, "commit"))
 	}
-	fmt.Println()
+	fmt.Fprintln(stdout)
 	if len(r.Findings) > 0 {
-		fmt.Println()
+		fmt.Fprintln(stdout)
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	counts := map[review.Level]int{}
 	for _, f := range r.Findings {
 		counts[f.Level]++
@@ -317,11 +317,11 @@ func (r *reviewed) print() error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Println()
+	fmt.Fprintln(stdout)
 	if len(r.Findings) == 0 {
-		fmt.Println("nothing was found that runs by itself, or hides; that is no promise about the rest")
+		fmt.Fprintln(stdout, "nothing was found that runs by itself, or hides; that is no promise about the rest")
 	} else {
-		fmt.Printf("%d high, %d medium, %d low; read them with 'coffer diff %s PATH'\n", counts[review.High], counts[review.Medium], counts[review.Low], r.Sandbox)
+		fmt.Fprintf(stdout, "%d high, %d medium, %d low; read them with 'coffer diff %s PATH'\n", counts[review.High], counts[review.Medium], counts[review.Low], r.Sandbox)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(n))

@@ -105,7 +105,7 @@ func run(l *listener, s settings, args []string) error {
 	super.StopDaemons()
 	// The kernel takes its time to end the namespaces, so this comes before all else.
 	super.Kill()
-	return ended(exit, err, why)
+	return ended(exit, unseen(err, args), why)
 }
 
 // joinAfter is when others may join a run. Most are over by then, and a socket that
@@ -135,8 +135,12 @@ func invite(super *supervisor.Supervisor) (end func()) {
 	}
 }
 
-// ended turns the end of a program into the end of the command.
+// ended turns the end of a program into the end of the command. why is what ended the sandbox,
+// if it was us.
 func ended(exit wire.Exit, err error, why string) error {
+	if errors.Is(err, attach.ErrInsisted) {
+		why = err.Error()
+	}
 	if why != "" {
 		fmt.Fprintln(os.Stderr, "coffer:", why)
 		// Whatever else went wrong is because of that, unless the user had given up.
@@ -276,7 +280,7 @@ func runDetached(l *listener, s settings, args []string) error {
 		return err
 	}
 	announceNew(store, sb.ID, rec.Forwards)
-	fmt.Println(sb.ID)
+	fmt.Fprintln(stdout, sb.ID)
 	return nil
 }
 

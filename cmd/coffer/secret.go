@@ -115,7 +115,7 @@ terminal it is printed only with --show.`,
 			if screen {
 				value = []byte(terminal.Content(string(value)) + "\n")
 			}
-			_, err = os.Stdout.Write(value)
+			_, err = stdout.Write(value)
 			return err
 		},
 	}

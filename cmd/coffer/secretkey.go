@@ -51,7 +51,7 @@ func secretKey() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Println(terminal.Escape(s))
+			fmt.Fprintln(stdout, terminal.Escape(s))
 			return nil
 		},
 	}
@@ -68,11 +68,11 @@ func printVault() {
 	}
 	s, err := v.Status()
 	if err == nil {
-		fmt.Println("vault: " + terminal.Escape(s))
+		fmt.Fprintln(stdout, "vault: "+terminal.Escape(s))
 		return
 	}
-	fmt.Println("vault: " + terminal.Escape(err.Error()))
+	fmt.Fprintln(stdout, "vault: "+terminal.Escape(err.Error()))
 	if h := hint.Of(err); h != "" {
-		fmt.Println("  fix: " + terminal.Escape(h))
+		fmt.Fprintln(stdout, "  fix: "+terminal.Escape(h))
 	}
 }

@@ -54,7 +54,7 @@ the config files that hold in this directory. The vault is not opened for that.`
 			for _, s := range list {
 				t.add(s.Name, s.Set.Local().Format("2006-01-02 15:04"), orDash(s.Sandboxes), orDash(s.Config))
 			}
-			t.print(os.Stdout)
+			t.print(stdout)
 			return nil
 		},
 	}

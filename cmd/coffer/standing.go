@@ -97,6 +97,9 @@ func gitColumns(g *gitbridge.Standing) []string {
 	if g.Branch != "" && g.Ahead >= 0 {
 		parted = fmt.Sprintf("+%d -%d", g.Ahead, g.Behind)
 	}
+	if g.Merged {
+		parted += ", merged"
+	}
 	switch {
 	case g.Dirty == nil:
 	case *g.Dirty < 0:

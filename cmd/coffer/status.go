@@ -77,7 +77,7 @@ func standingOf(sb *sandbox.Sandbox) standing {
 }
 
 func printStanding(s standing) {
-	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	w := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
 	defer w.Flush()
 	row := func(name, value string) {
 		if value != "" {
@@ -106,14 +106,14 @@ func printStanding(s standing) {
 func statusInside(id string) error {
 	text, err := os.ReadFile(filepath.Join(os.Getenv("HOME"), agent.Guide))
 	if err == nil {
-		fmt.Println(strings.TrimSuffix(strings.TrimRight(string(text), "\n"), "\n`coffer status` tells this again."))
+		fmt.Fprintln(stdout, strings.TrimSuffix(strings.TrimRight(string(text), "\n"), "\n`coffer status` tells this again."))
 	} else {
-		fmt.Printf("This is the Coffer sandbox %s.\n", id)
+		fmt.Fprintf(stdout, "This is the Coffer sandbox %s.\n", id)
 	}
 	client := http.Client{Timeout: 3 * time.Second}
 	r, err := client.Get("http://" + link.AboutName + "/denials")
 	if err != nil {
-		fmt.Println("\nThere is no network.")
+		fmt.Fprintln(stdout, "\nThere is no network.")
 		return nil
 	}
 	defer r.Body.Close()
@@ -123,12 +123,12 @@ func statusInside(id string) error {
 		Reason string `json:"reason"`
 	}
 	if json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&denials) != nil || len(denials) == 0 {
-		fmt.Println("\nNothing was refused lately.")
+		fmt.Fprintln(stdout, "\nNothing was refused lately.")
 		return nil
 	}
-	fmt.Println("\nRefused lately:")
+	fmt.Fprintln(stdout, "\nRefused lately:")
 	for _, d := range denials {
-		fmt.Printf("- %s, %s: %s\n", d.Host, count(d.Count, "time"), d.Reason)
+		fmt.Fprintf(stdout, "- %s, %s: %s\n", d.Host, count(d.Count, "time"), d.Reason)
 	}
 	return nil
 }

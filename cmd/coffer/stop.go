@@ -98,15 +98,17 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 		grace = 0
 	}
 	const patience = 5 * time.Second
-	asked, killed := false, false
+	asked, killed, process := false, false, 0
 	deadline := time.Now().Add(grace + patience)
-	for sb.Running() {
+	for try := 1; sb.Running(); try++ {
 		// One that is just being started does not listen yet.
 		if !asked {
 			if session, err := supervisor.Connect(sb); err == nil {
 				defer session.Close()
-				asked = askToStop(session, grace)
+				process, asked = askToStop(session, grace)
 			}
+		} else if try%20 == 0 && process != 0 && startedAgain(sb, process) {
+			return nil
 		}
 		if time.Now().After(deadline) {
 			if force && !killed {
@@ -127,10 +129,30 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 	return nil
 }
 
-// askToStop says whether the supervisor was told to end the sandbox.
-func askToStop(l *supervisor.Line, grace time.Duration) bool {
-	s, err := l.Open()
-	return err == nil && wire.WriteRequest(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}}) == nil
+// askToStop says whether the supervisor was told to end the sandbox, and which process it is.
+func askToStop(l *supervisor.Line, grace time.Duration) (process int, ok bool) {
+	s, err := l.Socket()
+	if err != nil {
+		return 0, false
+	}
+	return supervisor.Process(s), wire.WriteRequest(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}}) == nil
+}
+
+// startedAgain says whether a sandbox has another supervisor than this one: then it has
+// stopped, and somebody has started it since.
+func startedAgain(sb *sandbox.Sandbox, process int) bool {
+	l, err := supervisor.Connect(sb)
+	if err != nil {
+		return false
+	}
+	defer l.Close()
+	s, err := l.Socket()
+	if err != nil {
+		return false
+	}
+	defer s.Close()
+	now := supervisor.Process(s)
+	return now != 0 && now != process
 }
 
 func removeCommand() *cobra.Command {
@@ -145,8 +167,8 @@ func removeCommand() *cobra.Command {
 is yours and stays, unless it is a worktree: that goes, and its branch goes too, unless
 it has commits that no other branch has. A sandbox in which a program runs, that has
 changes waiting to be applied, or whose worktree has changes that are not committed, or
-commits that are merged nowhere, is removed with --force only. One that only waits for
-its next command is stopped.`,
+commits that are merged nowhere, is removed with --force only. A squash, a rebase or
+cherry-picks count as a merge. One that only waits for its next command is stopped.`,
 		Example: "  coffer remove parser\n  coffer rm --force --all",
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/person"
+	"github.com/cofferhq/coffer/internal/umask"
 )
 
 // sudo is the program of that name inside a sandbox: it asks the guest agent, which
@@ -60,10 +61,10 @@ func sudoArgs(args, env []string) (rest, newEnv []string, shell, done bool, err 
 				return nil, nil, false, false, usagef("sudo in a sandbox knows root only, not %q", value)
 			}
 		case "-V", "--version":
-			fmt.Println("sudo of a coffer sandbox", version())
+			fmt.Fprintln(stdout, "sudo of a coffer sandbox", version())
 			return nil, nil, false, true, nil
 		case "-h", "--help":
-			fmt.Println("usage: sudo [-i] [NAME=value…] COMMAND [ARG…]\n\nRuns a command as root of this sandbox. There is no password.")
+			fmt.Fprintln(stdout, "usage: sudo [-i] [NAME=value…] COMMAND [ARG…]\n\nRuns a command as root of this sandbox. There is no password.")
 			return nil, nil, false, true, nil
 		case "-v", "-k", "-K", "-l", "--validate", "--reset-timestamp", "--remove-timestamp", "--list":
 			return nil, nil, false, true, nil // about passwords, of which there are none
@@ -88,7 +89,7 @@ func asRoot(args, env []string) int {
 	if err != nil {
 		dir = "/"
 	}
-	e := wire.Exec{Root: true, Dir: dir}
+	e := wire.Exec{Root: true, Dir: dir, Umask: umask.Own()}
 	for _, v := range env {
 		switch name, value, _ := strings.Cut(v, "="); name {
 		case "HOME", "USER", "LOGNAME":

@@ -157,7 +157,7 @@ func (s *screen) pending() int {
 }
 
 // patience bounds every wait. It is long because machines can be busy.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // eventually polls until there is no error.
 func eventually(t *testing.T, check func() error) {

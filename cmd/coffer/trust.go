@@ -299,7 +299,7 @@ func listTrust(places config.Places) error {
 		fmt.Fprintln(os.Stderr, "you have not agreed to anything")
 	}
 	for _, g := range list {
-		fmt.Printf("%s, %s\n%s\n", terminal.Escape(g.Repository), g.Given.Local().Format("2006-01-02 15:04"), bullets(g.Widens))
+		fmt.Fprintf(stdout, "%s, %s\n%s\n", terminal.Escape(g.Repository), g.Given.Local().Format("2006-01-02 15:04"), bullets(g.Widens))
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -38,7 +37,7 @@ func versionCommand() *cobra.Command {
 		Example: "  coffer version",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			fmt.Printf("coffer %s %s/%s %s\n", version(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+			fmt.Fprintf(stdout, "coffer %s %s/%s %s\n", version(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 			return nil
 		},
 	}
@@ -63,12 +62,12 @@ sandboxes.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch args[0] {
 			case "bash":
-				fmt.Print(bashAlone)
-				return c.Root().GenBashCompletionV2(os.Stdout, true)
+				fmt.Fprint(stdout, bashAlone)
+				return c.Root().GenBashCompletionV2(stdout, true)
 			case "zsh":
 				return zshCompletion(c.Root())
 			case "fish":
-				return c.Root().GenFishCompletion(os.Stdout, true)
+				return c.Root().GenFishCompletion(stdout, true)
 			}
 			return usagef("there is no completion for %q: want bash, zsh or fish", args[0])
 		},
@@ -81,7 +80,7 @@ func zshCompletion(root *cobra.Command) error {
 	var script bytes.Buffer
 	err := root.GenZshCompletion(&script)
 	const register = "\ncompdef "
-	fmt.Print(strings.Replace(script.String(), register, "\n(( $+functions[compdef] )) || { autoload -Uz compinit; compinit -i; }"+register, 1))
+	fmt.Fprint(stdout, strings.Replace(script.String(), register, "\n(( $+functions[compdef] )) || { autoload -Uz compinit; compinit -i; }"+register, 1))
 	return err
 }
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/busy"
+	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -213,7 +215,18 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 			return err
 		}
 	}
+	p.missHooks()
 	return nil
+}
+
+// missHooks says so of scripts for a sandbox that its worktree does not have.
+func (p *plannedTree) missHooks() {
+	for _, name := range []string{config.SetupScript, config.ProfileScript} {
+		_, here := os.Lstat(filepath.Join(p.repository.Top, name))
+		if _, there := os.Lstat(filepath.Join(p.bridge.Tree, name)); p.repository.Top != "" && here == nil && errors.Is(there, fs.ErrNotExist) {
+			fmt.Fprintf(os.Stderr, "coffer: the sandbox does not have %s, which is not committed; commit it, or make the sandbox with --carry\n", name)
+		}
+	}
 }
 
 // undo takes a worktree back that nobody has worked on.
@@ -310,14 +323,14 @@ made over. A program cannot change its shell's directory; the shell has to do it
 			if repo != "" {
 				b, err := gitbridge.OpenIncluded(sb.Dir(), repo)
 				if err == nil {
-					fmt.Println(b.Tree)
+					fmt.Fprintln(stdout, b.Tree)
 				}
 				return err
 			}
 			if sb.Workspace.Path == "" {
 				return hint.New(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.Name+"'")
 			}
-			fmt.Println(sb.Workspace.Path)
+			fmt.Fprintln(stdout, sb.Workspace.Path)
 			return nil
 		},
 	}

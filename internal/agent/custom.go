@@ -121,7 +121,7 @@ func (c Custom) argv(a *Agent, t Turn) []string {
 // Check says what is wrong with a description.
 func (c Custom) Check() error {
 	if strings.ContainsAny(c.Command, "/ \x00") {
-		return fmt.Errorf("command %q must be the name of a program, without a path; args are for the rest", c.Command)
+		return fmt.Errorf("command %q must be the name of a program, which is looked for on PATH; args are for the rest", c.Command)
 	}
 	if p := c.Package; p != "" && (strings.HasPrefix(p, "-") || strings.Trim(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@") != "" || strings.Contains(p, "..")) {
 		return fmt.Errorf("package %q is not the name of an npm package", p)

@@ -33,7 +33,7 @@ type Options struct {
 	// terminal is not the user's.
 	Unfiltered bool
 	// Stop ends the sandbox when the user insists, with signals, on leaving.
-	// Without it, the program is hung up on.
+	// Without it, the program is hung up on: [ErrInsisted]. One that is kept is left.
 	Stop func()
 	// Notices are lines for the user, shown when the terminal is free for them.
 	Notices Notices
@@ -129,6 +129,9 @@ func carry(early context.Context, p *wire.Process, e wire.Exec, onTerminal bool,
 	if f.leave.left() {
 		return exit, ErrLeft
 	}
+	if err != nil && f.insisted.Load() {
+		return exit, ErrInsisted
+	}
 	if exit.Signal == unix.SIGINT && (onTerminal || f.interrupted.Load()) {
 		interrupt.Note(onTerminal && f.console.pressed.Load())
 	}
@@ -163,6 +166,10 @@ func same(a, b *os.File) bool {
 // ErrNotStarted says that the program was never started, and no input read: it can be
 // tried again.
 var ErrNotStarted = errors.New("the program was not started")
+
+// ErrInsisted says that the user has asked the program to end three times, and has not waited
+// for it any longer: it has been hung up on, and a second later the guest kills it.
+var ErrInsisted = errors.New("you asked three times: the program is being killed")
 
 // waitStart waits for the program. Root's first one in a sandbox takes a while, about
 // which something is said. Until then a signal ends us, as it ends any process that has
@@ -310,6 +317,7 @@ type forwarder struct {
 	console *console // nil without a terminal
 
 	interrupted atomic.Bool // SIGINT was among them
+	insisted    atomic.Bool // and there were so many that the program was hung up on
 }
 
 func (f *forwarder) run() {
@@ -349,7 +357,10 @@ func (f *forwarder) run() {
 		case f.urgent < 3:
 		case f.opts.Stop != nil:
 			f.opts.Stop()
+		case f.leave != nil:
+			f.leave.away()
 		default:
+			f.insisted.Store(true)
 			f.p.Close()
 		}
 	}

@@ -56,6 +56,12 @@ func (w *world) load() *Loaded {
 // Every mistake is told, with its place and a way out, and all at once.
 func TestProblems(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
+		"rules beside the rules": {`
+[network]
+allow = ["a.example"]
+deny = ["b.example"]`, `
+coffer.toml:3:1: unknown key "network.allow": what can be reached is allow of a rule, [[network.rules]]
+coffer.toml:4:1: unknown key "network.deny": what cannot be reached is deny of a rule, [[network.rules]]`},
 		"unknown keys": {`
 presetz = []
 [limits]

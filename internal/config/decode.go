@@ -111,8 +111,8 @@ func (p *Problems) decodeStruct(n *node, v reflect.Value, path string) {
 			p.add(child.key, "%s: not available yet: this coffer has no %s", join(path, name), what)
 			continue
 		}
-		if where := elsewhere[name]; where != "" && v.Type() == reflect.TypeFor[Config]() {
-			p.add(child.key, "unknown key %s: %s", quote(name), where)
+		if where := elsewhere[join(path, name)]; where != "" && (v.Type() == reflect.TypeFor[Config]() || v.Type() == reflect.TypeFor[Network]()) {
+			p.add(child.key, "unknown key %s: %s", quote(join(path, name)), where)
 			continue
 		}
 		var names []string

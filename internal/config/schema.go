@@ -48,8 +48,8 @@ type Config struct {
 type Workspace struct {
 	// Mode is worktree (a git worktree of the sandbox's own), direct (what programs write
 	// lands), cow (changes wait for 'coffer apply'), none, or auto: a worktree for
-	// 'coffer exec --create' in a repository, and otherwise direct. A 'coffer run' has
-	// no worktree.
+	// 'coffer exec --create' and 'coffer ai' in a repository, and otherwise direct, as for
+	// 'coffer run'.
 	Mode string `toml:"mode" enum:"auto,worktree,direct,cow,none"`
 }
 
@@ -235,8 +235,8 @@ type AI struct {
 // A coding agent that coffer does not know, or a change to one that it does. The name of
 // the table is the agent's name.
 type Agent struct {
-	// Command is its program, without a path. Without it, the program has the agent's
-	// name.
+	// Command is the name of its program, which is looked for on PATH. Without it, the
+	// program has the agent's name.
 	Command string `toml:"command" example:"\"mine\""`
 	// Package is the npm package that it is installed from if it is not on this machine.
 	Package string `toml:"package" example:"\"@me/mine\""`
@@ -280,15 +280,18 @@ var reserved = map[string]string{
 	"network.middleware": "middleware, and does not go on without what was asked for",
 }
 
-// elsewhere are keys that people look for at the top of the file, and where they are.
+// elsewhere are keys that people look for at the top of the file, or in [network], and
+// where they are.
 var elsewhere = map[string]string{
-	"ports":      "ports that lead inside are network.publish, those of this machine network.host_ports",
-	"sockets":    "sockets are network.socket_in and network.socket_out",
-	"volumes":    "directories of this machine are [mounts.NAME]",
-	"resources":  "what a sandbox may use is [limits]",
-	"command":    "what runs beside other programs is [daemons.NAME]",
-	"services":   "programs that run beside others are [daemons.NAME]",
-	"postCreate": "what runs in a new sandbox is [setup]",
+	"ports":         "ports that lead inside are network.publish, those of this machine network.host_ports",
+	"sockets":       "sockets are network.socket_in and network.socket_out",
+	"network.allow": "what can be reached is allow of a rule, [[network.rules]]",
+	"network.deny":  "what cannot be reached is deny of a rule, [[network.rules]]",
+	"volumes":       "directories of this machine are [mounts.NAME]",
+	"resources":     "what a sandbox may use is [limits]",
+	"command":       "what runs beside other programs is [daemons.NAME]",
+	"services":      "programs that run beside others are [daemons.NAME]",
+	"postCreate":    "what runs in a new sandbox is [setup]",
 }
 
 // defaults are what holds when no file says anything.

@@ -3,6 +3,7 @@ package escape
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -202,6 +203,47 @@ func soughtSecrets(s *stage) {
 		s.r.judge(a.n, a.name, free.Wall == "", free.String(), met(kept, "EACCES ENOENT"), kept.String())
 	}
 	s.coffer(dir, "rm", "--force", "sought")
+}
+
+// jailedSecrets: in a jail, too, what appears is hidden, and the directories above it stay.
+func jailedSecrets(s *stage) {
+	const script = `: >ready; until [ -e made/later/.env ]; do sleep 0.02; done
+n=0; while cat made/later/.env >/dev/null 2>&1; do n=$((n+1)); [ $n -lt $1 ] || break; sleep 0.02; done
+"$0" read made/later/.env; "$0" rename made/later made/moved; "$0" rename made vendor`
+	appear := func(dir string) {
+		s.until(func() (o outcome, ok bool) { return o, exists(filepath.Join(dir, "ready")) })
+		s.here.put(filepath.Join(dir, "made/later/.env"), secretWord, 0o644)
+		s.here.own(dir)
+	}
+	try := func(dir string, c *exec.Cmd) (got result, all []outcome) {
+		c.Dir = dir
+		done := make(chan struct{})
+		go func() { defer close(done); appear(dir) }()
+		got = s.run(c)
+		<-done
+		return got, outcomes(got.out)
+	}
+	in, out := s.fresh("jail-in"), s.fresh("jail-out")
+	for _, dir := range []string{in, out} {
+		must(s.t, os.MkdirAll(filepath.Join(dir, "made/later"), 0o755))
+		s.here.own(dir)
+	}
+	_, free := try(out, s.bed.Program("/bin/sh", "-c", script, s.probe, "3"))
+	got, kept := try(in, s.bed.Command("jail", "-q", "--net", "host", "--", "/bin/sh", "-c", script, s.probe, "3000"))
+	for i, a := range []struct{ n, name, walls string }{
+		{"m11", "read a secret that appears, in a jail", "EACCES"},
+		{"m11.in", "rename the directory that it is in, in a jail", "EBUSY"},
+		{"m11.up", "rename a directory above it, in a jail", "EBUSY"},
+	} {
+		o, f := outcome{Wall: "NO-RESULT " + got.err}, outcome{Wall: "NO-RESULT"}
+		if len(kept) == 3 {
+			o = kept[i]
+		}
+		if len(free) == 3 {
+			f = free[i]
+		}
+		s.r.judge(a.n, a.name, f.Wall == "", f.String(), met(o, a.walls), o.String())
+	}
 }
 
 // until tries for a generous time.

@@ -259,6 +259,34 @@ func TestExecWhileStopping(t *testing.T) {
 	})
 }
 
+// Programs that come at the moment of a stop are asked to end, or run in the next start; none is
+// killed without a word, and none is lost.
+func TestStopAmongExecs(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.must(t, "exec", "--create", "--name", "s", "--", "true")
+		for range 6 {
+			w.must(t, "exec", "-m", "s", "--", "true")
+			all := []*exec.Cmd{w.Command("stop", "s")}
+			for range 3 {
+				all = append(all, w.Command("exec", "-m", "s", "--", "sh", "-c", "trap 'exit 7' TERM; sleep 0.03 & wait $!; echo ran"))
+			}
+			for _, c := range all {
+				start(t, c)
+			}
+			for i, c := range all {
+				switch r := finish(t, c); {
+				case i == 0 && r.code == 0, i > 0 && r.code == 0 && r.out == "ran\n":
+				case i > 0 && (r.code == 7 || r.code == 128+int(syscall.SIGTERM)): // perhaps before it could say so
+				default:
+					t.Errorf("%v: %s", c.Args, r)
+				}
+			}
+		}
+		w.must(t, "stop", "--force", "s")
+		w.alone(t)
+	})
+}
+
 // A removal that was cut off is completed by the next command, or has not begun.
 func TestKillRemove(t *testing.T) {
 	each(t, func(t *testing.T, w world) {

@@ -3,6 +3,7 @@ package fault
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/halt"
 )
 
 // The ends that a sandbox can come to, and what may happen on the way.
@@ -36,11 +39,10 @@ func TestSuspended(t *testing.T) {
 				}
 				c.Process.Signal(syscall.SIGSTOP)
 				eventually(t, func() error {
-					stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
-					if err == nil && !strings.Contains(string(stat), ") T ") {
-						err = fmt.Errorf("not stopped: %s", stat)
+					if !halt.Stopped(c.Process.Pid) {
+						return errors.New("it is not stopped")
 					}
-					return err
+					return nil
 				})
 				time.Sleep(50 * time.Millisecond) // for the other side to run full
 				c.Process.Signal(syscall.SIGCONT)

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { testbed.Main(m) }
 
 // patience bounds every wait. It is long because machines can be busy; whoever uses it
 // up has found a hang.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // A world is one user's coffer, told apart from everybody else's by its directory: the
 // binary, the store and the workspace are all below it.

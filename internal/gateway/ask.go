@@ -328,9 +328,10 @@ func (f *flow) hold(q policy.Query, d policy.Decision) (reply, string) {
 // watch reads ahead while a flow waits, to notice when the program hangs up. A program that
 // has sent something and then ended its side may still wait for an answer: the packets of
 // who has closed the connection are the same. Not so in TLS, whose handshake has more to
-// say for the client, and none of which can have been answered yet.
+// say for the client, and none of which can have been answered yet. In any other protocol
+// the kernel inside is asked, for as long as the flow waits.
 func (c *inside) watch(p policy.Protocol) (gone <-chan struct{}, stop func()) {
-	ended, hungUp := make(chan struct{}), make(chan struct{})
+	ended, hungUp, stopping := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var stopped sync.Once
 	_ = c.SetReadDeadline(time.Time{})
 	go func() {
@@ -341,7 +342,7 @@ func (c *inside) watch(p policy.Protocol) (gone <-chan struct{}, stop func()) {
 			case isTimeout(err), errors.Is(err, errFull):
 				return
 			default:
-				if len(c.ahead) == 0 || p == policy.TLS || !isEnd(err) {
+				if len(c.ahead) == 0 || p == policy.TLS || !isEnd(err) || c.awaitClosed(stopping) {
 					close(hungUp)
 				}
 				return
@@ -350,9 +351,32 @@ func (c *inside) watch(p policy.Protocol) (gone <-chan struct{}, stop func()) {
 	}()
 	return hungUp, func() {
 		stopped.Do(func() {
+			close(stopping)
 			_ = c.SetReadDeadline(time.Unix(1, 0))
 			<-ended
 			_ = c.SetReadDeadline(time.Time{})
 		})
 	}
+}
+
+// closedEvery is how often it is asked whether a program that has ended its side has the
+// other one still.
+const closedEvery = time.Second
+
+// awaitClosed waits until a program has closed the connection, and says no if it is not to
+// wait any longer.
+func (c *inside) awaitClosed(stopping <-chan struct{}) bool {
+	if c.closed == nil {
+		return false
+	}
+	again := time.NewTicker(closedEvery)
+	defer again.Stop()
+	for !c.closed() {
+		select {
+		case <-stopping:
+			return false
+		case <-again.C:
+		}
+	}
+	return true
 }

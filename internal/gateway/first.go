@@ -18,6 +18,8 @@ type inside struct {
 	claim claim     // for ahead
 	most  int       // how long ahead may get; zero: maxAhead
 	begun time.Time // when the first byte of ahead came
+	// closed says whether the program has closed it; nil if that cannot be seen.
+	closed func() bool
 }
 
 const (

@@ -143,6 +143,9 @@ func (f *flow) run(in link.Flow) {
 		return
 	}
 	f.client = &inside{Conn: conn, claim: claim{reserve: f.g.ahead}}
+	if closed := f.g.cfg.Closed; closed != nil {
+		f.client.closed = func() bool { return closed(in.Source(), in.Destination()) }
+	}
 	if !f.register() {
 		conn.Reset()
 		return

@@ -109,6 +109,9 @@ type Config struct {
 	// Serve, if set, answers what programs ask of http://coffer.internal/git/. It bounds what
 	// it reads and how long it takes itself.
 	Serve http.Handler
+	// Closed says, of a connection by its two ends, whether no program has the one inside any
+	// more, where that can be seen. Nil: it cannot.
+	Closed func(from, to netip.AddrPort) bool
 }
 
 // HostPort makes a port of the host's loopback interface reachable as host.coffer.internal:Inside.

@@ -270,7 +270,7 @@ func TestSpliceKeepsDeadline(t *testing.T) {
 		if !isTimeout(err) {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it goes on")
 	}
 }

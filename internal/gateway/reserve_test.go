@@ -176,7 +176,7 @@ func TestSlowAccept(t *testing.T) {
 	r := newRig(t, rules(t, "allow example.com"))
 	r.serve("example.com", 1000, echo)
 	for _, to := range []string{"93.184.215.14:1000", "198.18.0.1:53", "198.18.0.4:80"} {
-		slow := &slowFlow{fakeFlow{to: mustPort(to)}, make(chan struct{}), make(chan struct{})}
+		slow := &slowFlow{fakeFlow{from: inside1, to: mustPort(to)}, make(chan struct{}), make(chan struct{})}
 		r.link.flows <- slow
 		<-slow.begun
 		c := r.connect("example.com", 1000)

@@ -112,7 +112,7 @@ func (l *fakeLink) open(to netip.AddrPort) (*net.TCPConn, error) {
 		return nil, err
 	}
 	select {
-	case l.flows <- &fakeFlow{in, to}:
+	case l.flows <- &fakeFlow{in, netip.AddrPortFrom(inside1.Addr(), out.LocalAddr().(*net.TCPAddr).AddrPort().Port()), to}:
 	case <-l.closed:
 		in.Close()
 	}
@@ -120,11 +120,11 @@ func (l *fakeLink) open(to netip.AddrPort) (*net.TCPConn, error) {
 }
 
 type fakeFlow struct {
-	c  *tcp.Conn
-	to netip.AddrPort
+	c        *tcp.Conn
+	from, to netip.AddrPort
 }
 
-func (f *fakeFlow) Source() netip.AddrPort      { return netip.MustParseAddrPort("198.18.0.2:40000") }
+func (f *fakeFlow) Source() netip.AddrPort      { return f.from }
 func (f *fakeFlow) Destination() netip.AddrPort { return f.to }
 func (f *fakeFlow) Accept() (link.Conn, error)  { return f.c, nil }
 func (f *fakeFlow) Refuse()                     { f.c.Reset() }
@@ -349,7 +349,7 @@ func (r *rig) connectTo(to netip.AddrPort) *net.TCPConn {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second)) // a hang is a failure
+	_ = c.SetDeadline(time.Now().Add(time.Minute)) // a hang is a failure
 	return c
 }
 
@@ -363,7 +363,7 @@ func (r *rig) open() int {
 // waitEvents waits for n events of a kind and returns them all.
 func (r *rig) waitEvents(kind string, n int) []audit.Event {
 	r.t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		var list []audit.Event
 		r.mu.Lock()

@@ -43,7 +43,7 @@ func (r *rig) answer() packet {
 	select {
 	case p := <-r.link.replies:
 		return p
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Fatal("no answer")
 		return packet{}
 	}

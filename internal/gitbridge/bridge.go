@@ -62,12 +62,13 @@ type Bridge struct {
 	refPlaces []string   // where they are, and how these places looked then; see RefreshMoved
 	refStamp  string
 
-	refused refused        // by Sync, for as long as it is there
-	crew    *crew          // who waits for the next Sync; see Prepare
-	pass    int            // so often it is not tried to do without git inside
-	passed  int            // how often it was not, the last time
-	parting sync.WaitGroup // those who have done their work
-	updater updater
+	refused  refused         // by Sync, for as long as it is there
+	tooHeavy map[string]bool // commits that are; see heavy
+	crew     *crew           // who waits for the next Sync; see Prepare
+	pass     int             // so often it is not tried to do without git inside
+	passed   int             // how often it was not, the last time
+	parting  sync.WaitGroup  // those who have done their work
+	updater  updater
 
 	mu    sync.Mutex
 	seen  seen

@@ -86,6 +86,9 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 	if err := b.markLinks(ctx); err != nil {
 		return nil, err
 	}
+	if err := b.age(); err != nil {
+		return nil, fmt.Errorf("tell the worktree's index how old its files are: %w", err)
+	}
 	refs, err := snapshot(ctx, r.Common)
 	if err == nil {
 		err = inTheWay(refs)
@@ -187,7 +190,7 @@ func (b *Bridge) taken(err error) error {
 	case b.Include != "": // the sandbox has its name already
 		return hint.Wrap(err, "choose another branch with --branch")
 	}
-	return hint.Wrap(err, "choose another branch with --branch, or another --name")
+	return hint.Wrap(err, "choose another branch with --branch, or another --name; see what is on it with 'git log %s'", b.Branch)
 }
 
 // settings are the worktree's own, over those of the repository and of the user. They

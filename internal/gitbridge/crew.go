@@ -29,7 +29,7 @@ type crew struct {
 	// Git on the host: taking a pack apart, and whether all is there that objects lead to.
 	// They see what is aside.
 	unpack, linked *waiting
-	objects        *Blobs                      // git that reads objects, not those that are aside
+	objects        *recent                     // git that reads objects, not those that are aside
 	config         func() (*Repository, error) // what the configuration says
 	ended          sync.WaitGroup
 
@@ -116,31 +116,14 @@ func (b *Bridge) hire(ctx context.Context, o wire.Opener) (c *crew, err error) {
 	if err := os.Mkdir(filepath.Join(c.aside, "pack"), 0o755); err != nil {
 		return c, err
 	}
-	aside := b.refs()
-	aside.objects = c.aside
-	aside.env = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoteObjects(b.Objects[0])}
-	// Of what comes over most often, one file is written quickly; see Tidy.
-	unpack := []string{"index-pack", "--stdin", "--strict"}
-	if o != nil {
-		unpack = []string{"unpack-objects", "-q", "--strict"}
-	} else {
-		aside.config = []string{"core.fsync=none", "pack.threads=1"} // as for the files of objects
-	}
-	for _, w := range []struct {
-		at   **waiting
-		who  host
-		args []string
-	}{
-		{&c.unpack, aside, unpack},
-		{&c.linked, aside, []string{"rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"}},
-	} {
-		if *w.at, err = w.who.wait(ctx, w.args...); err != nil {
-			return c, err
-		}
-	}
-	if c.objects, err = b.History().Blobs(ctx); err != nil {
+	if err := c.startAside(ctx, b, o != nil); err != nil {
 		return c, err
 	}
+	blobs, err := b.History().Blobs(ctx)
+	if err != nil {
+		return c, err
+	}
+	c.objects = &recent{Blobs: blobs, kept: map[string][]byte{}, left: maxRecent}
 	if o != nil {
 		if c.known, err = b.refs().wait(ctx, "cat-file", "--batch-check=%(objectname)", "--buffer"); err != nil {
 			return c, err
@@ -148,6 +131,25 @@ func (b *Bridge) hire(ctx context.Context, o wire.Opener) (c *crew, err error) {
 	}
 	b.updater.wake(b)
 	return c, nil
+}
+
+// startAside starts those who take objects in, aside from the repository's own, and look
+// whether they are whole. With somebody inside, what comes is loose objects; else it is a pack.
+func (c *crew) startAside(ctx context.Context, b *Bridge, loose bool) (err error) {
+	aside := b.refs()
+	aside.objects = c.aside
+	aside.env = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoteObjects(b.Objects[0])}
+	// Of what comes over most often, one file is written quickly; see Tidy.
+	unpack := []string{"index-pack", "--stdin", "--strict"}
+	if loose {
+		unpack = []string{"unpack-objects", "-q", "--strict"}
+	} else {
+		aside.config = []string{"core.fsync=none", "pack.threads=1"} // as for the files of objects
+	}
+	if c.unpack, err = aside.wait(ctx, unpack...); err == nil {
+		c.linked, err = aside.wait(ctx, "rev-list", "--objects", "--quiet", "--stdin", "--not", "--all")
+	}
+	return err
 }
 
 // dismiss ends all of it, and takes away what is not needed.

@@ -61,6 +61,47 @@ func TestBadObjects(t *testing.T) {
 	})
 }
 
+// TestTreeBomb: a commit of a few trees with a million million files comes over, but no branch
+// is moved to it; git outside works as before, and so does what else is done inside.
+func TestTreeBomb(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	const bomb = `t=$(git rev-parse HEAD^{tree}); for level in $(seq 12); do
+t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf '040000 tree %s\t%s\n' $t $i; done | git mktree); done
+git update-ref HEAD $(git commit-tree -m bomb -p HEAD $t)`
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		put(t, b, filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n", 0o644)
+		sh(t, b, b.Work, `git init -q . && echo 1 >file && git add file && git commit -qm first`)
+		for _, mode := range []string{"worktree", "direct"} {
+			coffer(t, b, b.Work, "exec", "--create", "--workspace", mode, "--name", mode, "--", "true")
+			said := func(command string) string {
+				t.Helper()
+				out, err := b.Command("exec", "-m", mode, "--", "sh", "-ec", command).CombinedOutput()
+				if err != nil {
+					t.Errorf("%s: %v: %s", mode, err, out)
+				}
+				return string(out)
+			}
+			const word = "has too many new files"
+			if out := said(bomb); !strings.Contains(out, word) {
+				t.Errorf("%s: got %s", mode, out)
+			}
+			// What else there is does come, and nobody waits for it.
+			said("git update-ref refs/heads/other $(git commit-tree -m other -p origin/main origin/main^{tree})")
+			sh(t, b, b.Work, `test "$(git log -1 --format=%s coffer/`+mode+`@other)" = other && ! git log coffer/`+mode+` -- | grep bomb && git status`)
+			if _, err := b.Command("rm", mode).CombinedOutput(); err == nil {
+				t.Errorf("%s: was removed with what has not come over", mode)
+			}
+			if out := said("git reset -q --soft origin/main && git commit -q --allow-empty -m good"); strings.Contains(out, word) {
+				t.Errorf("%s: at last got %s", mode, out)
+			}
+			sh(t, b, b.Work, `test "$(git log -1 --format=%s coffer/`+mode+`)" = good`)
+			coffer(t, b, b.Work, "rm", "--force", mode)
+		}
+	})
+}
+
 // TestFalseName: a branch that is at a commit by another's name does not come over, nor does
 // the commit, whatever lies in the files inside; and the sandbox goes on.
 func TestFalseName(t *testing.T) {

@@ -30,13 +30,24 @@ func (b *Bridge) Dirty(ctx context.Context) (int, error) {
 }
 
 // Unmerged counts the commits of the sandbox's branches that are on no other branch, tag
-// or remote.
+// or remote, neither themselves nor by what they change.
 func (b *Bridge) Unmerged(ctx context.Context) (int, error) {
 	ours, others, err := b.tips(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return b.beyond(ctx, ours, others)
+	n, err := b.beyond(ctx, ours, others)
+	if err != nil || n == 0 {
+		return n, err
+	}
+	// Commits of another sandbox's are not looked for by what they change.
+	left := b.unmerged(ctx, ours, "refs/heads/", "refs/remotes/")
+	for _, id := range ours {
+		if !slices.Contains(left, id) {
+			others = append(others, id)
+		}
+	}
+	return b.beyond(ctx, left, others)
 }
 
 // tips are the commits that the sandbox's refs point to, and those that others do. They are
@@ -57,7 +68,8 @@ func (b *Bridge) tips(ctx context.Context) (ours, others []string, err error) {
 	if b.Base != "" {
 		others = append(others, b.Base)
 	}
-	return ours, others, nil
+	slices.Sort(ours)
+	return slices.Compact(ours), others, nil
 }
 
 // beyond counts the commits that are in ours and not in others.
@@ -147,34 +159,28 @@ func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 	}
 	// Without the first of our refs, the branch was there before us, or we do not know.
 	made := s.refs[b.own()+"base"].id != "" || b.Laid && b.Base == ""
+	var doubtful, ids []string // branches of ours, that stay if they are not merged
 	for ref, t := range s.refs {
 		_, public := b.inside(ref)
-		if !public || made && t.tree == "" && (branches || t.id == b.Base || s.merged(ctx, ref, t.id)) {
+		switch {
+		case !public, made && t.tree == "" && (branches || t.id == b.Base):
 			s.set(ref, "")
-		} else if made {
+		case made && t.tree == "" && strings.HasPrefix(ref, "refs/heads/coffer/"): // who gave it another name may want it
+			doubtful, ids = append(doubtful, ref), append(ids, t.id)
+		case made:
 			b.stayed = append(b.stayed, short(ref))
+		}
+	}
+	left := b.unmerged(ctx, ids, "refs/heads/")
+	for _, ref := range doubtful {
+		if slices.Contains(left, s.refs[ref].id) {
+			b.stayed = append(b.stayed, short(ref))
+		} else {
+			s.set(ref, "")
 		}
 	}
 	slices.Sort(b.stayed)
 	return s.write(ctx)
-}
-
-// merged says whether all commits of a branch, whose name is coffer's own, are on another
-// one of the user's, or have a tag of his.
-func (s *session) merged(ctx context.Context, ref, id string) bool {
-	if !strings.HasPrefix(ref, "refs/heads/coffer/") {
-		return false // who gave it a name may want it
-	}
-	out, err := s.Bridge.refs().run(ctx, "", "for-each-ref", "--format=%(refname)", "--contains="+id, "refs/heads/", "refs/tags/")
-	if err != nil {
-		return false
-	}
-	for name := range strings.Lines(out) {
-		if !strings.HasPrefix(name, "refs/heads/coffer/") {
-			return true
-		}
-	}
-	return false
 }
 
 // Stayed are the branches that [Bridge.Forget] has left.

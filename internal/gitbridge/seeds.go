@@ -28,12 +28,12 @@ func (b *Bridge) seeds() (all []checkpoint.Seed) {
 	}
 	for _, e := range entries {
 		// A file that is as young as the index may have changed since unseen.
-		if e.Changed >= info.ModTime().UnixNano() || e.Mode == tree.Gitlink {
+		if e.Changed() >= info.ModTime().UnixNano() || e.Mode == tree.Gitlink {
 			continue
 		}
 		all = append(all, checkpoint.Seed{
-			Path: e.Path, Item: tree.Item{Mode: e.Mode, ID: hex.EncodeToString(e.ID)},
-			Stat: tree.Stat{Inode: uint64(e.Inode), Size: int64(e.Size), Mtime: e.Mtime, Changed: e.Changed},
+			Path: e.Name, Item: tree.Item{Mode: e.Mode, ID: hex.EncodeToString([]byte(e.ID))},
+			Stat: tree.Stat{Inode: uint64(e.Inode), Size: int64(e.Size), Mtime: e.Mtime(), Changed: e.Changed()},
 		})
 	}
 	return all

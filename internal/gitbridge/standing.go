@@ -16,6 +16,8 @@ type Standing struct {
 	// that cannot be told.
 	Ahead  int `json:"ahead"`
 	Behind int `json:"behind"`
+	// Merged says that HEAD has what the commits ahead change, by other commits.
+	Merged bool `json:"merged,omitempty"`
 	// Dirty counts the files of the worktree with changes that are in no commit, or those
 	// that wait to be applied; -1 if that could not be told in time. In a directory of the
 	// user's, nobody looks.
@@ -50,8 +52,45 @@ func Standings(ctx context.Context, all []*Bridge) map[*Bridge]*Standing {
 				s.Ahead, s.Behind = -1, -1
 			}
 		}
+		mergedThere(ctx, list, result)
 	}
 	return result
+}
+
+// mergedThere says of those sandboxes of one repository that have parted from HEAD whether they are
+// merged there.
+func mergedThere(ctx context.Context, list []*Bridge, result map[*Bridge]*Standing) {
+	parted := []*Bridge{}
+	words := []string{"rev-parse", "HEAD^{commit}"}
+	for _, b := range list {
+		if s := result[b]; s.Ahead > 0 && s.Behind > 0 {
+			parted, words = append(parted, b), append(words, "refs/heads/"+s.Branch+"^{commit}")
+		}
+	}
+	if len(parted) == 0 {
+		return
+	}
+	out, err := list[0].refs().run(ctx, "", words...)
+	ids := strings.Fields(out)
+	if err != nil || len(ids) != len(words)-1 {
+		return
+	}
+	eachOf(parted, func(i int, b *Bridge) { result[b].Merged = b.takenBy(ctx, ids[i+1], ids[:1]) })
+}
+
+// eachOf does something for each of several sandboxes, for some at a time.
+func eachOf(list []*Bridge, do func(i int, b *Bridge)) {
+	const atOnce = 8
+	var asking sync.WaitGroup
+	places := make(chan struct{}, atOnce)
+	for i, b := range list {
+		places <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-places }()
+			do(i, b)
+		})
+	}
+	asking.Wait()
 }
 
 // current is the branch that is checked out in the worktree outside.
@@ -76,24 +115,16 @@ func compare(ctx context.Context, list []*Bridge) map[string][2]int {
 	counts := map[string][2]int{}
 	out, err := list[0].refs().run(ctx, "", args...)
 	if err != nil { // git before 2.41, or no HEAD
-		const atOnce = 8
 		var mu sync.Mutex
-		var asking sync.WaitGroup
-		places := make(chan struct{}, atOnce)
-		for _, b := range list {
-			places <- struct{}{}
-			asking.Go(func() {
-				defer func() { <-places }()
-				ref, c := "refs/heads/"+b.current(), [2]int{}
-				out, err := b.refs().text(ctx, "rev-list", "--count", "--left-right", ref+"...HEAD", "--")
-				mu.Lock()
-				defer mu.Unlock()
-				if _, scan := fmt.Sscan(out, &c[0], &c[1]); err == nil && scan == nil {
-					counts[ref] = c
-				}
-			})
-		}
-		asking.Wait()
+		eachOf(list, func(_ int, b *Bridge) {
+			ref, c := "refs/heads/"+b.current(), [2]int{}
+			out, err := b.refs().text(ctx, "rev-list", "--count", "--left-right", ref+"...HEAD", "--")
+			mu.Lock()
+			defer mu.Unlock()
+			if _, scan := fmt.Sscan(out, &c[0], &c[1]); err == nil && scan == nil {
+				counts[ref] = c
+			}
+		})
 		return counts
 	}
 	for line := range strings.Lines(out) {

@@ -285,6 +285,12 @@ func (s *session) takeOut(ctx context.Context, b, inside, outside string) error 
 			return nil
 		}
 	}
+	if heavy, err := s.heavy(ctx, inside, outside); err != nil {
+		return err
+	} else if heavy {
+		s.note("the branch %s was not moved to %.12s, which has too many new files (%d at most); take them out of the commit, inside", short(s.public(b)), inside, maxPaths)
+		return nil
+	}
 	if s.Laid && outside == "" && inside != s.refs[s.own()+"base"].id {
 		s.once = append(s.once, "what was committed inside is on the branch "+short(s.public(b)))
 	}

@@ -24,7 +24,6 @@ package guest
 
 import (
 	"github.com/cofferhq/coffer/internal/guest/birth"
-	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
@@ -40,22 +39,6 @@ const (
 // Socket is where the sandbox's own programs reach the agent.
 const Socket = "/run/coffer.sock"
 
-// Boot tells the agent what to build.
-type Boot struct {
-	Plan     *rootfs.Plan    `json:"plan"`
-	Handed   int             `json:"handed,omitempty"`
-	Hostname string          `json:"hostname"`
-	UID      int             `json:"uid"`
-	GID      int             `json:"gid"`
-	Alone    bool            `json:"alone,omitempty"` // no other ids are mapped
-	Nesting  bool            `json:"nesting,omitempty"`
-	Landlock bool            `json:"landlock,omitempty"`
-	SetID    bool            `json:"setid,omitempty"` // root may set set-user-id bits
-	Rlimits  []limits.Rlimit `json:"rlimits,omitempty"`
-	// FewProcesses says that a limit on processes was asked for.
-	FewProcesses bool `json:"few_processes,omitempty"`
-}
-
 // Show is what wire.OpShow is about: a worktree to put together, to show then, to take away,
 // to show again or to forget.
 type Show struct {
@@ -65,15 +48,6 @@ type Show struct {
 	Away   bool         `json:"away,omitempty"`
 	Back   bool         `json:"back,omitempty"` // what went away is shown again
 	Gone   bool         `json:"gone,omitempty"` // it is no more, or was never shown
-}
-
-// Ready is the agent's answer. Error is empty when the sandbox stands.
-type Ready struct {
-	Error string `json:"error,omitempty"`
-	// Link says what kind of link there is, and Sockets how many descriptors
-	// follow for it.
-	Link    string `json:"link,omitempty"`
-	Sockets int    `json:"sockets,omitempty"`
 }
 
 // The kinds of links, by the package that opens them.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/umask"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,6 +33,8 @@ func (a *agent) handle(s net.Conn) {
 		a.ports(s, *r.Ports)
 	case r.Op == wire.OpMasks:
 		hide(s, a.layers, r.Hide)
+	case r.Op == wire.OpHold:
+		a.hold(s, r.Hold)
 	case r.Op == wire.OpShow:
 		a.show(s, r.Show)
 	default:
@@ -77,8 +80,11 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 	defer a.execs.Done()
 	defer conn.Close()
 	out := wire.NewFrameWriter(conn)
+	a.births.begin() // before it is said
 	_ = out.Taken()
 	p, err := a.begin(e, out)
+	a.births.end()
+	a.shed.Soon()
 	if err != nil {
 		var f *wire.Failure
 		if !errors.As(err, &f) {
@@ -117,10 +123,13 @@ func (a *agent) begin(e *wire.Exec, out *wire.FrameWriter) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	attr := &syscall.ProcAttr{
+	attr := &attributes{umask: umask.Usual, ProcAttr: syscall.ProcAttr{
 		Dir: e.Dir,
 		Env: texts(e.Env),
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: e.TTY != nil},
+	}}
+	if e.Umask != nil {
+		attr.umask = int(*e.Umask & umask.Most)
 	}
 	for _, fd := range theirs {
 		attr.Files = append(attr.Files, uintptr(fd))
@@ -135,7 +144,7 @@ func (a *agent) begin(e *wire.Exec, out *wire.FrameWriter) (*running, error) {
 }
 
 // launch starts the program, and sees to who hears of its end and how it is signalled.
-func (a *agent) launch(p *running, e *wire.Exec, attr *syscall.ProcAttr, out *wire.FrameWriter) error {
+func (a *agent) launch(p *running, e *wire.Exec, attr *attributes, out *wire.FrameWriter) error {
 	if e.TTY != nil {
 		with, err := a.startLed(e, attr)
 		if err != nil {
@@ -164,12 +173,9 @@ func (a *agent) launch(p *running, e *wire.Exec, attr *syscall.ProcAttr, out *wi
 }
 
 // startUser starts a program as the user, from the confined thread.
-func (a *agent) startUser(argv []string, attr *syscall.ProcAttr) (pid int, end <-chan syscall.WaitStatus, err error) {
-	err = spawn(argv, attr.Env, attr.Dir, func(path string, argv []string) error {
-		var err error
-		a.launcher.do(func() {
-			pid, end, err = a.reaper.start(false, func() (int, error) { return syscall.ForkExec(path, argv, attr) })
-		})
+func (a *agent) startUser(argv []string, attr *attributes) (pid int, end <-chan syscall.WaitStatus, err error) {
+	err = spawn(argv, attr.Env, attr.Dir, func(path string, argv []string) (err error) {
+		pid, end, err = a.launcher.fork(a.reaper, false, path, argv, attr)
 		return err
 	})
 	return pid, end, err
@@ -225,9 +231,12 @@ func (p *running) hangUp() {
 
 // stop asks every program to end, waits until all have or the time is over, and ends.
 func (a *agent) stop(grace time.Duration) {
+	a.reaper.gate.pass()
+	end := time.Now().Add(grace)
+	a.births.wait(grace)
 	unix.Kill(-1, unix.SIGTERM)
 	unix.Kill(-1, unix.SIGCONT)
-	for end := time.Now().Add(grace); time.Now().Before(end); {
+	for time.Now().Before(end) {
 		// No process left to signal means that we are alone.
 		if unix.Kill(-1, 0) == unix.ESRCH {
 			break

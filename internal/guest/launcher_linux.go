@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/confine"
+	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"golang.org/x/sys/unix"
@@ -83,7 +85,16 @@ func newLauncher(c confinement) (*launcher, error) {
 	l := &launcher{jobs: make(chan func())}
 	started := make(chan error)
 	go offMain(func() {
-		err := c.apply()
+		// Threads share a umask. From here on this one's is that of the program to be
+		// started; the agent keeps its own, whatever it makes meanwhile.
+		err := os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_FS))
+		// And programs are not as patient as the agent, see package birth.
+		if slack, e := strconv.ParseUint(os.Getenv(birth.Slack), 10, 64); err == nil && e == nil {
+			err = os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0))
+		}
+		if err == nil {
+			err = c.apply()
+		}
 		started <- err
 		if err != nil {
 			return
@@ -120,6 +131,22 @@ func (l *launcher) do(f func()) {
 	done := make(chan struct{})
 	l.jobs <- func() { f(); close(done) }
 	<-done
+}
+
+// attributes are what a program starts with.
+type attributes struct {
+	syscall.ProcAttr
+	umask int
+}
+
+// fork starts a program from the confined thread, and has the reaper tell of its end. leads
+// says that it is the leader of a session.
+func (l *launcher) fork(r *reaper, leads bool, path string, argv []string, attr *attributes) (pid int, end <-chan syscall.WaitStatus, err error) {
+	l.do(func() {
+		unix.Umask(attr.umask)
+		pid, end, err = r.start(leads, func() (int, error) { return syscall.ForkExec(path, argv, &attr.ProcAttr) })
+	})
+	return pid, end, err
 }
 
 // candidates lists the files that a command name may mean.

@@ -19,8 +19,8 @@ type led struct {
 }
 
 // startLed starts a program with a leader. attr has the leader's descriptors, which are
-// the program's too, and its environment.
-func (a *agent) startLed(e *wire.Exec, attr *syscall.ProcAttr) (*led, error) {
+// the program's too, and its environment and umask, which the program inherits.
+func (a *agent) startLed(e *wire.Exec, attr *attributes) (*led, error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socketpair", err)
@@ -35,9 +35,7 @@ func (a *agent) startLed(e *wire.Exec, attr *syscall.ProcAttr) (*led, error) {
 	if e.Root {
 		p.leader, p.over, err = a.startRoot(nil, attr)
 	} else {
-		a.launcher.do(func() {
-			p.leader, p.over, err = a.reaper.start(true, func() (int, error) { return syscall.ForkExec(program, leadArgs(3), attr) })
-		})
+		p.leader, p.over, err = a.launcher.fork(a.reaper, true, program, leadArgs(3), attr)
 	}
 	unix.Close(ends[1])
 	if err == nil {
@@ -85,7 +83,8 @@ func (p *led) follow(stopped func()) <-chan syscall.WaitStatus {
 			if wire.ReadMessage(p.line, wire.MaxReply, &n) != nil {
 				break
 			}
-			if told = n.Ended; n.Stopped {
+			// If it was the host that had it wait, it goes on by now, or soon.
+			if told = n.Ended; n.Stopped && p.agent.reaper.remains(p.program) {
 				stopped()
 			}
 		}

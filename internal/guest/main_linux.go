@@ -14,10 +14,11 @@ import (
 	"unsafe"
 
 	"github.com/cofferhq/coffer/internal/guest/birth"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/shed"
 	"github.com/cofferhq/coffer/internal/socket"
+	"github.com/cofferhq/coffer/internal/umask"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,6 +31,8 @@ type agent struct {
 	launcher *launcher
 	reaper   *reaper
 	execs    sync.WaitGroup
+	births   births
+	shed     shed.Timer
 	inside   net.Listener
 	layers   *rootfs.Layers
 	network  network
@@ -57,7 +60,7 @@ func Main() int {
 	} else {
 		ready.Link, ready.Sockets = a.network.kind, len(a.network.sockets)
 	}
-	if wire.WriteMessage(conn, ready) != nil || err != nil {
+	if ready.Send(conn) != nil || err != nil {
 		return 125
 	}
 	if a.network.handOut(conn) != nil {
@@ -139,14 +142,14 @@ func start(conn *net.UnixConn) (*agent, error) {
 	// Nothing needs to be known for it, and most of its time it waits in the kernel: it
 	// goes side by side with all that follows.
 	connected := connect(slices.Contains(os.Args[1:], birth.Network))
-	if err := wire.ReadMessage(conn, wire.MaxRequest, &a.boot); err != nil {
+	if err := a.boot.Receive(conn); err != nil {
 		return nil, fmt.Errorf("read the boot message: %w", err)
 	}
 	handed, err := Receive(conn, a.boot.Handed)
 	if err != nil {
 		return nil, fmt.Errorf("receive mounts: %w", err)
 	}
-	unix.Umask(0o022)
+	unix.Umask(umask.Usual) // programs have their own, see launcher.fork
 	if a.layers, err = rootfs.Assemble(a.boot.Plan, handed); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,8 @@ func hide(s net.Conn, layers *rootfs.Layers, places []wire.Cover) {
 			err = layers.Lock(path, tree)
 		case p.Free:
 			err = layers.Free(path)
+		case p.Stale:
+			err = layers.ForbidStale(path)
 		default:
 			err = layers.Forbid(path, tree, p.Dir)
 		}
@@ -29,6 +31,10 @@ func hide(s net.Conn, layers *rootfs.Layers, places []wire.Cover) {
 		// A link in the way was put in the place of a directory, of which the host hears.
 		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 			said[i] = wire.NotThere
+		// Two directories of a view cannot be one and the same below it, if the sandbox has
+		// written to the one.
+		case errors.Is(err, unix.ESTALE):
+			said[i] = wire.OldName
 		case err != nil:
 			said[i] = err.Error()
 		}

@@ -17,8 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ports tells which ports programs inside listen on.
+// ports tells which ports programs inside listen on, or of a connection whether it is closed.
 func (a *agent) ports(s net.Conn, q wire.Survey) {
+	if c := q.Connection; c != nil {
+		from, err := netip.ParseAddrPort(c.From)
+		to, err2 := netip.ParseAddrPort(c.To)
+		_ = wire.WriteMessage(s, wire.Event{Ports: &wire.Ports{Closed: err == nil && err2 == nil && closed(from, to)}})
+		mux.HangUp(s)
+		return
+	}
 	found := listening()
 	found = slices.DeleteFunc(found, func(l listener) bool { return slices.Contains(q.Except, l.port) })
 	found = found[:min(len(found), wire.MaxPorts)]

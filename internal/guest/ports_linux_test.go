@@ -2,6 +2,7 @@ package guest
 
 import (
 	"encoding/binary"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -86,6 +87,64 @@ func TestAskKernel(t *testing.T) {
 		read := readProc(c.table)
 		if a, b := mine(asked), mine(read); len(a) != 1 || !slices.Equal(a, b) {
 			t.Errorf("%s: netlink says %v, /proc says %v", c.network, a, b)
+		}
+	}
+}
+
+// Who has closed a connection has not only ended his side of it.
+func TestClosed(t *testing.T) {
+	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
+		l, err := net.Listen("tcp", at)
+		if err != nil {
+			t.Log(err)
+			continue
+		}
+		defer l.Close()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		far, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer far.Close()
+		from, to := far.RemoteAddr().(*net.TCPAddr).AddrPort(), far.LocalAddr().(*net.TCPAddr).AddrPort()
+		if s, err := diag(0, func([]byte) {}); err != nil {
+			t.Skip(err)
+		} else {
+			unix.Close(s)
+		}
+		ask := func() bool {
+			a, b := net.Pipe()
+			defer a.Close()
+			go new(agent).ports(b, wire.Survey{Connection: &wire.Connection{From: from.String(), To: to.String()}})
+			e, err := wire.Answer(a)
+			if err != nil || e.Ports == nil {
+				t.Fatalf("got %+v, %v", e, err)
+			}
+			return e.Ports.Closed
+		}
+		end := func() {
+			t.Helper()
+			if n, err := far.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+				t.Fatal(n, err)
+			}
+		}
+		if ask() {
+			t.Errorf("%s: an open connection is closed", at)
+		}
+		if closed(netip.AddrPortFrom(from.Addr(), 1), to) {
+			t.Errorf("%s: one that is not there is closed", at)
+		}
+		_ = c.(*net.TCPConn).CloseWrite()
+		if end(); ask() {
+			t.Errorf("%s: a half of it was ended, and it is closed", at)
+		}
+		c.Close()
+		if end(); !ask() {
+			t.Errorf("%s: it is not closed", at)
 		}
 	}
 }

@@ -17,6 +17,7 @@ type reaper struct {
 	mu      sync.Mutex
 	waiting map[int]awaited
 	born    chan struct{} // there are children again
+	gate    gate
 }
 
 // awaited is a process that somebody waits for.
@@ -28,13 +29,17 @@ type awaited struct {
 }
 
 func newReaper() *reaper {
-	return &reaper{waiting: map[int]awaited{}, born: make(chan struct{}, 1)}
+	r := &reaper{waiting: map[int]awaited{}, born: make(chan struct{}, 1)}
+	r.gate.open.L = &r.gate.mu
+	return r
 }
 
 // start runs fork, which returns a process id, and returns where its end will be
 // told. The lock is held across both, so that no end is missed. (A neighbour that stops
-// the new process before its exec holds up everything here: its own sandbox.)
+// the new process before its exec holds up everything here: its own sandbox.) While programs
+// have to wait, none starts.
 func (r *reaper) start(leads bool, fork func() (int, error)) (int, <-chan syscall.WaitStatus, error) {
+	r.gate.pass()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pid, err := fork()
@@ -43,6 +48,7 @@ func (r *reaper) start(leads bool, fork func() (int, error)) (int, <-chan syscal
 	}
 	end := make(chan syscall.WaitStatus, 1)
 	r.waiting[pid] = awaited{end, leads}
+	r.gate.born(pid)
 	select {
 	case r.born <- struct{}{}:
 	default:
@@ -50,8 +56,10 @@ func (r *reaper) start(leads bool, fork func() (int, error)) (int, <-chan syscal
 	return pid, end, nil
 }
 
-// with calls f while the process, dead or alive, keeps its id.
+// with calls f while the process, dead or alive, keeps its id, and programs need not wait: it
+// might have one go on.
 func (r *reaper) with(pid int, f func() error) error {
+	r.gate.pass()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.waiting[pid]; !ok {
@@ -84,7 +92,7 @@ func (r *reaper) collect() {
 		case !ok:
 		case status.Stopped():
 			if w.leads {
-				_ = unix.Kill(pid, unix.SIGCONT)
+				r.gate.wake(pid)
 			}
 		default:
 			delete(r.waiting, pid)

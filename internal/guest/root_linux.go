@@ -67,7 +67,7 @@ func (a *agent) prepareRoot() error {
 
 // startRoot starts a program as root of the sandbox or, without arguments, a leader, whose
 // line is the last of the descriptors.
-func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan syscall.WaitStatus, error) {
+func (a *agent) startRoot(argv []string, attr *attributes) (int, <-chan syscall.WaitStatus, error) {
 	if err := a.prepareRoot(); err != nil {
 		return 0, nil, err
 	}
@@ -84,12 +84,8 @@ func (a *agent) startRoot(argv []string, attr *syscall.ProcAttr) (int, <-chan sy
 	attr.Files = slices.Insert(attr.Files, 3, failure.Fd(), wait.Fd())
 	attr.Sys.Cloneflags = syscall.CLONE_NEWUSER
 	attr.Sys.AmbientCaps = birth.Capabilities() // or exec, with an id not yet mapped, would lose them
-	var pid int
-	var end <-chan syscall.WaitStatus
 	args := append([]string{RootName, strconv.FormatBool(a.boot.Nesting), strconv.FormatBool(a.boot.SetID), attr.Dir}, argv...)
-	a.rootLauncher.do(func() {
-		pid, end, err = a.reaper.start(len(argv) == 0, func() (int, error) { return syscall.ForkExec(program, args, attr) })
-	})
+	pid, end, err := a.rootLauncher.fork(a.reaper, len(argv) == 0, program, args, attr)
 	failure.Close()
 	wait.Close()
 	if err == nil {

@@ -24,25 +24,14 @@ const (
 
 // askKernel lists what listens, of one address family.
 func askKernel(family uint8) ([]listener, error) {
-	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	s, err := diag(unix.NLM_F_DUMP, func(q []byte) {
+		q[0] = family
+		binary.NativeEndian.PutUint32(q[4:], diagListen)
+	})
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(s)
-	// It answers at once, or never.
-	if err := unix.SetsockoptTimeval(s, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}); err != nil {
-		return nil, err
-	}
-	q := make([]byte, unix.NLMSG_HDRLEN+diagRequest)
-	binary.NativeEndian.PutUint32(q, uint32(len(q)))
-	binary.NativeEndian.PutUint16(q[4:], diagByFamily)
-	binary.NativeEndian.PutUint16(q[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
-	body := q[unix.NLMSG_HDRLEN:]
-	body[0], body[1] = family, unix.IPPROTO_TCP
-	binary.NativeEndian.PutUint32(body[4:], diagListen)
-	if err := unix.Sendto(s, q, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return nil, err
-	}
 	var all []listener
 	buf := make([]byte, 32<<10)
 	for range maxMessages {
@@ -60,6 +49,63 @@ func askKernel(family uint8) ([]listener, error) {
 		}
 	}
 	return all, nil
+}
+
+// diag sends a question about TCP sockets. The caller reads the answers, and closes it.
+func diag(flags uint16, fill func(q []byte)) (s int, err error) {
+	s, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return -1, err
+	}
+	q := make([]byte, unix.NLMSG_HDRLEN+diagRequest)
+	binary.NativeEndian.PutUint32(q, uint32(len(q)))
+	binary.NativeEndian.PutUint16(q[4:], diagByFamily)
+	binary.NativeEndian.PutUint16(q[6:], unix.NLM_F_REQUEST|flags)
+	q[unix.NLMSG_HDRLEN+1] = unix.IPPROTO_TCP
+	fill(q[unix.NLMSG_HDRLEN:])
+	// It answers at once, or never.
+	err = unix.SetsockoptTimeval(s, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
+	if err == nil {
+		err = unix.Sendto(s, q, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+	}
+	if err != nil {
+		unix.Close(s)
+		return -1, err
+	}
+	return s, nil
+}
+
+// closed says whether no program has the end of a connection any more that is at from. Who
+// has only ended his side has it still. What the kernel does not know, or does not tell, is not:
+// the end may be in a network further inside.
+func closed(from, to netip.AddrPort) bool {
+	s, err := diag(0, func(q []byte) {
+		q[0] = unix.AF_INET
+		if from.Addr().Is6() {
+			q[0] = unix.AF_INET6
+		}
+		binary.BigEndian.PutUint16(q[8:], from.Port())
+		binary.BigEndian.PutUint16(q[10:], to.Port())
+		copy(q[12:28], from.Addr().AsSlice())
+		copy(q[28:44], to.Addr().AsSlice())
+		for i := range q[48:56] { // whichever it is
+			q[48+i] = 0xff
+		}
+	})
+	if err != nil {
+		return false
+	}
+	defer unix.Close(s)
+	buf := make([]byte, 4<<10)
+	n, err := unix.Read(s, buf)
+	for err == unix.EINTR {
+		n, err = unix.Read(s, buf)
+	}
+	if err != nil {
+		return false
+	}
+	found, _, err := readDiag(buf[:n])
+	return err == nil && len(found) == 1 && found[0].port == from.Port() && found[0].inode == 0
 }
 
 var errDiag = errors.New("not an answer about sockets")

@@ -1,5 +1,5 @@
 // Package inside decides what a program in a sandbox is given to start with: its
-// environment, its directory, its shell.
+// environment, its directory, its shell, its umask.
 package inside
 
 import (
@@ -17,6 +17,7 @@ import (
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/umask"
 )
 
 // ErrVariable is wrapped by every error about a variable that the user asked for.
@@ -32,7 +33,7 @@ func Exec(sb *sandbox.Sandbox, args, extra []string, root bool) (e wire.Exec, er
 	for _, a := range args {
 		e.Argv = append(e.Argv, []byte(a))
 	}
-	e.Dir, e.Root = start(me, sb), root
+	e.Dir, e.Root, e.Umask = start(me, sb), root, umask.Own()
 	e.Env, err = environment(me, sb, os.Environ(), extra, root)
 	return e, err
 }
@@ -117,6 +118,38 @@ func lookup(env []string, name string) string {
 // environment of who asks for it.
 func environment(me person.Person, sb *sandbox.Sandbox, theirs, extra []string, root bool) ([][]byte, error) {
 	var env variables
+	env.identify(me, sb, theirs, root)
+	for _, e := range sb.Env {
+		if name, value, ok := strings.Cut(e, "="); ok {
+			env.set(name, value)
+		} else if i := slices.IndexFunc(theirs, func(e string) bool { return strings.HasPrefix(e, name+"=") }); i >= 0 && Refused(name) == nil {
+			env.set(name, theirs[i][len(name)+1:])
+		}
+	}
+	for _, e := range sb.EnvFrom {
+		name, text, _ := strings.Cut(e, "=")
+		value, err := Fill(text)
+		if err != nil {
+			return nil, hint.Wrap(variable("the variable %s of sandbox %s %s", name, sb.Name, err), "%s", hint.Of(err))
+		}
+		env.set(name, value)
+	}
+	if root {
+		env.set("PATH", RootPath(env.get("PATH")))
+	}
+	for _, e := range extra {
+		name, value, err := asked(e)
+		if err != nil {
+			return nil, err
+		}
+		env.set(name, value)
+	}
+	slices.SortFunc(env, bytes.Compare)
+	return env, nil
+}
+
+// identify sets what every program is given: what passes by itself, who and where it is.
+func (env *variables) identify(me person.Person, sb *sandbox.Sandbox, theirs []string, root bool) {
 	for _, e := range theirs {
 		if name, value, ok := strings.Cut(e, "="); ok && Passes(name) {
 			env.set(name, value)
@@ -144,45 +177,26 @@ func environment(me person.Person, sb *sandbox.Sandbox, theirs, extra []string, 
 	if len(sb.Profile) > 0 {
 		env.set("ENV", rootfs.ProfileFile) // which sh reads; for other shells see the home
 	}
-	for _, e := range sb.Env {
-		if name, value, ok := strings.Cut(e, "="); ok {
-			env.set(name, value)
-		} else if i := slices.IndexFunc(theirs, func(e string) bool { return strings.HasPrefix(e, name+"=") }); i >= 0 && Refused(name) == nil {
-			env.set(name, theirs[i][len(name)+1:])
-		}
+}
+
+// asked is a variable that the user asks for, NAME=value, or NAME to pass one on.
+func asked(e string) (name, value string, err error) {
+	name, value, ok := strings.Cut(e, "=")
+	if name == "" || strings.ContainsRune(e, 0) {
+		return "", "", variable("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)
 	}
-	for _, e := range sb.EnvFrom {
-		name, text, _ := strings.Cut(e, "=")
-		value, err := Fill(text)
-		if err != nil {
-			return nil, hint.Wrap(variable("the variable %s of sandbox %s %s", name, sb.Name, err), "%s", hint.Of(err))
-		}
-		env.set(name, value)
+	if err := Refused(name); err != nil || ok {
+		return name, value, err
 	}
-	if root {
-		env.set("PATH", RootPath(env.get("PATH")))
+	value, ok, err = Passed(name)
+	switch {
+	case err != nil:
+		err = hint.Wrap(variable("the variable %s %s", name, err), "%s", hint.Of(err))
+	case !ok:
+		err = hint.Wrap(variable("the environment variable %s is to be passed on but not set, nor is there a secret of that name", name),
+			"export it, give it a value (-e %s=value), or keep it: coffer secret set %s", name, name)
 	}
-	for _, e := range extra {
-		name, value, ok := strings.Cut(e, "=")
-		if name == "" || strings.ContainsRune(e, 0) {
-			return nil, variable("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)
-		}
-		if err := Refused(name); err != nil {
-			return nil, err
-		}
-		if !ok {
-			var err error
-			if value, ok, err = Passed(name); err != nil {
-				return nil, hint.Wrap(variable("the variable %s %s", name, err), "%s", hint.Of(err))
-			} else if !ok {
-				return nil, hint.Wrap(variable("the environment variable %s is to be passed on but not set, nor is there a secret of that name", name),
-					"export it, give it a value (-e %s=value), or keep it: coffer secret set %s", name, name)
-			}
-		}
-		env.set(name, value)
-	}
-	slices.SortFunc(env, bytes.Compare)
-	return env, nil
+	return name, value, err
 }
 
 // variables are NAME=value, each name once.

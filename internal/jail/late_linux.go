@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/mask"
@@ -25,18 +28,25 @@ const watchAfter = 40 * time.Millisecond
 // late hides what appears in the context of a program that runs.
 type late struct {
 	*jail
+	first  int      // the program's process
+	kill   func()   // ends it, and all others
 	user   *door    // to enter first, nil for none
+	pids   *door    // the processes to hold, nil if they are not apart
 	from   *os.File // by which the program's mounts and root come
 	mounts int
 	root   int
+	below  int     // a directory that no program sees, see anchors
 	script *script // which sends them
 	hidden map[string]mask.Which
 	tree   *mask.Tree
 	stop   context.CancelFunc
+	given  sync.Once // up
+	anchors
+	pause
 }
 
 // watchLate writes into the script that its process hands out the way to its mounts.
-func (p *performance) watchLate(s *script, h hidden) (theirs *os.File, err error) {
+func (p *performance) watchLate(s *script, below int, h hidden) (theirs *os.File, err error) {
 	p.late = &late{jail: p.jail, script: s, tree: h.tree, hidden: map[string]mask.Which{}}
 	for _, f := range h.paths {
 		p.late.hidden[f.Path] = f.Which
@@ -47,15 +57,19 @@ func (p *performance) watchLate(s *script, h hidden) (theirs *os.File, err error
 	here := int64(unix.AT_FDCWD)
 	made := []int{s.door("mnt")}
 	s.Call("find the root", unix.SYS_OPENAT, uintptr(here), s.Text("/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
-	s.send(int(theirs.Fd()), append(made, s.Len()-1))
+	s.send(int(theirs.Fd()), append(made, s.Len()-1, below))
 	return theirs, nil
 }
 
 // begin begins to watch. If something cannot be hidden, kill ends the program.
-func (l *late) begin(sp *spaces, kill func()) {
+func (l *late) begin(sp *spaces, program int, kill func()) {
+	l.first, l.kill = program, kill
 	for i := range sp.doors {
-		if sp.doors[i].flag == unix.CLONE_NEWUSER {
+		switch sp.doors[i].flag {
+		case unix.CLONE_NEWUSER:
 			l.user = &sp.doors[i]
+		case unix.CLONE_NEWPID:
+			l.pids = &sp.doors[i]
 		}
 	}
 	var ctx context.Context
@@ -66,13 +80,19 @@ func (l *late) begin(sp *spaces, kill func()) {
 			return
 		case <-time.After(watchAfter):
 		}
-		err := l.watch(ctx)
-		if err != nil && ctx.Err() == nil {
-			fmt.Fprintf(l.say, "coffer: the program is ended, because files that appear in %s could not be hidden from it any more: %s\n",
-				terminal.Escape(l.layout.context), terminal.Escape(err.Error()))
-			kill()
+		if err := l.watch(ctx); err != nil && ctx.Err() == nil {
+			l.giveUp(err)
 		}
 	}()
+}
+
+// giveUp ends the program, because nothing can be hidden from it any more.
+func (l *late) giveUp(err error) {
+	l.given.Do(func() {
+		fmt.Fprintf(l.say, "coffer: the program is ended, because files that appear in %s could not be hidden from it any more: %s\n",
+			terminal.Escape(l.layout.context), terminal.Escape(err.Error()))
+		l.kill()
+	})
 }
 
 // end ends the watch. Nobody waits for that, nor closes what it uses: this process is about
@@ -85,82 +105,136 @@ func (l *late) end() {
 func (l *late) close() { l.from.Close() }
 
 func (l *late) watch(ctx context.Context) error {
-	files, err := l.script.receive(l.from, 2)
+	files, err := l.script.receive(l.from, 3)
 	if err != nil {
 		return err
 	}
-	l.mounts, l.root = files[0], files[1]
-	return l.tree.Watch(ctx, true, func(f mask.Found, again bool) error {
+	l.mounts, l.root, l.below = files[0], files[1], files[2]
+	what := mask.Watching{Shared: true, Told: l.told}
+	if l.pids != nil {
+		what.Hold = l.hold
+	}
+	return l.tree.Watch(ctx, what)
+}
+
+// told hides what has appeared.
+func (l *late) told(list []mask.Found) error {
+	var fresh []mask.Found
+	for _, f := range list {
 		f.Path = filepath.Join(l.tree.Root, f.Path)
 		was, known := l.hidden[f.Path]
 		switch {
-		case slices.Contains(l.Write, f.Path):
-			return nil
-		case f.Keep:
-			return l.hide(f)
-		case known && was == f.Which && !again:
-			return nil
+		case slices.Contains(l.Write, f.Path), !f.Keep && known && was == f.Which && !f.Again:
+			continue
+		case !f.Keep:
+			l.hidden[f.Path] = f.Which
 		}
-		if len(l.hidden) >= mask.MaxHidden {
-			return fmt.Errorf("%w files to hide", mask.ErrTooMany)
-		}
-		if err := l.hide(f); err != nil {
-			return err
-		}
-		l.hidden[f.Path] = f.Which
+		fresh = append(fresh, f)
+	}
+	if len(fresh) == 0 {
 		return nil
-	})
+	}
+	if len(l.hidden) > mask.MaxHidden {
+		maps.DeleteFunc(l.hidden, func(path string, _ mask.Which) bool { return l.tree.Gone(strings.TrimPrefix(path, l.tree.Root+"/")) })
+	}
+	if len(l.hidden) > mask.MaxHidden {
+		return fmt.Errorf("%w files to hide", mask.ErrTooMany)
+	}
+	return l.hide(fresh)
 }
 
-// hide covers one place, in the program's view: a file by a device, on a mount without
-// devices, a directory by one that is empty and closed, and a file that says what to hide by
-// itself, closed. What has gone since needs nothing, and of what was put in its place the watch
-// hears.
-func (l *late) hide(f mask.Found) error {
+// enter begins a script in the program's view.
+func (l *late) enter() *view {
 	v := &view{script: newScript()}
-	s := v.script
 	if l.user != nil {
-		s.Call(whatSpaces, unix.SYS_SETNS, uintptr(l.user.file), l.user.flag)
+		v.Call(whatSpaces, unix.SYS_SETNS, uintptr(l.user.file), l.user.flag)
 	}
-	s.Call(whatSpaces, unix.SYS_SETNS, uintptr(l.mounts), unix.CLONE_NEWNS)
-	s.Call("enter the root", unix.SYS_FCHDIR, uintptr(l.root))
-	s.Call("enter the root", unix.SYS_CHROOT, s.Text("."))
-	var tree steps.Slot
-	left := 1 // steps after the place is found
-	switch here := int64(unix.AT_FDCWD); {
-	case f.Keep:
-		left = 3
-	case f.Dir:
-		tree = v.closedDirectory()
-	default:
-		tree = v.Result(s.Call("take hold of /dev/null", unix.SYS_OPEN_TREE, uintptr(here), s.Text("/dev/null"),
-			unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
-		v.close(mount{tree: tree, path: "a cover"})
+	v.Call(whatSpaces, unix.SYS_SETNS, uintptr(l.mounts), unix.CLONE_NEWNS)
+	v.Call("enter the root", unix.SYS_FCHDIR, uintptr(l.root))
+	v.Call("enter the root", unix.SYS_CHROOT, v.Text("."))
+	return v
+}
+
+// hide covers places in the program's view: a file by a device, on a mount without devices, a
+// directory by one that is empty and closed, and a file that says what to hide by itself,
+// closed. First the directories above are kept where they are: the place is the one that was
+// meant then. What has gone since needs nothing, and of what was put in its place the watch
+// hears.
+func (l *late) hide(list []mask.Found) error {
+	v := l.enter()
+	dirs, err := l.above(list)
+	if err != nil {
+		return err
 	}
-	in := v.find(filepath.Dir(f.Path))
-	s.Last().Forgive(left+1, unix.ENOENT, unix.ENOTDIR, unix.ELOOP)
-	// What is covered already is on another mount than its directory.
-	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: noLinks | unix.RESOLVE_NO_XDEV}
-	at := v.Result(s.Call("find "+f.Path, unix.SYS_OPENAT2, 0, s.Text(filepath.Base(f.Path)), steps.Data(s.List, how), unix.SizeofOpenHow).With(0, in).
-		Forgive(left, unix.ENOENT, unix.ELOOP, unix.EXDEV))
-	if f.Keep {
-		tree = v.Result(s.Call("take hold of "+f.Path, unix.SYS_OPEN_TREE, 0, s.Text(""), unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).With(0, at))
-		v.close(mount{tree: tree, path: f.Path})
+	l.anchor(v, dirs)
+	at := places{v.Slot(), v.Slot(), v.Slot()}
+	for _, f := range list {
+		v.coverLate(f, at)
 	}
-	v.attach(tree, at, f.Path)
-	s.Last().Forgive(0, unix.ENOENT, unix.ENOTDIR) // gone, or another kind of thing now
-	s.Act("end", steps.Ready)
-	if _, err := s.Run(); !errors.Is(err, steps.ErrReady) {
-		return fmt.Errorf("hide %s: %w", f.Path, err)
+	v.Act("end", steps.Ready)
+	if _, err := v.Run(); !errors.Is(err, steps.ErrReady) {
+		return fmt.Errorf("hide %s: %w", list[0].Path, err)
 	}
+	l.anchored(dirs)
 	return nil
 }
 
-// closedDirectory makes a file system that is one closed directory.
-func (v *view) closedDirectory() steps.Slot {
+// places are slots that are used again and again.
+type places struct{ in, at, tree steps.Slot }
+
+// findIn finds an entry of a directory, which is found first, if it is not covered already:
+// then it is on another mount than its directory. If it is not found, as many calls are left
+// out as use it, and the one that closes the directory is made.
+func (v *view) findIn(p places, from uintptr, dir, name string, uses int) {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: noLinks}
+	v.Call("find "+dir, unix.SYS_OPENAT2, from, v.Text(dir), steps.Data(v.List, how), unix.SizeofOpenHow).
+		Forgive(uses+2, unix.ENOENT, unix.ENOTDIR, unix.ELOOP).Into = p.in
+	how = &unix.OpenHow{Flags: how.Flags, Resolve: noLinks | unix.RESOLVE_NO_XDEV}
+	v.Call("find "+dir+"/"+name, unix.SYS_OPENAT2, 0, v.Text(name), steps.Data(v.List, how), unix.SizeofOpenHow).With(0, p.in).
+		Forgive(uses, unix.ENOENT, unix.ELOOP, unix.EXDEV).Into = p.at
+}
+
+// putting is how many calls of putAt use what was found.
+const putting = 3
+
+// putAt puts a mount onto what was found, unless that is gone, or another kind of thing now, and
+// lets go of all.
+func (v *view) putAt(p places, path string) {
+	v.attach(p.tree, p.at, path)
+	v.Last().Forgive(0, unix.ENOENT, unix.ENOTDIR)
+	v.Call("close", unix.SYS_CLOSE).With(0, p.tree)
+	v.Call("close", unix.SYS_CLOSE).With(0, p.at)
+	v.Call("close", unix.SYS_CLOSE).With(0, p.in)
+}
+
+// coverLate covers one place.
+func (v *view) coverLate(f mask.Found, p places) {
+	here := int64(unix.AT_FDCWD)
+	const clone = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC
+	uses := putting + 2
+	if f.Dir {
+		uses = putting + 5
+	}
+	v.findIn(p, uintptr(here), filepath.Dir(f.Path), filepath.Base(f.Path), uses)
+	switch {
+	case f.Keep:
+		v.Call("take hold of "+f.Path, unix.SYS_OPEN_TREE, 0, v.Text(""), clone|unix.AT_EMPTY_PATH).With(0, p.at).Into = p.tree
+		v.close(mount{tree: p.tree, path: f.Path})
+	case f.Dir:
+		v.closedDirectory(p.tree)
+	default:
+		v.Call("take hold of /dev/null", unix.SYS_OPEN_TREE, uintptr(here), v.Text("/dev/null"), clone).Into = p.tree
+		v.close(mount{tree: p.tree, path: "a cover"})
+	}
+	v.putAt(p, f.Path)
+}
+
+// closedDirectory makes a file system that is one closed directory, in five calls.
+func (v *view) closedDirectory(tree steps.Slot) {
 	const what = "make a closed directory"
 	fs := v.Result(v.Call(what, unix.SYS_FSOPEN, v.Text("tmpfs"), unix.FSOPEN_CLOEXEC))
 	v.Call(what, unix.SYS_FSCONFIG, 0, unix.FSCONFIG_SET_STRING, v.Text("mode"), v.Text("0"), 0).With(0, fs)
 	v.Call(what, unix.SYS_FSCONFIG, 0, unix.FSCONFIG_CMD_CREATE, 0, 0, 0).With(0, fs)
-	return v.Result(v.Call(what, unix.SYS_FSMOUNT, 0, unix.FSMOUNT_CLOEXEC, rdonly|safe).With(0, fs))
+	v.Call(what, unix.SYS_FSMOUNT, 0, unix.FSMOUNT_CLOEXEC, rdonly|safe).With(0, fs).Into = tree
+	v.Call(what, unix.SYS_CLOSE).With(0, fs)
 }

@@ -34,11 +34,11 @@ func listen() <-chan os.Signal {
 // job: what the terminal sends reaches both by itself; what is sent to this process alone
 // is handed on; when the program stops, this process does. Other children, orphans that
 // the program left, are collected too.
-func (j *jail) mind(pid int) (int, error) {
+func (j *jail) mind(pid int, l *late) (int, error) {
 	var interrupted atomic.Bool
 	go func() {
 		signals, _ := j.signals()
-		handOn(signals, pid, &interrupted)
+		handOn(signals, pid, &interrupted, l)
 	}()
 	for {
 		var status syscall.WaitStatus
@@ -48,7 +48,7 @@ func (j *jail) mind(pid int) (int, error) {
 		case err != nil:
 			return 0, fmt.Errorf("wait for the program: %w", err)
 		case status.Stopped():
-			_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+			l.suspend(pid)
 		case status.Signaled():
 			// At a key of the terminal the program may have ended before we hear of it.
 			if status.Signal() == unix.SIGINT && (interrupted.Load() || inForeground()) {
@@ -63,7 +63,7 @@ func (j *jail) mind(pid int) (int, error) {
 
 // handOn sends the program what was sent to this process alone, and says of SIGINT that it
 // came.
-func handOn(signals <-chan os.Signal, pid int, interrupted *atomic.Bool) {
+func handOn(signals <-chan os.Signal, pid int, interrupted *atomic.Bool, l *late) {
 	for s := range signals {
 		switch n := s.(syscall.Signal); n {
 		case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
@@ -74,6 +74,8 @@ func handOn(signals <-chan os.Signal, pid int, interrupted *atomic.Bool) {
 			if !inForeground() {
 				_ = unix.Kill(pid, n)
 			}
+		case unix.SIGCONT:
+			l.goOn(pid)
 		default:
 			_ = unix.Kill(pid, n)
 		}

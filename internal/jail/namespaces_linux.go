@@ -70,13 +70,13 @@ func (j *jail) runNamespaces(sp *spaces) (code int, err error) {
 		}
 		return 0, err
 	}
-	p.late.begin(sp, func() {
+	p.late.begin(sp, program, func() {
 		_ = unix.Kill(program, unix.SIGKILL)
 		if sp.alone {
 			_ = unix.Kill(sp.maker.PID, unix.SIGKILL)
 		}
 	})
-	code, err = j.mind(program)
+	code, err = j.mind(program, p.late)
 	p.late.end()
 	// Nobody may be there any more who could use the names.
 	sp.end(held.any() && !sp.empty())
@@ -203,7 +203,7 @@ func (p *performance) write() (*script, error) {
 	if j.wired() {
 		view.resolver(link.Resolver4)
 	}
-	if p.theirs, err = p.watchLate(s, secrets); err != nil {
+	if p.theirs, err = p.watchLate(s, view.below, secrets); err != nil {
 		return nil, err
 	}
 	if p.spaces.alone {

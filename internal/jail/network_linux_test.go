@@ -59,7 +59,7 @@ func far(network, address string) error {
 		return err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	if network == "udp" {
 		c.Write([]byte("x"))
 	}

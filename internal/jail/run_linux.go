@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -26,6 +27,7 @@ type jail struct {
 	program string
 	host    Host
 	say     *os.File
+	unsaid  error                    // why something could not be said
 	sockets func() ([]string, error) // of the host
 	hidden  func() (hidden, error)   // in the context
 	signals func() (<-chan os.Signal, error)
@@ -37,16 +39,17 @@ type jail struct {
 // is said before it starts. With InPlace it returns only if it failed. It keeps the calling
 // thread for good, and the program dies with that.
 func Run(p Policy, say *os.File) (int, error) {
-	code, err := run(p, say)
+	j := &jail{Policy: &p, say: say}
+	code, err := j.run()
 	if errors.Is(err, steps.ErrReady) {
-		return 0, nil
+		return 0, j.unsaid // which was all there is to do
 	}
 	return code, err
 }
 
-func run(p Policy, say *os.File) (int, error) {
+func (j *jail) run() (int, error) {
 	runtime.LockOSThread()
-	j := &jail{Policy: &p, say: say}
+	p := j.Policy
 	if j.abi() == 0 {
 		return 0, hint.New("this kernel has no Landlock, on which a jail is built", "boot a kernel from 5.13 on with 'landlock' in the lsm= list, or use 'coffer run'")
 	}
@@ -187,7 +190,13 @@ func (j *jail) walls() (w Walls, err error) {
 
 // announce says what does not work, and what is not closed.
 func (j *jail) announce(w Walls, gaps []Gap) {
-	fmt.Fprint(j.say, j.announcement(w, gaps))
+	j.tell(j.announcement(w, gaps))
+}
+
+func (j *jail) tell(text string) {
+	if _, err := fmt.Fprint(j.say, text); err != nil {
+		j.unsaid = fmt.Errorf("the output could not be written: %w", cmp.Or(errors.Unwrap(err), err))
+	}
 }
 
 // announcement is what there is to say before the program runs.
@@ -324,7 +333,7 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	code, err = j.mind(pid)
+	code, err = j.mind(pid, nil)
 	for _, place := range j.layout.reserve {
 		j.layout.watch = append(j.layout.watch, place.Path)
 	}
@@ -351,7 +360,7 @@ func (j *jail) spawn(c confinement, tmp, say string) (pid int, err error) {
 			}
 			go clerk.serve()
 		}
-		if fmt.Fprint(j.say, say); j.Explain {
+		if j.tell(say); j.Explain {
 			done <- steps.ErrReady
 			return // and the thread ends with it
 		}

@@ -21,6 +21,7 @@ type view struct {
 	*script
 	fresh []string // the empty places, which can be written to
 	made  map[string]bool
+	below int // the call that opens a directory which nobody sees
 }
 
 // A mount is one that is not yet anywhere.
@@ -165,6 +166,7 @@ func (v *view) devices(nodes []mount) {
 		v.made["/dev/"+name] = true
 	}
 	v.Call("open /dev/shm", unix.SYS_FCHMODAT, uintptr(here), v.Text("/dev/shm"), 0o1777)
+	v.hideaway("/dev/pts")
 	v.Call("mount /dev/pts", unix.SYS_MOUNT, v.Text("devpts"), v.Text("/dev/pts"), v.Text("devpts"),
 		unix.MS_NOSUID|unix.MS_NOEXEC, v.Text("newinstance,ptmxmode=0666,mode=620"))
 	for name, to := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {

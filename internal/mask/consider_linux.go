@@ -2,6 +2,7 @@ package mask
 
 import (
 	"bytes"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -16,23 +17,22 @@ func (w *watcher) consider(f Found, again bool) error {
 	case f.Rule == tooDeep.Text && w.shared:
 		return nil // somebody inside goes down there, and the next start hides it
 	case f.Dir:
-		return w.told(f, again)
+		return w.put(f, again)
 	case f.same:
 		return w.tell(f, again)
 	}
 	dir, name := path.Split(f.Path)
 	r := w.t.Set.In(strings.TrimSuffix(dir, "/")).Decide(name, false)
 	if w.shared || r != nil && r.Looks() {
-		// First the watch, then the look: nothing is missed in between.
-		w.watch(f.Path, w.files, unix.IN_MODIFY|unix.IN_CLOSE_WRITE)
-		if r != nil && !w.t.confirms(r, f.Path) || w.shared && w.harmless(f.Path) {
+		// First the watch, then the look: nothing is missed in between. Many such files may
+		// not use up what can be watched.
+		watched := (!again || len(w.files) < maxLeft) && w.watch(f.Path, w.files, unix.IN_MODIFY|unix.IN_CLOSE_WRITE)
+		if (watched || !again) && (r != nil && !w.t.confirms(r, f.Path) || w.shared && w.harmless(f.Path)) {
 			return nil
 		}
 	}
 	if _, kind, _ := w.t.which(f.Path); kind == unix.S_IFLNK {
-		if _, known := w.leads[f.Path]; known || len(w.leads) < 2*MaxHidden {
-			w.leads[f.Path] = led{Found: f}
-		}
+		w.lead(f)
 		if err := w.behind(f, again); err != nil {
 			return err
 		}
@@ -40,11 +40,28 @@ func (w *watcher) consider(f Found, again bool) error {
 	return w.tell(f, again)
 }
 
+// maxLeft is how many files are left alone at most for as long as they give nothing away. More
+// that appear are hidden as they are. A variable for tests.
+var maxLeft = 1 << 13
+
 // led is a hidden link, and where it leads.
 type led struct {
 	Found
 	to string
 	is Which
+}
+
+// lead remembers a hidden link.
+func (w *watcher) lead(f Found) {
+	if len(w.leads) >= 2*MaxHidden {
+		maps.DeleteFunc(w.leads, func(path string, _ led) bool {
+			_, kind, _ := w.t.which(path)
+			return kind != unix.S_IFLNK
+		})
+	}
+	if _, known := w.leads[f.Path]; known || len(w.leads) < 2*MaxHidden {
+		w.leads[f.Path] = led{Found: f}
+	}
 }
 
 // behind tells of what is behind a hidden link, if that is something else than it was.
@@ -67,10 +84,8 @@ func (w *watcher) behind(f Found, again bool) error {
 
 // follow looks where hidden links lead now that something has appeared: it may be there.
 func (w *watcher) follow() error {
-	for path, l := range w.leads {
-		if _, kind, _ := w.t.which(path); kind != unix.S_IFLNK {
-			delete(w.leads, path)
-		} else if err := w.behind(l.Found, true); err != nil {
+	for _, l := range w.leads {
+		if err := w.behind(l.Found, true); err != nil {
 			return err
 		}
 	}
@@ -87,7 +102,7 @@ func (w *watcher) keep(path string, again bool) error {
 		clear(w.kept) // and some are told again
 	}
 	w.kept[path] = is
-	return w.told(Found{Path: path, Which: is, Keep: true}, again)
+	return w.put(Found{Path: path, Which: is, Keep: true}, again)
 }
 
 // templates are what the names of files to copy end in.

@@ -68,6 +68,12 @@ type Found struct {
 	// Gone says that the path is not there any more; without a path, that some may not be. Only a
 	// watch tells of these, hidden or not, in a tree that is not shared.
 	Gone bool
+	// Again says that it has just appeared, or may have: it is to be hidden though it is known.
+	// Only a watch says so.
+	Again bool
+	// Stale says that it has this path only in a view that has not heard of a directory's new
+	// name, if there. Only a watch says so, in a tree that is not shared, next to what it is called now.
+	Stale bool
 
 	same bool // it is hidden because it is the same file as another one
 }

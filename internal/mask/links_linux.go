@@ -102,7 +102,7 @@ func (w *watcher) tell(f Found, again bool) error {
 		w.remember(f, names)
 		again = again || names > 1 // one may have gone and come again, and is the same file
 	}
-	return w.told(f, again)
+	return w.put(f, again)
 }
 
 // remember notes a hidden file, and has its other names looked for if there are more of them
@@ -172,6 +172,9 @@ func (w *watcher) seek(ctx context.Context) error {
 			_ = w.notify.SetReadDeadline(w.rest)
 		}
 		return nil
+	}
+	if err := w.flush(); err != nil {
+		return err
 	}
 	begun := time.Now()
 	for n := 0; n < maxSeek && len(w.seeking) > 0; n++ {

@@ -95,6 +95,27 @@ func TestWatchBehind(t *testing.T) {
 	h.silent(dir, "mark.key", "other", "deep", "another")
 }
 
+// TestWatchMoved: what appears in a directory that was renamed is told under its old names, too,
+// if the tree is not shared.
+func TestWatchMoved(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		dir := t.TempDir()
+		plant(t, dir, map[string]string{"first.key": "x", "old/sub/": ""})
+		h := watching(t, dir, shared)
+		h.wants("first.key")
+		must(t, os.Rename(filepath.Join(dir, "old"), filepath.Join(dir, "new")))
+		must(t, os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "newer")))
+		plant(t, dir, map[string]string{"mark.key": "x"})
+		h.wants("mark.key")
+		plant(t, dir, map[string]string{"newer/.env": "x", "newer/sub/made/.env": "x"})
+		if shared {
+			h.silent(dir, "end.key", "old/.env", "old/sub/made/.env")
+			continue
+		}
+		h.wants("newer/.env", "old/.env", "newer/sub/made/.env", "old/sub/made/.env")
+	}
+}
+
 // TestWatchGone: of what goes is told, in a tree that is not shared.
 func TestWatchGone(t *testing.T) {
 	dir := t.TempDir()

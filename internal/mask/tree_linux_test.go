@@ -107,6 +107,7 @@ func TestBounds(t *testing.T) {
 type heard struct {
 	t     *testing.T
 	paths chan string
+	hold  func(bool) error
 }
 
 // wants waits until all of these were told, in any order.
@@ -146,20 +147,27 @@ func watching(t *testing.T, dir string, shared bool) heard {
 	tree := openTree(t, dir)
 	_, err := tree.Scan(context.Background())
 	must(t, err)
-	h := heard{t, make(chan string, 1000)}
+	h := heard{t: t, paths: make(chan string, 1000)}
+	return h.watch(tree, shared)
+}
+
+func (h heard) watch(tree *Tree, shared bool) heard {
+	t := h.t
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- tree.Watch(ctx, shared, func(f Found, _ bool) error {
-			if f.Keep {
-				f.Path = "keep " + f.Path
+		done <- tree.Watch(ctx, Watching{Shared: shared, Hold: h.hold, Told: func(list []Found) error {
+			for _, f := range list {
+				if f.Keep {
+					f.Path = "keep " + f.Path
+				}
+				if f.Gone {
+					f.Path = "gone " + f.Path
+				}
+				h.paths <- f.Path
 			}
-			if f.Gone {
-				f.Path = "gone " + f.Path
-			}
-			h.paths <- f.Path
 			return nil
-		})
+		}})
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -226,6 +234,61 @@ func TestShared(t *testing.T) {
 	h.wants("empty.key")
 	plant(t, dir, map[string]string{"sub/.env": "A=1\n"}) // a template, but not one beside it
 	h.wants("sub/.env")
+}
+
+// TestHold: when the watch is behind, programs wait until it has caught up; when it is not they
+// do not.
+func TestHold(t *testing.T) {
+	was := holdAfter
+	t.Cleanup(func() { holdAfter = was })
+	for _, behind := range []bool{false, true} {
+		holdAfter = time.Hour
+		if behind {
+			holdAfter = time.Millisecond
+		}
+		t.Run(fmt.Sprintf("behind=%v", behind), func(t *testing.T) {
+			dir, from := t.TempDir(), t.TempDir()
+			plant(t, dir, map[string]string{"first.key": "x"})
+			held := make(chan bool, 100)
+			h := heard{t: t, paths: make(chan string), hold: func(yes bool) error { held <- yes; return nil }}
+			h = h.watch(openTree(t, dir), true)
+			h.wants("first.key") // of the first look, during which nobody waits
+			for _, name := range []string{"one.key", "two.key"} {
+				plant(t, from, map[string]string{name: "x"})
+				must(t, os.Rename(filepath.Join(from, name), filepath.Join(dir, name))) // of which is told once
+				if behind && !<-held {                                                  // while nobody takes what is told
+					t.Error("programs go on before they have waited")
+				}
+				h.wants(name)
+				if behind && <-held {
+					t.Error("programs go on waiting")
+				}
+			}
+			if len(held) != 0 {
+				t.Error("programs wait for nothing")
+			}
+		})
+	}
+}
+
+// TestLeftAlone: files that give nothing away cannot use up what can be watched. More of them
+// are hidden.
+func TestLeftAlone(t *testing.T) {
+	was := maxLeft
+	t.Cleanup(func() { maxLeft = was })
+	maxLeft = 3
+	dir := t.TempDir()
+	plant(t, dir, map[string]string{"first.key": "x"})
+	h := watching(t, dir, true)
+	h.wants("first.key") // which is watched as well
+	plant(t, dir, map[string]string{"a.key": ""})
+	h.silent(dir, "mark.key", "a.key")
+	plant(t, dir, map[string]string{"b.key": ""})
+	h.wants("b.key")
+	must(t, os.Remove(filepath.Join(dir, "mark.key")))
+	h.wants()
+	plant(t, dir, map[string]string{"a.key": "x"})
+	h.wants("a.key")
 }
 
 // TestSlow: lines that are too hard for a whole tree are refused, and named.

@@ -31,7 +31,5 @@ func (*Tree) Stands() bool { return false }
 // Gone says that there is nothing of this path in the tree.
 func (*Tree) Gone(string) bool { return true }
 
-// Watch calls told for what appears in the tree.
-func (*Tree) Watch(context.Context, bool, func(Found, bool) error) error {
-	return errors.ErrUnsupported
-}
+// Watch tells what appears in the tree.
+func (*Tree) Watch(context.Context, Watching) error { return errors.ErrUnsupported }

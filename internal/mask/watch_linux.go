@@ -20,9 +20,7 @@ var maxWatches = 1 << 15
 
 // A watcher hears what appears in a tree.
 type watcher struct {
-	t *Tree
-	// shared says that a sandbox makes files in this very tree. Who made a file the
-	// kernel does not tell, so one that gives nothing away is left alone.
+	t      *Tree
 	shared bool
 	notify *os.File
 	fd     int
@@ -31,20 +29,24 @@ type watcher struct {
 	full   bool             // some directories are not watched
 	effort effort           // of what the kernel told at once
 	took   time.Duration    // the last look through all of it
-	told   func(Found, bool) error
+	told   func([]Found) error
+	batch  []Found // to be told
+	moved  moved
+	hurry  hurry
 	aliases
 	kept  map[string]Which // files that say what to hide
 	leads map[string]led   // hidden links
 }
 
-// Watch calls told for what is to be hidden in the tree and appears while it waits, until
-// the context ends. When it begins it looks through the whole tree, for what appeared
-// before: that is told with again unset, and may be known.
+// Watch tells what is to be hidden in the tree and appears while it waits, until the context
+// ends. When it begins it looks through the whole tree, for what appeared before: that is
+// told with Again unset, and may be known.
 //
 // What appears in a shared tree may be the sandbox's own. It is left alone for as long as
 // it is empty, or the same as a template beside it, as .env.example is for .env.
-func (t *Tree) Watch(ctx context.Context, shared bool, told func(f Found, again bool) error) error {
-	w := &watcher{t: t, shared: shared, fd: -1, dirs: map[int32]string{}, files: map[int32]string{}, told: told, kept: map[string]Which{}, leads: map[string]led{}}
+func (t *Tree) Watch(ctx context.Context, what Watching) error {
+	w := &watcher{t: t, shared: what.Shared, fd: -1, dirs: map[int32]string{}, files: map[int32]string{}, told: what.Told, kept: map[string]Which{}, leads: map[string]led{}}
+	w.hurry.hold = what.Hold
 	w.aliases = aliases{secrets: linked{}, names: map[Which]uint32{}}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err == nil {
@@ -90,20 +92,22 @@ func (t *Tree) Watch(ctx context.Context, shared bool, told func(f Found, again 
 func (w *watcher) all(ctx context.Context, again bool) error {
 	err := w.tree(ctx, "", again)
 	if err == nil && !w.shared {
-		err = w.told(Found{Gone: true}, true)
+		err = w.put(Found{Gone: true}, true)
 	}
 	if err == nil {
 		err = w.seek(ctx)
 	}
-	return err
+	return errors.Join(err, w.flush())
 }
 
 // listen handles what the kernel tells, until the context ends or the time is over or,
 // unless that is known, not everything is watched any more.
-func (w *watcher) listen(ctx context.Context, full bool) error {
-	buf := make([]byte, 64<<10)
+func (w *watcher) listen(ctx context.Context, full bool) (err error) {
+	defer func() { err = errors.Join(err, w.hurry.end()) }()
+	buf := make([]byte, 16<<10)
 	for {
 		n, err := w.notify.Read(buf)
+		w.hurry.begin()
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -115,7 +119,10 @@ func (w *watcher) listen(ctx context.Context, full bool) error {
 			err = w.events(ctx, buf[:n])
 		}
 		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			err = w.seek(ctx)
+			err = errors.Join(w.seek(ctx), w.flush())
+		}
+		if err == nil && w.caughtUp() {
+			err = w.hurry.end()
 		}
 		if err != nil || w.full && !full {
 			return err
@@ -177,23 +184,28 @@ func (w *watcher) about() uint32 {
 	return about
 }
 
-// watch watches a directory or a file, which is reached without following a link.
-func (w *watcher) watch(path string, in map[int32]string, what uint32) {
+// watch watches a directory or a file, which is reached without following a link, and says
+// whether it does.
+func (w *watcher) watch(path string, in map[int32]string, what uint32) bool {
 	if w.fd < 0 || len(w.dirs)+len(w.files) >= maxWatches {
 		w.full = true
-		return
+		return false
 	}
 	fd, err := w.t.open(path, unix.O_PATH, unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
-		return // gone
+		return false // gone
 	}
 	defer unix.Close(fd)
 	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", fd), what)
 	if err != nil {
 		w.full = w.full || err == unix.ENOSPC || err == unix.ENOMEM
-		return
+		return false
+	}
+	if was, known := w.dirs[int32(wd)]; known && was != path && !w.shared {
+		w.moved.add(was, path)
 	}
 	in[int32(wd)] = path
+	return true
 }
 
 // events handles what the kernel has to tell. Some of it is about the same file.
@@ -216,7 +228,7 @@ func (w *watcher) events(ctx context.Context, b []byte) error {
 			delete(w.dirs, wd)
 			delete(w.files, wd)
 		case ok && what&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0:
-			if err := w.told(Found{Path: join(dir, name), Dir: what&unix.IN_ISDIR != 0, Gone: true}, true); err != nil {
+			if err := w.put(Found{Path: join(dir, name), Dir: what&unix.IN_ISDIR != 0, Gone: true}, true); err != nil {
 				return err
 			}
 		case ok && name != "":
@@ -243,13 +255,15 @@ func (w *watcher) events(ctx context.Context, b []byte) error {
 }
 
 // again looks through the whole tree, because the kernel has lost count of what happened.
-// Whoever floods it must not keep us busy: we rest for as long as the last look took, and
-// what was told meanwhile is seen in the one that follows.
+// Whoever floods it must not keep us busy: if it cannot be held we rest for as long as the last
+// look took, and what was told meanwhile is seen in the one that follows.
 func (w *watcher) again(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-time.After(min(w.took, time.Second)):
+	if !w.hurry.now() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(min(w.took, time.Second)):
+		}
 	}
 	w.drain()
 	begun := time.Now()

@@ -7,7 +7,9 @@ func named(key string) string {
 	switch key {
 	case "\r", "\n":
 		return "enter"
-	case "\x03", "\x04", "\x07", "\x1b":
+	case "\x03":
+		return "interrupt"
+	case "\x04", "\x07", "\x1b":
 		return "cancel"
 	case "\x7f", "\x08":
 		return "erase"

@@ -84,6 +84,7 @@ const (
 	going outcome = iota
 	chosen
 	cancelled
+	interrupted
 )
 
 // key takes a key, by its name or as the text that it types.
@@ -96,6 +97,8 @@ func (l *list) key(k string) outcome {
 		return chosen
 	case "cancel":
 		return cancelled
+	case "interrupt":
+		return interrupted
 	case "up":
 		l.move(-1)
 	case "down":
@@ -147,7 +150,7 @@ func (l *list) lines(width int) []string {
 	}
 	out := []string{cut(head, width)}
 	if len(l.hits) == 0 {
-		return append(out, cut("  nothing matches", width))
+		return append(out, cut("  nothing matches (Backspace, or Esc to leave)", width))
 	}
 	widths := l.widths()
 	for i := l.top; i < min(l.top+l.height, len(l.hits)); i++ {

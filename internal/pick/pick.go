@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -15,10 +16,20 @@ import (
 // ErrCancelled says that the person chose nothing.
 var ErrCancelled = errors.New("nothing was chosen")
 
+// ErrInterrupted says that the person pressed Ctrl-C, which nobody else has heard: the
+// terminal was in raw mode.
+var ErrInterrupted = errors.New("interrupted")
+
+// A Signal is one by which somebody else has ended the choice. The terminal is as it was.
+type Signal syscall.Signal
+
+func (s Signal) Error() string { return syscall.Signal(s).String() }
+
 // most is how many lines are shown at a time.
 const most = 12
 
-// Choose shows a list on a terminal and returns which item was chosen.
+// Choose shows a list on a terminal and returns which item was chosen. Otherwise it is one of
+// the errors above, or the terminal's.
 func Choose(tty *os.File, title string, items []Item) (int, error) {
 	fd := int(tty.Fd())
 	state, err := terminal.Raw(fd)
@@ -26,7 +37,7 @@ func Choose(tty *os.File, title string, items []Item) (int, error) {
 		return 0, err
 	}
 	defer state.Restore()
-	resized, forget, err := notice(unix.SIGWINCH)
+	signals, forget, err := notice(unix.SIGWINCH, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	if err != nil {
 		return 0, err
 	}
@@ -49,7 +60,7 @@ func Choose(tty *os.File, title string, items []Item) (int, error) {
 		s.wrap(width)
 		l.tall(min(most, height-2))
 		s.draw(l.lines(width))
-		if in, err = read(fd, resized, in, -1); err != nil {
+		if in, err = read(fd, signals, in, -1); err != nil {
 			return 0, err
 		}
 		for len(in) > 0 {
@@ -67,6 +78,8 @@ func Choose(tty *os.File, title string, items []Item) (int, error) {
 				return l.hits[l.at], nil
 			case cancelled:
 				return 0, ErrCancelled
+			case interrupted:
+				return 0, ErrInterrupted
 			}
 		}
 	}
@@ -80,18 +93,19 @@ func size(fd int) (width, height int) {
 	return width, height
 }
 
-// notice returns a descriptor that has something to read when a signal has come.
-func notice(s os.Signal) (fd int, forget func(), err error) {
+// notice returns a descriptor from which signals can be read that have come.
+func notice(which ...os.Signal) (fd int, forget func(), err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return -1, nil, err
 	}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, s)
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, which...)
 	go func() {
 		defer w.Close()
-		for range signals {
-			_, _ = w.Write([]byte{0})
+		for s := range signals {
+			n, _ := s.(syscall.Signal)
+			_, _ = w.Write([]byte{byte(n)})
 		}
 	}()
 	return int(r.Fd()), func() { signal.Stop(signals); close(signals); r.Close() }, nil
@@ -112,7 +126,10 @@ func read(fd, news int, in []byte, wait int) ([]byte, error) {
 		}
 		buf := make([]byte, 256)
 		if fds[0].Revents == 0 {
-			_, err = unix.Read(news, buf)
+			_, err = unix.Read(news, buf[:1])
+			if n := syscall.Signal(buf[0]); err == nil && n != unix.SIGWINCH {
+				err = Signal(n)
+			}
 			return in, err
 		}
 		n, err = unix.Read(fd, buf)

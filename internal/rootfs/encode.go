@@ -9,15 +9,19 @@ import (
 )
 
 // A plan is a hundred steps, and both ends of every start wait for it to be written and
-// read: as JSON that takes half a millisecond. So it travels packed, as a text that
-// JSON does not look into.
+// read: as JSON that takes half a millisecond. So it travels packed; within JSON, as a text.
 
 // maxSteps is far more than any view has.
 const maxSteps = 1 << 16
 
-// MarshalText packs the plan.
+// MarshalText packs the plan for JSON.
 func (p *Plan) MarshalText() ([]byte, error) {
-	b := pack.Flags(make([]byte, 0, 8<<10), p.Volatile)
+	return base64.StdEncoding.AppendEncode(nil, p.Pack(make([]byte, 0, 8<<10))), nil
+}
+
+// Pack appends the plan.
+func (p *Plan) Pack(b []byte) []byte {
+	b = pack.Flags(b, p.Volatile)
 	b = pack.Texts(b, p.System)
 	b = pack.Texts(b, p.Writable)
 	b = pack.Number(b, uint64(len(p.Steps)))
@@ -32,7 +36,7 @@ func (p *Plan) MarshalText() ([]byte, error) {
 		b = pack.Number(b, s.Ino)
 		b = pack.Number(b, uint64(s.FD))
 	}
-	return base64.StdEncoding.AppendEncode(nil, b), nil
+	return b
 }
 
 // UnmarshalText is MarshalText's counterpart.
@@ -42,6 +46,14 @@ func (p *Plan) UnmarshalText(text []byte) error {
 		return err
 	}
 	r := pack.NewReader(b)
+	if p.Unpack(r); !r.Done() {
+		return errors.New("the plan is damaged")
+	}
+	return nil
+}
+
+// Unpack is Pack's counterpart.
+func (p *Plan) Unpack(r *pack.Reader) {
 	*p = Plan{}
 	r.Flags(&p.Volatile)
 	p.System, p.Writable = r.Strings(maxSteps), r.Strings(maxSteps)
@@ -53,8 +65,4 @@ func (p *Plan) UnmarshalText(text []byte) error {
 		s.Source, s.Target, s.Data = string(r.Text()), string(r.Text()), string(r.Text())
 		s.Dev, s.Ino, s.FD = r.Number(math.MaxUint64), r.Number(math.MaxUint64), int(r.Number(maxSteps))
 	}
-	if !r.Done() {
-		return errors.New("the plan is damaged")
-	}
-	return nil
 }

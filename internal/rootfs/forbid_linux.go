@@ -80,6 +80,12 @@ func (l *Layers) Forbid(target, tree string, dir bool) error {
 	return l.cover("hide", target, tree, forbidIn)
 }
 
+// ForbidStale covers a place of a copy-on-write view where something is still seen that has
+// another path outside by now. If it is not seen there, it never will be.
+func (l *Layers) ForbidStale(target string) error {
+	return l.cover("hide", target, "", func(r root, target string, _ root) error { return forbid(r, target) })
+}
+
 // Lock makes a file of a running sandbox read-only, and keeps it where it is. What hides
 // files is a file too, and nobody inside may take it away.
 func (l *Layers) Lock(target, tree string) error {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cofferhq/coffer/internal/gitindex"
 	"golang.org/x/sys/unix"
 )
 
@@ -132,7 +133,7 @@ func index(t *testing.T, version uint32, links ...string) []byte {
 		entry := make([]byte, 62)
 		mode := uint32(0o100644)
 		if i > 0 {
-			mode = gitlinkMode
+			mode = gitindex.Gitlink
 		}
 		binary.BigEndian.PutUint32(entry[24:], mode)
 		binary.BigEndian.PutUint16(entry[60:], uint16(len(name)))
@@ -150,12 +151,12 @@ func index(t *testing.T, version uint32, links ...string) []byte {
 func TestGitlinks(t *testing.T) {
 	want := []string{"sub", "deep/er/sub"}
 	for _, version := range []uint32{2, 3, 4} {
-		got, err := parseGitlinks(index(t, version, want...))
+		got, err := parseGitlinks(string(index(t, version, want...)))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("version %d: got %q, %v", version, got, err)
 		}
 	}
-	if _, err := parseGitlinks([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x05short")); err == nil {
+	if _, err := parseGitlinks("DIRC\x00\x00\x00\x02\x00\x00\x00\x05short"); err == nil {
 		t.Error("an index that ends too early was believed")
 	}
 }
@@ -189,7 +190,7 @@ func TestGitlinksOfGit(t *testing.T) {
 
 func FuzzGitlinks(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00"))
-	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parseGitlinks(b) })
+	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parseGitlinks(string(b)) })
 }
 
 // A .git file is believed only by the repository that it belongs to.

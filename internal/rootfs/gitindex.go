@@ -1,49 +1,38 @@
 package rootfs
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/gitindex"
 )
 
 // maxIndex bounds how large an index is read: some 10 million files.
 const maxIndex = 1 << 30
 
-// errIndex is for what does not look like an index.
-var errIndex = errors.New("not an index that is understood")
-
 // Gitlinks returns the paths of submodules in a repository's index. No index means that
 // there are none.
 func Gitlinks(path string) ([]string, error) {
-	f, err := openRegular(path)
+	text, err := readIndex(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxIndex))
-	if err != nil {
-		return nil, err
-	}
-	return parseGitlinks(b)
+	return parseGitlinks(text)
 }
 
-// The mode by which an index entry is a submodule.
-const gitlinkMode = 0o160000
-
-// parseGitlinks reads an index of version 2, 3 or 4. An entry is 40 bytes of times and
-// numbers, the mode among them, an object's name of 20 bytes (or 32, which is told from
-// 20 by trying), flags, and the path.
-func parseGitlinks(b []byte) (links []string, err error) {
-	for _, hash := range []int{20, 32} {
+// parseGitlinks finds submodules. Whether names of contents have 20 bytes or 32 is told by
+// trying.
+func parseGitlinks(text string) (links []string, err error) {
+	for _, size := range []int{20, 32} {
 		links = nil
-		err = parseIndex(b, hash, func(_ []byte, mode uint32, name string) {
-			if mode == gitlinkMode {
-				links = append(links, name)
+		err = parseIndex(text, size, func(e gitindex.Entry) {
+			if e.Mode == gitindex.Gitlink {
+				links = append(links, strings.Clone(e.Name))
 			}
 		})
 		if err == nil {
@@ -56,11 +45,11 @@ func parseGitlinks(b []byte) (links []string, err error) {
 // Tracked returns the paths of all files in a repository's index, in git's order, which is
 // that of their bytes.
 func Tracked(path string) (names []string, err error) {
-	for _, hash := range []int{20, 32} {
-		var all []IndexEntry
-		if all, err = Index(path, hash); err == nil {
+	for _, size := range []int{20, 32} {
+		var all []gitindex.Entry
+		if all, err = Index(path, size); err == nil {
 			for _, e := range all {
-				names = append(names, e.Path)
+				names = append(names, e.Name)
 			}
 			return names, nil
 		}
@@ -68,65 +57,44 @@ func Tracked(path string) (names []string, err error) {
 	return nil, err
 }
 
-// An IndexEntry is a file as git's index has it: what the kernel said of it when git last
-// looked, and the name of its content.
-type IndexEntry struct {
-	Path           string
-	Mode           uint32
-	Inode, Size    uint32
-	Mtime, Changed int64 // nanoseconds since 1970
-	ID             []byte
-}
-
 // Index reads a repository's index whose names of contents have so many bytes.
-func Index(path string, hash int) (all []IndexEntry, err error) {
-	f, err := openRegular(path)
+func Index(path string, size int) (all []gitindex.Entry, err error) {
+	text, err := readIndex(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxIndex))
-	if err != nil {
-		return nil, err
-	}
-	err = parseIndex(b, hash, func(e []byte, mode uint32, name string) {
-		n := func(at int) uint32 { return binary.BigEndian.Uint32(e[at:]) }
-		all = append(all, IndexEntry{
-			Path: name, Mode: mode, Inode: n(20), Size: n(36), ID: e[40 : 40+hash],
-			Changed: int64(n(0))*1e9 + int64(n(4)), Mtime: int64(n(8))*1e9 + int64(n(12)),
-		})
-	})
+	err = parseIndex(text, size, func(e gitindex.Entry) { all = append(all, e) })
 	return all, err
 }
 
-func parseIndex(b []byte, hash int, each func(entry []byte, mode uint32, name string)) error {
-	if len(b) < 12 || string(b[:4]) != "DIRC" {
-		return errIndex
+func readIndex(path string) (string, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return "", err
 	}
-	version, count := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
-	if version < 2 || version > 4 {
-		return errIndex
+	defer f.Close()
+	var text strings.Builder
+	if info, err := f.Stat(); err == nil {
+		text.Grow(int(min(info.Size(), maxIndex)))
 	}
-	rest := b[12:]
-	last := ""
-	for range count {
-		head := 40 + hash + 2
-		if len(rest) < head {
-			return errIndex
+	_, err = io.Copy(&text, io.LimitReader(f, maxIndex))
+	return text.String(), err
+}
+
+func parseIndex(text string, size int, each func(gitindex.Entry)) error {
+	r, err := gitindex.NewReader(text, size)
+	if err != nil {
+		return err
+	}
+	for r.Count > 0 {
+		e, err := r.Next()
+		if err != nil {
+			return err
 		}
-		mode, flags := binary.BigEndian.Uint32(rest[24:]), binary.BigEndian.Uint16(rest[40+hash:])
-		if flags&0x4000 != 0 {
-			if version == 2 {
-				return errIndex
-			}
-			head += 2 // extended flags
+		if !plausible(e.Mode) {
+			return gitindex.ErrForm
 		}
-		name, size, ok := entryName(rest, head, version, last)
-		if !ok || !plausible(mode) {
-			return errIndex
-		}
-		each(rest, mode, name)
-		last, rest = name, rest[size:]
+		each(e)
 	}
 	return nil
 }
@@ -135,43 +103,4 @@ func parseIndex(b []byte, hash int, each func(entry []byte, mode uint32, name st
 // a directory of a sparse index.
 func plausible(mode uint32) bool {
 	return mode>>12 == 0o10 || mode>>12 == 0o12 || mode>>12 == 0o16 || mode>>12 == 0o4
-}
-
-// entryName reads the path of the entry at the start of b, and the entry's size.
-func entryName(b []byte, head int, version uint32, last string) (name string, size int, ok bool) {
-	if len(b) < head {
-		return "", 0, false
-	}
-	rest, keep := b[head:], ""
-	if version == 4 {
-		// So many bytes of the previous path are replaced by what follows.
-		drop, n := offset(rest)
-		if n == 0 || drop > len(last) {
-			return "", 0, false
-		}
-		keep, rest, head = last[:len(last)-drop], rest[n:], head+n
-	}
-	end := bytes.IndexByte(rest, 0)
-	if end < 0 {
-		return "", 0, false
-	}
-	size = head + end + 1
-	if version != 4 {
-		size = (head + end + 8) &^ 7 // padded with 1 to 8 zero bytes
-	}
-	return keep + string(rest[:end]), size, end > 0 && size <= len(b)
-}
-
-// offset reads a number of variable length, as packs have them.
-func offset(b []byte) (value, n int) {
-	for n < len(b) && n < 5 {
-		c := b[n]
-		n++
-		value = value<<7 | int(c&0x7f)
-		if c&0x80 == 0 {
-			return value, n
-		}
-		value++
-	}
-	return 0, 0
 }

@@ -23,7 +23,9 @@ func LogFile(sb *sandbox.Sandbox) string { return filepath.Join(sb.Logs(), "outp
 // detached runs a program whose client does not wait for it.
 func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	e.Log, e.NoInput, e.Merged, e.TTY = false, true, true, nil
-	s.enter()
+	if !s.enter() {
+		return // it can be tried again
+	}
 	s.Ran(&e)
 	kept := s.beforeProgram()
 	news, known := s.before()
@@ -31,6 +33,9 @@ func (s *Supervisor) detached(client net.Conn, e wire.Exec) {
 	answer := wire.NewFrameWriter(client)
 	if err != nil {
 		s.leave()
+		if errors.Is(err, errEnding) {
+			return
+		}
 		_ = answer.Message(wire.Event{Failure: failure(err)})
 		return
 	}
@@ -54,6 +59,10 @@ func (s *Supervisor) startDetached(e wire.Exec) (*wire.Process, *log, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if !s.letIn() {
+		return nil, nil, errEnding
+	}
+	defer s.handed()
 	p, err := wire.Start(s, e)
 	if err != nil {
 		return nil, nil, err

@@ -34,6 +34,9 @@ type masks struct {
 	mu     sync.Mutex
 	shown  []*shown
 	hidden map[string]Hidden // by path on the host
+
+	holding sync.Mutex
+	held    int // trees of which the watch is behind
 }
 
 // trees are the directories that the sandbox sees.
@@ -195,7 +198,7 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 		}
 		for _, f := range r.Hidden {
 			s.note(one.tree.Root, f)
-			for _, c := range s.masks.inside(one.tree.Root, f, true) {
+			for _, c := range s.masks.inside(one.tree.Root, true, f) {
 				m.Hidden = append(m.Hidden, string(c.Path))
 			}
 			for _, dir := range rootfs.Above(f.Path) {
@@ -234,19 +237,21 @@ const maxAbove = 10_000
 
 // inside lists where something that was found in a tree is seen. What says what to hide is
 // kept only where it is the user's own. At a start, files of the sandbox's own are left alone;
-// later the guest sees to that.
-func (m *masks) inside(root string, f mask.Found, start bool) (at []wire.Cover) {
-	host := filepath.Join(root, f.Path)
+// later the guest sees to that. If it has old names, these follow it in each place where the
+// tree is seen.
+func (m *masks) inside(root string, start bool, names ...mask.Found) (at []wire.Cover) {
 	for _, one := range m.trees() {
-		rest, ok := strings.CutPrefix(host, one.tree.Root+"/")
-		if !ok || f.Keep && !one.stays || start && one.replaced(rest) {
-			continue
+		for _, f := range names {
+			rest, ok := strings.CutPrefix(filepath.Join(root, f.Path), one.tree.Root+"/")
+			if !ok || f.Keep && !one.stays || start && one.replaced(rest) {
+				continue
+			}
+			c := wire.Cover{Path: []byte(filepath.Join(one.at, rest)), Dir: f.Dir, Keep: f.Keep, Free: f.Gone, Stale: f.Stale}
+			if one.shared {
+				c.Tree = []byte(one.at)
+			}
+			at = append(at, c)
 		}
-		c := wire.Cover{Path: []byte(filepath.Join(one.at, rest)), Dir: f.Dir, Keep: f.Keep, Free: f.Gone}
-		if one.shared {
-			c.Tree = []byte(one.at)
-		}
-		at = append(at, c)
 	}
 	return at
 }

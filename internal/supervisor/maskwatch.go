@@ -81,7 +81,8 @@ func (s *Supervisor) watchTree(one *shown) {
 	one.stop, one.ended = stop, make(chan struct{})
 	s.masks.ended.Go(func() {
 		defer close(one.ended)
-		err := one.tree.Watch(ctx, one.shared, func(f mask.Found, again bool) error { return s.hide(one, f, again) })
+		err := one.tree.Watch(ctx, mask.Watching{Shared: one.shared, Hold: s.hold,
+			Told: func(list []mask.Found) error { return s.hide(one, list) }})
 		switch {
 		case err == nil || ctx.Err() != nil || s.session.IsClosed():
 		default:
@@ -185,26 +186,57 @@ func (m *masks) free(one *shown) (places []wire.Cover) {
 	}
 	m.mu.Unlock()
 	for _, path := range paths {
-		places = append(places, m.inside(one.tree.Root, mask.Found{Path: path, Gone: true}, false)...)
+		places = append(places, m.inside(one.tree.Root, false, mask.Found{Path: path, Gone: true})...)
 	}
 	return places
 }
 
 // hide hides what has appeared, keeps it as it is, or hides it no longer.
-func (s *Supervisor) hide(one *shown, f mask.Found, again bool) error {
-	switch {
-	case f.Gone:
-		s.gone(one, f.Path)
-		return nil
-	case !f.Keep:
-		if s.note(one.tree.Root, f) && !again {
-			return nil
+func (s *Supervisor) hide(one *shown, list []mask.Found) error {
+	var places []wire.Cover
+	for len(list) > 0 {
+		f, n := list[0], 1
+		for n < len(list) && list[n].Stale {
+			n++
 		}
-		if s.masks.full() {
-			return fmt.Errorf("%w files to hide", mask.ErrTooMany)
+		names := list[:n] // its own, and old ones
+		list = list[n:]
+		switch {
+		case f.Gone:
+			s.gone(one, f.Path)
+			continue
+		case !f.Keep && s.note(one.tree.Root, f) && !f.Again:
+			names = names[1:]
 		}
+		places = append(places, s.masks.inside(one.tree.Root, false, names...)...)
 	}
-	return s.cover(s.masks.inside(one.tree.Root, f, false))
+	if s.masks.full() {
+		return fmt.Errorf("%w files to hide", mask.ErrTooMany)
+	}
+	return s.cover(places)
+}
+
+// hold has the guest stop all programs, or have them go on. Several trees are watched.
+func (s *Supervisor) hold(yes bool) error {
+	s.masks.holding.Lock()
+	defer s.masks.holding.Unlock()
+	was := s.masks.held
+	if yes {
+		s.masks.held++
+	} else {
+		s.masks.held--
+	}
+	if (was > 0) == (s.masks.held > 0) {
+		return nil
+	}
+	e, err := s.askGuest(wire.Request{Op: wire.OpHold, Hold: yes}, visitPatience)
+	if err == nil && e.Done == nil {
+		err = errors.New("the guest did not say whether programs wait")
+	}
+	if err == nil && e.Done.Error != "" {
+		err = errors.New(e.Done.Error)
+	}
+	return err
 }
 
 // cover has the guest do it.
@@ -220,10 +252,27 @@ func (s *Supervisor) cover(places []wire.Cover) error {
 	if err := json.Unmarshal(e.Masks, &said); err != nil || len(said) != len(places) {
 		return errors.New("the guest did not say whether it is hidden")
 	}
-	for _, what := range said {
+	for i, what := range said {
+		if what == wire.OldName && coveredBefore(places[i+1:], said[i+1:]) {
+			continue
+		}
 		if what != "" && what != wire.NotThere {
 			return errors.New(what)
 		}
 	}
 	return nil
+}
+
+// coveredBefore says that a file is hidden under an old name of its directory, which are the
+// next places. That keeps the directory there, so nobody reaches it by the new name.
+func coveredBefore(places []wire.Cover, said []string) bool {
+	for i, p := range places {
+		if !p.Stale {
+			return false
+		}
+		if said[i] == "" {
+			return true
+		}
+	}
+	return false
 }

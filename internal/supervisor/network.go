@@ -144,7 +144,7 @@ func (s *Supervisor) connect(rules func() (law, error)) error {
 	config := gateway.Config{
 		Policy: law.set, Later: law.later, Audit: s.audit.add, Denied: s.denied, Unreached: s.unreached,
 		Asked: s.asked, Allow: s.allowCommand, Budgets: used, About: gateway.About{Name: sb.Name, ID: sb.ID},
-		HostPorts: hostPorts(sb), Serve: s.serveHost(),
+		HostPorts: hostPorts(sb), Serve: s.serveHost(), Closed: s.closedInside,
 	}
 	n := &network{gateway: gateway.New(&flowing{Link: wire}, config), served: make(chan struct{}), live: law.live}
 	s.network = n // before anything can happen on it

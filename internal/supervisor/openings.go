@@ -32,6 +32,7 @@ type openings struct {
 	// plumbing are ports inside that are coffer's own, and not told to the user.
 	plumbing []uint16
 	survey   survey
+	asking   sync.Mutex // held while the guest is asked about a connection
 
 	changing sync.Mutex // held by whoever changes the forwards
 	forwards []*entrance

@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds every wait. Whoever uses it up has found a hang.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // newSupervisor is one with a record, and a guest that is whatever the test makes it.
 func newSupervisor(t *testing.T, rec sandbox.Record) (*Supervisor, *mux.Session) {

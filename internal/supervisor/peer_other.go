@@ -5,6 +5,7 @@ package supervisor
 import (
 	"errors"
 	"net"
+	"syscall"
 
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -14,5 +15,8 @@ func trusted(*net.UnixConn) error { return errors.New("not supported on this sys
 
 // KillHung has nobody to kill.
 func KillHung(*sandbox.Sandbox) error { return errors.New("not supported on this system") }
+
+// Process knows of nobody.
+func Process(syscall.Conn) int { return 0 }
 
 func keepDescriptors() error { return nil }

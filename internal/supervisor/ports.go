@@ -60,25 +60,53 @@ func (s *Supervisor) listening() []wire.Port {
 // ask asks the guest, however long it takes.
 func (s *Supervisor) ask(answered chan struct{}) {
 	v := &s.openings.survey
+	said, hangUp := s.inquire(wire.Survey{Except: s.openings.plumbing})
+	v.mu.Lock()
+	v.last = believable(said.Listening)
+	v.mu.Unlock()
+	close(answered)
+	hangUp()
+	v.mu.Lock()
+	v.answered = nil
+	v.mu.Unlock()
+}
+
+// inquire puts a question to the guest, and returns what it says, if anything. It may take as
+// long as it likes for that, and to hang up.
+func (s *Supervisor) inquire(q wire.Survey) (said wire.Ports, hangUp func()) {
 	var e wire.Event
 	c, err := s.session.Open()
 	if err == nil {
-		err = wire.WriteMessage(c, wire.Request{Op: wire.OpPorts, Ports: &wire.Survey{Except: s.openings.plumbing}})
+		err = wire.WriteMessage(c, wire.Request{Op: wire.OpPorts, Ports: &q})
 	}
 	if err == nil {
 		e, err = wire.Answer(c)
 	}
-	v.mu.Lock()
-	v.last = nil
 	if err == nil && e.Ports != nil {
-		v.last = believable(e.Ports.Listening)
+		said = *e.Ports
 	}
-	v.mu.Unlock()
-	close(answered)
-	mux.HangUp(c)
-	v.mu.Lock()
-	v.answered = nil
-	v.mu.Unlock()
+	return said, func() { mux.HangUp(c) }
+}
+
+// closedInside asks the guest whether a program has closed a connection. One that does not
+// answer in time knows of none, and is not asked again before it has.
+func (s *Supervisor) closedInside(from, to netip.AddrPort) bool {
+	if !s.openings.asking.TryLock() {
+		return false
+	}
+	answer := make(chan bool, 1)
+	go func() {
+		defer s.openings.asking.Unlock()
+		said, hangUp := s.inquire(wire.Survey{Connection: &wire.Connection{From: from.String(), To: to.String()}})
+		answer <- said.Closed
+		hangUp()
+	}()
+	select {
+	case closed := <-answer:
+		return closed
+	case <-time.After(surveyPatience):
+		return false
+	}
 }
 
 // believable takes from what a guest says what could be true, and can be shown.

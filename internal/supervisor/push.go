@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
@@ -16,7 +17,15 @@ import (
 
 // What programs inside have the host do comes to http://coffer.internal/: git push to
 // /git/, where a server of git's HTTP protocol is, git fetch upstream below it, and gh beside.
+//
+// Most sandboxes never ask, and every start would wait for it to be made: that is left to the first
+// who does.
 func (s *Supervisor) serveHost() http.Handler {
+	made := sync.OnceValue(s.newHost)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { made().ServeHTTP(w, r) })
+}
+
+func (s *Supervisor) newHost() *http.ServeMux {
 	mux, hub := http.NewServeMux(), newHub()
 	own := &hostServer{Supervisor: s, repository: &s.git, turn: make(chan struct{}, 1), hub: hub}
 	for path, find := range map[string]func(*http.Request) *hostServer{

@@ -68,39 +68,46 @@ func (s *Supervisor) serve(l net.Listener) {
 // stream serves one connection of a command.
 func (s *Supervisor) stream(c net.Conn) {
 	defer c.Close()
+	packed, err := s.request(c)
+	switch {
+	case err != nil:
+	case packed.IsExec():
+		if s.enter() {
+			defer s.leave()
+			s.bridgedPass(c, packed)
+		}
+	default:
+		if r, err := packed.Open(); err == nil {
+			s.attend(c, r)
+		}
+	}
+}
+
+// request reads what a command wants. A knock has the client's environment, and this process
+// has another one: it becomes the request that the client would have made.
+func (s *Supervisor) request(c net.Conn) (wire.Packed, error) {
 	packed, err := wire.ReadRequest(c)
 	if err != nil {
-		return
+		return nil, err
 	}
-	if k, ok := knock.Open(packed); ok {
-		// It has the client's environment, and this process has another one.
-		e, err := inside.ExecFor(s.Sandbox, k.Argv, k.Env, k.Dir)
-		if err != nil {
-			return
-		}
-		e.NoInput, e.Merged = k.NoInput, k.Merged
-		packed = e.Packed()
+	k, ok := knock.Open(packed)
+	if !ok {
+		return packed, nil
 	}
-	if packed.IsExec() {
-		if s.stopping.Load() {
-			return
-		}
-		s.enter()
-		defer s.leave()
-		s.bridgedPass(c, packed)
-		return
-	}
-	r, err := packed.Open()
-	if err != nil {
-		return
-	}
+	e, err := inside.ExecFor(s.Sandbox, k.Argv, k.Env, k.Dir)
+	e.NoInput, e.Merged, e.Umask = k.NoInput, k.Merged, k.Umask
+	return e.Packed(), err
+}
+
+// attend does what a command wants, if that is not a program that lives as long as it does.
+func (s *Supervisor) attend(c net.Conn, r wire.Request) {
 	switch r.Op {
 	case wire.OpExec:
 		switch {
-		case s.stopping.Load():
-		case r.Exec != nil && r.Exec.Keep:
+		case r.Exec == nil:
+		case r.Exec.Keep:
 			s.kept(c, *r.Exec)
-		case r.Exec != nil && r.Exec.Log:
+		case r.Exec.Log:
 			s.detached(c, *r.Exec)
 		}
 	case wire.OpAttach:
@@ -108,13 +115,7 @@ func (s *Supervisor) stream(c net.Conn) {
 			s.attach(c, *r.Attach)
 		}
 	case wire.OpStatus:
-		s.mu.Lock()
-		st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Kept: len(s.sessions), Daemons: s.daemonStates()}
-		s.mu.Unlock()
-		if r.Ports != nil {
-			st.Ports = s.ports()
-		}
-		_ = wire.WriteMessage(c, wire.Event{Status: &st})
+		_ = wire.WriteMessage(c, wire.Event{Status: s.status(r.Ports != nil)})
 	case wire.OpPolicy:
 		s.answerPolicy(c, r.Policy)
 	case wire.OpSync:
@@ -131,7 +132,7 @@ func (s *Supervisor) stream(c net.Conn) {
 		}
 	case wire.OpStop:
 		if r.Stop != nil {
-			s.stopping.Store(true)
+			s.end()
 			if r.Stop.Grace > 0 {
 				s.syncSoon()
 			}
@@ -142,6 +143,17 @@ func (s *Supervisor) stream(c net.Conn) {
 			_ = wire.WriteMessage(c, s.forward(*r.Forward))
 		}
 	}
+}
+
+// status says what runs and, if they are asked for, which ways lead inside.
+func (s *Supervisor) status(ports bool) *wire.Status {
+	s.mu.Lock()
+	st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Kept: len(s.sessions), Daemons: s.daemonStates()}
+	s.mu.Unlock()
+	if ports {
+		st.Ports = s.ports()
+	}
+	return &st
 }
 
 // bridgedPass hands a stream on to the guest agent, brings commits over, and tells the
@@ -169,14 +181,11 @@ func (s *Supervisor) bridgedPass(client net.Conn, request wire.Packed) {
 
 // pass hands a stream on to the guest agent. If it was not taken, it can be tried again.
 func (s *Supervisor) pass(client net.Conn, request wire.Packed) (taken bool) {
-	guest, err := s.Open()
-	if err != nil {
+	guest := s.hand(request)
+	if guest == nil {
 		return false
 	}
 	defer guest.Close()
-	if request.Pass(guest) != nil || !wire.ReadTaken(guest) {
-		return false
-	}
 	if r, err := request.Open(); err == nil {
 		s.anew()
 		s.Ran(r.Exec)
@@ -191,57 +200,27 @@ func (s *Supervisor) pass(client net.Conn, request wire.Packed) (taken bool) {
 	return true
 }
 
-// enter and leave count what runs; a sandbox in which nothing does is stopped after
-// its idle time.
-func (s *Supervisor) enter() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.execs++
-	s.late = false
-	s.preparing = s.idleTime < firstUse && s.isSettingUp()
-	s.watchLogin()
-	if s.idle != nil {
-		s.idle.Stop()
-		s.idle = nil
+// hand gives a program to the guest, and returns its stream, or nil if it was not taken.
+func (s *Supervisor) hand(request wire.Packed) io.ReadWriteCloser {
+	if !s.letIn() {
+		return nil
 	}
-}
-
-func (s *Supervisor) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.execs--
-	s.rest()
+	defer s.handed()
+	guest, err := s.Open()
+	if err != nil {
+		return nil
+	}
+	if request.Pass(guest) != nil || !wire.ReadTaken(guest) {
+		guest.Close()
+		return nil
+	}
+	return guest
 }
 
 // isSettingUp says whether the sandbox is being set up by what runs now.
 func (s *Supervisor) isSettingUp() bool {
 	_, err := os.Lstat(s.Sandbox.SetupMark())
 	return err == nil
-}
-
-// rest starts the idle time. The lock is held.
-func (s *Supervisor) rest() {
-	if s.execs > 0 || s.idle != nil {
-		return
-	}
-	s.restLogin()
-	wait := s.idleTime
-	if s.preparing {
-		wait = firstUse // for what it was set up for
-	}
-	var timer *time.Timer
-	timer = time.AfterFunc(wait, func() {
-		s.mu.Lock()
-		still := s.idle == timer // nothing has run since
-		if still && s.visits > 0 {
-			s.idle, s.late, still = nil, true, false
-		}
-		s.mu.Unlock()
-		if still {
-			s.resting.Do(func() { close(s.rested) })
-		}
-	})
-	s.idle = timer
 }
 
 // Run serves until the sandbox is stopped, idle for long enough, or dead.

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -43,7 +44,9 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 	if e.TTY == nil || e.TTY.Rows == 0 || e.TTY.Cols == 0 {
 		e.TTY = &wire.Size{Rows: 24, Cols: 80}
 	}
-	s.enter()
+	if !s.enter() {
+		return
+	}
 	defer s.leave()
 	s.passes(1)
 	defer s.passes(-1)
@@ -51,7 +54,7 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 	news, known := s.before()
 	p, log, err := s.startDetached(e)
 	if err != nil {
-		if f, ok := err.(*wire.Failure); ok || alone {
+		if f, ok := err.(*wire.Failure); ok || alone && !errors.Is(err, errEnding) {
 			if !ok {
 				f = failure(err)
 			}
@@ -82,12 +85,8 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 	}
 	if err == nil {
 		tell(func(out *wire.FrameWriter) error { return out.Exited(exit) })
-		fmt.Fprintf(log, "coffer: exit status %d\n", exit.Status())
-	} else if k.bored {
-		fmt.Fprintf(log, "coffer: nobody was attached to it and it was silent for %s, so it was ended\n", k.idle)
-	} else {
-		fmt.Fprintf(log, "coffer: %s\n", s.whyGone())
 	}
+	fmt.Fprintf(log, "coffer: %s\n", s.howEnded(k, exit, err))
 	s.syncSoon()
 	for _, n := range append(append(notes, news...), s.wrapUp(known, &e)...) {
 		fmt.Fprintln(log, "coffer:", n)
@@ -95,6 +94,17 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 	}
 	tell((*wire.FrameWriter).Lost)
 	k.part(viewers)
+}
+
+// howEnded says how a session's program ended.
+func (s *Supervisor) howEnded(k *session, exit wire.Exit, err error) string {
+	switch {
+	case err == nil:
+		return fmt.Sprintf("exit status %d", exit.Status())
+	case k.bored:
+		return fmt.Sprintf("nobody was attached to it and it was silent for %s, so it was ended", k.idle)
+	}
+	return s.whyGone()
 }
 
 // part lets the viewers go when they have heard everything, or do not listen: what waits for

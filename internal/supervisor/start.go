@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
@@ -22,6 +21,7 @@ import (
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/shed"
 )
 
 // pidsDefault keeps a runaway program from using up the host's processes.
@@ -46,16 +46,18 @@ type Supervisor struct {
 	daemons  daemons
 	consents consents
 
-	stopping atomic.Bool // somebody wants the sandbox to end: no program is started any more
-
 	renewing sync.Mutex // one look at an agent's credentials at a time
 	refused  string     // why they were not taken over
 
-	mu    sync.Mutex
-	execs int
+	mu       sync.Mutex
+	stopping bool          // the sandbox is about to end, see ending.go
+	starting int           // programs that the guest is being given
+	started  chan struct{} // closed when there are none, once somebody waits
+	execs    int
 	// preparing is set if the last of them set the sandbox up, for another one to come.
 	preparing bool
 	idle      *time.Timer
+	shed      shed.Timer
 	idleTime  time.Duration
 	login     looking
 	deadline  *time.Timer
@@ -242,10 +244,15 @@ func (s *Supervisor) Why() string {
 // Stop ends the sandbox: programs are asked to terminate, and after the grace time
 // everything is killed.
 func (s *Supervisor) Stop(grace time.Duration, why string) {
-	s.stopping.Store(true)
+	started := s.end()
 	s.because(why)
 	if grace > 0 {
 		s.StopDaemons()
+		select {
+		case <-started:
+		case <-s.instance.Done():
+		case <-time.After(grace):
+		}
 		if c, err := s.Open(); err == nil {
 			_ = wire.WriteRequest(c, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}})
 			select {

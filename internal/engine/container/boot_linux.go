@@ -200,7 +200,7 @@ func (i *instance) build(m *engine.Machine, plan *rootfs.Plan) error {
 		Nesting: m.Nesting, SetID: m.SetID, Landlock: confine.LandlockABI() > 0, Rlimits: m.Limits.Rlimits(),
 		FewProcesses: m.FewProcesses,
 	}
-	if err := wire.WriteMessage(i.control, boot); err != nil {
+	if err := boot.Send(i.control); err != nil {
 		return i.lost(err)
 	}
 	if len(handed) > 0 {
@@ -209,7 +209,7 @@ func (i *instance) build(m *engine.Machine, plan *rootfs.Plan) error {
 		}
 	}
 	var ready guest.Ready
-	if err := wire.ReadMessage(i.control, wire.MaxReply, &ready); err != nil {
+	if err := ready.Receive(i.control); err != nil {
 		return i.lost(err)
 	}
 	if ready.Error != "" {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/cofferhq/coffer/internal/gitindex"
 )
 
 // An Item is what an entry is about, and nothing if there is none.
@@ -25,7 +27,7 @@ func (x *Index) Apply(changes []Change) error {
 	out := make([]Entry, 0, len(x.Entries)+len(changes))
 	rest, added := x.Entries, 0
 	for _, e := range rest {
-		if e.Mode == gitlink {
+		if e.Mode == gitindex.Gitlink {
 			return ErrUnusual
 		}
 	}
@@ -72,14 +74,12 @@ func (x *Index) Apply(changes []Change) error {
 	return nil
 }
 
-const gitlink = 0o160000
-
 func (i Item) canonical() (Item, error) {
 	if i == (Item{}) {
 		return i, nil
 	}
 	mode := canonical(i.Mode)
-	if mode == 0 || mode == gitlink {
+	if mode == 0 || mode == gitindex.Gitlink {
 		return i, ErrUnusual
 	}
 	return Item{mode, i.ID}, nil
@@ -88,8 +88,8 @@ func (i Item) canonical() (Item, error) {
 // entry is one of which nothing is known but what it should be. That it is not among the files
 // stays.
 func entry(name string, i Item, now Entry) Entry {
-	e := Entry{Name: name, ID: i.ID, Stat: Stat{Mode: i.Mode}, flags: now.flags & extended, more: now.more & skipped}
-	e.flags |= uint16(min(len(name), nameMask))
+	e := Entry{Name: name, ID: i.ID, Stat: Stat{Mode: i.Mode}, Flags: now.Flags & gitindex.Extended, More: now.More & gitindex.Skipped}
+	e.Flags |= uint16(min(len(name), gitindex.NameMask))
 	return e
 }
 

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cofferhq/coffer/internal/gitindex"
 )
 
 // repository is one with two commits, was and is.
@@ -184,8 +186,8 @@ func TestRefresh(t *testing.T) {
 		{Name: "young", ID: "5", Stat: stat(100, 5)},
 		{Name: "young and changed", ID: "6", Stat: stat(100, 6)},
 		{Name: "another mode", ID: "7", Stat: stat(10, 7)},
-		{Name: "assumed", ID: "8", Stat: stat(10, 8), flags: assumed},
-		{Name: "skipped", ID: "9", Stat: stat(10, 9), flags: extended, more: skipped},
+		{Name: "assumed", ID: "8", Stat: stat(10, 8), Flags: gitindex.Assumed},
+		{Name: "skipped", ID: "9", Stat: stat(10, 9), Flags: gitindex.Extended, More: gitindex.Skipped},
 	}}
 	run := stat(10, 7)
 	run.Mode = 0o100755
@@ -242,8 +244,8 @@ func TestParseTrees(t *testing.T) {
 // What can be read can be written and read again, and changed without harm.
 func FuzzParse(f *testing.F) {
 	one := &Index{version: 2, size: 20, trees: &node{count: 1, id: strings.Repeat("t", 20), below: []*node{{name: "a", count: -1}}}, Entries: []Entry{
-		{Name: "a/b", ID: strings.Repeat("i", 20), Stat: Stat{Mode: 0o100644}, flags: 3},
-		{Name: "a/bc", ID: strings.Repeat("i", 20), Stat: Stat{Mode: 0o120000}, flags: 4},
+		{Name: "a/b", ID: strings.Repeat("i", 20), Stat: Stat{Mode: 0o100644}, Flags: 3},
+		{Name: "a/bc", ID: strings.Repeat("i", 20), Stat: Stat{Mode: 0o120000}, Flags: 4},
 	}}
 	f.Add(one.Bytes(), "a/c")
 	one.version = 4

@@ -1,5 +1,7 @@
 package index
 
+import "github.com/cofferhq/coffer/internal/gitindex"
+
 // Files are those that an index is about.
 type Files interface {
 	// Stat is what the kernel says of a file; none if there is no file or link.
@@ -15,11 +17,11 @@ type Files interface {
 func (x *Index) Refresh(written int64, files Files, other func(name string)) error {
 	for i := range x.Entries {
 		e := &x.Entries[i]
-		if e.flags&assumed != 0 || e.more&skipped != 0 || e.Mode == gitlink {
+		if e.Flags&gitindex.Assumed != 0 || e.More&gitindex.Skipped != 0 || e.Mode == gitindex.Gitlink {
 			continue
 		}
 		now, ok := files.Stat(e.Name)
-		racy := e.mtime() >= written
+		racy := e.Mtime() >= written
 		if !ok || now == e.Stat && !racy {
 			continue
 		}

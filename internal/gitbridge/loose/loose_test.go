@@ -24,14 +24,22 @@ type store map[string][]byte
 // put writes an object as git does, and returns its name.
 func (s store) put(kind string, data []byte) string {
 	text := append(fmt.Appendf(nil, "%s %d\x00", kind, len(data)), data...)
-	var b bytes.Buffer
-	w := zlib.NewWriter(&b)
-	w.Write(text)
-	w.Close()
 	sum := sha1.Sum(text)
 	id := hex.EncodeToString(sum[:])
-	s[id] = b.Bytes()
+	s[id] = deflate(text)
 	return id
+}
+
+// deflater is one for all: to make one takes a megabyte, and longer than all that is to be
+// tested with what it writes.
+var deflater = zlib.NewWriter(nil)
+
+func deflate(text []byte) []byte {
+	var b bytes.Buffer
+	deflater.Reset(&b)
+	deflater.Write(text)
+	deflater.Close()
+	return b.Bytes()
 }
 
 func (s store) tree(entries ...string) string {
@@ -119,11 +127,7 @@ func TestUnusual(t *testing.T) {
 	broken := s.put("commit", []byte("x"))
 	s[broken] = s[broken][:len(s[broken])-3]
 	lies := s.put("blob", []byte("lies"))
-	var b bytes.Buffer
-	w := zlib.NewWriter(&b)
-	w.Write([]byte("commit 3\x00lies"))
-	w.Close()
-	s[lies] = b.Bytes()
+	s[lies] = deflate([]byte("commit 3\x00lies"))
 	padded := ""
 	for n := range 9 { // each a few bytes in a megabyte of nothing
 		id := s.put("blob", []byte{byte(n)})

@@ -1,10 +1,8 @@
 package birth
 
 import (
-	"fmt"
-	"math"
 	"os"
-	"strings"
+	"strconv"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/alias"
@@ -27,10 +25,19 @@ type Process struct {
 	child   *steps.List  // must be there for as long as it may not be the guest agent yet
 }
 
+// A failure is an error with what was being done, without package fmt.
+type failure struct {
+	doing string
+	err   error
+}
+
+func (f *failure) Error() string { return f.doing + ": " + f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
 // Err is why the process died before it was the guest agent, as far as that is known.
 func (p *Process) Err() error {
 	if p.child != nil && p.child.Err() != nil {
-		return fmt.Errorf("create namespaces: %w", p.child.Err())
+		return &failure{"create namespaces", p.child.Err()}
 	}
 	return nil
 }
@@ -73,10 +80,10 @@ func Start(network bool) (*Process, error) {
 func clone(p *Process, files []uintptr) (int, error) {
 	// The descriptors that our caller's shell left open to us go no further. (Linux 5.11)
 	const closeRange, onExec = 436, 4
-	if _, _, err := syscall.RawSyscall(closeRange, 3, math.MaxUint32, onExec); err != 0 {
-		return 0, fmt.Errorf("keep inherited descriptors to ourselves: %w", err)
+	if _, _, err := syscall.RawSyscall(closeRange, 3, 1<<32-1, onExec); err != 0 {
+		return 0, &failure{"keep inherited descriptors to ourselves", err}
 	}
-	args, env := []string{Name}, []string{"GOTRACEBACK=none", "GOMAXPROCS=2"}
+	args, env := []string{Name}, []string{"GOTRACEBACK=none", "GOMAXPROCS=2", Slack + "=" + strconv.Itoa(int(slack()))}
 	if p.Network {
 		args = append(args, Network)
 	}
@@ -85,7 +92,7 @@ func clone(p *Process, files []uintptr) (int, error) {
 		pid, err = cloneCopied(p.IDs, files, args, env)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("create namespaces: %w", err)
+		return 0, &failure{"create namespaces", err}
 	}
 	return pid, nil
 }
@@ -158,7 +165,7 @@ func wanted(argv []string) bool {
 	}
 	for _, a := range argv[2:] {
 		switch {
-		case a == "--" || !strings.HasPrefix(a, "-"):
+		case a == "--" || a == "" || a[0] != '-':
 			return true
 		case a == "-h" || a == "--help" || a == "-d" || a == "--detach":
 			return false

@@ -8,7 +8,8 @@
 // arguments were wrong, ends with the command, see [Discard].
 //
 // Go initialises packages in the order of their dependencies, then of their paths. This
-// one depends on as little as can be, so that it comes among the first.
+// one depends on as little as can be, on nothing that needs package unicode, so that it comes
+// among the first: a processor has nothing else to do then.
 package birth
 
 // Name is the name under which the binary is the guest agent.
@@ -16,3 +17,6 @@ const Name = "coffer-guest"
 
 // Network is the agent's argument that asks for a link.
 const Network = "network"
+
+// Slack is the agent's variable with the timer slack that its programs are to have.
+const Slack = "COFFER_TIMER_SLACK"

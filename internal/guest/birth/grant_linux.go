@@ -1,11 +1,9 @@
 package birth
 
 import (
-	"fmt"
-	"io"
+	"errors"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 )
@@ -20,7 +18,7 @@ func Grant(who IDs, pid int) error {
 	}{{"newuidmap", who.UIDs}, {"newgidmap", who.GIDs}} {
 		both.Go(func() {
 			if err := runHelper(job.program, pid, job.maps); err != nil {
-				failed[n] = fmt.Errorf("%s: %w", job.program, err)
+				failed[n] = &failure{job.program, err}
 			}
 		})
 	}
@@ -73,7 +71,7 @@ func runHelper(program string, pid int, maps []syscall.SysProcIDMap) error {
 	if err != nil {
 		return err
 	}
-	text, _ := io.ReadAll(said)
+	text := hear(said)
 	var status syscall.WaitStatus
 	for {
 		if _, err = syscall.Wait4(helper, &status, 0, nil); err != syscall.EINTR {
@@ -81,7 +79,19 @@ func runHelper(program string, pid int, maps []syscall.SysProcIDMap) error {
 		}
 	}
 	if err == nil && status != 0 {
-		err = fmt.Errorf("%s (status %d)", strings.TrimSpace(string(text)), status.ExitStatus())
+		err = errors.New(trim(text) + " (status " + strconv.Itoa(status.ExitStatus()) + ")")
 	}
 	return err
+}
+
+// hear reads what a helper says, until it has said all.
+func hear(said *os.File) string {
+	var all []byte
+	for buf := make([]byte, 512); ; {
+		n, err := said.Read(buf)
+		all = append(all, buf[:n]...)
+		if err != nil {
+			return string(all)
+		}
+	}
 }

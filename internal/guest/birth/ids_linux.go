@@ -1,12 +1,9 @@
 package birth
 
 import (
-	"bufio"
 	"errors"
 	"os"
-	"os/user"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -71,9 +68,13 @@ func subordinate(uid int) (u, g int, ok bool) {
 		}
 	}
 	name := ""
-	if me, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-		name = me.Username
-	}
+	number := strconv.Itoa(uid)
+	eachLine("/etc/passwd", func(fields []string) bool {
+		if len(fields) > 2 && fields[2] == number {
+			name = fields[0]
+		}
+		return name == ""
+	})
 	u, ok = subRange("/etc/subuid", name, uid)
 	if !ok {
 		return 0, 0, false
@@ -97,21 +98,53 @@ func HelperPath(name string) (string, error) {
 // subRange finds a range of at least 65536 ids for the user in a file of lines
 // "name-or-uid:first:count".
 func subRange(file, name string, uid int) (first int, ok bool) {
-	f, err := os.Open(file)
+	number := strconv.Itoa(uid)
+	eachLine(file, func(fields []string) bool {
+		if len(fields) != 3 || fields[0] != number && (name == "" || fields[0] != name) {
+			return true
+		}
+		from, err1 := strconv.Atoi(fields[1])
+		n, err2 := strconv.Atoi(fields[2])
+		if err1 == nil && err2 == nil && from > 0 && n >= full {
+			first, ok = from, true
+		}
+		return !ok
+	})
+	return first, ok
+}
+
+// eachLine shows the lines of one of the system's files, in what is between their colons, until
+// it has shown enough.
+func eachLine(file string, more func(fields []string) bool) {
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return 0, false
+		return
 	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		fields := strings.Split(strings.TrimSpace(s.Text()), ":")
-		if len(fields) != 3 || fields[0] != strconv.Itoa(uid) && (name == "" || fields[0] != name) {
+	var fields []string
+	start := 0
+	for i := 0; i <= len(text); i++ {
+		if i < len(text) && text[i] != ':' && text[i] != '\n' {
 			continue
 		}
-		first, err1 := strconv.Atoi(fields[1])
-		n, err2 := strconv.Atoi(fields[2])
-		if err1 == nil && err2 == nil && first > 0 && n >= full {
-			return first, true
+		fields = append(fields, trim(string(text[start:i])))
+		start = i + 1
+		if i < len(text) && text[i] == ':' {
+			continue
 		}
+		if !more(fields) {
+			return
+		}
+		fields = nil
 	}
-	return 0, false
+}
+
+// trim is [strings.TrimSpace]; see the package's imports.
+func trim(s string) string {
+	for len(s) > 0 && s[0] <= ' ' {
+		s = s[1:]
+	}
+	for len(s) > 0 && s[len(s)-1] <= ' ' {
+		s = s[:len(s)-1]
+	}
+	return s
 }

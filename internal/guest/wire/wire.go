@@ -41,6 +41,8 @@ import (
 	"io"
 	"syscall"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/pack"
 )
 
 // The operations a stream can be opened with.
@@ -59,11 +61,16 @@ const (
 	OpSync    = "sync"    // supervisor only: bring commits over, both ways
 	OpUndo    = "undo"    // supervisor only: take and restore checkpoints
 	OpMasks   = "masks"   // the guest hides files; the supervisor lists what is hidden
+	OpHold    = "hold"    // guest only: stop all programs, or have them go on
 	OpShow    = "show"    // the guest shows a worktree, or takes it away; the supervisor has it do so
 )
 
 // NotThere is what a guest says of a place to hide that is not there.
 const NotThere = "not there"
+
+// OldName is what a guest says of a place to hide that cannot be reached, by anybody, for as long as
+// its directory is still seen under an old name.
+const OldName = "old name"
 
 // Limits on one message, in bytes.
 const (
@@ -96,6 +103,8 @@ type Request struct {
 	Forward *Forwarding `json:"forward,omitempty"`
 	// Hide are the places inside that OpMasks is about.
 	Hide []Cover `json:"hide,omitempty"`
+	// Hold is for OpHold: whether programs shall wait.
+	Hold bool `json:"hold,omitempty"`
 	// Show is what OpShow is about, in the words of package guest or supervisor.
 	Show json.RawMessage `json:"show,omitempty"`
 }
@@ -110,6 +119,8 @@ type Cover struct {
 	Tree []byte `json:"tree,omitempty"`
 	// Keep says that programs inside can read it, and do nothing else with it.
 	Keep bool `json:"keep,omitempty"`
+	// Stale says that it is not there any more outside, and to be hidden only where it is still seen.
+	Stale bool `json:"stale,omitempty"`
 	// Free says that there is nothing to hide any more.
 	Free bool `json:"free,omitempty"`
 }
@@ -122,6 +133,8 @@ type Exec struct {
 	Dir  string   `json:"dir"`
 	Root bool     `json:"root,omitempty"` // as root of the sandbox
 	TTY  *Size    `json:"tty,omitempty"`  // on a terminal of this size
+	// Umask is the permissions that files are made without; nil for [umask.Usual].
+	Umask *uint16 `json:"umask,omitempty"`
 	// Apart asks for errors on a pipe beside the terminal: the user has sent them
 	// somewhere else.
 	Apart bool `json:"apart,omitempty"`
@@ -192,7 +205,7 @@ type Event struct {
 	Done  *Done           `json:"done,omitempty"`
 }
 
-// Done answers OpShow: what went wrong, if anything.
+// Done answers OpShow and OpHold: what went wrong, if anything.
 type Done struct {
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
@@ -257,7 +270,22 @@ func WriteMessage(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
+	return WritePacked(w, body)
+}
+
+// WritePacked sends a body as it is. What package pack wrote is for the few messages that every
+// start waits for.
+func WritePacked(w io.Writer, body []byte) error {
 	return writeBody(w, append(make([]byte, 4, 4+len(body)), body...))
+}
+
+// ReadPacked receives what WritePacked sent, refusing more than limit bytes.
+func ReadPacked(r io.Reader, limit int) (*pack.Reader, error) {
+	body, err := readBody(r, limit)
+	if err != nil {
+		return nil, err
+	}
+	return pack.NewReader(body), nil
 }
 
 // writeBody sends a body that has four bytes of room before it, in one piece.

@@ -18,6 +18,8 @@ func TestRequests(t *testing.T) {
 		{Op: OpExec, Exec: &Exec{TTY: &Size{65535, 1}, NoInput: true, Merged: true, Apart: true, Log: true}},
 		{Op: OpExec, Exec: &Exec{Argv: [][]byte{bytes.Repeat([]byte("a"), 1<<20)}, NoInput: true}},
 		{Op: OpExec, Exec: &Exec{Merged: true}},
+		{Op: OpExec, Exec: &Exec{Umask: mask(0o077)}},
+		{Op: OpExec, Exec: &Exec{Umask: mask(0), Dir: "/", Argv: [][]byte{odd}, Log: true, Keep: true}},
 		{Op: OpStatus},
 		{Op: OpStop, Stop: &Stop{Grace: 5}},
 	} {
@@ -57,8 +59,14 @@ func show(e *Exec) string {
 	if e == nil {
 		return "none"
 	}
-	return fmt.Sprintf("%q %q %q %v %+v %v %v %v %v %v", e.Argv, e.Env, e.Dir, e.Root, e.TTY, e.NoInput, e.Merged, e.Apart, e.Log, e.Keep)
+	mask := "the usual"
+	if e.Umask != nil {
+		mask = fmt.Sprintf("%#o", *e.Umask)
+	}
+	return fmt.Sprintf("%q %q %q %v %+v %v %v %v %v %v %s", e.Argv, e.Env, e.Dir, e.Root, e.TTY, e.NoInput, e.Merged, e.Apart, e.Log, e.Keep, mask)
 }
+
+func mask(bits uint16) *uint16 { return &bits }
 
 func TestPackedExecRefuses(t *testing.T) {
 	good := (&Exec{Argv: [][]byte{[]byte("true")}, Env: [][]byte{[]byte("A=b")}, Dir: "/", TTY: &Size{1, 2}}).pack(nil)
@@ -72,7 +80,8 @@ func TestPackedExecRefuses(t *testing.T) {
 	}
 	for name, body := range map[string]string{
 		"something after": string(good) + "x",
-		"unknown flags":   "x\x80\x01\x00\x00\x00\x00\x00",
+		"unknown flags":   "x\x80\x02\x00\x00\x00\x00\x00",
+		"umask too large": "x\x80\x01\x00\x00\x80\x08\x00\x00\x00",
 		"rows too large":  "x\x04\xff\xff\xff\x01\x01\x00\x00\x00",
 		"dir too long":    "x\x00\x00\x00\x7f/",
 		"many arguments":  "x\x00\x00\x00\x00\xff\xff\xff\xff\x0f" + strings.Repeat("\x00", 100),

@@ -101,7 +101,7 @@ func (b *batch) send(protocol int) error {
 
 // hear reads the kernel's answers from a socket until there is one to every message.
 func (b *batch) hear(s, flags int) error {
-	buf := make([]byte, 1<<16)
+	buf := make([]byte, max(1<<16, len(b.wanted))) // not a constant, or it were on the stack, and cleared
 	for len(b.wanted) > 0 {
 		n, _, err := unix.Recvfrom(s, buf, flags)
 		if err == unix.EINTR {

@@ -150,7 +150,7 @@ const maxDatagram = 1 << 16
 
 // receive takes datagrams of one family.
 func (k *kernelLink) receive(c *net.UDPConn) {
-	buf, oob := make([]byte, maxDatagram), make([]byte, 128)
+	buf, oob := make([]byte, max(maxDatagram, cap(k.datagrams))), make([]byte, 128) // see batch.hear
 	for {
 		n, got, _, from, err := c.ReadMsgUDPAddrPort(buf, oob)
 		if errors.Is(err, net.ErrClosed) {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/pack"
+	"github.com/cofferhq/coffer/internal/umask"
 )
 
 // Off is the environment variable that, if set, leaves everything to the long way: for
@@ -47,6 +48,7 @@ type Knock struct {
 	Said    []byte // what it has answered
 	NoInput bool   // as it was said
 	Merged  bool
+	Umask   *uint16 // nil for the usual one
 }
 
 // Made is this process's knock, if there was one.
@@ -85,7 +87,7 @@ func knock(a Args) *Knock {
 	if fd < 0 {
 		return nil
 	}
-	k := &Knock{Args: a, At: time.Now(), ID: id, Socket: fd, NoInput: isNull(0), Merged: same(1, 2)}
+	k := &Knock{Args: a, At: time.Now(), ID: id, Socket: fd, NoInput: isNull(0), Merged: same(1, 2), Umask: umask.Own()}
 	if !k.send(here) {
 		syscall.Close(fd)
 		return nil
@@ -212,7 +214,10 @@ func contains(s, what string) bool {
 func (k *Knock) pack(env []string, here string) []byte {
 	b := make([]byte, 4, 2048)
 	b = append(b, Mark)
-	b = pack.Flags(b, k.NoInput, k.Merged)
+	b = pack.Flags(b, k.NoInput, k.Merged, k.Umask != nil)
+	if k.Umask != nil {
+		b = pack.Number(b, uint64(*k.Umask))
+	}
 	b = pack.Text(b, here)
 	b = pack.Texts(b, k.Command)
 	b = pack.Texts(b, env)

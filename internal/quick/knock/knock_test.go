@@ -121,11 +121,24 @@ func TestRequest(t *testing.T) {
 			t.Errorf("%d bytes of it were enough", n)
 		}
 	}
+	if r.Umask != nil {
+		t.Errorf("the usual umask is %#o", *r.Umask)
+	}
+	mask := uint16(0o077)
+	k.Umask = &mask
+	if r, ok := Open(k.pack(env, "/here")[4:]); !ok || r.Umask == nil || *r.Umask != mask || r.Dir != "/here" {
+		t.Errorf("with a umask: %+v, %v", r, ok)
+	}
+	mask = 0o1000
+	if r, ok := Open(k.pack(env, "/here")[4:]); ok {
+		t.Errorf("a umask of %#o was taken", *r.Umask)
+	}
 }
 
 func FuzzOpen(f *testing.F) {
 	k := &Knock{Args: Args{Command: []string{"true"}}}
 	f.Add(k.pack([]string{"A=b"}, "/")[4:])
+	f.Add([]byte("k\x07\x3f\x01/\x01\x04true\x00"))
 	f.Add([]byte("k\x01\x00\xff\xff\xff\xff\x0f"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, ok := Open(b); ok && len(r.Argv) == 0 {

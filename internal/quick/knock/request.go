@@ -1,6 +1,9 @@
 package knock
 
-import "github.com/cofferhq/coffer/internal/pack"
+import (
+	"github.com/cofferhq/coffer/internal/pack"
+	"github.com/cofferhq/coffer/internal/umask"
+)
 
 // Mark is the first byte of a knock, by which it is told from other requests.
 const Mark = 'k'
@@ -12,6 +15,7 @@ type Request struct {
 	Dir     string   // where the client is
 	NoInput bool
 	Merged  bool // output and errors go to the same place
+	Umask   *uint16
 }
 
 // maxTexts is more arguments, or variables, than fit.
@@ -23,7 +27,12 @@ func Open(b []byte) (r Request, ok bool) {
 		return r, false
 	}
 	p := pack.NewReader(b[1:])
-	p.Flags(&r.NoInput, &r.Merged)
+	masked := false
+	p.Flags(&r.NoInput, &r.Merged, &masked)
+	if masked {
+		mask := uint16(p.Number(umask.Most))
+		r.Umask = &mask
+	}
 	r.Dir = string(p.Text())
 	r.Argv, r.Env = p.Texts(maxTexts), p.Strings(maxTexts)
 	return r, p.Done() && len(r.Argv) > 0

@@ -45,7 +45,7 @@ func TestDifferIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := differ{blobs: blobs, size: 20}
+		d := differ{blobs: &recent{Blobs: blobs}, size: 20}
 		if err := d.trees("", "", c.tree, 0); errors.Is(err, index.ErrUnusual) != c.bound || !c.bound && err != nil {
 			t.Errorf("%s: %v, after %d", c.tree, err, d.read)
 		}

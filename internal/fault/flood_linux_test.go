@@ -1,0 +1,197 @@
+package fault
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/halt"
+	"github.com/creack/pty"
+)
+
+// floods are what programs inside may do to keep a watch busy, in Perl, which is everywhere.
+var floods = []struct{ name, program string }{
+	{"nothing", `sleep 5`},
+	{"9,000 files that are hidden", `for $i (1..9000) { open F, ">flood/.env.$i"; print F "x"; close F } sleep 3`},
+	{"15,000 empty files", `for $i (1..15000) { open F, ">flood/.env.$i"; close F } sleep 3`},
+	{"files that come and go", `$t=time+5; while (time<$t) { for (1..100) { $i++; open F, ">flood/.env.$i"; print F "x"; close F; unlink "flood/.env.$i" } }`},
+	{"plain files that come and go", `$t=time+5; while (time<$t) { for $i (1..100) { open F, ">flood/$i"; close F; unlink "flood/$i" } }`},
+	{"directories that come and go", `$t=time+5; while (time<$t) { for $i (1..100) { mkdir "flood/$i"; rmdir "flood/$i" } }`},
+	{"hidden links", `for $i (1..4000) { symlink "to$i", "flood/.env.$i" } $t=time+3; while (time<$t) { open F, ">flood/x"; close F; unlink "flood/x" }`},
+}
+
+// TestMaskFlood measures how long a file that appears on the host can be read inside, by a
+// program that runs, while programs do their best to keep the watch busy: in a sandbox and in a
+// jail. It asserts nothing about times, so it runs only when it is asked for, with COFFER_MEASURE=1.
+func TestMaskFlood(t *testing.T) {
+	if os.Getenv("COFFER_MEASURE") == "" {
+		t.Skip("it measures: set COFFER_MEASURE=1")
+	}
+	each(t, func(t *testing.T, w world) {
+		for _, how := range flooders {
+			t.Run(how[0], func(t *testing.T) {
+				for _, f := range floods {
+					t.Logf("%s: %s", f.name, flooded(t, w, how, f.program))
+				}
+			})
+		}
+	})
+}
+
+// TestMaskFlooded: programs that make files to hide as fast as they can go on when these are
+// hidden, and a file of the user's is hidden among them. One that was stopped stays so.
+func TestMaskFlooded(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		for _, how := range flooders {
+			program := strings.ReplaceAll(`
+perl -e 'kill STOP => $$; open F, ">went-on"' & stopped=$!
+until grep -q '^State:.T' /proc/$stopped/status; do :; done
+: >ready; until [ -e begin ]; do :; done
+perl -e 'for $i (1..4000) { open F, ">flood/.env.$i" or die; print F "x"; close F }' || exit 3
+: >flooded; n=0
+while cat mine/late.key >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 3000 ] || exit 4; sleep 0.02; done
+for i in 1 2000 4000; do n=0; while cat flood/.env.$i >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 3000 ] || exit 5; sleep 0.02; done; done
+[ HOW = jail ] || ! [ -e went-on ] || exit 6
+kill -KILL $stopped; exit 7`, "HOW", how[0])
+			c := floodPlace(t, w, w.Command(), how, "sh", "-c", program)
+			touch(t, w, "begin")
+			secret(t, w, "mine/late.key")
+			if r := finish(t, c); r.code != 7 {
+				t.Errorf("%s: %s", how[0], r)
+			}
+		}
+	})
+}
+
+// TestMaskFloodedTerminal: nor does the command that waits for such a program at a terminal take
+// it for stopped.
+func TestMaskFloodedTerminal(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		ours, theirs, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ours.Close()
+		go io.Copy(io.Discard, ours)
+		for _, how := range flooders {
+			c := w.Command()
+			c.Stdin, c.Stdout, c.Stderr = theirs, theirs, theirs
+			if c.SysProcAttr == nil {
+				c.SysProcAttr = &syscall.SysProcAttr{}
+			}
+			c.SysProcAttr.Setsid, c.SysProcAttr.Setctty = true, true
+			floodPlace(t, w, c, how, "sh", "-c", `: >ready; until [ -e begin ]; do :; done
+sh -ic 'perl -e "for (1..4000) { open F, qq(>flood/.env.\$_) or die; print F 1; close F }"; sleep 0.2'; exit 7`)
+			touch(t, w, "begin")
+			// Whether its job went on, too, is up to the shell, which may take it for stopped.
+			if r := finish(t, c); r.code != 7 {
+				t.Errorf("%s: %s", how[0], r)
+			}
+		}
+		theirs.Close()
+	})
+}
+
+// TestMaskFull: a program that makes more files to hide than can be is ended, and it is said why.
+func TestMaskFull(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		for _, how := range flooders {
+			c := floodPlace(t, w, w.Command(), how, "perl", "-e", `open F, ">ready"; until (-e "begin") { select undef, undef, undef, 0.01 }
+for $i (1..20000) { open F, ">flood/.env.$i"; print F "x"; close F } open F, ">flooded"; sleep 600`)
+			touch(t, w, "begin")
+			if r := finish(t, c); r.code == 0 || !strings.Contains(r.err, "too many files to hide") {
+				t.Errorf("%s: %s", how[0], r)
+			}
+		}
+	})
+}
+
+// flooders are ways to run a program over the user's own directory.
+var flooders = [][]string{{"run", "--workspace", "direct", "--"}, {"jail", "--net", "host", "--"}}
+
+// floodPlace starts a program and waits until it is ready, and the watch with it.
+func floodPlace(t *testing.T, w world, c *exec.Cmd, how []string, program ...string) *exec.Cmd {
+	t.Helper()
+	for _, name := range []string{"flood", "mine", "ready", "begin", "flooded", "went-on"} {
+		os.RemoveAll(filepath.Join(w.Work, name))
+	}
+	for _, dir := range []string{"flood", "mine"} {
+		secret(t, w, dir+"/.env")
+	}
+	c.Args = slices.Concat(c.Args, how, program)
+	start(t, c)
+	eventually(t, func() error {
+		if !exists(filepath.Join(w.Work, "ready")) {
+			return fmt.Errorf("it is not ready: %s", output(c))
+		}
+		return nil
+	})
+	return c
+}
+
+func touch(t *testing.T, w world, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(w.Work, name), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func flooded(t *testing.T, w world, how []string, flood string) string {
+	for _, dir := range []string{"flood", "mine"} {
+		os.RemoveAll(filepath.Join(w.Work, dir))
+		secret(t, w, dir+"/.env")
+		os.Chmod(filepath.Join(w.Work, dir), 0o777)
+	}
+	mark := fmt.Sprint(time.Now().UnixNano())
+	program := `while (! -e "begin") { select undef, undef, undef, 0.01 } unlink "begin"; ` + flood + " # " + mark
+	c := w.Command(append(slices.Clone(how), "perl", "-e", program)...)
+	start(t, c)
+	defer func() { c.Process.Kill(); c.Wait() }()
+	pid := 0
+	eventually(t, func() (err error) {
+		out, _ := exec.Command("pgrep", "-f", "^perl.*"+mark).Output()
+		if pid, err = strconv.Atoi(strings.TrimSpace(string(out))); err != nil {
+			return fmt.Errorf("running: %w: %s", err, output(c))
+		}
+		return nil
+	})
+	inside := fmt.Sprintf("/proc/%d/root", pid)
+	time.Sleep(500 * time.Millisecond) // the watch begins after the start
+	touch(t, w, "begin")
+	ended := make(chan struct{})
+	go func() { c.Wait(); close(ended) }()
+	var all []time.Duration
+	for i := 0; ; i++ {
+		select {
+		case <-ended:
+			slices.Sort(all)
+			if len(all) == 0 {
+				return "none: " + output(c).err
+			}
+			return fmt.Sprintf("%d files, half within %s, all within %s %s", len(all), all[len(all)/2].Round(100*time.Microsecond), all[len(all)-1].Round(100*time.Microsecond), output(c).err)
+		case <-time.After(10 * time.Millisecond):
+		}
+		at := filepath.Join(w.Work, fmt.Sprintf("mine/%d.key", i))
+		begun := time.Now()
+		if err := os.WriteFile(at, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for time.Since(begun) < 20*time.Second {
+			f, err := os.Open(inside + at)
+			if err != nil || halt.Stopped(pid) {
+				break
+			}
+			f.Close()
+			time.Sleep(100 * time.Microsecond)
+		}
+		all = append(all, time.Since(begun))
+	}
+}

@@ -1,0 +1,80 @@
+package guest
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// Every field of what is said at a start arrives: one that is new has to be written and read.
+func TestBootArrives(t *testing.T) {
+	boot := &Boot{}
+	fill(t, reflect.ValueOf(boot).Elem())
+	var line bytes.Buffer
+	if err := boot.Send(&line); err != nil {
+		t.Fatal(err)
+	}
+	got := &Boot{Hostname: "another"}
+	if err := got.Receive(&line); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, boot) {
+		t.Errorf("%+v arrived as %+v", boot, got)
+	}
+	ready := &Ready{}
+	fill(t, reflect.ValueOf(ready).Elem())
+	if err := ready.Send(&line); err != nil {
+		t.Fatal(err)
+	}
+	var heard Ready
+	if err := heard.Receive(&line); err != nil || heard != *ready {
+		t.Errorf("%+v arrived as %+v, %v", ready, heard, err)
+	}
+}
+
+// fill gives every field a value that is not zero.
+func fill(t *testing.T, v reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); p := f.Addr().Interface().(type) {
+		case *int:
+			*p = 1000 + i
+		case *bool:
+			*p = true
+		case *string:
+			*p = "some text"
+		case **rootfs.Plan:
+			*p = &rootfs.Plan{Writable: []string{"/w"}, Steps: []rootfs.Step{{Do: rootfs.Dir, Target: "/t"}}}
+		case *[]limits.Rlimit:
+			*p = []limits.Rlimit{{Resource: 7, Soft: 1024, Hard: 1<<64 - 1}}
+		default:
+			t.Fatalf("no value for a %T", p)
+		}
+	}
+}
+
+// FuzzBoot: bytes that are no message are refused, and what is taken comes out the same again.
+func FuzzBoot(f *testing.F) {
+	var line bytes.Buffer
+	if err := (&Boot{Plan: &rootfs.Plan{}, Hostname: "h", Rlimits: []limits.Rlimit{{Resource: 1, Soft: 2, Hard: 3}}}).Send(&line); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(line.Bytes())
+	f.Add([]byte{0, 0, 0, 3, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var boot, again Boot
+		if boot.Receive(bytes.NewReader(b)) == nil {
+			var out bytes.Buffer
+			if err := boot.Send(&out); err != nil {
+				t.Fatal(err)
+			}
+			if err := again.Receive(&out); err != nil || !reflect.DeepEqual(boot, again) {
+				t.Errorf("%+v came again as %+v, %v", boot, again, err)
+			}
+		}
+		var ready Ready
+		_ = ready.Receive(bytes.NewReader(b))
+	})
+}

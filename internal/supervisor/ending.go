@@ -1,0 +1,103 @@
+package supervisor
+
+import (
+	"errors"
+	"time"
+)
+
+// A sandbox that is about to end takes no more programs: one that came behind the word to end
+// would not hear it, and be killed without a warning. Whoever is refused comes again, to the
+// sandbox's next start. So to be let in and to end are decided under one lock, and a program
+// that was let in is waited for until the guest has it.
+
+// errEnding is for a program that came too late. It was not started.
+var errEnding = errors.New("the sandbox is being stopped")
+
+// end has no program start any more. It returns a channel that is closed when those that
+// were let in before have been started.
+func (s *Supervisor) end() (started <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+	if s.started == nil {
+		s.started = make(chan struct{})
+		if s.starting == 0 {
+			close(s.started)
+		}
+	}
+	return s.started
+}
+
+// letIn says whether a program may be handed to the guest. If so, handed is called when the
+// guest has it, or did not take it.
+func (s *Supervisor) letIn() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return false
+	}
+	s.starting++
+	return true
+}
+
+func (s *Supervisor) handed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starting--
+	if s.starting == 0 && s.started != nil {
+		close(s.started)
+	}
+}
+
+// enter and leave count what runs; a sandbox in which nothing does is stopped after
+// its idle time. Nobody enters one that is about to end.
+func (s *Supervisor) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return false
+	}
+	s.execs++
+	s.late = false
+	s.preparing = s.idleTime < firstUse && s.isSettingUp()
+	s.watchLogin()
+	if s.idle != nil {
+		s.idle.Stop()
+		s.idle = nil
+	}
+	return true
+}
+
+func (s *Supervisor) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.execs--
+	s.rest()
+}
+
+// rest starts the idle time. The lock is held.
+func (s *Supervisor) rest() {
+	if s.execs > 0 || s.idle != nil {
+		return
+	}
+	s.restLogin()
+	s.shed.Soon()
+	wait := s.idleTime
+	if s.preparing {
+		wait = firstUse // for what it was set up for
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(wait, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch {
+		case s.idle != timer: // something has run since
+		case s.visits > 0:
+			s.idle, s.late = nil, true
+		default:
+			s.stopping = true
+			s.resting.Do(func() { close(s.rested) })
+		}
+	})
+	s.idle = timer
+}

@@ -1,0 +1,61 @@
+package supervisor
+
+import (
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// A guest is asked about a connection, one at a time; if it does not answer, none is closed.
+func TestClosedInside(t *testing.T) {
+	s, guest := newSupervisor(t, sandbox.Record{})
+	from, to := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
+	var asked atomic.Int32
+	var says atomic.Pointer[bool]
+	silent := make(chan struct{})
+	defer close(silent)
+	serveAll(guest, func(c net.Conn, r wire.Request) {
+		asked.Add(1)
+		if r.Op != wire.OpPorts || r.Ports == nil || r.Ports.Connection == nil || *r.Ports.Connection != (wire.Connection{From: from.String(), To: to.String()}) {
+			t.Errorf("asked for %+v", r)
+		}
+		closed := says.Load()
+		if closed == nil {
+			<-silent
+			return
+		}
+		wire.WriteMessage(c, wire.Event{Ports: &wire.Ports{Closed: *closed}})
+		mux.HangUp(c)
+	})
+	// Who has asked may not have hung up yet.
+	free := func() bool {
+		ok := s.openings.asking.TryLock()
+		if ok {
+			s.openings.asking.Unlock()
+		}
+		return ok
+	}
+	yes, no := true, false
+	says.Store(&yes)
+	eventually(t, "it is closed", func() bool { return s.closedInside(from, to) })
+	eventually(t, "nobody asks", free)
+	says.Store(&no)
+	if s.closedInside(from, to) {
+		t.Error("it is closed, though the guest says no")
+	}
+	eventually(t, "nobody asks", free)
+	says.Store(nil)
+	before := asked.Load()
+	if s.closedInside(from, to) {
+		t.Error("it is closed, though the guest says nothing")
+	}
+	eventually(t, "the guest is asked", func() bool { return asked.Load() > before })
+	if s.closedInside(from, to) || free() || asked.Load() != before+1 {
+		t.Errorf("asked %d times before there was an answer", asked.Load()-before)
+	}
+}
