@@ -269,9 +269,10 @@ func (p *plannedTree) dir() string {
 }
 
 // forgetGit takes back what a sandbox over a directory of the user's has in his
-// repository, and any in those that it includes, but for the branches that hold its commits. What cannot be had back does no
-// harm.
+// repository, and any in those that it includes or was to include, but for the branches that
+// hold its commits. What cannot be had back does no harm.
 func forgetGit(folder string, branches bool) {
+	_ = gitbridge.ForgetHalf(context.Background(), folder)
 	all := gitbridge.Included(folder)
 	if b, err := gitbridge.Open(folder); err == nil && b.Laid {
 		all = append(all, b)

@@ -245,25 +245,50 @@ func LockIncluded(ctx context.Context, folder string, purge func(dir string) err
 		f.Close()
 		return nil, fmt.Errorf("lock the included repositories: %w", err)
 	}
-	entries, _ := os.ReadDir(filepath.Join(folder, includeName))
-	for _, e := range entries {
-		dir := filepath.Join(folder, includeName, e.Name())
-		if b, err := Open(dir); err == nil && b.Admin != "" && b.Include == e.Name() {
-			continue
-		} else if err == nil {
-			// Without a worktree's directory nobody has worked there yet.
-			err = b.Forget(ctx, b.Admin == "")
-			if err != nil {
-				f.Close()
-				return nil, err
-			}
+	for _, dir := range halfIncluded(folder) {
+		err := forgetHalf(ctx, dir)
+		if err == nil {
+			err = purge(dir)
 		}
-		if err := purge(dir); err != nil {
+		if err != nil {
 			f.Close()
 			return nil, err
 		}
 	}
 	return func() { f.Close() }, nil
+}
+
+// halfIncluded are the folders of repositories in whose including, or taking out, somebody was
+// killed.
+func halfIncluded(folder string) (dirs []string) {
+	entries, _ := os.ReadDir(filepath.Join(folder, includeName)) // most have none
+	for _, e := range entries {
+		dir := filepath.Join(folder, includeName, e.Name())
+		if b, err := Open(dir); err != nil || b.Admin == "" || b.Include != e.Name() {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// forgetHalf takes what one of them has left out of its repository.
+func forgetHalf(ctx context.Context, dir string) error {
+	b, err := Open(dir)
+	if err != nil {
+		return nil // nothing was done yet
+	}
+	// Without a worktree's directory nobody has worked there yet.
+	return b.Forget(ctx, b.Admin == "")
+}
+
+// ForgetHalf takes what all of them have left out of their repositories. The files are the
+// caller's to remove.
+func ForgetHalf(ctx context.Context, folder string) error {
+	var errs []error
+	for _, dir := range halfIncluded(folder) {
+		errs = append(errs, forgetHalf(ctx, dir))
+	}
+	return errors.Join(errs...)
 }
 
 // Uninclude takes a repository out of a sandbox that does not run, or does not show it any
