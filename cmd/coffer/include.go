@@ -220,7 +220,7 @@ func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, bra
 	if moments {
 		fmt.Fprintf(os.Stderr, "coffer: what %s was at earlier checkpoints is gone with it: 'coffer undo' does not bring it back\n", b.Include)
 	}
-	b.RemovePlace(sb.Workspace.Path)
+	removePlace(b)
 	return nil
 }
 

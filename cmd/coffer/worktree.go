@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"unicode/utf8"
 
@@ -272,7 +273,11 @@ func (p *plannedTree) dir() string {
 // repository, and any in those that it includes or was to include, but for the branches that
 // hold its commits. What cannot be had back does no harm.
 func forgetGit(folder string, branches bool) {
-	_ = gitbridge.ForgetHalf(context.Background(), folder)
+	for _, b := range gitbridge.HalfIncluded(folder) {
+		_ = b.ForgetHalf(context.Background())
+		sayStayed(b)
+		removePlace(b)
+	}
 	all := gitbridge.Included(folder)
 	if b, err := gitbridge.Open(folder); err == nil && b.Laid {
 		all = append(all, b)
@@ -280,7 +285,29 @@ func forgetGit(folder string, branches bool) {
 	for _, b := range all {
 		_ = b.Forget(context.Background(), branches)
 		sayStayed(b)
+		if b.Include != "" {
+			removePlace(b)
+		}
 	}
+}
+
+// removePlace takes the empty directories away that a repository was shown at, unless another
+// sandbox over the same workspace shows one there.
+func removePlace(b *gitbridge.Bridge) {
+	dir, err := sandbox.DefaultDir()
+	if err != nil {
+		return
+	}
+	store, err := sandbox.Open(dir)
+	if err != nil {
+		return
+	}
+	for _, sb := range store.Over(b.Workspace()) {
+		if slices.Contains(gitbridge.IncludedNames(sb.Dir()), b.Include) {
+			return
+		}
+	}
+	b.RemovePlace()
 }
 
 // sayStayed says which branches of a sandbox that is gone are left.

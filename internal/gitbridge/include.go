@@ -246,7 +246,9 @@ func LockIncluded(ctx context.Context, folder string, purge func(dir string) err
 		return nil, fmt.Errorf("lock the included repositories: %w", err)
 	}
 	for _, dir := range halfIncluded(folder) {
-		err := forgetHalf(ctx, dir)
+		if b, openErr := Open(dir); openErr == nil { // else nothing was done yet
+			err = b.ForgetHalf(ctx)
+		}
 		if err == nil {
 			err = purge(dir)
 		}
@@ -271,25 +273,20 @@ func halfIncluded(folder string) (dirs []string) {
 	return dirs
 }
 
-// forgetHalf takes what one of them has left out of its repository.
-func forgetHalf(ctx context.Context, dir string) error {
-	b, err := Open(dir)
-	if err != nil {
-		return nil // nothing was done yet
+// HalfIncluded opens the bridges of those in whose including, or taking out, somebody was
+// killed, as far as there are some.
+func HalfIncluded(folder string) (all []*Bridge) {
+	for _, dir := range halfIncluded(folder) {
+		if b, err := Open(dir); err == nil {
+			all = append(all, b)
+		}
 	}
-	// Without a worktree's directory nobody has worked there yet.
-	return b.Forget(ctx, b.Admin == "")
+	return all
 }
 
-// ForgetHalf takes what all of them have left out of their repositories. The files are the
-// caller's to remove.
-func ForgetHalf(ctx context.Context, folder string) error {
-	var errs []error
-	for _, dir := range halfIncluded(folder) {
-		errs = append(errs, forgetHalf(ctx, dir))
-	}
-	return errors.Join(errs...)
-}
+// ForgetHalf is Forget for one of them. Without a worktree's directory nobody has worked there
+// yet.
+func (b *Bridge) ForgetHalf(ctx context.Context) error { return b.Forget(ctx, b.Admin == "") }
 
 // Uninclude takes a repository out of a sandbox that does not run, or does not show it any
 // more. The caller holds the lock. From the first moment on it is gone; whoever is killed after
@@ -343,10 +340,15 @@ func (b *Bridge) putAside(folder string, paths []string) error {
 	return nil
 }
 
+// Workspace is the directory of the sandbox that an included repository is shown in.
+func (b *Bridge) Workspace() string {
+	return strings.TrimSuffix(b.Inside, "/"+includeAt+"/"+b.Include)
+}
+
 // RemovePlace takes away the empty directories that an included repository was shown at, as
 // far as they are empty.
-func (b *Bridge) RemovePlace(workspace string) {
-	root, err := os.OpenRoot(workspace)
+func (b *Bridge) RemovePlace() {
+	root, err := os.OpenRoot(b.Workspace())
 	if err != nil {
 		return
 	}
