@@ -38,7 +38,7 @@ func (w world) repository(t *testing.T) {
 // pristine wants nothing of any sandbox in the repository but branches with commits.
 func (w world) pristine(t *testing.T) {
 	t.Helper()
-	if got := w.host(t, `git worktree list | wc -l; git for-each-ref refs/coffer; git log -1 --format=%s main; git status --short; `+sound); got != "1\nfirst" {
+	if got := w.host(t, `git worktree list | wc -l; git for-each-ref refs/coffer; git log -1 --format=%s main; git status --short; ls -d .git/coffer-* .git/worktrees/* 2>/dev/null; `+sound); got != "1\nfirst" {
 		t.Errorf("the repository is not as it was: %s", got)
 	}
 }

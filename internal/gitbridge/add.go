@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // git worktree add starts three more gits, one after the other. Whoever starts an agent
@@ -78,38 +79,48 @@ func together(all ...func() error) error {
 
 // writeAdmin makes the directory that the repository has for a worktree, and the file that
 // leads there. Until it is complete, it is locked, so that git does not take it for one
-// whose files are gone.
+// whose files are gone. It is there with all of this from its first moment: of a part of it
+// nobody would know whose it is.
 func (b *Bridge) writeAdmin() error {
-	parent := filepath.Join(b.Common, "worktrees")
-	if err := os.Mkdir(parent, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+	parent, draft := filepath.Join(b.Common, "worktrees"), b.adminDraft()
+	for _, dir := range []string{parent, draft} {
+		if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	defer os.RemoveAll(draft)
+	for name, text := range map[string]string{
+		"locked":    "initializing\n",
+		"gitdir":    filepath.Join(b.Tree, ".git") + "\n",
+		"commondir": "../..\n",
+		"HEAD":      "ref: " + b.branchRef() + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(draft, name), []byte(text), 0o666); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(b.Tree, 0o777); err != nil {
 		return err
 	}
-	name := filepath.Base(b.Tree)
+	admin := filepath.Join(parent, filepath.Base(b.Tree))
 	for n := 1; ; n++ {
-		err := os.Mkdir(filepath.Join(parent, name), 0o777)
+		err := os.Mkdir(admin, 0o777)
 		if err == nil {
 			break
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		name = fmt.Sprintf("%s%d", filepath.Base(b.Tree), n)
+		admin = filepath.Join(parent, fmt.Sprintf("%s%d", filepath.Base(b.Tree), n))
 	}
-	b.Admin = filepath.Join(parent, name)
-	if err := os.Mkdir(b.Tree, 0o777); err != nil {
-		_ = os.Remove(b.Admin)
+	if err := syscall.Rename(draft, admin); err != nil { // over one that is empty, which os.Rename refuses
+		_ = os.Remove(admin)
 		return err
 	}
-	for _, f := range [][2]string{
-		{filepath.Join(b.Admin, "locked"), "initializing\n"},
-		{filepath.Join(b.Admin, "gitdir"), filepath.Join(b.Tree, ".git") + "\n"},
-		{filepath.Join(b.Tree, ".git"), "gitdir: " + b.Admin + "\n"},
-		{filepath.Join(b.Admin, "commondir"), "../..\n"},
-		{filepath.Join(b.Admin, "HEAD"), "ref: " + b.branchRef() + "\n"},
-	} {
-		if err := os.WriteFile(f[0], []byte(f[1]), 0o666); err != nil {
-			return err
-		}
-	}
-	return nil
+	b.Admin = admin
+	return os.WriteFile(filepath.Join(b.Tree, ".git"), []byte("gitdir: "+b.Admin+"\n"), 0o666)
 }
+
+// adminDraft is where a worktree's own directory is before it is in its place, and after. Git
+// does not look there.
+func (b *Bridge) adminDraft() string { return filepath.Join(b.Common, "coffer-"+b.ID) }

@@ -193,6 +193,10 @@ func escapeGlob(path string) string {
 // forgetAdmin removes the worktree's own directory, if it is still ours. Not 'git
 // worktree prune', which removes those of others as well.
 func (b *Bridge) forgetAdmin() error {
+	draft := b.adminDraft()
+	if err := os.RemoveAll(draft); err != nil { // of who was killed
+		return fmt.Errorf("forget the worktree: %w", err)
+	}
 	if b.Admin == "" { // we were killed while it was made
 		all, _ := filepath.Glob(filepath.Join(escapeGlob(b.Common), "worktrees", "*", "gitdir"))
 		for _, file := range all {
@@ -211,14 +215,17 @@ func (b *Bridge) forgetAdmin() error {
 	if err != nil {
 		return err
 	}
-	err = os.RemoveAll(b.Admin)
-	// A git that somebody who was killed has left behind may still be writing there.
-	for range 100 {
+	// All at once: of a part of it nobody would know whose it is. And a git that somebody who was
+	// killed has left behind does not find it any more.
+	if err = os.Rename(b.Admin, draft); err == nil {
+		err = os.RemoveAll(draft)
+	}
+	for range 100 { // unless it stands there
 		if !errors.Is(err, syscall.ENOTEMPTY) {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
-		err = os.RemoveAll(b.Admin)
+		err = os.RemoveAll(draft)
 	}
 	if err != nil {
 		return fmt.Errorf("forget the worktree: %w", err)
