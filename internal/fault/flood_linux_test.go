@@ -15,6 +15,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/halt"
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 )
 
 // floods are what programs inside may do to keep a watch busy, in Perl, which is everywhere.
@@ -108,6 +109,58 @@ func TestMaskFull(t *testing.T) {
 for $i (1..20000) { open F, ">flood/.env.$i"; print F "x"; close F } open F, ">flooded"; sleep 600`)
 			touch(t, w, "begin")
 			if r := finish(t, c); r.code == 0 || !strings.Contains(r.err, "too many files to hide") {
+				t.Errorf("%s: %s", how[0], r)
+			}
+		}
+	})
+}
+
+// restless has a program go on by itself when it is stopped: timers send it SIGCONT.
+var restless = fmt.Sprintf(`$SIG{CONT} = sub {}; $event = pack "q l l x48", 0, %d, 0;
+for $i (10..500) {
+	$timer = pack "q", 0; syscall(%d, 1, $event, $timer) == 0 or die "timer: $!";
+	$soon = pack "qqqq", 0, $i*1e6, 0, $i*1e6; syscall(%d, unpack("l", $timer), 0, $soon, 0) == 0 or die "timer: $!";
+}
+`, unix.SIGCONT, unix.SYS_TIMER_CREATE, unix.SYS_TIMER_SETTIME)
+
+// endless has the watch look through a directory, again and again, which takes it far longer than this.
+const endless = `mkdir "flood/a"; for $i (1..300) { open F, ">flood/a/$i"; close F }
+while (1) { rename "flood/a", "flood/b"; rename "flood/b", "flood/a" }
+`
+
+// TestMaskFloodRestless: one that goes on while all have to wait is ended, which is said, and all
+// others go on as if nothing had happened.
+func TestMaskFloodRestless(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		for _, how := range flooders {
+			c := floodPlace(t, w, w.Command(), how, "sh", "-c", `
+PERL_SIGNALS=unsafe perl -e 'open F, ">ready"; until (-e "begin") { select undef, undef, undef, 0.01 } '"$0$1" & restless=$!
+perl -e 'while (1) { $n++ }' & busy=$!
+sleep 600 & quiet=$!
+wait $restless; code=$?
+kill -0 $busy && kill -0 $quiet || exit 3
+kill -TERM $busy $quiet; wait $busy; a=$?; wait $quiet; b=$?
+[ $code = 137 ] && [ $a$b = 143143 ] || { echo "$code $a $b" >&2; exit 4; }
+cat flood/.env 2>/dev/null && exit 5
+exit 7`, restless, endless)
+			touch(t, w, "begin")
+			if r := finish(t, c); r.code != 7 || !strings.Contains(r.err, "was ended, because it went on while all programs had to wait") {
+				t.Errorf("%s: %s", how[0], r)
+			}
+		}
+	})
+}
+
+// TestMaskFloodForks: if such a one is a new process again and again, all are ended.
+func TestMaskFloodForks(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		for _, how := range flooders {
+			c := floodPlace(t, w, w.Command(), how, "env", "PERL_SIGNALS=unsafe", "perl", "-e", `open F, ">ready"; until (-e "begin") { select undef, undef, undef, 0.01 }
+unless (fork) { `+endless+` }
+unless (fork) { fork for 1..3; while (1) { `+restless+` select undef, undef, undef, 0.003; exit if fork } }
+sleep 600`)
+			touch(t, w, "begin")
+			if r := finish(t, c); r.code == 0 || !strings.Contains(r.err, "programs went on though all had to wait") {
 				t.Errorf("%s: %s", how[0], r)
 			}
 		}

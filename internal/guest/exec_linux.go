@@ -102,6 +102,8 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 	p.io.run(p.in)
 	go p.listen(conn)
 	status := <-p.end
+	// If it was ended because it did not wait, that is told first.
+	a.reaper.gate.pass()
 	p.io.finish()
 	exit := wire.Exit{Code: status.ExitStatus()}
 	if status.Signaled() {

@@ -4,7 +4,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
@@ -26,6 +25,7 @@ type gate struct {
 	open    sync.Cond
 	closed  bool
 	stopped map[int]bool // those who were, before
+	unwatch func()       // ends the watch over those who wait
 }
 
 // pass waits until it is open.
@@ -35,6 +35,22 @@ func (g *gate) pass() {
 		g.open.Wait()
 	}
 	g.mu.Unlock()
+}
+
+// within calls f if it is open, and says whether it was. It stays so meanwhile.
+func (g *gate) within(f func() error) (open bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false, nil
+	}
+	return true, f()
+}
+
+// isOpen says whether it is.
+func (g *gate) isOpen() bool {
+	open, _ := g.within(func() error { return nil })
+	return open
 }
 
 // born has a process wait that has come since, or it would be the only one that does not. The lock
@@ -62,32 +78,74 @@ func (r *reaper) remains(pid int) bool {
 	return halt.Stopped(pid)
 }
 
-// hold serves OpHold.
+// hold serves OpHold. While programs wait, the stream stays open: who goes on nevertheless is
+// told there.
 func (a *agent) hold(s net.Conn, yes bool) {
+	defer mux.HangUp(s)
+	g := &a.reaper.gate
 	var done wire.Done
-	if err := a.reaper.gate.set(yes); err != nil {
+	if !yes {
+		g.reopen()
+	} else if err := g.close(); err != nil {
 		done.Error = err.Error()
 	}
 	_ = wire.WriteMessage(s, wire.Event{Done: &done})
-	mux.HangUp(s)
+	if yes && done.Error == "" {
+		<-g.watch(func(e wire.Event) { _ = wire.WriteMessage(s, e) })
+	}
 }
 
-// set closes the gate and stops all programs, or has them go on.
-func (g *gate) set(closed bool) error {
+// close closes the gate and stops all programs.
+func (g *gate) close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed == closed {
+	if g.closed {
 		return nil
 	}
-	if closed {
-		g.closed, g.stopped = true, stopped()
-		halt.Parents(os.Getpid())
-		if err := unix.Kill(-1, unix.SIGSTOP); err != nil && err != unix.ESRCH { // there is nobody
-			return err
-		}
-		return nil
+	g.closed, g.stopped = true, stopped()
+	halt.Parents(os.Getpid())
+	if err := unix.Kill(-1, unix.SIGSTOP); err != nil && err != unix.ESRCH { // there is nobody
+		return err
 	}
-	all, err := processes()
+	return nil
+}
+
+// watch begins to see to it that all wait, while the gate is closed, and tells of those who do not.
+func (g *gate) watch(tell func(wire.Event)) (over <-chan struct{}) {
+	ended := make(chan struct{})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed || g.unwatch != nil {
+		close(ended)
+		return ended
+	}
+	w := halt.Watch{
+		All:   programs,
+		Ended: func(sentence string) { tell(wire.Event{Notice: sentence}) },
+		Lost: func() {
+			_ = unix.Kill(-1, unix.SIGKILL)
+			tell(wire.Event{Done: &wire.Done{Error: halt.ErrRestless.Error()}})
+		},
+	}
+	unwatch := w.Begin()
+	g.unwatch = func() {
+		unwatch()
+		close(ended)
+	}
+	return ended
+}
+
+// reopen opens the gate, and has all programs go on.
+func (g *gate) reopen() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		return
+	}
+	if g.unwatch != nil {
+		g.unwatch()
+	}
+	all, err := halt.Processes()
 	if err != nil { // better those too that were stopped before than nobody
 		_ = unix.Kill(-1, unix.SIGCONT)
 	}
@@ -97,24 +155,14 @@ func (g *gate) set(closed bool) error {
 			_ = unix.Kill(pid, unix.SIGCONT)
 		}
 	}
-	g.closed, g.stopped = false, nil
+	g.closed, g.stopped, g.unwatch = false, nil, nil
 	g.open.Broadcast()
-	return nil
 }
 
-func processes() (all []int, err error) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			all = append(all, pid)
-		}
-	}
-	return all, err
+// programs are all processes but this one.
+func programs() []int {
+	all, _ := halt.Processes()
+	return slices.DeleteFunc(all, func(pid int) bool { return pid == os.Getpid() })
 }
 
 // maxStopped is how many processes are looked at before all are stopped: that must not take
@@ -124,7 +172,7 @@ const maxStopped = 256
 // stopped are processes that are stopped, as at Ctrl-Z.
 func stopped() map[int]bool {
 	found := map[int]bool{}
-	all, _ := processes()
+	all, _ := halt.Processes()
 	for _, pid := range all[:min(len(all), maxStopped)] {
 		if halt.Stopped(pid) {
 			found[pid] = true

@@ -39,8 +39,10 @@ func newReaper() *reaper {
 // the new process before its exec holds up everything here: its own sandbox.) While programs
 // have to wait, none starts.
 func (r *reaper) start(leads bool, fork func() (int, error)) (int, <-chan syscall.WaitStatus, error) {
-	r.gate.pass()
-	r.mu.Lock()
+	// Many may have passed the gate and wait for the lock when it closes.
+	for r.lock(); !r.gate.isOpen(); r.lock() {
+		r.mu.Unlock()
+	}
 	defer r.mu.Unlock()
 	pid, err := fork()
 	if err != nil {
@@ -56,16 +58,28 @@ func (r *reaper) start(leads bool, fork func() (int, error)) (int, <-chan syscal
 	return pid, end, nil
 }
 
+// lock takes the lock, after the gate was passed.
+func (r *reaper) lock() {
+	r.gate.pass()
+	r.mu.Lock()
+}
+
 // with calls f while the process, dead or alive, keeps its id, and programs need not wait: it
 // might have one go on.
 func (r *reaper) with(pid int, f func() error) error {
-	r.gate.pass()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, ok := r.waiting[pid]; !ok {
-		return unix.ESRCH
+	for {
+		r.lock()
+		open, err := r.gate.within(func() error {
+			if _, ok := r.waiting[pid]; !ok {
+				return unix.ESRCH
+			}
+			return f()
+		})
+		r.mu.Unlock()
+		if open {
+			return err
+		}
 	}
-	return f()
 }
 
 // run collects the dead for ever.

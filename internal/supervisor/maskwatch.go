@@ -216,29 +216,6 @@ func (s *Supervisor) hide(one *shown, list []mask.Found) error {
 	return s.cover(places)
 }
 
-// hold has the guest stop all programs, or have them go on. Several trees are watched.
-func (s *Supervisor) hold(yes bool) error {
-	s.masks.holding.Lock()
-	defer s.masks.holding.Unlock()
-	was := s.masks.held
-	if yes {
-		s.masks.held++
-	} else {
-		s.masks.held--
-	}
-	if (was > 0) == (s.masks.held > 0) {
-		return nil
-	}
-	e, err := s.askGuest(wire.Request{Op: wire.OpHold, Hold: yes}, visitPatience)
-	if err == nil && e.Done == nil {
-		err = errors.New("the guest did not say whether programs wait")
-	}
-	if err == nil && e.Done.Error != "" {
-		err = errors.New(e.Done.Error)
-	}
-	return err
-}
-
 // cover has the guest do it.
 func (s *Supervisor) cover(places []wire.Cover) error {
 	if len(places) == 0 {

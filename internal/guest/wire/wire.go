@@ -193,7 +193,8 @@ type Event struct {
 	Status    *Status  `json:"status,omitempty"`
 	// Policy answers OpPolicy.
 	Policy json.RawMessage `json:"policy,omitempty"`
-	// Notice is one line for the user's terminal, in answer to OpWatch.
+	// Notice is one line for the user's terminal, in answer to OpWatch, and on the stream of an
+	// OpHold for as long as programs have to wait.
 	Notice string  `json:"notice,omitempty"`
 	Ports  *Ports  `json:"ports,omitempty"`
 	Synced *Synced `json:"synced,omitempty"`
@@ -205,7 +206,8 @@ type Event struct {
 	Done  *Done           `json:"done,omitempty"`
 }
 
-// Done answers OpShow and OpHold: what went wrong, if anything.
+// Done answers OpShow and OpHold: what went wrong, if anything. A second one on the stream of an
+// OpHold says that programs cannot be had to wait, and were ended.
 type Done struct {
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`

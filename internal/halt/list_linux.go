@@ -1,0 +1,108 @@
+package halt
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// maxBelow is how many processes below one are listed.
+const maxBelow = 1 << 15
+
+// Processes lists all that this one can see.
+func Processes() ([]int, error) { return numbers("/proc") }
+
+// Below lists all processes below some, as far as they can be found while they come and go.
+func Below(tops ...int) []int {
+	next := func(pid int) []int { return children(pid, maxBelow) }
+	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
+		next = families()
+	}
+	var all []int
+	seen := map[int]bool{}
+	for queue := tops; len(queue) > 0 && len(all) < maxBelow; queue = queue[1:] {
+		for _, child := range next(queue[0]) {
+			if !seen[child] {
+				seen[child] = true
+				all, queue = append(all, child), append(queue, child)
+			}
+		}
+	}
+	return all
+}
+
+// Nested says whether a process is in a process namespace further down than this one's.
+func Nested(pid int) bool {
+	ids := func(of string) int { return len(strings.Fields(field("/proc/"+of+"/", "NSpid"))) }
+	return ids(strconv.Itoa(pid)) > ids("self")
+}
+
+// families is for a kernel that does not tell about children: it does about parents.
+func families() func(parent int) []int {
+	of := map[int][]int{}
+	all, _ := Processes()
+	for _, pid := range all {
+		if f := stat(fmt.Sprintf("/proc/%d/", pid)); len(f) > 1 {
+			parent := int(number(f[1]))
+			of[parent] = append(of[parent], pid)
+		}
+	}
+	return func(parent int) []int { return of[parent] }
+}
+
+// field is one of a status file.
+func field(dir, name string) string {
+	text, _ := os.ReadFile(dir + "status")
+	_, rest, _ := strings.Cut(string(text), "\n"+name+":\t")
+	value, _, _ := strings.Cut(rest, "\n")
+	return value
+}
+
+// numbers lists entries of a directory that are numbers.
+func numbers(path string) (all []int, err error) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	for _, name := range names {
+		if n, err := strconv.Atoi(name); err == nil {
+			all = append(all, n)
+		}
+	}
+	return all, err
+}
+
+// children lists those that threads of a process have forked. (A kernel may not tell.)
+func children(pid, most int) (all []int) {
+	tasks := fmt.Sprintf("/proc/%d/task", pid)
+	dir, err := os.Open(tasks)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	threads, _ := dir.Readdirnames(most)
+	for _, thread := range threads {
+		for f := range bytes.FieldsSeq(beginning(tasks+"/"+thread+"/children", most)) {
+			if child, err := strconv.Atoi(string(f)); err == nil && len(all) < most {
+				all = append(all, child)
+			}
+		}
+	}
+	return all
+}
+
+// beginning is that of a list of numbers, which may be of any length.
+func beginning(list string, most int) []byte {
+	f, err := os.Open(list)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, int64(most*len("4194304 "))))
+	return text[:bytes.LastIndexByte(text, ' ')+1] // one that is cut off is another's
+}

@@ -1,0 +1,228 @@
+package halt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Who is stopped can have himself go on: a timer that was set before sends SIGCONT, which nobody
+// can keep from him. So somebody looks, again and again, whether all who have to wait do. One
+// that goes on is stopped again, and ended when that has not helped. As such a one may fork
+// others that have done nothing yet, or take turns with them, it is counted for all together as
+// well.
+
+const (
+	every   = 10 * time.Millisecond // there is a look
+	enough  = 5                     // looks in which one process ran, before it is ended
+	tooMuch = 8                     // looks in which somebody did, before all are
+	long    = 5 * time.Millisecond  // for a look; what is left over comes first in the next one
+)
+
+// ErrRestless is about processes that cannot be had to wait.
+var ErrRestless = errors.New("programs went on though all had to wait")
+
+// A Watch sees to it that processes which have been stopped stay so.
+type Watch struct {
+	All   func() []int          // the processes
+	Ended func(sentence string) // is told of one that is about to be killed, and must not take long
+	Lost  func()                // ends all of them, when that does not help
+
+	known  map[int]*process
+	looks  int
+	uneasy int // those in which somebody had gone on
+}
+
+// process is what is known of one.
+type process struct {
+	threads map[int]thread
+	all     bool // of its threads are known
+	from    int  // the thread to begin with
+	looked  int  // when
+	strikes int
+}
+
+type thread struct {
+	effort  uint64
+	stopped bool
+}
+
+// Begin begins to look. It ends with stop, which waits for a look that is under way.
+func (w *Watch) Begin() (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(every):
+			}
+			if !w.look() {
+				w.Lost()
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}
+
+// look looks at all once, or as many as there is time for, and says whether there is hope.
+func (w *Watch) look() bool {
+	all := w.All()
+	ran := w.meet(all)
+	slices.SortStableFunc(all, func(a, b int) int { return w.known[a].turn() - w.known[b].turn() })
+	until := time.Now().Add(long)
+	for _, pid := range all {
+		p := w.known[pid]
+		if p.looked = w.looks; p.look(pid, until) {
+			p.strikes++
+			ran = true
+		}
+		if p.strikes >= enough {
+			w.end(pid)
+			p.strikes = 0
+		}
+		if time.Now().After(until) {
+			break
+		}
+	}
+	if ran {
+		w.uneasy++
+	}
+	return w.uneasy < tooMuch
+}
+
+// meet takes note of who is there, and says whether somebody has come: who is stopped does not
+// fork.
+func (w *Watch) meet(all []int) (come bool) {
+	first := w.known == nil
+	was := w.known
+	w.known = make(map[int]*process, len(all))
+	w.looks++
+	for _, pid := range all {
+		p := was[pid]
+		if p == nil {
+			p = &process{threads: map[int]thread{}}
+			if !first {
+				p.strikes, come = 1, true
+			}
+		}
+		w.known[pid] = p
+	}
+	return come
+}
+
+// turn is when it was looked at; those that are new, or have gone on, come first.
+func (p *process) turn() int {
+	if p.strikes > 0 {
+		return 0
+	}
+	return p.looked
+}
+
+// end kills one.
+func (w *Watch) end(pid int) {
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	w.Ended(fmt.Sprintf("%s (process %d) was ended, because it went on while all programs had to wait until files were hidden",
+		strings.TrimSpace(string(name)), pid))
+	_ = unix.Kill(pid, unix.SIGKILL)
+}
+
+// look looks at the threads of a process, and says whether one ran since the last look.
+func (p *process) look(pid int, until time.Time) (ran bool) {
+	tids, _ := numbers(fmt.Sprintf("/proc/%d/task", pid))
+	now := make(map[int]thread, len(tids))
+	for i := range tids {
+		if i > 0 && time.Now().After(until) { // then more of them, the next time
+			p.from += i
+			return ran
+		}
+		tid := tids[(p.from+i)%len(tids)]
+		was, known := p.threads[tid]
+		t, goesOn := was.look(pid, tid, known)
+		now[tid], p.threads[tid] = t, t
+		ran = ran || goesOn && (known || p.all)
+	}
+	p.threads, p.all = now, true
+	return ran
+}
+
+// look says whether a thread goes on though it was told to stop, and tells it so if it has not
+// heard yet. It is told by a signal of its own: one to its process waits for a single thread,
+// which may be in the middle of something, while all others run. And for as long as its own
+// signal waits for it, it cannot have left the kernel: then what it does is one system call that
+// takes long, and nothing that is held against it.
+func (was thread) look(pid, tid int, known bool) (t thread, goesOn bool) {
+	dir := fmt.Sprintf("/proc/%d/task/%d/", pid, tid)
+	effort := effort(dir)
+	if known && effort == was.effort {
+		return was, false
+	}
+	s := look(dir)
+	t = thread{effort, s.stopped}
+	if s.over {
+		return t, false
+	}
+	runs := !s.stopped && !s.told
+	if runs {
+		_ = unix.Tgkill(pid, tid, unix.SIGSTOP)
+	}
+	return t, runs || !known || was.stopped
+}
+
+// effort grows whenever a thread runs, and only then: its time on a processor, in nanoseconds, and
+// how often it got there. Where the kernel does not count that so, it is clock ticks and how
+// often it was taken off.
+func effort(dir string) (sum uint64) {
+	text, _ := os.ReadFile(dir + "schedstat")
+	if f := strings.Fields(string(text)); len(f) == 3 && f[0] != "0" {
+		return number(f[0]) + number(f[2])
+	}
+	if f := stat(dir); len(f) > 12 {
+		sum = number(f[11]) + number(f[12])
+	}
+	return sum + number(field(dir, "voluntary_ctxt_switches")) + number(field(dir, "nonvoluntary_ctxt_switches"))
+}
+
+// state is that of a thread.
+type state struct {
+	stopped bool // or traced
+	over    bool // it ends, or has ended
+	told    bool // SIGSTOP waits for it
+}
+
+func look(dir string) (s state) {
+	const exiting = 0x4 // PF_EXITING
+	f := stat(dir)
+	if len(f) < 7 {
+		return state{over: true}
+	}
+	s.stopped = f[0] == "T" || f[0] == "t"
+	s.over = f[0] == "Z" || f[0] == "X" || number(f[6])&exiting != 0
+	pending, _ := strconv.ParseUint(field(dir, "SigPnd"), 16, 64)
+	s.told = pending&(1<<(unix.SIGSTOP-1)) != 0
+	return s
+}
+
+// stat are the fields of a stat file from the state on. Before it is a name, which may contain
+// anything.
+func stat(dir string) []string {
+	text, _ := os.ReadFile(dir + "stat")
+	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+}
+
+func number(s string) uint64 {
+	n, _ := strconv.ParseUint(s, 10, 64)
+	return n
+}
