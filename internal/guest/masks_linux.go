@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"slices"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
@@ -21,7 +22,7 @@ func hide(s net.Conn, layers *rootfs.Layers, places []wire.Cover) {
 		case p.Keep:
 			err = layers.Lock(path, tree)
 		case p.Free:
-			err = layers.Free(path)
+			err = layers.Free(path, p.Clean)
 		case p.Stale:
 			err = layers.ForbidStale(path)
 		default:
@@ -47,4 +48,7 @@ func hide(s net.Conn, layers *rootfs.Layers, places []wire.Cover) {
 		_ = wire.WriteMessage(s, wire.Event{Failure: &wire.Failure{Code: 125, Message: "the answer is too long"}})
 	}
 	mux.HangUp(s)
+	if slices.ContainsFunc(places, func(p wire.Cover) bool { return p.Free }) {
+		layers.Settle(6)
+	}
 }

@@ -18,6 +18,7 @@ type Layers struct {
 	overlays overlays
 	anchors  anchors
 	lates    lates
+	freed    freed // guarded by the lock of lates
 }
 
 // path names something in the layers for calls that take a path.
