@@ -69,12 +69,19 @@ func Main() int {
 	// From now on the agent hands bytes on, and between goroutines on one thread that
 	// takes no system call. What came before went side by side. To change that takes as long
 	// as a third of a program, and the first one does not wait for it.
-	time.AfterFunc(20*time.Millisecond, func() { runtime.GOMAXPROCS(1) })
+	time.AfterFunc(20*time.Millisecond, a.settle)
 	go a.reaper.run()
 	go a.serveInside(a.inside)
 	a.spareThreads()
 	a.serve(conn)
 	return 0
+}
+
+// settle leaves the agent one thread at a time, once nobody needs more.
+func (a *agent) settle() {
+	a.writable.Lock()
+	defer a.writable.Unlock()
+	runtime.GOMAXPROCS(1)
 }
 
 // immune makes this process ignore the signals that would end it. One without handler

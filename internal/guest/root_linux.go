@@ -40,6 +40,8 @@ func (a *agent) makeWritable() error {
 	if a.opened {
 		return nil
 	}
+	// Somebody waits for work that can be divided.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(min(runtime.NumCPU(), 4)))
 	if err := a.layers.MakeWritable(a.boot.Plan, a.boot.Alone); err != nil {
 		return fmt.Errorf("prepare the system for root: %w", err)
 	}

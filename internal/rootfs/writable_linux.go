@@ -56,16 +56,21 @@ func (l *Layers) mount(r root, volatile bool, lower, name, target string) error 
 	return attach(fd, at)
 }
 
-// mountCopy puts the upper layer of a directory in its place, as a copy. It is for /etc on
-// hosts where files of it are mounts of their own, as container engines make them: the
-// kernel refuses an overlay over these. The skeleton has copied the files, and copyLinks
-// the rest.
-func (l *Layers) mountCopy(r root, dir, name string) error {
-	from, err := l.root.open(filepath.Join("/", name, "upper"))
-	if err != nil {
+// mountCopy puts the copy of a directory in its place. It is for /etc on hosts where files of it
+// are mounts of their own, as container engines make them: the kernel refuses an overlay over
+// these. The skeleton has copied the files; the links are missing the first time.
+func (l *Layers) mountCopy(r root, dir, name string, b *bones) error {
+	from, made := b.of(dir)
+	if !made {
+		fd, err := l.root.open(filepath.Join("/", name, "upper"))
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		from = fd
+	} else if err := copyLinks(dir, fmt.Sprintf("/proc/self/fd/%d", from)); err != nil {
 		return err
 	}
-	defer unix.Close(from)
 	at, err := r.make(dir, true)
 	if err != nil {
 		return err
@@ -102,10 +107,10 @@ func (l *Layers) WasWritable() bool {
 // other id exists inside.
 //
 // The host's files belong to ids that the sandbox does not map, and in a user
-// namespace not even its root may write to a directory of such an owner. But a
-// directory that exists in the upper layer counts, and its owner with it: so the
-// tree of directories is made there first, without the files. In it new files can be
-// made and old ones replaced and removed, which is how package managers work. Files
+// namespace not even its root may write to a directory of such an owner. But of a
+// directory that exists in several layers the uppermost counts, and its owner with it: so
+// the tree of directories is made first, without the files, see [bones]. In it new files
+// can be made and old ones replaced and removed, which is how package managers work. Files
 // that are changed in place or linked to, those of /etc and the package managers'
 // lists, are copied too.
 func (l *Layers) MakeWritable(p *Plan, alone bool) error {
@@ -124,24 +129,18 @@ func (l *Layers) MakeWritable(p *Plan, alone bool) error {
 			return fmt.Errorf("make /var writable: %w", err)
 		}
 	}
-	for _, dir := range p.System {
-		if p.within(dir) {
-			continue // covering it would hide the workspace or the home
+	var under *bones
+	if first {
+		if under, err = l.prepare(p); err != nil {
+			return err
 		}
-		name := "system/" + strings.ReplaceAll(strings.TrimPrefix(dir, "/"), "/", "-")
-		if first {
-			if err := skeleton(dir, l.path(name+"/upper"), dir == "/etc"); err != nil {
-				return fmt.Errorf("prepare %s: %w", dir, err)
-			}
-		}
-		err := l.mount(r, p.Volatile, dir, name, dir)
+		defer under.close()
+	}
+	for _, dir := range p.changeable() {
+		name := layerName(dir)
+		err := l.mount(r, p.Volatile, under.over(dir), name, dir)
 		if dir == "/etc" && errors.Is(err, unix.EINVAL) {
-			if err = nil; first {
-				err = copyLinks(dir, l.path(name+"/upper"))
-			}
-			if err == nil {
-				err = l.mountCopy(r, dir, name)
-			}
+			err = l.mountCopy(r, dir, name, under)
 		}
 		if err != nil {
 			return fmt.Errorf("make %s writable: %w", dir, err)
@@ -218,6 +217,21 @@ func (l *Layers) keepVar(r root, p *Plan) error {
 	return nil
 }
 
+// changeable are the system directories that root may change.
+func (p *Plan) changeable() (dirs []string) {
+	for _, dir := range p.System {
+		if !p.within(dir) { // covering it would hide the workspace or the home
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// layerName is what the layer of a system directory is called.
+func layerName(dir string) string {
+	return "system/" + strings.ReplaceAll(strings.TrimPrefix(dir, "/"), "/", "-")
+}
+
 // within says whether the home or the workspace lies below dir.
 func (p *Plan) within(dir string) bool {
 	for _, w := range p.Writable {
@@ -226,63 +240,4 @@ func (p *Plan) within(dir string) bool {
 		}
 	}
 	return false
-}
-
-// deepest is how far down directories are prepared. Package managers add and replace
-// files above it; below lie the thousands of directories of things that come in one
-// piece, and every one would cost time when root is first asked for.
-const deepest = 5
-
-// skeleton copies the directories of a tree, and its files if asked, to be owned by
-// root of the sandbox. Lock files and what the sandbox may not read are left empty.
-func skeleton(from, to string, files bool) error {
-	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			// A directory that may not be read. It was made empty above, and must
-			// not be merged with what it hides.
-			if d != nil && d.IsDir() {
-				_ = unix.Setxattr(filepath.Join(to, strings.TrimPrefix(path, from)), "user.overlay.opaque", []byte("y"), 0)
-			}
-			return nil
-		}
-		depth := strings.Count(path, "/") - strings.Count(from, "/")
-		switch {
-		case d.IsDir() && depth > deepest:
-			return fs.SkipDir
-		case !d.IsDir() && (!d.Type().IsRegular() || from == "/usr" || from == "/opt"):
-			return nil // without a look at it: there are a hundred thousand
-		}
-		info, err := d.Info()
-		if err != nil {
-			return nil
-		}
-		dest := filepath.Join(to, strings.TrimPrefix(path, from))
-		switch private := info.Mode().Perm()&0o004 == 0; {
-		case depth == 0:
-			err = os.MkdirAll(dest, 0o755)
-		case d.IsDir():
-			err = os.Mkdir(dest, info.Mode().Perm()|0o700)
-		case files || private || depth == 1 || strings.HasPrefix(d.Name(), "lock"):
-			err = copyFile(path, dest, info)
-		default:
-			return nil
-		}
-		if os.IsExist(err) {
-			return nil
-		}
-		return err
-	})
-}
-
-// copyFile copies a file of /etc and the like; one that may not be read becomes an
-// empty one.
-func copyFile(from, to string, info fs.FileInfo) error {
-	b, err := os.ReadFile(from)
-	if err != nil && !os.IsPermission(err) {
-		return err
-	}
-	if err := os.WriteFile(to, b, info.Mode().Perm()|0o600); err != nil {
-		return err
-	}
-	return os.Chtimes(to, info.ModTime(), info.ModTime())
 }

@@ -1,0 +1,157 @@
+package rootfs
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// tree makes directories, whose names end with a slash, and files, all with a mode.
+func tree(t *testing.T, modes map[string]os.FileMode) string {
+	t.Helper()
+	top := t.TempDir()
+	for name := range modes {
+		path := filepath.Join(top, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "/") {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := os.WriteFile(path, []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, mode := range modes {
+		path := filepath.Join(top, name)
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.Chmod(path, 0o755) })
+	}
+	return top
+}
+
+// contents are what is in a tree, with the permissions.
+func contents(t *testing.T, top string) (list []string) {
+	t.Helper()
+	err := filepath.Walk(top, func(path string, info os.FileInfo, err error) error {
+		if err == nil && path != top {
+			list = append(list, strings.TrimPrefix(path, top+"/")+" "+info.Mode().String())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func open(t *testing.T, dir string) int {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+func TestSkeleton(t *testing.T) {
+	top := tree(t, map[string]os.FileMode{
+		"status": 0o640, "huge": 0o644, "info/list": 0o644, "info/lock": 0o644, "info/secret": 0o600, "parts/": 0o555,
+		"1/2/3/4/5/6/7": 0o644, "wide/a/": 0o750, "wide/b/": 0o700, "wide/c/d/": 0o755,
+	})
+	if err := os.Truncate(filepath.Join(top, "huge"), tooLarge+1); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("status", filepath.Join(top, "link")); err != nil {
+		t.Fatal(err)
+	}
+	to, large := t.TempDir(), t.TempDir()
+	for range 2 { // the second time it is there, as after a start that was broken off
+		team := newTeam()
+		if err := team.build(top, open(t, to), open(t, large)); err != nil {
+			t.Fatal(err)
+		}
+		if err := team.wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"1 drwxr-xr-x", "1/2 drwxr-xr-x", "1/2/3 drwxr-xr-x", "1/2/3/4 drwxr-xr-x", "1/2/3/4/5 drwxr-xr-x",
+		"info drwxr-xr-x", "info/lock -rw-r--r--", "info/secret -rw-------", "parts drwxr-xr-x", "status -rw-r-----",
+		"wide drwxr-xr-x", "wide/a drwxr-x---", "wide/b drwx------", "wide/c drwxr-xr-x", "wide/c/d drwxr-xr-x",
+	}
+	if got := contents(t, to); !slices.Equal(got, want) {
+		t.Errorf("the skeleton is\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if got := contents(t, large); !slices.Equal(got, []string{"huge -rw-r--r--"}) {
+		t.Errorf("large files are %q", got)
+	}
+	old, err := os.Stat(filepath.Join(top, "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := os.Stat(filepath.Join(to, "status"))
+	if err != nil || !copied.ModTime().Equal(old.ModTime()) || copied.Size() != old.Size() {
+		t.Errorf("status is copied as %v (%v)", copied, err)
+	}
+}
+
+// Of /usr and the like, a directory without directories is not read, where the file system says so.
+func TestPlainSkeleton(t *testing.T) {
+	top := tree(t, map[string]os.FileMode{"bin/x": 0o755, "share/doc/a/x": 0o644, "share/doc/b/c/": 0o755, "share/e/f/g/h/i/": 0o755, "private/": 0o700})
+	from := open(t, top)
+	for _, device := range []uint64{counting(from), 0} {
+		to := t.TempDir()
+		s := &skeleton{top: top, team: newTeam(), plain: true, counting: device}
+		made, err := again(open(t, to))
+		if err == nil {
+			err = s.dir(from, ".", made, 0, make([]byte, chunk))
+		}
+		if err == nil {
+			err = s.team.wait()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"bin drwxr-xr-x", "private drwx------", "share drwxr-xr-x", "share/doc drwxr-xr-x", "share/doc/a drwxr-xr-x", "share/doc/b drwxr-xr-x",
+			"share/doc/b/c drwxr-xr-x", "share/e drwxr-xr-x", "share/e/f drwxr-xr-x", "share/e/f/g drwxr-xr-x", "share/e/f/g/h drwxr-xr-x",
+		}
+		if got := contents(t, to); !slices.Equal(got, want) {
+			t.Errorf("the skeleton is\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+func TestUnreadableIsNotMerged(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	top, to := tree(t, map[string]os.FileMode{"a/closed/": 0, "a/open/": 0o755}), t.TempDir()
+	team := newTeam()
+	if err := team.build(top, open(t, to), open(t, to)); err != nil {
+		t.Fatal(err)
+	}
+	if err := team.wait(); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{"a/closed": true, "a/open": false} {
+		got := make([]byte, 1)
+		_, err := unix.Getxattr(filepath.Join(to, dir), opaque, got)
+		if err == unix.ENOTSUP {
+			t.Skip("this file system has no attributes")
+		}
+		if (string(got) == "y") != want {
+			t.Errorf("%s: opaque %q (%v)", dir, got, err)
+		}
+	}
+}
