@@ -216,7 +216,7 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 	}
 	if s.detach {
 		if err := detach(line, e, s.tty); err != nil {
-			return err
+			return unseen(err, sb, args)
 		}
 		if s.left == nil {
 			fmt.Fprintln(stdout, sb.ID)
@@ -234,7 +234,7 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 	if errors.Is(err, attach.ErrLeft) {
 		return err
 	}
-	return ended(exit, err, "")
+	return ended(exit, unseen(err, sb, args), "")
 }
 
 // settle does what a quick exec, which has run already, left to do.
@@ -245,5 +245,5 @@ func settle(r *quick.Result) error {
 	if r.Sandbox != nil {
 		warnGit(r.Sandbox)
 	}
-	return ended(r.Exit, r.Err, "")
+	return ended(r.Exit, unseen(r.Err, r.Sandbox, r.Command), "")
 }

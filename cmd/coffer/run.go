@@ -105,7 +105,7 @@ func run(l *listener, s settings, args []string) error {
 	super.StopDaemons()
 	// The kernel takes its time to end the namespaces, so this comes before all else.
 	super.Kill()
-	return ended(exit, unseen(err, args), why)
+	return ended(exit, unseen(err, sb, args), why)
 }
 
 // joinAfter is when others may join a run. Most are over by then, and a socket that
@@ -277,7 +277,7 @@ func runDetached(l *listener, s settings, args []string) error {
 	}
 	if err != nil {
 		giveUp(sb)
-		return err
+		return unseen(err, sb, args)
 	}
 	announceNew(store, sb.ID, rec.Forwards)
 	fmt.Fprintln(stdout, sb.ID)

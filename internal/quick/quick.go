@@ -32,6 +32,7 @@ import (
 
 // A Result is a program that was run, and something that is left to do about it.
 type Result struct {
+	Command []string
 	Sandbox *sandbox.Sandbox // nil if it has gone meanwhile
 	Exit    wire.Exit
 	Err     error
@@ -61,6 +62,7 @@ func init() {
 	if r.Err == nil && !r.Sweep && !(r.Sandbox != nil && r.Sandbox.MadeGit && rootfs.IsGitDir(r.Sandbox.Workspace.Path)) {
 		interrupt.Exit(r.Exit.Status())
 	}
+	r.Command = a.Command
 	Left = r
 }
 
