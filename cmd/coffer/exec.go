@@ -110,7 +110,7 @@ func execNew(l *listener, store *sandbox.Store, s settings, tree treeFlags, idle
 // newSandbox makes a sandbox that stays, and starts it.
 func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, idle time.Duration, args []string) (*sandbox.Sandbox, *supervisor.Line, error) {
 	if idle <= 0 {
-		return nil, nil, usagef("the idle time must be positive")
+		return nil, nil, hint.Wrap(usagef("--idle must be more than 0"), "give how long nothing may run in it, such as --idle %s", idleDefault)
 	}
 	var planned *plannedTree
 	s.decide = func() (err error) {

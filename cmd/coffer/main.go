@@ -28,7 +28,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -291,18 +290,11 @@ func group(root *cobra.Command, heading string, commands ...*cobra.Command) {
 	}
 }
 
-// wrongFlag is about flags that cannot be used like that, or are not there. What a time
-// looks like is easier shown than told.
+// wrongFlag is about flags that cannot be used like that, or are not there.
 func wrongFlag(c *cobra.Command, err error) error {
-	var wrong *pflag.InvalidValueError
-	if errors.As(err, &wrong) && wrong.GetFlag().Value.Type() == "duration" {
-		example := "5m"
-		if n, err := strconv.ParseUint(wrong.GetValue(), 10, 16); err == nil && n > 0 {
-			example = wrong.GetValue() + "m"
-		}
-		name := wrong.GetFlag().Name
-		return hint.Wrap(usagef("--%s %q is no time", name, wrong.GetValue()),
-			"give a number and its unit (s, m or h), such as --%s %s; see '%s --help'", name, example, c.CommandPath())
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return wrongValue(c, invalid)
 	}
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) {

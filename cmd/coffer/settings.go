@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"math"
 	"strings"
 	"time"
 
@@ -64,11 +63,7 @@ func (s *settings) addTo(c *cobra.Command) {
 	f.StringVar(&s.workspace, "workspace", "", "how the current directory is shown: `MODE` is direct (the default), worktree (a git worktree of its own), cow (changes wait for 'coffer apply') or none")
 	_ = c.RegisterFlagCompletionFunc("workspace", cobra.FixedCompletions([]string{"direct", "worktree", "cow", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&s.force, "force", false, "accept a workspace that coffer thinks is a mistake")
-	f.StringVar(&s.memory, "memory", "", "memory `limit`, such as 512m or 2g")
-	f.IntVar(&s.pids, "pids", 0, "`limit` on processes and threads")
-	f.Float64Var(&s.cpus, "cpus", 0, "`limit` on processors, such as 1.5")
-	f.IntVar(&s.openFiles, "open-files", 0, "`limit` on open files of one process")
-	f.DurationVar(&s.timeout, "timeout", 0, "end the sandbox after this `time`, such as 10m")
+	s.addLimitsTo(f)
 	f.StringVar(&s.net, "net", "", "what the network allows: `POLICY` is none, standard (what development needs, the default), ask (you, for the rest) or open (anything public)")
 	_ = c.RegisterFlagCompletionFunc("net", cobra.FixedCompletions(policy.Modes, cobra.ShellCompDirectiveNoFileComp))
 	f.StringArrayVar(&s.allow, "allow", nil, "let programs reach `TARGET` as well: api.example.com:443, *.example.com, 10.0.0.0/8:5432, @npm; /udp at its end is for UDP")
@@ -160,31 +155,16 @@ func (s *settings) settle(ctx context.Context) (err error) {
 	return s.decide()
 }
 
-// limits are those that the flags ask for.
+// limits are those that the flags and the config ask for, which have checked them.
 func (s *settings) limits() (l sandbox.Limits, err error) {
 	if s.memory != "" {
 		if l.Memory, err = limits.ParseMemory(s.memory); err != nil {
 			return l, usage{err}
 		}
 	}
-	switch {
-	case s.pids < 0 || s.cpus < 0 || math.IsNaN(s.cpus) || s.openFiles < 0 || s.timeout < 0:
-		return l, usagef("a limit cannot be negative")
-	case s.pids > 0 && s.pids < leastPids:
-		return l, usagef("a limit of %d processes is too low for the sandbox itself: want at least %d", s.pids, leastPids)
-	case s.openFiles > 0 && s.openFiles < leastFiles:
-		return l, usagef("a limit of %d open files is too low for the sandbox itself: want at least %d", s.openFiles, leastFiles)
-	}
 	l.Pids, l.CPUs, l.OpenFiles, l.Timeout = s.pids, s.cpus, s.openFiles, s.timeout
 	return l, nil
 }
-
-// leastPids and leastFiles are what the guest agent, which has the limits too, needs to
-// work.
-const (
-	leastPids  = 32
-	leastFiles = 64
-)
 
 // exec is the program that the flags and arguments ask for.
 func (s *settings) exec(sb *sandbox.Sandbox, args []string) (wire.Exec, error) {

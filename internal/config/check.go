@@ -18,12 +18,6 @@ import (
 	"github.com/cofferhq/coffer/internal/template"
 )
 
-// What the guest agent, which has the limits too, needs to work.
-const (
-	leastPids  = 32
-	leastFiles = 64
-)
-
 // decodeConfig decodes a tree and checks it. A tree of one file may lack what another
 // file has; the merged one must be complete. Of tables that lack what could not be read, it is
 // not said that they do.
@@ -83,20 +77,17 @@ func (k *checker) limits() {
 	l := k.Limits
 	has := func(name string) bool { return k.tree.get("limits", name) != nil }
 	if has("memory") {
-		n, err := limits.ParseMemory(l.Memory)
-		if err == nil && n <= 0 {
-			err = errors.New("must be more than nothing")
-		}
+		_, err := limits.ParseMemory(l.Memory)
 		k.at(path("limits", "memory"), err)
 	}
-	if has("pids") && l.Pids < leastPids {
-		k.at(path("limits", "pids"), fmt.Errorf("%d is too low for the sandbox itself: want at least %d", l.Pids, leastPids))
+	if has("pids") {
+		k.at(path("limits", "pids"), limits.CheckPids(l.Pids))
 	}
-	if has("open_files") && l.OpenFiles < leastFiles {
-		k.at(path("limits", "open_files"), fmt.Errorf("%d is too low for the sandbox itself: want at least %d", l.OpenFiles, leastFiles))
+	if has("open_files") {
+		k.at(path("limits", "open_files"), limits.CheckOpenFiles(l.OpenFiles))
 	}
-	if has("cpus") && l.CPUs <= 0 {
-		k.at(path("limits", "cpus"), errors.New("must be more than 0"))
+	if has("cpus") {
+		k.at(path("limits", "cpus"), limits.CheckCPUs(l.CPUs))
 	}
 	if has("timeout") {
 		_, err := parseTime(l.Timeout)

@@ -224,10 +224,10 @@ target = "/x/../y"
 `, `
 coffer.toml:1:18: presets: "go" is there already
 coffer.toml:1:24: there is no preset "cobol": *
-coffer.toml:3:10: limits.memory: memory size "much": *
+coffer.toml:3:10: limits.memory: "much" is no size: want a number and a unit, such as 512m, 2G or 1.5GiB
 coffer.toml:4:8: limits.pids: 3 is too low for the sandbox itself: want at least 32
 coffer.toml:5:14: limits.open_files: 3 is too low for the sandbox itself: want at least 64
-coffer.toml:6:8: limits.cpus: must be more than 0
+coffer.toml:6:8: limits.cpus: 0 is too low for anything to run: want at least 0.01; for no limit, leave it out
 coffer.toml:7:11: limits.timeout: "soon" is no time: want something like 90s, 30m or 2h
 coffer.toml:9:15: env.pass: "NOT OK" is not the name of a variable
 coffer.toml:9:25: env.pass: variables that begin with COFFER_ are coffer's own

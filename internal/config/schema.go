@@ -55,11 +55,11 @@ type Workspace struct {
 
 // What a sandbox may use at most. What is not set is not limited.
 type Limits struct {
-	// Memory is a size.
+	// Memory is a size, at least 6m.
 	Memory string `toml:"memory" example:"\"2g\""`
 	// Pids is a number of processes and threads, at least 32.
 	Pids int `toml:"pids" example:"512"`
-	// CPUs is a number of processors, which may be a fraction.
+	// CPUs is a number of processors, which may be a fraction, at least 0.01.
 	CPUs float64 `toml:"cpus" example:"1.5"`
 	// OpenFiles is a number of open files of one process, at least 64.
 	OpenFiles int `toml:"open_files" example:"4096"`

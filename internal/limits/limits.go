@@ -2,7 +2,6 @@ package limits
 
 import (
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -19,14 +18,6 @@ type Limits struct {
 	PidsDefault int
 }
 
-// Bounds outside of which a limit is a typing error rather than a wish.
-const (
-	minMemory = 6 << 20 // less and not even the guest starts
-	minCPUs   = 0.01    // the kernel's smallest quota, 1 ms in 100 ms
-	maxCPUs   = 1 << 16
-	maxPids   = 1 << 22 // PID_MAX_LIMIT on 64-bit kernels
-)
-
 func (l Limits) validate() error {
 	switch {
 	case l.Memory < 0 || l.Memory > 0 && l.Memory < minMemory:
@@ -35,8 +26,8 @@ func (l Limits) validate() error {
 		return fmt.Errorf("pids limit of %d: want 1 to %d", l.Pids, maxPids)
 	case l.PidsDefault < 0:
 		return fmt.Errorf("default pids limit of %d: want a positive number", l.PidsDefault)
-	case math.IsNaN(l.CPUs) || l.CPUs < 0 || l.CPUs > maxCPUs || l.CPUs > 0 && l.CPUs < minCPUs:
-		return fmt.Errorf("cpus limit of %v: want %v to %d", l.CPUs, minCPUs, maxCPUs)
+	case l.CPUs != 0 && CheckCPUs(l.CPUs) != nil:
+		return fmt.Errorf("cpus limit of %w", CheckCPUs(l.CPUs))
 	case l.OpenFiles < 0:
 		return fmt.Errorf("open files limit of %d: want a positive number", l.OpenFiles)
 	}

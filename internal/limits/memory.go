@@ -1,28 +1,34 @@
 package limits
 
 import (
-	"errors"
-	"fmt"
 	"math/big"
 	"strings"
 )
 
 // ParseMemory reads a size as people write it: 512m, 2G, 1.5GiB, or a plain
 // number of bytes. Units are powers of 1024 in either case and with or without
-// "b" or "ib", because that is what memory limits mean everywhere else.
+// "b" or "ib", because that is what memory limits mean everywhere else. What is too
+// little for a sandbox to start is refused with the rest.
 func ParseMemory(s string) (int64, error) {
-	n, err := parseMemory(strings.TrimSpace(s))
-	if err != nil {
-		return 0, fmt.Errorf("memory size %q: %w", s, err)
+	n, why := parseMemory(strings.TrimSpace(s))
+	switch {
+	case why != "":
+		return 0, wrong("want a number and a unit, such as 512m, 2G or 1.5GiB", "%q %s", s, why)
+	case n >= minMemory:
+		return n, nil
 	}
-	return n, nil
+	want := least("6m", n == 0)
+	if n > 0 && strings.Trim(s, " 0123456789") == "" {
+		want += ", and a unit, such as 512m"
+	}
+	return 0, wrong(want, "%q is too little for the sandbox itself", s)
 }
 
-var errMemoryForm = errors.New("want a number and a unit, such as 512m, 2G or 1.5GiB")
-
-func parseMemory(s string) (int64, error) {
+// parseMemory is ParseMemory without a bound below. It says why something is no size.
+func parseMemory(s string) (n int64, why string) {
+	const noSize = "is no size"
 	if strings.HasPrefix(s, "-") {
-		return 0, errors.New("cannot be negative")
+		return 0, "is negative"
 	}
 	end := strings.IndexFunc(s, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
 	if end < 0 {
@@ -31,33 +37,30 @@ func parseMemory(s string) (int64, error) {
 	number, unit := s[:end], strings.TrimSpace(s[end:])
 	shift, ok := unitShift(unit)
 	if !ok {
-		return 0, errMemoryForm
+		return 0, noSize
 	}
 	whole, fraction, point := strings.Cut(number, ".")
 	if whole == "" || point && fraction == "" || strings.Contains(fraction, ".") {
-		return 0, errMemoryForm
+		return 0, noSize
 	}
 	if point && shift == 0 {
-		return 0, errors.New("a part of a byte; " + errMemoryForm.Error())
+		return 0, "has a part of a byte"
 	}
 	if len(number) > 40 { // nothing sensible is; keeps the arithmetic small
-		return 0, errors.New("too many digits")
+		return 0, "has too many digits"
 	}
 	// Exact arithmetic: a float would turn large sizes into their neighbours
 	// and overflow into something that looks valid.
 	exact, ok := new(big.Rat).SetString(number)
 	if !ok {
-		return 0, errMemoryForm
+		return 0, noSize
 	}
 	exact.Mul(exact, new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), shift)))
 	bytes := new(big.Int).Quo(exact.Num(), exact.Denom())
-	switch {
-	case !bytes.IsInt64():
-		return 0, errors.New("too large")
-	case bytes.Sign() == 0:
-		return 0, errors.New("cannot be zero; leave the limit out for no limit")
+	if !bytes.IsInt64() {
+		return 0, "is too large"
 	}
-	return bytes.Int64(), nil
+	return bytes.Int64(), ""
 }
 
 func unitShift(unit string) (shift uint, ok bool) {

@@ -8,16 +8,16 @@ import (
 
 func TestParseMemory(t *testing.T) {
 	for in, want := range map[string]int64{
-		"1":                      1,
-		"1048576":                1 << 20,
+		"6m":                     6 << 20,
+		"6291456":                6 << 20,
 		"512m":                   512 << 20,
 		"512M":                   512 << 20,
 		"512 MB":                 512 << 20,
 		" 2G ":                   2 << 30,
 		"1.5GiB":                 3 << 29,
-		"0.5k":                   512,
+		"6144.5k":                6<<20 + 512,
 		"1tb":                    1 << 40,
-		"100b":                   100,
+		"9000000b":               9000000,
 		"007m":                   7 << 20,
 		"9223372036854775807":    math.MaxInt64,
 		"1.00000000000000001g":   1 << 30,
@@ -43,11 +43,14 @@ func TestParseMemoryRefuses(t *testing.T) {
 		".5g":                         "want a number",
 		"1/2g":                        "want a number",
 		"5 m m":                       "want a number",
-		"1.5":                         "part of a byte",
+		"1.5":                         `"1.5" has a part of a byte: want a number`,
 		"-1":                          "negative",
 		"-512m":                       "negative",
-		"0":                           "zero",
-		"0.0001k":                     "zero",
+		"0":                           `"0" is too little for the sandbox itself: want at least 6m; for no limit, leave it out`,
+		"0.0001k":                     "for no limit, leave it out",
+		"512":                         `"512" is too little for the sandbox itself: want at least 6m, and a unit, such as 512m`,
+		"1k":                          `"1k" is too little for the sandbox itself: want at least 6m`,
+		"5.99m":                       "want at least 6m",
 		"9223372036854775808":         "too large",
 		"8388608t":                    "too large",
 		strings.Repeat("9", 99) + "g": "too many digits",
@@ -55,6 +58,31 @@ func TestParseMemoryRefuses(t *testing.T) {
 		_, err := ParseMemory(in)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseMemory(%q): error %v; want %q in it", in, err, want)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		got  error
+		want string
+	}{
+		{CheckPids(0), "0 is too low for the sandbox itself: want at least 32; for no limit, leave it out"},
+		{CheckPids(-1), "-1 is too low for the sandbox itself: want at least 32"},
+		{CheckPids(31), "31 is too low for the sandbox itself: want at least 32"},
+		{CheckPids(32), ""},
+		{CheckPids(maxPids + 1), "4194305 is more than a machine can have: want at most 4194304"},
+		{CheckOpenFiles(63), "63 is too low for the sandbox itself: want at least 64"},
+		{CheckOpenFiles(64), ""},
+		{CheckCPUs(0), "0 is too low for anything to run: want at least 0.01; for no limit, leave it out"},
+		{CheckCPUs(0.001), "0.001 is too low for anything to run: want at least 0.01"},
+		{CheckCPUs(1.5), ""},
+		{CheckCPUs(math.NaN()), "NaN is no number of processors: want 0.01 to 65536, such as 1.5"},
+		{CheckCPUs(math.Inf(1)), "+Inf is no number of processors: want 0.01 to 65536, such as 1.5"},
+		{CheckCPUs(math.Inf(-1)), "-Inf is too low for anything to run: want at least 0.01"},
+	} {
+		if c.got == nil && c.want != "" || c.got != nil && c.got.Error() != c.want {
+			t.Errorf("got %v; want %q", c.got, c.want)
 		}
 	}
 }
@@ -76,7 +104,7 @@ func FuzzParseMemory(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		n, err := ParseMemory(s)
-		if err == nil && n <= 0 {
+		if err == nil && n < minMemory {
 			t.Errorf("ParseMemory(%q) = %d without an error", s, n)
 		}
 		if err != nil && n != 0 {

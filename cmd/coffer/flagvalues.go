@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A limitFlag is checked when it is read: a limit of 0 is a mistake, and not the same as none.
+type limitFlag struct {
+	kind string // as pflag calls what it takes
+	set  func(string) error
+}
+
+func (l limitFlag) Set(s string) error { return l.set(s) }
+func (l limitFlag) String() string     { return "" }
+func (l limitFlag) Type() string       { return l.kind }
+
+// addLimitsTo adds the flags about what the sandbox may use.
+func (s *settings) addLimitsTo(f *pflag.FlagSet) {
+	add := func(name, kind, usage string, set func(string) error) { f.Var(limitFlag{kind, set}, name, usage) }
+	add("memory", "string", "memory `limit`, such as 512m or 2g", func(text string) error {
+		s.memory = text
+		_, err := limits.ParseMemory(text)
+		return err
+	})
+	add("pids", "int", "`limit` on processes and threads", whole(&s.pids, limits.CheckPids))
+	add("cpus", "float64", "`limit` on processors, such as 1.5", func(text string) (err error) {
+		if s.cpus, err = strconv.ParseFloat(text, 64); err != nil && !errors.Is(err, strconv.ErrRange) {
+			return err
+		}
+		return limits.CheckCPUs(s.cpus)
+	})
+	add("open-files", "int", "`limit` on open files of one process", whole(&s.openFiles, limits.CheckOpenFiles))
+	add("timeout", "duration", "end the sandbox after this `time`, such as 10m", func(text string) (err error) {
+		if s.timeout, err = time.ParseDuration(text); err == nil && s.timeout <= 0 {
+			err = &limits.WrongError{What: text + " is no time to run", Want: "want more than 0; for no limit, leave it out"}
+		}
+		return err
+	})
+}
+
+func whole(to *int, check func(int) error) func(string) error {
+	return func(text string) (err error) {
+		if *to, err = strconv.Atoi(text); err != nil {
+			return err
+		}
+		return check(*to)
+	}
+}
+
+// wrongValue is about a flag with a value that it cannot have. What would do is easier shown
+// than told.
+func wrongValue(c *cobra.Command, err *pflag.InvalidValueError) error {
+	name, value := err.GetFlag().Name, err.GetValue()
+	see := func(err error, format string, args ...any) error {
+		return hint.Wrap(err, "%s; see '%s --help'", fmt.Sprintf(format, args...), c.CommandPath())
+	}
+	var limit *limits.WrongError
+	kind := err.GetFlag().Value.Type()
+	switch {
+	case errors.As(err, &limit):
+		return see(usagef("--%s: %s", name, limit.What), "%s", limit.Want)
+	case kind == "duration":
+		example := "5m"
+		if n, err := strconv.ParseUint(value, 10, 16); err == nil && n > 0 {
+			example = value + "m"
+		}
+		return see(usagef("--%s %q is no time", name, value), "give a number and its unit (s, m or h), such as --%s %s", name, example)
+	case kind == "int" && errors.Is(err, strconv.ErrRange):
+		return see(usagef("--%s %s is out of all bounds", name, value), "give a smaller number")
+	case kind == "int":
+		return see(usagef("--%s %q is no whole number", name, value), "give digits alone")
+	case kind == "float64":
+		return see(usagef("--%s %q is no number", name, value), "give one such as 1.5")
+	}
+	return hint.Wrap(usage{err}, "see '%s --help'", c.CommandPath())
+}
