@@ -134,9 +134,6 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 	rec.Workspace.Start = planned.start()
 	l.heard()
 	sb, lock, err := store.Create(rec)
-	if errors.Is(err, sandbox.ErrExists) {
-		return nil, nil, hint.Wrap(err, "use it with 'coffer exec -m %s', or choose another name", rec.Name)
-	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -199,7 +196,7 @@ func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) er
 		time.Sleep(10 * time.Millisecond)
 	}
 	// It answers, but does not understand us, or has been stopping for that long.
-	return hint.Wrap(err, "if another version of coffer has started it: 'coffer stop %s', and try again", sb.ID)
+	return hint.Wrap(err, "if another version of coffer has started it: 'coffer stop %s', and try again", sb.Name)
 }
 
 // execOn runs a program in the running sandbox at the end of the line. l may be nil.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/hint"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,8 +29,11 @@ func (s *Store) Create(rec Record) (*Sandbox, *Lock, error) {
 		}
 	}
 	sb, lock, err := s.create(rec)
+	if errors.Is(err, ErrExists) {
+		return nil, nil, err
+	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("create sandbox: %w", s.hint(err))
+		return nil, nil, fmt.Errorf("no sandbox can be made: %w", s.hint(err))
 	}
 	return sb, lock, nil
 }
@@ -84,7 +88,7 @@ func (s *Store) identify(rec *Record) error {
 		rec.Name = newName(taken)
 	}
 	if taken[rec.Name] {
-		return fmt.Errorf("%w: %s", ErrExists, rec.Name)
+		return hint.Wrap(fmt.Errorf("%w: %s", ErrExists, rec.Name), "use it with 'coffer exec -m %s', or choose another name", rec.Name)
 	}
 	return nil
 }

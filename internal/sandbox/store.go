@@ -104,7 +104,7 @@ func (s *Store) make() error {
 		return err
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("make sandbox store: %w", err)
+		return fmt.Errorf("make its store: %w", err)
 	}
 	return s.check()
 }
