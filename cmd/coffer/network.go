@@ -89,7 +89,7 @@ func showNetwork(d described, row func(name, value string)) {
 		n += len(s.Rules) + len(s.Groups)
 	}
 	if n += len(d.Live); n > 0 {
-		text += fmt.Sprintf(", and %s: see 'coffer policy show -m %s'", count(n, "rule"), d.ID)
+		text += fmt.Sprintf(", and %s: see 'coffer policy show -m %s'", count(n, "rule"), d.Name)
 	}
 	row("network", text)
 	for _, h := range d.Network.HostPorts {

@@ -104,7 +104,7 @@ func reviewOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*reviewed,
 		return nil, err
 	}
 	if b, err := bridgeOf(sb, repo); err == nil && b.Behind() {
-		r.Notes = append(r.Notes, "commits were made inside that were not brought over: 'coffer exec -m "+sb.ID+" -- true' does")
+		r.Notes = append(r.Notes, "commits were made inside that were not brought over: 'coffer exec -m "+sb.Name+" -- true' does")
 	}
 	r.sort()
 	return r, nil

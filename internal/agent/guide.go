@@ -58,7 +58,7 @@ func (f Facts) Text() string {
 	for _, p := range f.HostPorts {
 		line("Port %s of the user's machine is host.coffer.internal:%s in here.", p, p)
 	}
-	line("To show the user a server that you started here on port PORT, tell them to run: `coffer port-forward %s PORT`", f.ID)
+	line("To show the user a server that you started here on port PORT, tell them to run: `coffer port-forward %s PORT`", f.Name)
 	if f.Memory > 0 || f.Timeout != "" {
 		fmt.Fprint(&b, "\n## Limits\n\n")
 		if f.Memory > 0 {
@@ -120,5 +120,5 @@ func (f Facts) network(line func(string, ...any)) {
 		line("These groups of hosts are allowed: %s.", strings.Join(open, ", "))
 	}
 	line("`curl http://coffer.internal/` lists the rules and what was refused lately.")
-	line("To ask for a host: `curl -X POST 'http://coffer.internal/request?host=HOST&port=443'`. It answers allowed, denied, or asked: then the user has been asked, and the same request tells the answer later. The user can also run: `coffer policy allow HOST --sandbox %s`", f.ID)
+	line("To ask for a host: `curl -X POST 'http://coffer.internal/request?host=HOST&port=443'`. It answers allowed, denied, or asked: then the user has been asked, and the same request tells the answer later. The user can also run: `coffer policy allow HOST --sandbox %s`", f.Name)
 }

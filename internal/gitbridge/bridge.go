@@ -220,7 +220,7 @@ func (b *Bridge) check() error {
 	case b.Laid:
 		return nil
 	case b.Admin == "": // whoever made it was killed
-		return hint.New(fmt.Sprintf("sandbox %s was never completed", b.Name), "remove it with 'coffer rm --force "+b.ID+"'")
+		return hint.New(fmt.Sprintf("sandbox %s was never completed", b.Name), "remove it with 'coffer rm --force "+b.Name+"'")
 	}
 	if _, err := os.Lstat(b.Common); errors.Is(err, fs.ErrNotExist) {
 		return hint.New(fmt.Sprintf("%s belongs to %s, which is not there any more", b.title(), b.place()),
@@ -240,9 +240,9 @@ func (b *Bridge) check() error {
 // removal says how to get rid of it, up to the end of the command.
 func (b *Bridge) removal() string {
 	if b.Include != "" {
-		return fmt.Sprintf("take it out with 'coffer uninclude %s -m %s", b.Include, b.ID)
+		return fmt.Sprintf("take it out with 'coffer uninclude %s -m %s", b.Include, b.Name)
 	}
-	return "remove the sandbox with 'coffer rm " + b.ID
+	return "remove the sandbox with 'coffer rm " + b.Name
 }
 
 // firstLine reads a small file, which must be one.

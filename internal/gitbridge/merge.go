@@ -53,7 +53,7 @@ func (b *Bridge) Take(ctx context.Context, r *Repository, way Way) (*Taking, err
 	case r.Top == b.Tree || rootfs.Within(r.Top, b.Tree):
 		return nil, hint.New("this is the sandbox's own worktree", "change to your own checkout: the sandbox's work comes to the branch that is checked out there")
 	case b.Behind():
-		return nil, hint.New(fmt.Sprintf("%s has commits that were not brought over yet", b.title()), fmt.Sprintf("bring them over with 'coffer exec -m %s -- true'", b.ID))
+		return nil, hint.New(fmt.Sprintf("%s has commits that were not brought over yet", b.title()), fmt.Sprintf("bring them over with 'coffer exec -m %s -- true'", b.Name))
 	}
 	tip, err := b.Tip(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (b *Bridge) orders(ctx context.Context, way Way, head, tip string) ([]strin
 	case len(list) == 0:
 		return nil, nil
 	case len(list) > maxReplayed:
-		return nil, hint.New(fmt.Sprintf("the sandbox has %d commits, too many to replay", len(list)), "merge them with 'coffer merge "+b.ID+"'")
+		return nil, hint.New(fmt.Sprintf("the sandbox has %d commits, too many to replay", len(list)), "merge them with 'coffer merge "+b.Name+"'")
 	}
 	return append([]string{"cherry-pick", "--allow-empty"}, list...), nil
 }

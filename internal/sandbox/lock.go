@@ -70,11 +70,11 @@ func (sb *Sandbox) lockWith(take func() (*Lock, error)) (*Lock, error) {
 	case err == nil:
 		return lock, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: %s", ErrNotFound, sb.ID)
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, sb.Name)
 	case errors.Is(err, ErrRunning):
 		return nil, err
 	}
-	return nil, sb.store.hint(fmt.Errorf("lock sandbox %s: %w", sb.ID, err))
+	return nil, sb.store.hint(fmt.Errorf("lock sandbox %s: %w", sb.Name, err))
 }
 
 // newLock locks fd and takes charge of it.
@@ -82,7 +82,7 @@ func (sb *Sandbox) newLock(fd int) (*Lock, error) {
 	if err := tryLock(fd); err != nil {
 		unix.Close(fd)
 		if errors.Is(err, errHeld) {
-			return nil, fmt.Errorf("%w: %s (%s)", ErrRunning, sb.Name, sb.ID)
+			return nil, fmt.Errorf("%w: %s", ErrRunning, sb.Name)
 		}
 		return nil, fmt.Errorf("lock: %w", err)
 	}
@@ -110,7 +110,7 @@ func (l *Lock) Release() {
 func (l *Lock) File() (*os.File, error) {
 	fd, err := dup(int(l.fd.Load()))
 	if err != nil {
-		return nil, fmt.Errorf("hand over the lock of sandbox %s: %w", l.sb.ID, err)
+		return nil, fmt.Errorf("hand over the lock of sandbox %s: %w", l.sb.Name, err)
 	}
 	return os.NewFile(uintptr(fd), filepath.Join(l.sb.dir, lockName)), nil
 }

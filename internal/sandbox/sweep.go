@@ -20,7 +20,7 @@ func (l *Lock) Remove(purge func(tree string) error) error {
 	defer l.Release()
 	sb := l.sb
 	if l.fd.Load() < 0 {
-		return fmt.Errorf("remove sandbox %s: its lock was released", sb.ID)
+		return fmt.Errorf("remove sandbox %s: its lock was released", sb.Name)
 	}
 	unlock, err := sb.store.lock()
 	if err != nil {
@@ -29,7 +29,7 @@ func (l *Lock) Remove(purge func(tree string) error) error {
 	d, err := sb.store.discard(filepath.Base(sb.dir))
 	unlock()
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s", ErrNotFound, sb.ID)
+		return fmt.Errorf("%w: %s", ErrNotFound, sb.Name)
 	}
 	if err == nil && !sb.Ephemeral {
 		// Else a power cut could bring back the folder, half deleted.
@@ -40,7 +40,7 @@ func (l *Lock) Remove(purge func(tree string) error) error {
 	}
 	d.close()
 	if err != nil {
-		return fmt.Errorf("remove sandbox %s: %w", sb.ID, sb.store.hint(err))
+		return fmt.Errorf("remove sandbox %s: %w", sb.Name, sb.store.hint(err))
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*Line,
 		}
 	}
 	return nil, hint.New(fmt.Sprintf("the supervisor of sandbox %s does not answer", sb.Name),
-		"stop it with 'coffer stop --force "+sb.ID+"'")
+		"stop it with 'coffer stop --force "+sb.Name+"'")
 }
 
 // Command is the hidden command that a supervisor process runs.

@@ -51,7 +51,7 @@ func (s *Supervisor) consent(ctx context.Context, rule, kind, key, what string, 
 		return err
 	}
 	defer s.consents.drop(q)
-	answer := fmt.Sprintf("coffer policy answer %d allow --sandbox %s (or deny)", q.ID, s.Sandbox.ID)
+	answer := fmt.Sprintf("coffer policy answer %d allow --sandbox %s (or deny)", q.ID, s.Sandbox.Name)
 	s.notices.tell(fmt.Sprintf("a program wants to %s, until %s: %s", what, q.Until.Local().Format(time.TimeOnly), answer))
 	say("waiting for the user, who is asked: " + answer)
 	over := time.NewTimer(time.Until(q.Until))

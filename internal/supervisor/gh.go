@@ -170,7 +170,7 @@ func (h *hostServer) tellGH(r *gh.Request, a gh.Answer, err error) gh.Answer {
 		event.Verdict, event.Reason = "deny", err.Error()
 		if errors.As(err, new(hostError)) {
 			h.notices.tell("gh failed: " + event.Reason)
-			err = hint.New("the host could not run gh", "the user sees why with 'coffer audit --kind git "+h.Sandbox.ID+"'")
+			err = hint.New("the host could not run gh", "the user sees why with 'coffer audit --kind git "+h.Sandbox.Name+"'")
 		}
 		a = gh.Answer{Exit: 1, Err: "gh: " + err.Error() + "\n"}
 		if text := hint.Of(err); text != "" {

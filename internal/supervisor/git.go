@@ -48,7 +48,7 @@ func (s *Supervisor) openGit(ctx context.Context) (*rootfs.Git, error) {
 	}
 	b, err := gitbridge.Open(s.Sandbox.Dir())
 	if errors.Is(err, os.ErrNotExist) {
-		err = hint.New(fmt.Sprintf("sandbox %s was never completed", s.Sandbox.Name), "remove it with 'coffer rm --force "+s.Sandbox.ID+"'")
+		err = hint.New(fmt.Sprintf("sandbox %s was never completed", s.Sandbox.Name), "remove it with 'coffer rm --force "+s.Sandbox.Name+"'")
 	}
 	if err != nil {
 		return nil, err

@@ -218,7 +218,7 @@ func (j *Jailed) denied(d gateway.Denial) {
 func (j *Jailed) asked(r gateway.Request) {
 	if j.open() {
 		j.Tell(fmt.Sprintf("%s waits for your answer, until %s: coffer policy answer %d allow --sandbox %s (or deny)",
-			Describe(r), r.Until.Local().Format(time.TimeOnly), r.ID, j.s.Sandbox.ID), true)
+			Describe(r), r.Until.Local().Format(time.TimeOnly), r.ID, j.s.Sandbox.Name), true)
 	}
 }
 

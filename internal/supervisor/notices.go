@@ -18,11 +18,11 @@ func (s *Supervisor) denied(d gateway.Denial) {
 	if d.Allow != "" {
 		line += "; to allow it: " + d.Allow
 	} else if !s.fleeting() {
-		line += "; see 'coffer policy show --sandbox " + s.Sandbox.ID + "'"
+		line += "; see 'coffer policy show --sandbox " + s.Sandbox.Name + "'"
 	}
 	more := "more is refused than is shown here"
 	if !s.fleeting() {
-		more += ": see 'coffer policy log --sandbox " + s.Sandbox.ID + "'"
+		more += ": see 'coffer policy log --sandbox " + s.Sandbox.Name + "'"
 	}
 	s.notices.refused(line, more)
 }
@@ -31,7 +31,7 @@ func (s *Supervisor) denied(d gateway.Denial) {
 func (s *Supervisor) unreached(d gateway.Denial) {
 	more := "more cannot be reached than is shown here"
 	if !s.fleeting() {
-		more += ": see 'coffer policy log --sandbox " + s.Sandbox.ID + "'"
+		more += ": see 'coffer policy log --sandbox " + s.Sandbox.Name + "'"
 	}
 	s.notices.refused(notReached(d), more)
 }
@@ -55,7 +55,7 @@ func (s *Supervisor) allowCommand(target, protocol string) string {
 	if protocol != "" {
 		target += " --protocol " + protocol
 	}
-	return "coffer policy allow " + target + " --sandbox " + s.Sandbox.ID
+	return "coffer policy allow " + target + " --sandbox " + s.Sandbox.Name
 }
 
 // asked tells the user of a question.
@@ -65,7 +65,7 @@ func (s *Supervisor) asked(r gateway.Request) {
 		what = "a program asks for " + Describe(r)
 	}
 	s.notices.tell(fmt.Sprintf("%s, until %s: coffer policy answer %d allow --sandbox %s (or deny)",
-		what, r.Until.Local().Format(time.TimeOnly), r.ID, s.Sandbox.ID))
+		what, r.Until.Local().Format(time.TimeOnly), r.ID, s.Sandbox.Name))
 }
 
 // notices are lines for the user. Who does not listen misses all but the latest: they are

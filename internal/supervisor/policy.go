@@ -67,7 +67,7 @@ func ChangePolicy(sb *sandbox.Sandbox, c Change) (Reply, error) {
 		defer lock.Release()
 		return changeAtRest(sb, c)
 	}
-	return Reply{}, hint.New("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.ID+"'")
+	return Reply{}, hint.New("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.Name+"'")
 }
 
 // Decide is what the gateway of a sandbox says about a destination: coffer's own names are

@@ -149,7 +149,7 @@ func Forward(ctx context.Context, sb *sandbox.Sandbox, w wire.Forwarding) (asked
 		case <-time.After(min(time.Duration(try+1)*time.Millisecond, 50*time.Millisecond)):
 		}
 	}
-	return nil, false, hint.New("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.ID+"'")
+	return nil, false, hint.New("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.Name+"'")
 }
 
 // forwardStopped changes the record of a sandbox that does not run. The ports are

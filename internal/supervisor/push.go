@@ -199,7 +199,7 @@ func (h *hostServer) tell(c receive.Command, m gitbridge.Move, err error, out re
 		result.Reason = err.Error()
 		if errors.As(err, new(hostError)) {
 			result.Reason = "the host could not push it"
-			err = hint.New("the host could not push to "+m.Remote, "the user sees why with 'coffer audit --kind git "+h.Sandbox.ID+"'")
+			err = hint.New("the host could not push to "+m.Remote, "the user sees why with 'coffer audit --kind git "+h.Sandbox.Name+"'")
 			h.notices.tell(fmt.Sprintf("a push to %s failed: %s", h.repository.of(m.Remote), event.Reason))
 		}
 		out.Say(err.Error())

@@ -96,7 +96,7 @@ func (h *hostServer) fetch(ctx context.Context, remote string, say func(string))
 	h.audit.add(event)
 	if errors.As(err, new(hostError)) {
 		h.notices.tell("your repository could not fetch from " + h.repository.of(remote) + ": " + event.Reason)
-		err = hint.New("the host could not fetch from "+remote, "the user sees why with 'coffer audit --kind git "+h.Sandbox.ID+"'")
+		err = hint.New("the host could not fetch from "+remote, "the user sees why with 'coffer audit --kind git "+h.Sandbox.Name+"'")
 	}
 	return err
 }
