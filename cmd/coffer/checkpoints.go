@@ -85,8 +85,9 @@ func printCheckpoints(all []checkpoint.Checkpoint) error {
 }
 
 // shortCommand is what a checkpoint was taken after, for a line. They are a stranger's words.
+// How we run a script of a setup is of no interest.
 func shortCommand(c checkpoint.Checkpoint) string {
-	command := c.Command
+	command := strings.TrimPrefix(c.Command, strings.Join(runScript, " ")+" ./")
 	if len(command) > 60 {
 		command = strings.ToValidUTF8(command[:60], "") + "…"
 	}

@@ -16,6 +16,7 @@ func TestMoment(t *testing.T) {
 		command, want string
 	}{
 		{today, "make test", "09:26:53, after 'make test'"},
+		{today, `/bin/sh -c if [ -x "$1" ]; then exec "$1"; fi; exec /bin/sh "$1" setup ./.coffer/setup.sh`, "09:26:53, after '.coffer/setup.sh'"},
 		{today, "(start)", "09:26:53, start"},
 		{today, "(back to 2)", "09:26:53, back to 2"},
 		{today.AddDate(0, 0, -1), "(between commands)", "2026-03-13 09:26:53, between commands"},

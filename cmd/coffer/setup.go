@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +69,9 @@ func (s *settings) setUp(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox
 	return nil
 }
 
+// runScript goes before the path of a script.
+var runScript = []string{"/bin/sh", "-c", `if [ -x "$1" ]; then exec "$1"; fi; exec /bin/sh "$1"`, "setup"}
+
 type setupStep struct {
 	name string
 	argv []string
@@ -76,9 +80,8 @@ type setupStep struct {
 // setupSteps are programs inside. A script that says by which program it is to be run, and
 // is executable, is taken at its word; others are for sh.
 func setupSteps(scripts, commands []string) (steps []setupStep) {
-	const script = `if [ -x "$1" ]; then exec "$1"; fi; exec /bin/sh "$1"`
 	for _, name := range scripts {
-		steps = append(steps, setupStep{name, []string{"/bin/sh", "-c", script, "setup", "./" + name}})
+		steps = append(steps, setupStep{name, append(slices.Clone(runScript), "./"+name)})
 	}
 	for _, c := range commands {
 		steps = append(steps, setupStep{c, []string{"/bin/sh", "-c", c}})
