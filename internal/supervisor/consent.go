@@ -53,7 +53,9 @@ func (s *Supervisor) consent(ctx context.Context, rule, kind, key, what string, 
 	defer s.consents.drop(q)
 	answer := fmt.Sprintf("coffer policy answer %d allow --sandbox %s (or deny)", q.ID, s.Sandbox.Name)
 	s.notices.tell(fmt.Sprintf("a program wants to %s, until %s: %s", what, q.Until.Local().Format(time.TimeOnly), answer))
-	say("waiting for the user, who is asked: " + answer)
+	// Without a terminal this is all that anybody sees of it.
+	say(fmt.Sprintf("waiting for the user, %d minutes at most; Ctrl-C gives up", int(consentPatience.Minutes())))
+	say("the answer is given outside the sandbox, on any terminal: " + answer)
 	over := time.NewTimer(time.Until(q.Until))
 	defer over.Stop()
 	verdict := "deny"
@@ -63,7 +65,7 @@ func (s *Supervisor) consent(ctx context.Context, rule, kind, key, what string, 
 			err, verdict = nil, "allow"
 		}
 	case <-over.C:
-		err = hint.New("the user was asked and did not answer in time", "try again when the user is there")
+		err = hint.New("the user was asked and did not answer in time", "try again when the user is there, who can also decide for good: "+key+" in a config file is allow, deny or ask")
 	case <-ctx.Done():
 		err = errors.New("the program that asked did not wait for the answer")
 	case <-s.session.CloseChan():
