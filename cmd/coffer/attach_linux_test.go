@@ -101,6 +101,23 @@ func TestAttachRedraws(t *testing.T) {
 	})
 }
 
+// What is said to who leaves a program begins a line of its own, though the program has begun
+// one, and is still there.
+func TestLeaveInLine(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Parallel()
+		quietly(t, b.Command("exec", "--create", "--name", "k", "--", "true"))
+		quietly(t, b.Command("exec", "-m", "k", "--detach", "--tty", "--", "sh", "-c", "printf 'your turn: '; exec sleep 1000"))
+		s := onScreen(t, 24, 80, b.Command("attach", "k"))
+		s.see("your turn: ")
+		s.typeIn("\x1c\x1c")
+		s.see("\r\ncoffer: k goes on; back with")
+		s.end(0)
+	})
+}
+
 // An agent whose terminal is closed goes on, and is there to come back to; so is one that
 // was left. Its end is told to who is there then.
 func TestAIOutlivesItsTerminal(t *testing.T) {

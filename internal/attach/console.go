@@ -66,9 +66,13 @@ func (c *console) run(apart bool) (exit wire.Exit, err error) {
 	if ours {
 		c.deafen() // what is asked below is answered to us, not to who read for the program
 	}
+	full := c.filter.FullScreen()
 	_ = c.filter.Close()
 	os.Stdout.Write(c.filter.Undo())
 	say.finish()
+	if !apart && !full && (err != nil || c.leave.left()) {
+		say.away() // what is said about it follows
+	}
 	if ours {
 		terminal.Drain(os.Stdin, os.Stdout, c.filter.Asked())
 	}

@@ -82,6 +82,16 @@ func (a *announcer) finish() {
 	a.release()
 }
 
+// away ends the line that the program has begun, and will not end.
+func (a *announcer) away() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open {
+		io.WriteString(a.plain, a.end())
+	}
+	a.open = false
+}
+
 // release writes the lines that waited, if nobody has the screen. The lock is held.
 func (a *announcer) release() {
 	if a.full != nil && a.full() {
