@@ -354,7 +354,11 @@ func (b *Bridge) RemovePlace() {
 	}
 	defer root.Close()
 	for at := filepath.Join(includeAt, b.Include); at != "."; at = filepath.Dir(at) {
-		if info, err := root.Lstat(at); err != nil || !info.IsDir() || root.Remove(at) != nil {
+		info, err := root.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the sandbox took it away itself
+		}
+		if err != nil || !info.IsDir() || root.Remove(at) != nil {
 			return
 		}
 	}

@@ -205,7 +205,9 @@ func (b *Bridge) forgetAdmin() error {
 			}
 		}
 	}
-	if filepath.Dir(b.Admin) != filepath.Join(b.Common, "worktrees") {
+	all := filepath.Join(b.Common, "worktrees")
+	defer os.Remove(all) // if it was the last
+	if filepath.Dir(b.Admin) != all {
 		return nil // there never was one
 	}
 	back, err := firstLine(filepath.Join(b.Admin, "gitdir"))
@@ -230,6 +232,5 @@ func (b *Bridge) forgetAdmin() error {
 	if err != nil {
 		return fmt.Errorf("forget the worktree: %w", err)
 	}
-	_ = os.Remove(filepath.Dir(b.Admin)) // if it was the last
 	return nil
 }
