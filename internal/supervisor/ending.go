@@ -75,6 +75,13 @@ func (s *Supervisor) leave() {
 	s.rest()
 }
 
+// busy says whether a program runs.
+func (s *Supervisor) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.execs > 0
+}
+
 // rest starts the idle time. The lock is held.
 func (s *Supervisor) rest() {
 	if s.execs > 0 || s.idle != nil {

@@ -23,6 +23,8 @@ const (
 	tidyAfter = 3 * time.Second
 	// syncBlind is how often the refs are looked at where the kernel does not tell.
 	syncBlind = 2 * time.Second
+	// syncIdle is how long refs of others are let move while no program runs.
+	syncIdle = 3 * time.Second
 	// syncRarely is how often it is tried again what does not succeed.
 	syncRarely = 30 * time.Second
 )
@@ -33,9 +35,12 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 	var refs watch.Watch
 	defer refs.Close()
 	defer g.bridge.Rest()
-	pause, again := syncEvery, 0
+	pause, again, rested := syncEvery, 0, false
 	for {
 		asked, ok := s.await(ctx, g, func(ctx context.Context) {
+			if rested {
+				return
+			}
 			lull(ctx, pause, g.bridge.Glance, func() {
 				if again == 0 {
 					g.bridge.Prepare(ctx, s)
@@ -45,6 +50,7 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 		if !ok {
 			return
 		}
+		rested = false
 		g.bridge.Watch(&refs) // before it is looked at: nothing is missed in between
 		b := s.sync(ctx, g)
 		if asked != nil {
@@ -61,7 +67,10 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 		if pause, quiet = syncPause(again, b.err != nil, refs.Blind()); !quiet {
 			continue
 		}
-		if asked, ok = s.await(ctx, g, func(ctx context.Context) { watchQuietly(ctx, &refs, g.bridge.Tidy) }); !ok {
+		if asked, ok = s.await(ctx, g, func(ctx context.Context) {
+			watchQuietly(ctx, &refs, g.bridge.Tidy)
+			rested = s.dawdle(ctx, g)
+		}); !ok {
 			return
 		}
 		if asked != nil {
@@ -80,6 +89,26 @@ func watchQuietly(ctx context.Context, refs *watch.Watch, meanwhile func(context
 	}
 	meanwhile(ctx)
 	refs.Wait(ctx)
+}
+
+// dawdle waits for a while if what has moved concerns nobody: refs of others, in a sandbox in which
+// no program runs. Of twenty over one repository all would be busy each time that one of them
+// has committed. A program that starts finds the refs as they are then. It says whether it did:
+// then they have had time enough to come to rest.
+func (s *Supervisor) dawdle(ctx context.Context, g *git) bool {
+	if _, settled := g.bridge.Settled(); !settled || s.busy() {
+		return false
+	}
+	again := time.NewTicker(syncEvery)
+	defer again.Stop()
+	for n := syncIdle / syncEvery; n > 0 && !s.busy(); n-- {
+		select {
+		case <-ctx.Done():
+			return true
+		case <-again.C:
+		}
+	}
+	return true
 }
 
 // lull waits for a pause in which the refs stay as they are, but not for long. When they move
