@@ -187,6 +187,12 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 	if err != nil {
 		return err
 	}
+	sayStays := p.stays(ctx)
+	defer func() {
+		if err == nil {
+			sayStays()
+		}
+	}()
 	defer busy.Ahead(ctx, "making the worktree")()
 	p.bridge, err = p.repository.Create(ctx, gitbridge.Options{
 		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path,

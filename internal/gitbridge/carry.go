@@ -41,7 +41,7 @@ func (b *Bridge) Carry(ctx context.Context, r *Repository, c Carrying) (left []s
 	defer to.Close()
 	var paths []string
 	if c.Work {
-		if paths, err = r.uncommitted(ctx, b.Base); err != nil {
+		if paths, err = r.Uncommitted(ctx, b.Base); err != nil {
 			return nil, err
 		}
 	}
@@ -65,9 +65,9 @@ func (b *Bridge) Carry(ctx context.Context, r *Repository, c Carrying) (left []s
 	return left, nil
 }
 
-// uncommitted lists the files that are not as in a commit, and those that git does not know
+// Uncommitted lists the files that are not as in a commit, and those that git does not know
 // and does not ignore.
-func (r *Repository) uncommitted(ctx context.Context, base string) ([]string, error) {
+func (r *Repository) Uncommitted(ctx context.Context, base string) ([]string, error) {
 	h := host{dir: r.Top, where: []string{"--git-dir=" + r.Dir, "--work-tree=" + r.Top}, mind: true}
 	changed, err := h.run(ctx, "", "diff", "--no-ext-diff", "--no-textconv", "--name-only", "-z", "--no-renames", "--ignore-submodules=all", base)
 	if err != nil {
