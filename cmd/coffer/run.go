@@ -182,6 +182,7 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 	// still write one, they go in a second try. But the record stays for as long as
 	// there is something else to put right.
 	super.Kill()
+	sayRepository(sb)
 	if sb.MadeGit || sb.Audit || len(sb.Sockets) > 0 {
 		_ = purgeFiles(sb.Home())
 		_ = purgeFiles(sb.Layers())

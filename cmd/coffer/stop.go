@@ -257,6 +257,9 @@ func loses(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
 				fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", sb.Name))
 		}
 	}
+	if err := losesRepository(sb); err != nil {
+		return err
+	}
 	all := gitbridge.Included(sb.Dir())
 	b, err := gitbridge.Open(sb.Dir())
 	switch {
