@@ -41,7 +41,18 @@ type team struct {
 	err    error
 }
 
-func newTeam() *team { return &team{places: make(chan struct{}, runtime.GOMAXPROCS(0))} }
+// newTeam is as large as there are processors, unless files are scarce: each one who works has a
+// dozen of them open.
+func newTeam() *team {
+	many := runtime.GOMAXPROCS(0)
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil || files.Cur < fewFiles {
+		many = 0
+	}
+	return &team{places: make(chan struct{}, many)}
+}
+
+const fewFiles = 256
 
 // join has a place for one more, or none. Who has one goes to [team.do], or leaves.
 func (t *team) join() bool {
@@ -122,7 +133,11 @@ func again(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD
 func (s *skeleton) dir(parent int, name string, to, depth int, buf []byte) error {
 	defer unix.Close(to)
 	from, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
+	switch err {
+	case nil:
+	case unix.EMFILE, unix.ENFILE, unix.ENOMEM:
+		return err // that says nothing about it, and it would be seen without what is in it
+	default:
 		// It may not be read. Its copy must not be merged with what it hides.
 		_ = unix.Setxattr(fmt.Sprintf("/proc/self/fd/%d", to), opaque, []byte("y"), 0)
 		return nil

@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -154,4 +155,44 @@ func TestUnreadableIsNotMerged(t *testing.T) {
 			t.Errorf("%s: opaque %q (%v)", dir, got, err)
 		}
 	}
+}
+
+// A directory that cannot be opened because there are too many files is not taken for one that may
+// not be read, of which nothing would be seen.
+func TestSkeletonFewFiles(t *testing.T) {
+	top := tree(t, map[string]os.FileMode{"a/b/c/d/": 0o755})
+	made := map[bool]int{}
+	for most := range uint64(100) {
+		to := t.TempDir()
+		err := buildWith(t, most, top, to)
+		if made[err == nil]++; err != nil {
+			continue
+		}
+		if got := contents(t, to); len(got) != 4 {
+			t.Errorf("with %d files, the skeleton is %q", most, got)
+		}
+	}
+	if made[false] == 0 || made[true] == 0 {
+		t.Errorf("it was made, or not, so many times: %v", made)
+	}
+}
+
+// buildWith makes a skeleton while so many files may be open.
+func buildWith(t *testing.T, most uint64, top, to string) error {
+	t.Helper()
+	at, err := unix.Open(to, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(at)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	team := newTeam()
+	return errors.Join(team.build(top, at, at), team.wait())
 }
