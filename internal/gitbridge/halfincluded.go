@@ -1,0 +1,77 @@
+package gitbridge
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// TryLockIncluded is LockIncluded for who does not wait, and removes nothing.
+func TryLockIncluded(folder string) (unlock func(), ok bool) {
+	f, err := os.OpenFile(filepath.Join(folder, "include.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		f.Close()
+		return nil, false
+	}
+	return func() { f.Close() }, true
+}
+
+// LockIncluded keeps others from including something, or taking it away. What those who
+// were killed have left is removed, the files by purge.
+func LockIncluded(ctx context.Context, folder string, purge func(dir string) error) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(folder, "include.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock the included repositories: %w", err)
+	}
+	for _, dir := range halfIncluded(folder) {
+		if b, openErr := Open(dir); openErr == nil { // else nothing was done yet
+			err = b.ForgetHalf(ctx)
+		}
+		if err == nil {
+			err = purge(dir)
+		}
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return func() { f.Close() }, nil
+}
+
+// halfIncluded are the folders of repositories in whose including, or taking out, somebody was
+// killed.
+func halfIncluded(folder string) (dirs []string) {
+	entries, _ := os.ReadDir(filepath.Join(folder, includeName)) // most have none
+	for _, e := range entries {
+		dir := filepath.Join(folder, includeName, e.Name())
+		if b, err := Open(dir); err != nil || b.Admin == "" || b.Include != e.Name() {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// HalfIncluded opens the bridges of those in whose including, or taking out, somebody was
+// killed, as far as there are some.
+func HalfIncluded(folder string) (all []*Bridge) {
+	for _, dir := range halfIncluded(folder) {
+		if b, err := Open(dir); err == nil {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// ForgetHalf is Forget for one of them. Without a worktree's directory nobody has worked there
+// yet.
+func (b *Bridge) ForgetHalf(ctx context.Context) error { return b.Forget(ctx, b.Admin == "") }
