@@ -2,7 +2,9 @@ package gitbridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -49,12 +51,14 @@ func LockIncluded(ctx context.Context, folder string, purge func(dir string) err
 }
 
 // halfIncluded are the folders of repositories in whose including, or taking out, somebody was
-// killed.
+// killed. One whose record cannot be read is none of them: it was written at once, and somebody may
+// have worked there.
 func halfIncluded(folder string) (dirs []string) {
 	entries, _ := os.ReadDir(filepath.Join(folder, includeName)) // most have none
 	for _, e := range entries {
 		dir := filepath.Join(folder, includeName, e.Name())
-		if b, err := Open(dir); err != nil || b.Admin == "" || b.Include != e.Name() {
+		b, err := Open(dir)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (b.Admin == "" || b.Include != e.Name()) {
 			dirs = append(dirs, dir)
 		}
 	}
