@@ -69,7 +69,8 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 		}
 		if asked, ok = s.await(ctx, g, func(ctx context.Context) {
 			watchQuietly(ctx, &refs, g.bridge.Tidy)
-			rested = s.dawdle(ctx, g)
+			_, settled := g.bridge.Settled()
+			rested = settled && dawdle(ctx, s.busy)
 		}); !ok {
 			return
 		}
@@ -94,17 +95,17 @@ func watchQuietly(ctx context.Context, refs *watch.Watch, meanwhile func(context
 // dawdle waits for a while if what has moved concerns nobody: refs of others, in a sandbox in which
 // no program runs. Of twenty over one repository all would be busy each time that one of them
 // has committed. A program that starts finds the refs as they are then. It says whether it did:
-// then they have had time enough to come to rest.
-func (s *Supervisor) dawdle(ctx context.Context, g *git) bool {
-	if _, settled := g.bridge.Settled(); !settled || s.busy() {
+// then they have had time enough to come to rest. Who is called away has not.
+func dawdle(ctx context.Context, busy func() bool) bool {
+	if busy() {
 		return false
 	}
 	again := time.NewTicker(syncEvery)
 	defer again.Stop()
-	for n := syncIdle / syncEvery; n > 0 && !s.busy(); n-- {
+	for n := syncIdle / syncEvery; n > 0 && !busy(); n-- {
 		select {
 		case <-ctx.Done():
-			return true
+			return false
 		case <-again.C:
 		}
 	}

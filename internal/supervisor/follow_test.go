@@ -25,6 +25,23 @@ func TestLull(t *testing.T) {
 	lull(ended, time.Hour, func() string { return "" }, prepare)
 }
 
+// Refs of others can wait, unless a program runs. Whoever asks meanwhile is not kept, and is no
+// reason to look again at once.
+func TestDawdle(t *testing.T) {
+	ctx, ask := context.WithCancel(context.Background())
+	defer ask()
+	if dawdle(ctx, func() bool { return true }) {
+		t.Error("a program waits for others' refs")
+	}
+	looks := 0
+	if !dawdle(ctx, func() bool { looks++; return looks > 2 }) || looks != 3 {
+		t.Errorf("after %d looks it is not over when a program starts", looks)
+	}
+	if dawdle(ctx, func() bool { ask(); return false }) {
+		t.Error("whoever was called away has rested")
+	}
+}
+
 // TestSyncPause: only a bridge that has nothing to do and is told of news sleeps, and what
 // does not succeed is tried less and less.
 func TestSyncPause(t *testing.T) {
