@@ -219,9 +219,10 @@ func (b *Bridge) forgetAdmin() error {
 	}
 	// All at once: of a part of it nobody would know whose it is. And a git that somebody who was
 	// killed has left behind does not find it any more.
-	if err = os.Rename(b.Admin, draft); err == nil {
-		err = os.RemoveAll(draft)
+	if os.Rename(b.Admin, draft) != nil {
+		draft = b.Admin // then as it goes
 	}
+	err = os.RemoveAll(draft)
 	for range 100 { // unless it stands there
 		if !errors.Is(err, syscall.ENOTEMPTY) {
 			break
