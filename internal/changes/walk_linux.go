@@ -231,8 +231,8 @@ func (w *walker) leaf(p place, up, low *node, m marks) error {
 		}
 	}
 	if white {
-		if low == nil || !low.isDir() && w.masked != nil && w.masked(p.rel, true) {
-			return nil // or the mark is of a hidden directory, which the user has removed
+		if low == nil {
+			return nil
 		}
 		return w.deleted(p.rel, low, up.taken())
 	}

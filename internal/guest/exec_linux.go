@@ -82,7 +82,6 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 	out := wire.NewFrameWriter(conn)
 	a.births.begin() // before it is said
 	_ = out.Taken()
-	a.layers.Settle(1)
 	p, err := a.begin(e, out)
 	a.births.end()
 	a.shed.Soon()

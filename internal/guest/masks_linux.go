@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
-	"slices"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
@@ -22,7 +21,7 @@ func hide(s net.Conn, layers *rootfs.Layers, places []wire.Cover) {
 		case p.Keep:
 			err = layers.Lock(path, tree)
 		case p.Free:
-			err = layers.Free(path, p.Clean)
+			err = layers.Free(path)
 		case p.Stale:
 			err = layers.ForbidStale(path)
 		default:
@@ -48,7 +47,4 @@ func hide(s net.Conn, layers *rootfs.Layers, places []wire.Cover) {
 		_ = wire.WriteMessage(s, wire.Event{Failure: &wire.Failure{Code: 125, Message: "the answer is too long"}})
 	}
 	mux.HangUp(s)
-	if slices.ContainsFunc(places, func(p wire.Cover) bool { return p.Free }) {
-		layers.Settle(6)
-	}
 }

@@ -158,20 +158,6 @@ func (d Dir) Enters(name string) bool {
 	return names(d.s.own) || names(d.s.wish) || slices.ContainsFunc(d.found, names)
 }
 
-// Enters says whether a directory is looked into, and those above it are.
-func (s *Set) Enters(dir string) bool {
-	for i := 1; i <= len(dir); i++ {
-		if i < len(dir) && dir[i] != '/' {
-			continue
-		}
-		at := strings.LastIndexByte(dir[:i], '/')
-		if !s.In(dir[:max(at, 0)]).Enters(dir[at+1 : i]) {
-			return false
-		}
-	}
-	return true
-}
-
 // Hides returns the rule by which a path is hidden by its name or by that of a directory
 // above it. look is asked about the content of a file, if that counts.
 func (s *Set) Hides(path string, dir bool, look func(*Rule) bool) *Rule {

@@ -132,8 +132,18 @@ func (t *Tree) behind(path string) (target string, dir bool) {
 // else "". Whoever puts a link there in the place of a directory must not win by it: what
 // the user writes below the link lands behind it.
 func (t *Tree) leads(path string) string {
-	if to, dir := t.behind(path); dir && !t.Set.Enters(to) {
-		return to
+	to, dir := t.behind(path)
+	if !dir {
+		return ""
+	}
+	for i := 0; i <= len(to); i++ {
+		if i < len(to) && to[i] != '/' {
+			continue
+		}
+		at := strings.LastIndexByte(to[:i], '/')
+		if in, name := t.Set.In(to[:max(at, 0)]), to[at+1:i]; !in.Enters(name) {
+			return to
+		}
 	}
 	return ""
 }

@@ -83,10 +83,7 @@ func (l *Layers) Forbid(target, tree string, dir bool) error {
 // ForbidStale covers a place of a copy-on-write view where something is still seen that has
 // another path outside by now. If it is not seen there, it never will be.
 func (l *Layers) ForbidStale(target string) error {
-	return l.cover("hide", target, "", func(r root, target string, _ root) error {
-		delete(l.freed.names, target)
-		return forbid(r, target)
-	})
+	return l.cover("hide", target, "", func(r root, target string, _ root) error { return forbid(r, target) })
 }
 
 // Lock makes a file of a running sandbox read-only, and keeps it where it is. What hides

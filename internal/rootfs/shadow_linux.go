@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -11,12 +12,18 @@ import (
 
 // Below a copy-on-write view the user's directory changes, and the kernel does not hear of it:
 // it goes by what it found when a program last looked for a name, for as long as it remembers.
-// How long that is, programs inside can bring about, by looking for many names.
+// How long that is, programs inside can bring about, by looking for many names. So two things
+// are done about names that are to be hidden:
 //
-// A name to hide that a program has looked for in vain, and that exists by now, is not there to
-// be covered, but will be. So something is made in its place through the view, covered, and
+// One that a program has looked for in vain, and that exists by now, is not there to be
+// covered, but will be. So something is made in its place through the view, covered, and
 // removed from the layer again. Nobody sees the difference, and the next start finds the
 // layer as it was.
+//
+// One that is covered, and does not exist any more, is still there for the kernel. It is
+// removed through the view, by a thread that does not see the cover: then the kernel forgets
+// the name first and takes the cover away after that. That leaves a mark in the layer that the
+// sandbox has removed the file, which for a name that is hidden is never applied.
 
 // overlays are the copy-on-write views, by their places: the names of their layers.
 type overlays map[string]string
@@ -85,7 +92,6 @@ func (l *Layers) forbidInView(r root, target string, dir bool) error {
 		// It is seen for as long as the directories above are remembered as they are.
 		return l.anchor(r, top, Above(rel))
 	}
-	delete(l.freed.names, target)
 	for range 100 {
 		err := forbid(r, target)
 		if !errors.Is(err, unix.ENOENT) {
@@ -121,12 +127,12 @@ func (l *Layers) shadow(r root, top, layer, rel string, dir bool) error {
 		if in, err := r.inView(top, filepath.Dir(at)); err != nil || !in {
 			return errors.Join(unix.ENOENT, err)
 		}
-		return l.shadowOne(r, top, at, layer, rel, dir || i < len(parts)-1)
+		return l.shadowOne(r, at, layer, rel, dir || i < len(parts)-1)
 	}
 	return errRaced // it is there after all
 }
 
-func (l *Layers) shadowOne(r root, top, at, layer, rel string, dir bool) error {
+func (l *Layers) shadowOne(r root, at, layer, rel string, dir bool) error {
 	parent, err := r.open(filepath.Dir(at))
 	if err != nil {
 		return err
@@ -144,9 +150,6 @@ func (l *Layers) shadowOne(r root, top, at, layer, rel string, dir bool) error {
 		return errRaced
 	case err == unix.ENOENT:
 		return err // its directory is gone as well
-	case err == unix.ESTALE:
-		// A mark was there that it is removed, and was taken back when it was freed.
-		return errors.Join(errRaced, forget(top))
 	case err != nil:
 		return fmt.Errorf("make something in its place: %w", err)
 	}
@@ -169,5 +172,79 @@ func (l *Layers) takeBack(layer, rel string, flag int) error {
 	if err == unix.ENOENT || err == unix.ENOTEMPTY || err == unix.EEXIST {
 		return nil // somebody inside has used it: it is theirs
 	}
+	return err
+}
+
+// Free uncovers a name of a copy-on-write view whose file is not there any more outside. In
+// other views the kernel does that. A directory stays covered: the kernel removes none of
+// which it cannot tell that it is empty.
+func (l *Layers) Free(target string) error {
+	if _, _, ok := l.overlays.holding(target); !ok {
+		return nil
+	}
+	l.lates.mu.Lock()
+	defer l.lates.mu.Unlock()
+	err := apart(func(r root) error { return remove(r, target) })
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, errUncovered):
+		return nil
+	case errors.Is(err, unix.ESTALE):
+		return nil // a shadow, of which the layer has nothing: it stays covered
+	case err != nil:
+		return fmt.Errorf("free %s: %w", target, err)
+	}
+	return nil
+}
+
+var errUncovered = errors.New("it is not covered")
+
+// remove takes the cover from a file, and then removes what is below.
+func remove(r root, target string) error {
+	at, err := r.open(target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	from, err := nothing(r, false)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	if ours, err := covered(at, from); err != nil || !ours {
+		return errors.Join(errUncovered, err)
+	}
+	if err := unix.Unmount(fmt.Sprintf("/proc/self/fd/%d", at), unix.MNT_DETACH); err != nil {
+		return err
+	}
+	parent, err := r.open(filepath.Dir(target))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(parent)
+	return unix.Unlinkat(parent, filepath.Base(target), 0)
+}
+
+// apart does something in a copy of the mount namespace that nobody else sees.
+func apart(do func(root) error) error {
+	runtime.LockOSThread()
+	back, err := unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		runtime.UnlockOSThread()
+		return err
+	}
+	defer unix.Close(back)
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("copy the mount namespace: %w", err)
+	}
+	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = do(root{fd})
+		unix.Close(fd)
+	}
+	if back := unix.Setns(back, unix.CLONE_NEWNS); back != nil {
+		return errors.Join(err, back) // and the thread, which stays locked, ends with its goroutine
+	}
+	runtime.UnlockOSThread()
 	return err
 }

@@ -18,7 +18,6 @@ type Layers struct {
 	overlays overlays
 	anchors  anchors
 	lates    lates
-	freed    freed // guarded by the lock of lates
 }
 
 // path names something in the layers for calls that take a path.

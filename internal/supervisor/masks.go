@@ -35,10 +35,6 @@ type masks struct {
 	shown  []*shown
 	hidden map[string]Hidden // by path on the host
 
-	// order is held while something is hidden, and from the look whether something is gone until
-	// its name is free.
-	order sync.Mutex
-
 	holding sync.Mutex
 	held    int // trees of which the watch is behind
 }

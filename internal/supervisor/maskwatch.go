@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -139,10 +140,59 @@ func (m *masks) full() bool {
 	return len(m.hidden) > mask.MaxHidden
 }
 
+// freeAfter is how long something has to be gone before its name is free. Who removes a
+// directory removes what is in it first.
+const freeAfter = 200 * time.Millisecond
+
+// gone is for a path that is not there any more, or may not be. In a copy-on-write workspace
+// the kernel does not hear of that.
+func (s *Supervisor) gone(one *shown, path string) {
+	m := &s.masks
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.hidden[filepath.Join(one.tree.Root, path)]; one.upper == "" || one.freeing || !known && path != "" {
+		return
+	}
+	one.freeing = true
+	m.ended.Go(func() {
+		if !outlives(s, time.After(freeAfter)) {
+			return
+		}
+		if places := m.free(one); len(places) > 0 {
+			// If it fails, they stay as they are.
+			if err := s.cover(places); err != nil && m.life.Err() == nil {
+				s.notices.tell("names of hidden files that are gone are not free before the next start: " + err.Error())
+			}
+		}
+	})
+}
+
+// free forgets what is hidden and not there any more, and returns what can be freed of it. If
+// a directory is gone too, the kernel's memory of that is in the way; and if no line hides a
+// file, what freeing it leaves in the layer would be applied.
+func (m *masks) free(one *shown) (places []wire.Cover) {
+	m.mu.Lock()
+	one.freeing = false
+	var paths []string
+	for host, h := range m.hidden {
+		rest, ok := strings.CutPrefix(host, one.tree.Root+"/")
+		if !ok || !one.tree.Gone(rest) {
+			continue
+		}
+		delete(m.hidden, host)
+		if dir := filepath.Dir(rest); !h.Dir && (dir == "." || !one.tree.Gone(dir)) && one.tree.Hides(rest, false) != nil {
+			paths = append(paths, rest)
+		}
+	}
+	m.mu.Unlock()
+	for _, path := range paths {
+		places = append(places, m.inside(one.tree.Root, false, mask.Found{Path: path, Gone: true})...)
+	}
+	return places
+}
+
 // hide hides what has appeared, keeps it as it is, or hides it no longer.
 func (s *Supervisor) hide(one *shown, list []mask.Found) error {
-	s.masks.order.Lock()
-	defer s.masks.order.Unlock()
 	var places []wire.Cover
 	for len(list) > 0 {
 		f, n := list[0], 1

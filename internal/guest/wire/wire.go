@@ -123,8 +123,6 @@ type Cover struct {
 	Stale bool `json:"stale,omitempty"`
 	// Free says that there is nothing to hide any more.
 	Free bool `json:"free,omitempty"`
-	// Clean says that nothing of that may be left in the sandbox's layer.
-	Clean bool `json:"clean,omitempty"`
 }
 
 // An Exec asks for a program. Arguments and environment are bytes, as the kernel
