@@ -62,6 +62,9 @@ func (f *aiFlags) beginOne(l *listener, store *sandbox.Store, a *agent.Agent, pl
 		words = append(words, f.prompt)
 	}
 	sb, line, err := newSandbox(l, store, &f.settings, f.tree, f.idle, words)
+	if errors.Is(err, sandbox.ErrExists) {
+		return hint.Wrap(err, "go on in it with 'coffer ai -m %s', or choose another name", f.name)
+	}
 	if err != nil {
 		return err
 	}
