@@ -33,8 +33,9 @@ var forChanges = choice{
 	many: "name one of them",
 }
 
-// chooseCOW finds a copy-on-write sandbox.
-func chooseCOW(args []string) (*sandbox.Sandbox, error) {
+// chooseCOW finds a copy-on-write sandbox, for a command that says of another what there is
+// instead.
+func chooseCOW(args []string, instead func(*sandbox.Sandbox) error) (*sandbox.Sandbox, error) {
 	store, err := openStore()
 	if err != nil {
 		return nil, err
@@ -44,10 +45,35 @@ func chooseCOW(args []string) (*sandbox.Sandbox, error) {
 		return nil, err
 	}
 	if sb.Workspace.Mode != sandbox.WorkspaceCOW {
-		return nil, hint.New(fmt.Sprintf("sandbox %s writes to its workspace directly: there is nothing to apply", sb.Name),
-			"use --workspace cow when you make a sandbox")
+		return nil, instead(sb)
 	}
 	return sb, nil
+}
+
+// notApplied says how the work of a sandbox is taken of which nothing waits to be applied.
+func notApplied(sb *sandbox.Sandbox) error {
+	if sb.Workspace.Mode == sandbox.WorkspaceTree {
+		return hint.New(fmt.Sprintf("sandbox %s has a worktree of its own", sb.Name),
+			fmt.Sprintf("take what is committed there with 'coffer merge %s', and then what is not with %s", sb.Name, takeLoose(sb.Name)))
+	}
+	return notWaiting(sb, "apply")
+}
+
+// notDiscarded is notApplied for who wants to be rid of it.
+func notDiscarded(sb *sandbox.Sandbox) error {
+	if sb.Workspace.Mode == sandbox.WorkspaceTree {
+		return hint.New(fmt.Sprintf("sandbox %s has a worktree of its own", sb.Name),
+			fmt.Sprintf("take its files back with 'coffer undo %s', or drop all of it with 'coffer rm --force --delete-branch %s'", sb.Name, sb.Name))
+	}
+	return notWaiting(sb, "discard")
+}
+
+func notWaiting(sb *sandbox.Sandbox, verb string) error {
+	what := "writes to its workspace directly"
+	if sb.Workspace.Mode == sandbox.WorkspaceNone {
+		what = "has no workspace"
+	}
+	return hint.New(fmt.Sprintf("sandbox %s %s: there is nothing to %s", sb.Name, what, verb), "use --workspace cow when you make a sandbox")
 }
 
 func listChanges(ctx context.Context, sb *sandbox.Sandbox, asJSON bool) error {
@@ -105,7 +131,7 @@ func applyCommand() *cobra.Command {
 changed on both sides. Git directories, devices and set-user-id bits never are.`,
 		Example: "  coffer apply parser\n  coffer apply parser src/main.go",
 		RunE: func(c *cobra.Command, args []string) error {
-			sb, err := chooseCOW(args)
+			sb, err := chooseCOW(args, notApplied)
 			if err != nil {
 				return err
 			}
@@ -217,7 +243,7 @@ func discardCommand() *cobra.Command {
 		Example:           "  coffer discard parser",
 		Args:              atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
-			sb, err := chooseCOW(args)
+			sb, err := chooseCOW(args, notDiscarded)
 			if err != nil {
 				return err
 			}

@@ -142,7 +142,7 @@ func otherWay(ctx context.Context, sb *sandbox.Sandbox) string {
 // finishTake has git do it, and says what came of it.
 func finishTake(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, t *gitbridge.Taking, way gitbridge.Way, flags takeFlags) error {
 	if t.Loose > 0 {
-		fmt.Fprintf(os.Stderr, "coffer: %s not committed in sandbox %s, and not merged; see 'coffer diff %s'\n", are(t.Loose, "file"), b.Name, b.Words())
+		fmt.Fprintf(os.Stderr, "coffer: %s not committed in sandbox %s, and not merged; %s\n", are(t.Loose, "file"), b.Name, looseWay(b, t, way))
 	}
 	if t.Count == 0 {
 		fmt.Fprintf(stdout, "nothing to do: everything on %s is here already\n", t.Branch)
@@ -175,6 +175,25 @@ func finishTake(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, 
 		fmt.Fprintf(stdout, "%s on top of your branch now, from %s\n", are(t.Count, "commit"), t.Branch)
 	}
 	return nil
+}
+
+// looseWay says what to do about files that are not committed. After a squash or a rebase the
+// commits have other names here, and a diff would bring what they change a second time.
+func looseWay(b *gitbridge.Bridge, t *gitbridge.Taking, way gitbridge.Way) string {
+	see := "see 'coffer diff " + b.Words() + "'"
+	switch {
+	case t.Count == 0:
+		return see + ", and take that with " + takeLoose(b.Words())
+	case way == gitbridge.Merge:
+		return see + ", and take that, after the merge, with " + takeLoose(b.Words())
+	}
+	return see
+}
+
+// takeLoose is how files that are not committed come to a checkout that has the commits. Git
+// leaves out, without a word, what is not below the directory that it is started in.
+func takeLoose(words string) string {
+	return "'coffer diff " + words + " | git apply' at the top of your checkout"
 }
 
 // are is count with its verb.
