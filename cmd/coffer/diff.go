@@ -71,7 +71,11 @@ A part of the second name will do where there is no path of that name.`,
 				style.paths = nil
 				return readEnough(diffBetween(c.Context(), sb, other, style))
 			}
-			return readEnough(diff(c.Context(), sb, style))
+			err = readEnough(diff(c.Context(), sb, style))
+			if err == nil && style.repo == "" && len(style.paths) == 0 && !style.json {
+				sayIncluded(c.Context(), sb, "diff")
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVar(&style.stat, "stat", false, "print how many lines of each file were changed")

@@ -116,7 +116,11 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 	if err != nil {
 		return err
 	}
-	return finishTake(c, b, r, t, way, flags)
+	err = finishTake(c, b, r, t, way, flags)
+	if err == nil && flags.repo == "" {
+		sayIncluded(c.Context(), sb, c.Name())
+	}
+	return err
 }
 
 // otherWay says how the work of a sandbox without a worktree is taken.

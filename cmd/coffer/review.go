@@ -37,6 +37,7 @@ type reviewed struct {
 	// Partial says that there are too many files to have looked into all of them.
 	Partial bool `json:"partial,omitempty"`
 
+	repo string               // one that is included
 	said map[review.Level]int // how many findings there are of each
 }
 
@@ -75,7 +76,11 @@ hosts in lock files, programs, and what looks like a secret. Nothing of it is ru
 			if asJSON {
 				return printJSON(r)
 			}
-			return r.print()
+			err = r.print()
+			if err == nil && repo == "" {
+				sayIncluded(c.Context(), sb, "review")
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
@@ -85,7 +90,7 @@ hosts in lock files, programs, and what looks like a secret. Nothing of it is ru
 
 // reviewOf looks at what was done in a sandbox, or in a repository that it includes.
 func reviewOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*reviewed, error) {
-	r := &reviewed{Sandbox: sb.Name, Files: []reviewedFile{}, Findings: []review.Finding{}}
+	r := &reviewed{Sandbox: sb.Name, repo: repo, Files: []reviewedFile{}, Findings: []review.Finding{}}
 	var err error
 	switch {
 	case sb.Workspace.Mode == sandbox.WorkspaceCOW && repo == "":
@@ -296,7 +301,11 @@ func (r *reviewed) sort() {
 
 // print shows it to a person. Everything of it may come from inside.
 func (r *reviewed) print() error {
-	fmt.Fprintf(stdout, "sandbox %s: %s changed since %s", r.Sandbox, count(len(r.Files), "file"), terminal.Escape(cmp.Or(short12(r.Since), "the beginning, as there is no commit yet")))
+	title, words := "sandbox "+r.Sandbox, r.Sandbox
+	if r.repo != "" {
+		title, words = "repository "+r.repo+" of "+title, words+" --repo "+r.repo
+	}
+	fmt.Fprintf(stdout, "%s: %s changed since %s", title, count(len(r.Files), "file"), terminal.Escape(cmp.Or(short12(r.Since), "the beginning, as there is no commit yet")))
 	if n := len(r.Commits); n > 0 {
 		fmt.Fprintf(stdout, ", %s", count(n, "commit"))
 	}
@@ -321,7 +330,7 @@ func (r *reviewed) print() error {
 	if len(r.Findings) == 0 {
 		fmt.Fprintln(stdout, "nothing was found that runs by itself, or hides; that is no promise about the rest")
 	} else {
-		fmt.Fprintf(stdout, "%d high, %d medium, %d low; read them with 'coffer diff %s PATH'\n", counts[review.High], counts[review.Medium], counts[review.Low], r.Sandbox)
+		fmt.Fprintf(stdout, "%d high, %d medium, %d low; read them with 'coffer diff %s PATH'\n", counts[review.High], counts[review.Medium], counts[review.Low], words)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(n))

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
 )
 
 // lookTime is how long a listing waits for git to look at worktrees.
@@ -83,6 +85,33 @@ func countDirty(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge) *
 		n = -1
 	}
 	return &n
+}
+
+// sayIncluded names the repositories that a sandbox includes in which there is work too, with
+// a command that is about them: who is shown only the sandbox's own would take that for all.
+func sayIncluded(ctx context.Context, sb *sandbox.Sandbox, command string) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	all := gitbridge.Included(sb.Dir())
+	standings := gitbridge.Standings(ctx, all)
+	for _, b := range all {
+		s, dirty := standings[b], *countDirty(ctx, sb, b)
+		commits, verb, where, word := s.Ahead > 0 && !s.Merged || b.Behind(), "has", "", command
+		switch taking := command == "merge" || command == "rebase"; {
+		case taking && commits:
+			where = b.Where() // which is where it can be done
+		case taking:
+			word = "diff"
+		}
+		switch {
+		case commits || dirty > 0:
+		case s.Ahead < 0 || dirty < 0: // nobody could tell
+			verb = "may have"
+		default:
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "coffer: %s %s changes too: see 'coffer %s %s'%s\n", b.Include, verb, word, b.Words(), terminal.Escape(where))
+	}
 }
 
 // gitColumns are the columns that listings have if something has a git directory.

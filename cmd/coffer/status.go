@@ -61,6 +61,7 @@ refused lately.`,
 				return printJSON(s)
 			}
 			printStanding(s)
+			sayIncluded(c.Context(), sb, "review")
 			return nil
 		},
 	}
