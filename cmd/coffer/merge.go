@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/changes"
@@ -90,6 +89,14 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 	if err != nil {
 		return err
 	}
+	at, err := spotHere()
+	if err != nil {
+		return err
+	}
+	if b := at.including(sb); b != nil && flags.repo == "" {
+		return hint.New(fmt.Sprintf("sandbox %s includes the repository here, and works on another", sb.Name),
+			fmt.Sprintf("for this one, use 'coffer %s %s'", c.Name(), b.Words()))
+	}
 	if sb.Workspace.Mode != sandbox.WorkspaceTree && flags.repo == "" {
 		return hint.New(fmt.Sprintf("sandbox %s has no worktree of its own", sb.Name), otherWay(c.Context(), sb))
 	}
@@ -98,16 +105,9 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 	if err != nil {
 		return err
 	}
-	here, err := os.Getwd()
-	if err == nil {
-		here, err = filepath.EvalSymlinks(here)
-	}
-	if err != nil {
-		return err
-	}
-	r, err := gitbridge.Find(c.Context(), here)
+	r, err := gitbridge.Find(c.Context(), at.dir)
 	if errors.Is(err, gitbridge.ErrNoRepository) {
-		return hint.New(here+" is not in a git repository", "change to your checkout of the repository")
+		return hint.New(at.dir+" is not in a git repository", "change to your checkout of the repository")
 	}
 	if err != nil {
 		return err

@@ -50,6 +50,16 @@ func (s spot) ownedBy(sb *sandbox.Sandbox) bool {
 	return w.Mode == sandbox.WorkspaceTree && (s.dir == w.Path || rootfs.Within(s.dir, w.Path)) || includedIn(sb, s.dir) != ""
 }
 
+// including is the repository that this place is in, if a sandbox includes it.
+func (s spot) including(sb *sandbox.Sandbox) *gitbridge.Bridge {
+	for _, b := range gitbridge.Included(sb.Dir()) {
+		if b.Common == s.common {
+			return b
+		}
+	}
+	return nil
+}
+
 // near says whether a sandbox has a worktree of the repository that this place is in,
 // wherever in it the sandbox was made.
 func (s spot) near(sb *sandbox.Sandbox) bool {
