@@ -129,10 +129,11 @@ while (1) { rename "flood/a", "flood/b"; rename "flood/b", "flood/a" }
 `
 
 // TestMaskFloodRestless: one that goes on while all have to wait is ended, which is said, and all
-// others go on as if nothing had happened.
+// others go on as if nothing had happened. (A jail does not watch for that: its processes are the
+// host's, and by their numbers others could be hit.)
 func TestMaskFloodRestless(t *testing.T) {
 	each(t, func(t *testing.T, w world) {
-		for _, how := range flooders {
+		for _, how := range flooders[:1] {
 			c := floodPlace(t, w, w.Command(), how, "sh", "-c", `
 PERL_SIGNALS=unsafe perl -e 'open F, ">ready"; until (-e "begin") { select undef, undef, undef, 0.01 } '"$0$1" & restless=$!
 perl -e 'while (1) { $n++ }' & busy=$!
@@ -154,7 +155,7 @@ exit 7`, restless, endless)
 // TestMaskFloodForks: if such a one is a new process again and again, all are ended.
 func TestMaskFloodForks(t *testing.T) {
 	each(t, func(t *testing.T, w world) {
-		for _, how := range flooders {
+		for _, how := range flooders[:1] {
 			c := floodPlace(t, w, w.Command(), how, "env", "PERL_SIGNALS=unsafe", "perl", "-e", `open F, ">ready"; until (-e "begin") { select undef, undef, undef, 0.01 }
 unless (fork) { `+endless+` }
 unless (fork) { fork for 1..3; while (1) { `+restless+` select undef, undef, undef, 0.003; exit if fork } }

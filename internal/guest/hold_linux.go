@@ -25,7 +25,8 @@ type gate struct {
 	open    sync.Cond
 	closed  bool
 	stopped map[int]bool // those who were, before
-	unwatch func()       // ends the watch over those who wait
+	watcher *halt.Watch  // over those who wait; nil before the first time
+	unwatch func()       // ends it
 }
 
 // pass waits until it is open.
@@ -119,15 +120,15 @@ func (g *gate) watch(tell func(wire.Event)) (over <-chan struct{}) {
 		close(ended)
 		return ended
 	}
-	w := halt.Watch{
-		All:   programs,
-		Ended: func(sentence string) { tell(wire.Event{Notice: sentence}) },
-		Lost: func() {
-			_ = unix.Kill(-1, unix.SIGKILL)
-			tell(wire.Event{Done: &wire.Done{Error: halt.ErrRestless.Error()}})
-		},
+	if g.watcher == nil {
+		g.watcher = &halt.Watch{All: programs}
 	}
-	unwatch := w.Begin()
+	g.watcher.Ended = func(sentence string) { tell(wire.Event{Notice: sentence}) }
+	g.watcher.Lost = func() {
+		_ = unix.Kill(-1, unix.SIGKILL)
+		tell(wire.Event{Done: &wire.Done{Error: halt.ErrRestless.Error()}})
+	}
+	unwatch := g.watcher.Begin()
 	g.unwatch = func() {
 		unwatch()
 		close(ended)

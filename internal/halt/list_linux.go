@@ -9,49 +9,8 @@ import (
 	"strings"
 )
 
-// maxBelow is how many processes below one are listed.
-const maxBelow = 1 << 15
-
 // Processes lists all that this one can see.
 func Processes() ([]int, error) { return numbers("/proc") }
-
-// Below lists all processes below some, as far as they can be found while they come and go.
-func Below(tops ...int) []int {
-	next := func(pid int) []int { return children(pid, maxBelow) }
-	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
-		next = families()
-	}
-	var all []int
-	seen := map[int]bool{}
-	for queue := tops; len(queue) > 0 && len(all) < maxBelow; queue = queue[1:] {
-		for _, child := range next(queue[0]) {
-			if !seen[child] {
-				seen[child] = true
-				all, queue = append(all, child), append(queue, child)
-			}
-		}
-	}
-	return all
-}
-
-// Nested says whether a process is in a process namespace further down than this one's.
-func Nested(pid int) bool {
-	ids := func(of string) int { return len(strings.Fields(field("/proc/"+of+"/", "NSpid"))) }
-	return ids(strconv.Itoa(pid)) > ids("self")
-}
-
-// families is for a kernel that does not tell about children: it does about parents.
-func families() func(parent int) []int {
-	of := map[int][]int{}
-	all, _ := Processes()
-	for _, pid := range all {
-		if f := stat(fmt.Sprintf("/proc/%d/", pid)); len(f) > 1 {
-			parent := int(number(f[1]))
-			of[parent] = append(of[parent], pid)
-		}
-	}
-	return func(parent int) []int { return of[parent] }
-}
 
 // field is one of a status file.
 func field(dir, name string) string {

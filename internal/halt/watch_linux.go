@@ -23,7 +23,12 @@ const (
 	every   = 10 * time.Millisecond // there is a look
 	enough  = 5                     // looks in which one process ran, before it is ended
 	tooMuch = 8                     // looks in which somebody did, before all are
-	long    = 5 * time.Millisecond  // for a look; what is left over comes first in the next one
+	// long is for a look; what is left over comes first in the next one. A crowd takes that long, and
+	// waits anyway.
+	long = 100 * time.Millisecond
+	// forget is after what time without a watch it is forgotten who went on: somebody may do so
+	// in many short ones.
+	forget = 10 * time.Second
 )
 
 // ErrRestless is about processes that cannot be had to wait.
@@ -37,7 +42,9 @@ type Watch struct {
 
 	known  map[int]*process
 	looks  int
-	uneasy int // those in which somebody had gone on
+	first  bool      // this one is the first since all were stopped
+	uneasy int       // looks in which somebody had gone on
+	until  time.Time // there was a watch
 }
 
 // process is what is known of one.
@@ -54,8 +61,17 @@ type thread struct {
 	stopped bool
 }
 
-// Begin begins to look. It ends with stop, which waits for a look that is under way.
+// Begin begins to look, after all were stopped. It ends with stop, which waits for a look that is
+// under way. A watch can begin again then.
 func (w *Watch) Begin() (stop func()) {
+	if time.Since(w.until) > forget {
+		w.known, w.uneasy = nil, 0
+	}
+	w.first = true
+	w.uneasy /= 2 // of once in a while nobody is accused
+	for _, p := range w.known { // they were free to run
+		p.threads, p.all = map[int]thread{}, false
+	}
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -74,6 +90,7 @@ func (w *Watch) Begin() (stop func()) {
 	return func() {
 		close(done)
 		<-ended
+		w.until = time.Now()
 	}
 }
 
@@ -106,8 +123,8 @@ func (w *Watch) look() bool {
 // meet takes note of who is there, and says whether somebody has come: who is stopped does not
 // fork.
 func (w *Watch) meet(all []int) (come bool) {
-	first := w.known == nil
-	was := w.known
+	first, was := w.first, w.known
+	w.first = false
 	w.known = make(map[int]*process, len(all))
 	w.looks++
 	for _, pid := range all {

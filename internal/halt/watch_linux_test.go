@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"os/signal"
 	"runtime"
 	"strings"
@@ -190,7 +191,13 @@ func TestWatchLoad(t *testing.T) {
 		_ = unix.Kill(-pid, unix.SIGSTOP)
 	}
 	w := Watch{
-		All:   func() []int { return append(Below(all...), all...) },
+		All: func() []int {
+			now := slices.Clone(all)
+			for _, pid := range all {
+				now = append(now, children(pid, maxMany)...)
+			}
+			return now
+		},
 		Ended: func(sentence string) { t.Error(sentence) },
 		Lost:  func() { t.Error("all are to be ended") },
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/halt"
 	"github.com/cofferhq/coffer/internal/steps"
-	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +21,6 @@ type pause struct {
 	mu        sync.Mutex
 	held      bool // until the watch has caught up
 	suspended bool // for as long as this process is stopped
-	unwatch   func()
 }
 
 // hold stops all programs, or has them go on.
@@ -32,43 +30,10 @@ func (l *late) hold(yes bool) error {
 	l.held = yes
 	if yes {
 		halt.Parents(l.first)
-		err := l.signal(unix.SIGSTOP)
-		l.unwatch = l.watchHeld()
-		return err
+		return l.signal(unix.SIGSTOP)
 	}
-	l.unwatch()
 	halt.GoOn(l.first)
 	return l.signal(unix.SIGCONT)
-}
-
-// watchHeld begins to see to it that all do wait.
-func (l *late) watchHeld() (stop func()) {
-	w := halt.Watch{
-		All: l.programs(),
-		Ended: func(sentence string) {
-			l.said.Go(func() { fmt.Fprintf(l.say, "coffer: %s\n", terminal.Escape(sentence)) })
-		},
-		Lost: func() { l.giveUp(halt.ErrRestless) },
-	}
-	return w.Begin()
-}
-
-// programs lists the processes in the jail. They are below this one, but not below the program
-// alone: orphans are below the first process of their namespace, and whoever asks for it gets
-// this one as the parent of his child. Other processes below are there to hide files, or to
-// lead out to the network.
-func (l *late) programs() func() []int {
-	var known map[int]bool // in the last look
-	return func() (all []int) {
-		now := map[int]bool{}
-		for _, pid := range halt.Below(os.Getpid(), l.reaper) {
-			if pid != l.reaper && (known[pid] || halt.Nested(pid)) {
-				now[pid], all = true, append(all, pid)
-			}
-		}
-		known = now
-		return all
-	}
 }
 
 // errInTheWay is about programs that stop or kill the process that is to stop them.

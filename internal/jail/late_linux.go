@@ -29,7 +29,6 @@ const watchAfter = 40 * time.Millisecond
 type late struct {
 	*jail
 	first  int      // the program's process
-	reaper int      // the first process of its namespace, which only waits
 	kill   func()   // ends it, and all others
 	user   *door    // to enter first, nil for none
 	pids   *door    // the processes to hold, nil if they are not apart
@@ -42,7 +41,6 @@ type late struct {
 	tree   *mask.Tree
 	stop   context.CancelFunc
 	given  sync.Once // up
-	said   sync.WaitGroup
 	anchors
 	pause
 }
@@ -65,7 +63,7 @@ func (p *performance) watchLate(s *script, below int, h hidden) (theirs *os.File
 
 // begin begins to watch. If something cannot be hidden, kill ends the program.
 func (l *late) begin(sp *spaces, program int, kill func()) {
-	l.first, l.reaper, l.kill = program, sp.maker.PID, kill
+	l.first, l.kill = program, kill
 	for i := range sp.doors {
 		switch sp.doors[i].flag {
 		case unix.CLONE_NEWUSER:
@@ -98,10 +96,9 @@ func (l *late) giveUp(err error) {
 }
 
 // end ends the watch. Nobody waits for that, nor closes what it uses: this process is about
-// to end. What there was to say about the program is said.
+// to end.
 func (l *late) end() {
 	l.stop()
-	l.said.Wait()
 }
 
 // close is for one whose program did not start.
