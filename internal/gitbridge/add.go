@@ -83,10 +83,11 @@ func together(all ...func() error) error {
 // nobody would know whose it is.
 func (b *Bridge) writeAdmin() error {
 	parent, draft := filepath.Join(b.Common, "worktrees"), b.adminDraft()
-	for _, dir := range []string{parent, draft} {
-		if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
+	if err := os.Mkdir(parent, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := os.Mkdir(draft, 0o777); err != nil { // one that is there is not ours
+		return err
 	}
 	defer os.RemoveAll(draft)
 	for name, text := range map[string]string{
