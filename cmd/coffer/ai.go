@@ -29,7 +29,8 @@ type aiFlags struct {
 	promptFile string
 	number     int
 	rm         bool
-	advised    bool // the user was told how to log in
+	advised    bool         // the user was told how to log in
+	remember   func() error // makes the agent the usual one; nil when the user was not asked
 
 	agent  string // by name, "" for the usual one
 	prompt string
@@ -235,7 +236,11 @@ func (f *aiFlags) which(places config.Places, conf *config.Loaded, all []*agent.
 		name = conf.Config.AI.Agent
 	}
 	if name == "" {
-		return askAgent(places, all)
+		a, err := askAgent(all)
+		if err == nil {
+			f.remember = func() error { return places.RememberAgent(a.Name) }
+		}
+		return a, err
 	}
 	a := agent.Find(all, name)
 	if a == nil {

@@ -32,11 +32,24 @@ printf 'args(%s) size(%s)\n' "$*" "$(stty size)"
 mkdir -p ~/.mine; touch ~/.mine/talk
 read -r line; echo "heard $line"
 `, 0o755)
-		const config = "# mine\n[agents.mine]\nresume = [\"--continue\"]\nconversation = \".mine/talk\"\n"
+		const config = "# mine\n[agents.absent]\n[agents.mine]\nresume = [\"--continue\"]\nconversation = \".mine/talk\"\n"
 		write(".config/coffer/config.toml", config, 0o644)
 		own(t, b)
 
+		remembered := func(want string) {
+			t.Helper()
+			data, err := os.ReadFile(filepath.Join(b.Home, ".config/coffer/config.toml"))
+			if err != nil || string(data) != config+want {
+				t.Errorf("the config is now %q, %v", data, err)
+			}
+		}
 		s := onScreen(t, 24, 100, b.Command("ai"))
+		s.see("Which agent? It is remembered")
+		s.typeIn("absen\r")
+		s.end(125)
+		remembered("") // it is not there
+
+		s = onScreen(t, 24, 100, b.Command("ai"))
 		s.see("Which agent? It is remembered")
 		s.typeIn("\x1b[Bmin\r")
 		s.see("coffer: mine in sandbox ")
@@ -46,10 +59,7 @@ read -r line; echo "heard $line"
 		s.see("heard hello")
 		s.see("go on with 'coffer ai -m ")
 		s.end(0)
-		data, err := os.ReadFile(filepath.Join(b.Home, ".config/coffer/config.toml"))
-		if err != nil || string(data) != config+"\n[ai]\nagent = \"mine\"\n" {
-			t.Errorf("the config is now %q, %v", data, err)
-		}
+		remembered("\n[ai]\nagent = \"mine\"\n")
 
 		if out, err := b.Command("ai", "--name", "other", "--headless", "x").CombinedOutput(); err != nil {
 			t.Fatalf("%s", out)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
-	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/interrupt"
@@ -45,8 +44,8 @@ func choose(title string, items []pick.Item, instead string) (int, error) {
 	return i, err
 }
 
-// askAgent asks which agent is the usual one, and remembers it.
-func askAgent(places config.Places, all []*agent.Agent) (*agent.Agent, error) {
+// askAgent asks which agent is the usual one.
+func askAgent(all []*agent.Agent) (*agent.Agent, error) {
 	var items []pick.Item
 	host := agentHost()
 	for _, a := range all {
@@ -61,9 +60,6 @@ func askAgent(places config.Places, all []*agent.Agent) (*agent.Agent, error) {
 	i, err := choose("Which agent? It is remembered", items, "name it: coffer ai AGENT, one of "+strings.Join(agent.Names(all), ", "))
 	if err != nil {
 		return nil, err
-	}
-	if err := places.RememberAgent(all[i].Name); err != nil {
-		report(err) // it can be asked again
 	}
 	return all[i], nil
 }

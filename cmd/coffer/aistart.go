@@ -42,11 +42,17 @@ func logins() *agent.Store { return agent.OpenStore(loginsDir()) }
 
 func loginsDir() string { return filepath.Join(dataDir(), "logins") }
 
-// locate finds the agent on this machine, or installs it.
+// locate finds the agent on this machine, or installs it. One that the user has just chosen is
+// remembered only then: one that cannot be had would be in his way from then on.
 func (f *aiFlags) locate(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
 	place, err := a.Locate(agentHost())
 	if errors.Is(err, agent.ErrNotHere) {
 		place, err = install(c, a)
+	}
+	if err == nil && f.remember != nil {
+		if err := f.remember(); err != nil {
+			report(err) // it can be asked again
+		}
 	}
 	if err == nil && a.TooOld(place.Version) {
 		warn(fmt.Sprintf("%s %s is older than %s, so not all of it may be right; see 'coffer agents update'", a.Name, place.Version, a.Least))
