@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/attach"
@@ -12,6 +13,7 @@ import (
 	"github.com/cofferhq/coffer/internal/quick"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -104,7 +106,19 @@ func execNew(l *listener, store *sandbox.Store, s settings, tree treeFlags, idle
 		return err
 	}
 	defer line.Close()
+	if s.name == "" && terminal.IsTerminal(2) {
+		sayMade(sb)
+	}
 	return execOn(l, line, sb, s, args)
+}
+
+// sayMade tells who gave no name by which one the new sandbox is reached.
+func sayMade(sb *sandbox.Sandbox) {
+	line := "coffer: new sandbox " + sb.Name
+	if branch := branchOf(sb); branch != "" {
+		line += " on the branch " + terminal.Escape(branch)
+	}
+	fmt.Fprintln(os.Stderr, line)
 }
 
 // newSandbox makes a sandbox that stays, and starts it.

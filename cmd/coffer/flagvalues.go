@@ -22,6 +22,22 @@ func (l limitFlag) Set(s string) error { return l.set(s) }
 func (l limitFlag) String() string     { return "" }
 func (l limitFlag) Type() string       { return l.kind }
 
+// A nameFlag is not empty: that is a variable that was never set, and no wish for a random name.
+type nameFlag string
+
+var errNoName = errors.New("it is empty")
+
+func (n *nameFlag) Set(s string) error {
+	if s == "" {
+		return errNoName
+	}
+	*n = nameFlag(s)
+	return nil
+}
+
+func (n *nameFlag) String() string { return string(*n) }
+func (n *nameFlag) Type() string   { return "string" }
+
 // addLimitsTo adds the flags about what the sandbox may use.
 func (s *settings) addLimitsTo(f *pflag.FlagSet) {
 	add := func(name, kind, usage string, set func(string) error) { f.Var(limitFlag{kind, set}, name, usage) }
@@ -67,6 +83,8 @@ func wrongValue(c *cobra.Command, err *pflag.InvalidValueError) error {
 	switch {
 	case errors.As(err, &limit):
 		return see(usagef("--%s: %s", name, limit.What), "%s", limit.Want)
+	case errors.Is(err, errNoName):
+		return see(usagef("--%s is empty", name), "give a name, or leave the flag out for a random one")
 	case kind == "duration":
 		example := "5m"
 		if n, err := strconv.ParseUint(value, 10, 16); err == nil && n > 0 {

@@ -46,7 +46,7 @@ sandbox over your own directory, too, the second one gets a worktree.`,
 		},
 	}
 	c.Flags().IntVar(&at, "at", 0, "the `number` of the checkpoint (default: as it is now)")
-	c.Flags().StringVar(&name, "name", "", "the new sandbox's `name`")
+	c.Flags().Var((*nameFlag)(&name), "name", "the new sandbox's `name`")
 	c.Flags().StringVar(&branch, "branch", "", "the `name` of its branch (default: coffer/NAME)")
 	return c
 }

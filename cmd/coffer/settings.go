@@ -59,7 +59,7 @@ type settings struct {
 // addTo adds the flags about the sandbox.
 func (s *settings) addTo(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&s.name, "name", "", "the sandbox's `name` (default: a random one)")
+	f.Var((*nameFlag)(&s.name), "name", "the sandbox's `name` (default: a random one)")
 	f.StringVar(&s.workspace, "workspace", "", "how the current directory is shown: `MODE` is direct (the default), worktree (a git worktree of its own), cow (changes wait for 'coffer apply') or none")
 	_ = c.RegisterFlagCompletionFunc("workspace", cobra.FixedCompletions([]string{"direct", "worktree", "cow", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&s.force, "force", false, "accept a workspace that coffer thinks is a mistake")

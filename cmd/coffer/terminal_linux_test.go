@@ -408,6 +408,26 @@ func TestTerminalSudo(t *testing.T) {
 	})
 }
 
+// Who gives a new sandbox no name is told which one it got.
+func TestTerminalNewName(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		s := onScreen(t, 24, 80, b.Program("sh", "-c", `coffer exec --create -- true && echo "listed $(coffer ls --json | sed -n 's/.*"name": "\(.*\)",/\1/p')"`))
+		s.see("listed ")
+		s.end(0)
+		said, listed, _ := strings.Cut(s.text(), "listed ")
+		if want := "coffer: new sandbox " + strings.TrimSpace(listed); strings.TrimSpace(said) != want {
+			t.Errorf("said %q, want %q", said, want)
+		}
+		s = onScreen(t, 24, 80, b.Command("exec", "--create", "--name", "mine", "--", "true"))
+		s.end(0)
+		if s.text() != "" {
+			t.Errorf("said %q of a name that was given", s.text())
+		}
+	})
+}
+
 // One of the three descriptors is a terminal and the others are not: nobody gets one.
 func TestTerminalHalf(t *testing.T) {
 	t.Parallel()
