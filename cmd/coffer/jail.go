@@ -229,6 +229,11 @@ func (s *jailSettings) program(args []string, command bool) error {
 func (s *jailSettings) agent(args []string, env map[string]string) error {
 	known := agent.Find(s.agents, args[0])
 	if known == nil {
+		if theirs, err := placesHere(); err == nil {
+			if l, err := theirs.Load(); err == nil && agent.Find(l.Known(), args[0]) != nil {
+				return hint.Wrap(usagef("there is no agent %q for a jail", args[0]), "the repository's config has one, and a jail takes agents from your own alone: describe it in %s", theirs.User)
+			}
+		}
 		return hint.Wrap(usagef("there is no agent %q", args[0]), "agents are %s; run a command with 'coffer jail -- %s'", agentNames(s.agents), strings.Join(args, " "))
 	}
 	s.Agent = jail.NewAgent(known)
