@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -129,9 +131,13 @@ func showIncluded(ctx context.Context, sb *sandbox.Sandbox, name string) error {
 
 // repositoryAt finds the repository at a path, or here, unless a sandbox could have made it.
 func repositoryAt(ctx context.Context, store *sandbox.Store, path string) (*gitbridge.Repository, error) {
+	named := cmp.Or(path, ".")
 	path, err := filepath.Abs(path)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, hint.New("there is no "+named, "name the directory of a repository with --repo")
 	}
 	if err != nil {
 		return nil, hint.Wrap(err, "name the directory of a repository")

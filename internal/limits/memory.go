@@ -13,6 +13,9 @@ func ParseMemory(s string) (int64, error) {
 	n, why := parseMemory(strings.TrimSpace(s))
 	switch {
 	case why != "":
+		if why == tooLarge {
+			return 0, wrong("want less, such as 512m, 2G or 1.5GiB; for no limit, leave it out", "%q %s", s, why)
+		}
 		return 0, wrong("want a number and a unit, such as 512m, 2G or 1.5GiB", "%q %s", s, why)
 	case n >= minMemory:
 		return n, nil
@@ -23,6 +26,8 @@ func ParseMemory(s string) (int64, error) {
 	}
 	return 0, wrong(want, "%q is too little for the sandbox itself", s)
 }
+
+const tooLarge = "is too large"
 
 // parseMemory is ParseMemory without a bound below. It says why something is no size.
 func parseMemory(s string) (n int64, why string) {
@@ -58,7 +63,7 @@ func parseMemory(s string) (n int64, why string) {
 	exact.Mul(exact, new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), shift)))
 	bytes := new(big.Int).Quo(exact.Num(), exact.Denom())
 	if !bytes.IsInt64() {
-		return 0, "is too large"
+		return 0, tooLarge
 	}
 	return bytes.Int64(), ""
 }

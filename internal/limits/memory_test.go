@@ -52,7 +52,7 @@ func TestParseMemoryRefuses(t *testing.T) {
 		"1k":                          `"1k" is too little for the sandbox itself: want at least 6m`,
 		"5.99m":                       "want at least 6m",
 		"9223372036854775808":         "too large",
-		"8388608t":                    "too large",
+		"8388608t":                    "is too large: want less",
 		strings.Repeat("9", 99) + "g": "too many digits",
 	} {
 		_, err := ParseMemory(in)

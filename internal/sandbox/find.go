@@ -56,6 +56,9 @@ func (e *AmbiguousError) Error() string {
 	return b.String()
 }
 
+// Hint says how to mean one of them.
+func (e *AmbiguousError) Hint() string { return "name more of it, or its id" }
+
 // printable quotes a path that would play tricks on a terminal.
 func printable(path string) string {
 	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsGraphic(r) }) {
