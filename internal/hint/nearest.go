@@ -13,7 +13,7 @@ func Nearest(word string, names []string) (best string) {
 	}
 	fewest := min(3, len(word)/3) + 1
 	for _, name := range names {
-		if d := distance(word, plain(name)); d < fewest {
+		if d := distance(word, plain(name)); d < fewest || best == "" && slipped(word, plain(name)) {
 			best, fewest = name, d
 		}
 	}
@@ -23,6 +23,15 @@ func Nearest(word string, names []string) (best string) {
 		}
 	}
 	return best
+}
+
+// slipped says of a word of two letters whether it is the name with one missing, or with the
+// two swapped. One that is wrong leaves too little to guess by.
+func slipped(word, name string) bool {
+	if len(word) != 2 || distance(word, name) != 1 {
+		return false
+	}
+	return len(name) == 3 || len(name) == 2 && word[0] == name[1]
 }
 
 // distance is Levenshtein's, with swapped neighbours counted once.
