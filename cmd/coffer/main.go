@@ -276,6 +276,7 @@ func helpCommand() *cobra.Command {
 				return noArgs(at, rest)
 			}
 			at.InitDefaultHelpFlag()
+			at.InitDefaultVersionFlag()
 			return at.Help()
 		},
 	}
@@ -298,6 +299,9 @@ func wrongFlag(c *cobra.Command, err error) error {
 	}
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) {
+		if c.Name() == "run" && missing.GetSpecifiedName() == "rm" {
+			return hint.Wrap(usage{err}, "leave it out: the sandbox of a run is thrown away anyway")
+		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {
