@@ -64,15 +64,19 @@ coffer.toml:3:1: unknown key "network.allow": what can be reached is allow of a 
 coffer.toml:4:1: unknown key "network.deny": what cannot be reached is deny of a rule, [[network.rules]]`},
 		"unknown keys": {`
 presetz = []
+memroy = "2g"
+nothing = 1
 [limits]
 memroy = "2g"
 "a b" = 1
 [netwrok]
 `, `
 coffer.toml:2:1: unknown key "presetz": did you mean "presets"?
-coffer.toml:4:1: unknown key "memroy" in limits: did you mean "memory"?
-coffer.toml:5:1: unknown key "a b" in limits: there are memory, pids, cpus, open_files, timeout
-coffer.toml:6:2: unknown key "netwrok": did you mean "network"?`},
+coffer.toml:3:1: unknown key "memroy": did you mean "limits.memory"?
+coffer.toml:4:1: unknown key "nothing": there are presets, sandbox, isolation, nesting, workspace, limits, env, masks, mounts, network, home, caches, setup, profile, daemons, jail, ai, agents, git
+coffer.toml:6:1: unknown key "memroy" in limits: did you mean "memory"?
+coffer.toml:7:1: unknown key "a b" in limits: there are memory, pids, cpus, open_files, timeout
+coffer.toml:8:2: unknown key "netwrok": did you mean "network"?`},
 		"wrong types": {`nesting = "yes"
 presets = "go"
 isolation = ["auto"]

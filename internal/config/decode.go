@@ -115,9 +115,13 @@ func (p *Problems) decodeStruct(n *node, v reflect.Value, path string) {
 			p.add(child.key, "unknown key %s: %s", quote(join(path, name)), where)
 			continue
 		}
-		var names []string
-		for _, f := range fields {
-			names = append(names, f.name)
+		names := namesOf(fields)
+		if v.Type() == reflect.TypeFor[Config]() && hint.Nearest(name, names) == "" {
+			// The flags for limits know of no table.
+			if like := hint.Nearest(name, namesOf(keys(reflect.TypeFor[Limits]()))); like != "" {
+				p.add(child.key, "unknown key %s: did you mean %s?", quote(name), quote(join("limits", like)))
+				continue
+			}
 		}
 		where := ""
 		if path != "" {
@@ -142,6 +146,13 @@ func keys(t reflect.Type) (fields []field) {
 		}
 	}
 	return fields
+}
+
+func namesOf(fields []field) (names []string) {
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	return names
 }
 
 func join(path, name string) string {
