@@ -68,7 +68,7 @@ func (w *Watch) Begin() (stop func()) {
 		w.known, w.uneasy = nil, 0
 	}
 	w.first = true
-	w.uneasy /= 2 // of once in a while nobody is accused
+	w.uneasy /= 2               // of once in a while nobody is accused
 	for _, p := range w.known { // they were free to run
 		p.threads, p.all = map[int]thread{}, false
 	}
