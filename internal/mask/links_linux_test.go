@@ -69,7 +69,8 @@ func TestWatchTrap(t *testing.T) {
 	h.wants("sub/.env", "sub/.env.example")
 
 	// and a directory below a git directory is looked into if a link leads there, too.
-	plant(t, dir, map[string]string{"x/.git/conf/": "", "conf": "-> x/.git/conf"})
+	plant(t, dir, map[string]string{"x/.git/conf/": ""})
+	plant(t, dir, map[string]string{"conf": "-> x/.git/conf"})
 	h.silent(dir, "3.key", "conf")
 	plant(t, dir, map[string]string{"conf/.env": "SECRET"})
 	h.wants("x/.git/conf/.env")
