@@ -35,16 +35,9 @@ func (p *plannedTree) stays(ctx context.Context) (say func()) {
 		select {
 		case n := <-found:
 			if n > 0 {
-				fmt.Fprintf(os.Stderr, "coffer: %s not committed, and not in the sandbox; --carry brings them along\n", countAre(n, "file"))
+				fmt.Fprintf(os.Stderr, "coffer: %s not committed, and not in the sandbox; --carry brings them along\n", are(n, "file"))
 			}
 		case <-late.C:
 		}
 	}
-}
-
-func countAre(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing + " is"
-	}
-	return fmt.Sprintf("%d %ss are", n, thing)
 }
