@@ -41,7 +41,7 @@ func (h *halt) parents(pid int) {
 	if h.seen++; h.seen > maxMany || time.Now().After(h.until) {
 		return
 	}
-	below := children(pid, maxMany)
+	below := children(pid)
 	if len(below) == 0 {
 		return
 	}
@@ -65,7 +65,7 @@ func (h *halt) goOn(pid int) {
 	if h.seen++; h.seen > maxMany {
 		return
 	}
-	for _, child := range children(pid, maxMany) {
+	for _, child := range children(pid) {
 		h.goOn(child)
 	}
 	_ = unix.Kill(pid, unix.SIGCONT)
@@ -73,7 +73,7 @@ func (h *halt) goOn(pid int) {
 
 // StoppedBelow says whether a child of a process is stopped, other than this one.
 func StoppedBelow(pid, but int) bool {
-	return slices.ContainsFunc(children(pid, maxMany), func(child int) bool { return child != but && Stopped(child) })
+	return slices.ContainsFunc(children(pid), func(child int) bool { return child != but && Stopped(child) })
 }
 
 // Stopped says whether a process is stopped.

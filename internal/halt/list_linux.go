@@ -37,17 +37,17 @@ func numbers(path string) (all []int, err error) {
 }
 
 // children lists those that threads of a process have forked. (A kernel may not tell.)
-func children(pid, most int) (all []int) {
+func children(pid int) (all []int) {
 	tasks := fmt.Sprintf("/proc/%d/task", pid)
 	dir, err := os.Open(tasks)
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
-	threads, _ := dir.Readdirnames(most)
+	threads, _ := dir.Readdirnames(maxMany)
 	for _, thread := range threads {
-		for f := range bytes.FieldsSeq(beginning(tasks+"/"+thread+"/children", most)) {
-			if child, err := strconv.Atoi(string(f)); err == nil && len(all) < most {
+		for f := range bytes.FieldsSeq(beginning(tasks + "/" + thread + "/children")) {
+			if child, err := strconv.Atoi(string(f)); err == nil && len(all) < maxMany {
 				all = append(all, child)
 			}
 		}
@@ -55,13 +55,13 @@ func children(pid, most int) (all []int) {
 	return all
 }
 
-// beginning is that of a list of numbers, which may be of any length.
-func beginning(list string, most int) []byte {
+// beginning is that of a list of numbers, which may be of any length: as many as are looked at.
+func beginning(list string) []byte {
 	f, err := os.Open(list)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, int64(most*len("4194304 "))))
+	text, _ := io.ReadAll(io.LimitReader(f, int64(maxMany*len("4194304 "))))
 	return text[:bytes.LastIndexByte(text, ' ')+1] // one that is cut off is another's
 }

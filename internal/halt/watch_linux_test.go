@@ -194,7 +194,7 @@ func TestWatchLoad(t *testing.T) {
 		All: func() []int {
 			now := slices.Clone(all)
 			for _, pid := range all {
-				now = append(now, children(pid, maxMany)...)
+				now = append(now, children(pid)...)
 			}
 			return now
 		},
