@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // git worktree add starts three more gits, one after the other. Whoever starts an agent
@@ -83,9 +82,6 @@ func together(all ...func() error) error {
 // nobody would know whose it is.
 func (b *Bridge) writeAdmin() error {
 	parent, draft := filepath.Join(b.Common, "worktrees"), b.adminDraft()
-	if err := os.Mkdir(parent, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
 	if err := os.Mkdir(draft, 0o777); err != nil { // one that is there is not ours
 		return err
 	}
@@ -104,21 +100,20 @@ func (b *Bridge) writeAdmin() error {
 		return err
 	}
 	admin := filepath.Join(parent, filepath.Base(b.Tree))
-	for n := 1; ; n++ {
-		err := os.Mkdir(admin, 0o777)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrExist) {
+	for n := 1; b.Admin == ""; n++ {
+		// Who removes the last one of them takes the directory along, at any time.
+		if err := os.Mkdir(parent, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		admin = filepath.Join(parent, fmt.Sprintf("%s%d", filepath.Base(b.Tree), n))
+		switch err := renameNew(draft, admin); {
+		case err == nil:
+			b.Admin = admin
+		case errors.Is(err, fs.ErrExist):
+			admin = filepath.Join(parent, fmt.Sprintf("%s%d", filepath.Base(b.Tree), n))
+		case !errors.Is(err, fs.ErrNotExist) || n > 1000:
+			return err
+		}
 	}
-	if err := syscall.Rename(draft, admin); err != nil { // over one that is empty, which os.Rename refuses
-		_ = os.Remove(admin)
-		return err
-	}
-	b.Admin = admin
 	return os.WriteFile(filepath.Join(b.Tree, ".git"), []byte("gitdir: "+b.Admin+"\n"), 0o666)
 }
 
