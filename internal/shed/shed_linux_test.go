@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // What was let go of does not count any more, and is there when it is needed.
@@ -12,6 +14,30 @@ func TestProgram(t *testing.T) {
 	Program()
 	if after := resident(t); after >= before {
 		t.Errorf("%d pages of files before, %d after", before, after)
+	}
+}
+
+// What was written before it could only be read, as by a linker at the start, is in no file.
+func TestWritten(t *testing.T) {
+	f, err := os.Create(t.TempDir() + "/file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("file"); err != nil {
+		t.Fatal(err)
+	}
+	page, err := unix.Mmap(int(f.Fd()), 0, 4, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(page)
+	copy(page, "mine")
+	if err := unix.Mprotect(page, unix.PROT_READ); err != nil {
+		t.Fatal(err)
+	}
+	if Program(); string(page) != "mine" {
+		t.Errorf("what was written is %q", page)
 	}
 }
 
@@ -28,7 +54,7 @@ func resident(t *testing.T) (pages int) {
 	return pages
 }
 
-func TestShared(t *testing.T) {
+func TestParse(t *testing.T) {
 	for line, want := range map[string]bool{
 		"00400000-00c88000 r-xp 00000000 fe:00 1234   /usr/local/bin/coffer\n":  true,
 		"00c88000-01560000 r--p 00888000 fe:00 1234   /a path with blanks\n":    true,
@@ -36,10 +62,12 @@ func TestShared(t *testing.T) {
 		"c000000000-c000400000 rw-p 00000000 00:00 0 \n":                        false,
 		"7ffd5a5f6000-7ffd5a5fa000 r--p 00000000 00:00 0          [vvar]\n":     false,
 		"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]\n": false,
-		"": false,
+		"VmFlags: rd mr mw me sd\n":                                             false,
+		"Anonymous:             0 kB\n":                                         false,
+		"":                                                                      false,
 	} {
-		if start, size, ok := shared(line); ok != want || ok && (start < 0x400000 || size == 0) {
-			t.Errorf("%q: %x, %x, %v", line, start, size, ok)
+		if m, ok := parse(line); (ok && m.readOnly) != want || want && (m.start < 0x400000 || m.size == 0) {
+			t.Errorf("%q: %+v, %v", line, m, ok)
 		}
 	}
 }
