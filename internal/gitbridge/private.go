@@ -230,9 +230,12 @@ func (b *Bridge) config(r *Repository) string {
 	}
 	for _, key := range carried {
 		value, ok := r.config[key]
-		if key == "core.hookspath" {
+		switch {
+		case key == "core.hookspath":
 			value = r.hooksPath()
 			ok = value != ""
+		case key == "maintenance.auto" && !ok:
+			value, ok = "false", true // it is seen to when nothing happens: see TidyInside
 		}
 		if !ok || strings.ContainsRune(value, 0) {
 			continue

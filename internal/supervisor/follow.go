@@ -68,7 +68,10 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 			continue
 		}
 		if asked, ok = s.await(ctx, g, func(ctx context.Context) {
-			watchQuietly(ctx, &refs, g.bridge.Tidy)
+			watchQuietly(ctx, &refs, func(ctx context.Context) {
+				g.bridge.Tidy(ctx)
+				g.bridge.TidyInside(ctx, s)
+			})
 			_, settled := g.bridge.Settled()
 			rested = settled && dawdle(ctx, s.busy)
 		}); !ok {
