@@ -50,7 +50,8 @@ func TestMeasure(t *testing.T) {
 			for range rounds {
 				out = append(out, s.time(native()))
 				in = append(in, s.time(inside()))
-				fresh = append(fresh, s.time(s.Command("ai", "--create", "standin", prompt)))
+				fresh = append(fresh, s.time(s.Command("ai", "--create", "--name", "fresh", "standin", prompt)))
+				s.run("rm", "--force", "--delete-branch", "fresh") // or there would be one more sandbox in each round
 			}
 			t.Logf("a turn of ten steps, the model thinks %v: outside %s; in a running sandbox %s, %s; in a new one %s, %s", think, spread(out),
 				spread(in), times(in, out), spread(fresh), times(fresh, out))
