@@ -184,11 +184,19 @@ func appearingSecrets(s *stage) {
 // restlessPrograms: who has itself go on while all wait for files to be hidden is ended.
 func restlessPrograms(s *stage) {
 	free := s.outside(s.fresh("restless-out"), "restless", "stop")
-	dir := s.secretPlace("restless")
-	got := s.coffer(dir, "run", "--workspace", "direct", "--", s.probe, "restless")
-	s.r.judge("m8.wake", "go on while all programs are stopped, by timers", free.Wall == "", free.String(),
-		got.code == 137 && strings.Contains(got.err, "was ended, because it went on"), fmt.Sprint(got.code, " ", strings.TrimSpace(got.err)))
-	must(s.t, os.RemoveAll(dir))
+	for _, a := range []struct {
+		n, where string
+		how      []string
+	}{
+		{"m8.wake", "", []string{"run", "--workspace", "direct"}},
+		{"m11.wake", ", in a jail", []string{"jail", "--net", "host"}},
+	} {
+		dir := s.secretPlace("restless")
+		got := s.coffer(dir, append(a.how, "--", s.probe, "restless")...)
+		s.r.judge(a.n, "go on while all programs are stopped, by timers"+a.where, free.Wall == "", free.String(),
+			got.code == 137 && strings.Contains(got.err, "was ended, because it went on"), fmt.Sprint(got.code, " ", strings.TrimSpace(got.err)))
+		must(s.t, os.RemoveAll(dir))
+	}
 }
 
 // soughtSecrets: in a copy-on-write workspace, the kernel remembers that there was no such file

@@ -104,7 +104,7 @@ func (g *gate) close() error {
 		return nil
 	}
 	g.closed, g.stopped = true, stopped()
-	halt.Parents(os.Getpid())
+	halt.Here.Parents(os.Getpid())
 	if err := unix.Kill(-1, unix.SIGSTOP); err != nil && err != unix.ESRCH { // there is nobody
 		return err
 	}
@@ -121,7 +121,7 @@ func (g *gate) watch(tell func(wire.Event)) (over <-chan struct{}) {
 		return ended
 	}
 	if g.watcher == nil {
-		g.watcher = &halt.Watch{All: programs}
+		g.watcher = &halt.Watch{Proc: halt.Here, All: programs}
 	}
 	g.watcher.Ended = func(sentence string) { tell(wire.Event{Notice: sentence}) }
 	g.watcher.Lost = func() {
@@ -146,7 +146,7 @@ func (g *gate) reopen() {
 	if g.unwatch != nil {
 		g.unwatch()
 	}
-	all, err := halt.Processes()
+	all, err := halt.Here.Processes()
 	if err != nil { // better those too that were stopped before than nobody
 		_ = unix.Kill(-1, unix.SIGCONT)
 	}
@@ -162,7 +162,7 @@ func (g *gate) reopen() {
 
 // programs are all processes but this one.
 func programs() []int {
-	all, _ := halt.Processes()
+	all, _ := halt.Here.Processes()
 	return slices.DeleteFunc(all, func(pid int) bool { return pid == os.Getpid() })
 }
 
@@ -173,7 +173,7 @@ const maxStopped = 256
 // stopped are processes that are stopped, as at Ctrl-Z.
 func stopped() map[int]bool {
 	found := map[int]bool{}
-	all, _ := halt.Processes()
+	all, _ := halt.Here.Processes()
 	for _, pid := range all[:min(len(all), maxStopped)] {
 		if halt.Stopped(pid) {
 			found[pid] = true

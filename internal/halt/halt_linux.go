@@ -12,9 +12,9 @@
 package halt
 
 import (
-	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,12 +27,13 @@ const (
 
 // Parents stops those processes that have children, from one on, which stays as it is if it is
 // this process.
-func Parents(top int) {
-	h := &halt{until: time.Now().Add(patience)}
+func (p *Proc) Parents(top int) {
+	h := &halt{Proc: p, until: time.Now().Add(patience)}
 	h.parents(top)
 }
 
 type halt struct {
+	*Proc
 	until time.Time
 	seen  int
 }
@@ -41,15 +42,15 @@ func (h *halt) parents(pid int) {
 	if h.seen++; h.seen > maxMany || time.Now().After(h.until) {
 		return
 	}
-	below := children(pid)
+	below := h.children(pid)
 	if len(below) == 0 {
 		return
 	}
-	if pid != os.Getpid() {
-		if unix.Kill(pid, unix.SIGSTOP) != nil {
+	if h.Proc != Here || pid != os.Getpid() {
+		if h.send(pid, 0, unix.SIGSTOP) != nil {
 			return
 		}
-		for !Stopped(pid) && time.Now().Before(h.until) {
+		for !h.Stopped(pid) && time.Now().Before(h.until) {
 			time.Sleep(20 * time.Microsecond)
 		}
 	}
@@ -59,25 +60,28 @@ func (h *halt) parents(pid int) {
 }
 
 // GoOn has a process and those below it go on, from the bottom up.
-func GoOn(top int) { (&halt{}).goOn(top) }
+func (p *Proc) GoOn(top int) { (&halt{Proc: p}).goOn(top) }
 
 func (h *halt) goOn(pid int) {
 	if h.seen++; h.seen > maxMany {
 		return
 	}
-	for _, child := range children(pid) {
+	for _, child := range h.children(pid) {
 		h.goOn(child)
 	}
-	_ = unix.Kill(pid, unix.SIGCONT)
+	_ = h.send(pid, 0, unix.SIGCONT)
 }
 
 // StoppedBelow says whether a child of a process is stopped, other than this one.
-func StoppedBelow(pid, but int) bool {
-	return slices.ContainsFunc(children(pid), func(child int) bool { return child != but && Stopped(child) })
+func (p *Proc) StoppedBelow(pid, but int) bool {
+	return slices.ContainsFunc(p.children(pid), func(child int) bool { return child != but && p.Stopped(child) })
 }
 
 // Stopped says whether a process is stopped.
-func Stopped(pid int) bool {
-	f := stat(fmt.Sprintf("/proc/%d/", pid))
+func (p *Proc) Stopped(pid int) bool {
+	f := p.stat(strconv.Itoa(pid) + "/")
 	return len(f) > 0 && f[0] == "T"
 }
+
+// Stopped says so about one that this process sees.
+func Stopped(pid int) bool { return Here.Stopped(pid) }

@@ -48,17 +48,17 @@ func TestParents(t *testing.T) {
 			}
 		}
 	}
-	if len(children(c.Process.Pid)) == 0 {
+	if len(Here.children(c.Process.Pid)) == 0 {
 		t.Skip("this kernel does not tell about children")
 	}
 	for end := time.Now().Add(time.Minute); !Stopped(inner) && time.Now().Before(end); { // a slow machine may take several
-		Parents(c.Process.Pid)
+		Here.Parents(c.Process.Pid)
 	}
 	await(true, c.Process.Pid, inner)
 	if Stopped(leaf) {
 		t.Error("one without children is stopped")
 	}
-	GoOn(c.Process.Pid)
+	Here.GoOn(c.Process.Pid)
 	await(false, c.Process.Pid, inner)
 }
 
@@ -70,7 +70,7 @@ func TestBeginning(t *testing.T) {
 		if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got := string(beginning(list))
+		got := string(Here.beginning("../" + list))
 		if !strings.HasPrefix(text, got) || !strings.HasSuffix(got, " ") || len(strings.Fields(got)) < min(n+3, maxMany) {
 			t.Errorf("of %d: %q", n+3, got)
 		}

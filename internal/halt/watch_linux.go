@@ -1,10 +1,8 @@
 package halt
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +34,7 @@ var ErrRestless = errors.New("programs went on though all had to wait")
 
 // A Watch sees to it that processes which have been stopped stay so.
 type Watch struct {
+	Proc  *Proc                 // where they are
 	All   func() []int          // the processes
 	Ended func(sentence string) // is told of one that is about to be killed, and must not take long
 	Lost  func()                // ends all of them, when that does not help
@@ -102,7 +101,7 @@ func (w *Watch) look() bool {
 	until := time.Now().Add(long)
 	for _, pid := range all {
 		p := w.known[pid]
-		if p.looked = w.looks; p.look(pid, until) {
+		if p.looked = w.looks; p.look(w.Proc, pid, until) {
 			p.strikes++
 			ran = true
 		}
@@ -150,15 +149,15 @@ func (p *process) turn() int {
 
 // end kills one.
 func (w *Watch) end(pid int) {
-	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	name := w.Proc.read(strconv.Itoa(pid)+"/comm", make([]byte, 64))
 	w.Ended(fmt.Sprintf("%s (process %d) was ended, because it went on while all programs had to wait until files were hidden",
 		strings.TrimSpace(string(name)), pid))
-	_ = unix.Kill(pid, unix.SIGKILL)
+	_ = w.Proc.send(pid, 0, unix.SIGKILL)
 }
 
 // look looks at the threads of a process, and says whether one ran since the last look.
-func (p *process) look(pid int, until time.Time) (ran bool) {
-	tids, _ := numbers(fmt.Sprintf("/proc/%d/task", pid))
+func (p *process) look(in *Proc, pid int, until time.Time) (ran bool) {
+	tids, _ := in.numbers(strconv.Itoa(pid) + "/task")
 	now := make(map[int]thread, len(tids))
 	for i := range tids {
 		if i > 0 && time.Now().After(until) { // then more of them, the next time
@@ -167,7 +166,7 @@ func (p *process) look(pid int, until time.Time) (ran bool) {
 		}
 		tid := tids[(p.from+i)%len(tids)]
 		was, known := p.threads[tid]
-		t, goesOn := was.look(pid, tid, known)
+		t, goesOn := was.look(in, pid, tid, known)
 		now[tid], p.threads[tid] = t, t
 		ran = ran || goesOn && (known || p.all)
 	}
@@ -180,20 +179,20 @@ func (p *process) look(pid int, until time.Time) (ran bool) {
 // which may be in the middle of something, while all others run. And for as long as its own
 // signal waits for it, it cannot have left the kernel: then what it does is one system call that
 // takes long, and nothing that is held against it.
-func (was thread) look(pid, tid int, known bool) (t thread, goesOn bool) {
-	dir := fmt.Sprintf("/proc/%d/task/%d/", pid, tid)
-	effort := effort(dir)
+func (was thread) look(in *Proc, pid, tid int, known bool) (t thread, goesOn bool) {
+	dir := strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid) + "/"
+	effort := in.effort(dir)
 	if known && effort == was.effort {
 		return was, false
 	}
-	s := look(dir)
+	s := in.look(dir)
 	t = thread{effort, s.stopped}
 	if s.over {
 		return t, false
 	}
 	runs := !s.stopped && !s.told
 	if runs {
-		_ = unix.Tgkill(pid, tid, unix.SIGSTOP)
+		_ = in.send(pid, tid, unix.SIGSTOP)
 	}
 	return t, runs || !known || was.stopped
 }
@@ -201,15 +200,16 @@ func (was thread) look(pid, tid int, known bool) (t thread, goesOn bool) {
 // effort grows whenever a thread runs, and only then: its time on a processor, in nanoseconds, and
 // how often it got there. Where the kernel does not count that so, it is clock ticks and how
 // often it was taken off.
-func effort(dir string) (sum uint64) {
-	text, _ := os.ReadFile(dir + "schedstat")
+func (p *Proc) effort(dir string) (sum uint64) {
+	text := p.read(dir+"schedstat", make([]byte, 128))
 	if f := strings.Fields(string(text)); len(f) == 3 && f[0] != "0" {
 		return number(f[0]) + number(f[2])
 	}
-	if f := stat(dir); len(f) > 12 {
+	if f := p.stat(dir); len(f) > 12 {
 		sum = number(f[11]) + number(f[12])
 	}
-	return sum + number(field(dir, "voluntary_ctxt_switches")) + number(field(dir, "nonvoluntary_ctxt_switches"))
+	status := p.status(dir)
+	return sum + number(field(status, "voluntary_ctxt_switches")) + number(field(status, "nonvoluntary_ctxt_switches"))
 }
 
 // state is that of a thread.
@@ -219,27 +219,15 @@ type state struct {
 	told    bool // SIGSTOP waits for it
 }
 
-func look(dir string) (s state) {
+func (p *Proc) look(dir string) (s state) {
 	const exiting = 0x4 // PF_EXITING
-	f := stat(dir)
+	f := p.stat(dir)
 	if len(f) < 7 {
 		return state{over: true}
 	}
 	s.stopped = f[0] == "T" || f[0] == "t"
 	s.over = f[0] == "Z" || f[0] == "X" || number(f[6])&exiting != 0
-	pending, _ := strconv.ParseUint(field(dir, "SigPnd"), 16, 64)
+	pending, _ := strconv.ParseUint(field(p.status(dir), "SigPnd"), 16, 64)
 	s.told = pending&(1<<(unix.SIGSTOP-1)) != 0
 	return s
-}
-
-// stat are the fields of a stat file from the state on. Before it is a name, which may contain
-// anything.
-func stat(dir string) []string {
-	text, _ := os.ReadFile(dir + "stat")
-	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-}
-
-func number(s string) uint64 {
-	n, _ := strconv.ParseUint(s, 10, 64)
-	return n
 }

@@ -122,6 +122,7 @@ func TestWatch(t *testing.T) {
 			go io.Copy(io.Discard, out)
 			var said []string
 			w := Watch{
+				Proc:  Here,
 				All:   func() []int { return []int{quiet.Process.Pid, c.Process.Pid} },
 				Ended: func(sentence string) { said = append(said, sentence) },
 				Lost:  func() { t.Error("all are to be ended") },
@@ -150,6 +151,7 @@ func TestWatchForks(t *testing.T) {
 	quiet, _ := played(t, "obedient")
 	lost := make(chan struct{})
 	w := Watch{
+		Proc: Here,
 		All: func() []int {
 			c := exec.Command("sleep", "600")
 			if err := c.Start(); err != nil {
@@ -191,10 +193,11 @@ func TestWatchLoad(t *testing.T) {
 		_ = unix.Kill(-pid, unix.SIGSTOP)
 	}
 	w := Watch{
+		Proc: Here,
 		All: func() []int {
 			now := slices.Clone(all)
 			for _, pid := range all {
-				now = append(now, children(pid)...)
+				now = append(now, Here.children(pid)...)
 			}
 			return now
 		},
@@ -213,6 +216,7 @@ func TestWatchLoad(t *testing.T) {
 // TestEffort: a kernel may count in another way.
 func TestEffort(t *testing.T) {
 	dir := t.TempDir() + "/"
+	in := &Proc{at: unix.AT_FDCWD, path: dir}
 	write := func(name, text string) {
 		t.Helper()
 		if err := os.WriteFile(dir+name, []byte(text), 0o600); err != nil {
@@ -225,16 +229,16 @@ func TestEffort(t *testing.T) {
 		schedstat string
 		want      uint64
 	}{{"", 49}, {"0 0 0\n", 49}, {"700 900 3\n", 703}} {
-		if write("schedstat", c.schedstat); effort(dir) != c.want {
-			t.Errorf("%q: %d, not %d", c.schedstat, effort(dir), c.want)
+		if write("schedstat", c.schedstat); in.effort("") != c.want {
+			t.Errorf("%q: %d, not %d", c.schedstat, in.effort(""), c.want)
 		}
 	}
-	if s := look(dir); s != (state{told: true}) {
+	if s := in.look(""); s != (state{told: true}) {
 		t.Errorf("%+v", s)
 	}
 	write("stat", "1 (x) T 0 1 1 0 -1 4194564 1 2 3 4 30 12 7 7")
 	write("status", "Name:\tx\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000040000\n")
-	if s := look(dir); s != (state{stopped: true, over: true}) {
+	if s := in.look(""); s != (state{stopped: true, over: true}) {
 		t.Errorf("%+v", s)
 	}
 }

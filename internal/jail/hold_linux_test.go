@@ -1,0 +1,67 @@
+package jail
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/halt"
+	"golang.org/x/sys/unix"
+)
+
+// On a kernel that sends no signal to a single thread by a descriptor, a process in the namespace
+// does so, by numbers that count there.
+func TestSignalOne(t *testing.T) {
+	c := exec.Command("sh", "-c", "sleep 600 & echo $!; wait")
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWPID,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		Pdeathsig:   unix.SIGKILL,
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Skipf("no namespaces: %v", err)
+	}
+	defer c.Wait()
+	defer c.Process.Kill()
+	var inside, child int
+	if _, err := fmt.Fscan(out, &inside); err != nil {
+		t.Fatal(err)
+	}
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", c.Process.Pid, c.Process.Pid))
+	if _, err := fmt.Sscan(string(children), &child); err != nil {
+		t.Skip("this kernel does not tell about children")
+	}
+	enter := func(name string, flag uintptr) *door {
+		f, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", c.Process.Pid, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return &door{flag, int(f.Fd())}
+	}
+	l := &late{jail: &jail{say: os.Stderr}, kill: func() {}, first: c.Process.Pid, user: enter("user", unix.CLONE_NEWUSER), pids: enter("pid", unix.CLONE_NEWPID)}
+	l.layout = &layout{}
+	for _, tid := range []int{0, inside} {
+		for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGCONT} {
+			if err := l.signalOne(inside, tid, sig); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(time.Minute); halt.Stopped(child) != (sig == unix.SIGSTOP); time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("thread %d: nothing came of %v", tid, sig)
+				}
+			}
+		}
+	}
+	if err := l.signalOne(999, 999, unix.SIGSTOP); err != nil {
+		t.Errorf("about one that has ended: %v", err)
+	}
+}
