@@ -242,3 +242,65 @@ func TestEffort(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestSettled: of threads that rest no list is made, and yet one that another has made is seen.
+func TestSettled(t *testing.T) {
+	dir := t.TempDir() + "/"
+	in := &Proc{at: unix.AT_FDCWD, path: dir}
+	var told []int
+	in.send = func(_, tid int, _ unix.Signal) error {
+		told = append(told, tid)
+		return nil
+	}
+	put := func(tid int, state, effort string) {
+		t.Helper()
+		at := dir + threadDir(7, tid)
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{"schedstat": effort + " 900 3\n", "stat": "1 (x) " + state + " 0 1 1 0 -1 4194560 1"} {
+			if err := os.WriteFile(at+name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p := &process{threads: map[int]thread{}}
+	look := func() bool { return p.look(in, 7, time.Now().Add(time.Minute)) }
+	rest := func() {
+		t.Helper()
+		for range 3 {
+			if look() {
+				t.Fatal("who rests is said to have run")
+			}
+		}
+		if !p.settled {
+			t.Error("they are listed again and again")
+		}
+	}
+	put(7, "T", "100")
+	put(8, "T", "100")
+	rest()
+	put(7, "T", "101")
+	put(9, "R", "1")
+	if !look() || !slices.Equal(told, []int{9}) {
+		t.Errorf("one that another made is not seen: %v were told to wait", told)
+	}
+	put(9, "T", "2")
+	look()
+	rest()
+	if err := os.RemoveAll(dir + threadDir(7, 8)); err != nil {
+		t.Fatal(err)
+	}
+	put(10, "R", "1")
+	if !look() || !slices.Equal(told, []int{9, 10}) {
+		t.Errorf("one that took the place of another is not seen: %v were told to wait", told)
+	}
+	if err := os.RemoveAll(dir + "7"); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	put(7, "R", "1")
+	if !look() || !slices.Equal(told, []int{9, 10, 7}) {
+		t.Errorf("who has got the number of one that ended is not seen: %v were told to wait", told)
+	}
+}
