@@ -10,7 +10,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/halt"
 	"github.com/cofferhq/coffer/internal/steps"
-	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
 )
 
@@ -83,7 +82,7 @@ func (l *late) lookInside() error {
 			all, _ := l.inside.Processes()
 			return slices.DeleteFunc(all, func(pid int) bool { return pid == 1 }) // who made the namespace
 		},
-		Ended: func(sentence string) { fmt.Fprintf(l.say, "coffer: %s\n", terminal.Escape(sentence)) },
+		Ended: l.tell,
 		Lost:  func() { l.giveUp(halt.ErrRestless) },
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/halt"
+	"github.com/cofferhq/coffer/internal/testbed"
 	"golang.org/x/sys/unix"
 )
 
@@ -64,4 +65,32 @@ func TestSignalOne(t *testing.T) {
 	if err := l.signalOne(999, 999, unix.SIGSTOP); err != nil {
 		t.Errorf("about one that has ended: %v", err)
 	}
+}
+
+// A program is ended also if it has seen to it that nobody can be told.
+func TestGiveUpUnheard(t *testing.T) {
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		s := newStage(t, b)
+		s.needNamespaces(t)
+		w := s.policy("perl", "-e", `$SIG{ALRM} = sub { exit 0 }; alarm 60; mkdir "flood";
+if (!fork) { alarm 60; syswrite STDERR, "x" x 1e6; exit 0 }
+select undef, undef, undef, 0.2;
+for $i (1..20000) { open F, ">flood/.env.$i"; print F "x"; close F } sleep 60`)
+		c := s.command(t, w)
+		r, theirs, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		c.Stderr = theirs
+		err = c.Start()
+		theirs.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait()
+		if c.ProcessState.ExitCode() != 137 {
+			t.Errorf("%v", c.ProcessState)
+		}
+	})
 }

@@ -89,10 +89,23 @@ func (l *late) begin(sp *spaces, program int, kill func()) {
 // giveUp ends the program, because nothing can be hidden from it any more.
 func (l *late) giveUp(err error) {
 	l.given.Do(func() {
-		fmt.Fprintf(l.say, "coffer: the program is ended, because files that appear in %s could not be hidden from it any more: %s\n",
-			terminal.Escape(l.layout.context), terminal.Escape(err.Error()))
+		l.tell(fmt.Sprintf("the program is ended, because files that appear in %s could not be hidden from it any more: %v", l.layout.context, err))
 		l.kill()
 	})
+}
+
+// tell says why something is about to be ended. It waits for a moment only: a program can have filled
+// what it shares with this process, and nobody need read that.
+func (l *late) tell(sentence string) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		fmt.Fprintf(l.say, "coffer: %s\n", terminal.Escape(sentence))
+	}()
+	select {
+	case <-said:
+	case <-time.After(20 * time.Millisecond):
+	}
 }
 
 // end ends the watch. Nobody waits for that, nor closes what it uses: this process is about
