@@ -102,37 +102,6 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 	return b, errors.Join(b.save(), b.remember(b.look(), b.outside(), nil))
 }
 
-// perWorktree lets worktrees have a config of their own, as git-worktree(1) says it is
-// to be done: what is about the main one only moves to that one's config.
-func (r *Repository) perWorktree(ctx context.Context) error {
-	if r.config["extensions.worktreeconfig"] == "true" {
-		return nil
-	}
-	common, own := filepath.Join(r.Common, "config"), filepath.Join(r.Common, "config.worktree")
-	for _, key := range []string{"core.bare", "core.worktree"} {
-		if known := r.config[key]; known == "" || known == "false" {
-			continue // no file says so
-		}
-		value, err := r.git().text(ctx, "config", "--file", common, "--get", key)
-		if code(err) == 1 || err == nil && key == "core.bare" && value != "true" {
-			continue
-		}
-		if err == nil {
-			_, err = r.git().run(ctx, "", "config", "--file", own, key, value)
-		}
-		if err == nil {
-			_, err = r.git().run(ctx, "", "config", "--file", common, "--unset-all", key)
-		}
-		if err != nil {
-			return fmt.Errorf("give worktrees a config of their own: %w", err)
-		}
-	}
-	if _, err := r.git().run(ctx, "", "config", "--file", common, "extensions.worktreeConfig", "true"); err != nil {
-		return fmt.Errorf("give worktrees a config of their own: %w", err)
-	}
-	return nil
-}
-
 // addWorktree makes the worktree and its branch, or has git do so.
 func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
 	if err := os.MkdirAll(filepath.Dir(b.Tree), 0o700); err != nil {

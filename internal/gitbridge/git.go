@@ -126,10 +126,13 @@ func (h host) run(ctx context.Context, stdin string, args ...string) (string, er
 	return h.read(ctx, strings.NewReader(stdin), args...)
 }
 
+// brief are the commands that take a lock of the user's repository for a moment.
+var brief = []string{"update-ref", "symbolic-ref", "config"}
+
 // read is run for what comes from elsewhere, and may be nil. A file is git's own standard input.
 func (h host) read(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
 	run := runMortal
-	if args[0] == "update-ref" {
+	if slices.Contains(brief, args[0]) {
 		// It takes no time, and a git that ends in the moment in which the kernel makes
 		// the file of a lock leaves it: what is begun is finished, whatever becomes of us.
 		ctx, run = context.WithoutCancel(ctx), (*exec.Cmd).Run
@@ -190,10 +193,14 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Hint is about a lock of the whole repository's refs, which a git that was killed has left.
-// It may as well be that of a git that is at work, and only the user can know: it is his.
+// Hint is about a lock of all the repository's refs, or of its config, which a git that was
+// killed has left. It may as well be that of a git that is at work, and only the user can know:
+// it is his.
 func (e *Error) Hint() string {
-	if strings.Contains(e.Said, "/packed-refs.lock': File exists") {
+	switch {
+	case e.isConfigLocked():
+		return "if no git is at work in that repository, one that was killed has left config.lock beside it: remove that"
+	case strings.Contains(e.Said, "/packed-refs.lock': File exists"):
 		return "if no git is at work in that repository, one that was killed has left this file: remove it"
 	}
 	return ""

@@ -73,3 +73,30 @@ func TestIndexLock(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 }
+
+// TestConfigLock: those who make the first worktrees of a repository at the same time wait for
+// each other, and a lock that stays is explained.
+func TestConfigLock(t *testing.T) {
+	b, git := hostRepository(t)
+	r, err := Find(t.Context(), filepath.Dir(b.Common))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []func() error
+	for range 20 {
+		all = append(all, func() error { return r.perWorktree(t.Context()) })
+	}
+	if err := together(all...); err != nil {
+		t.Error(err)
+	}
+	if got := git("config", "--get", "extensions.worktreeConfig"); got != "true" {
+		t.Errorf("it is %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(b.Common, "config.lock"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var said *Error
+	if _, err := r.git().run(t.Context(), "", "config", "--file", filepath.Join(b.Common, "config"), "a.b", "c"); !errors.As(err, &said) || said.Hint() == "" {
+		t.Errorf("no hint for %v", err)
+	}
+}
