@@ -53,15 +53,45 @@ func (b *Bridge) moveRefs(ctx context.Context, why, orders string) error {
 	}
 	for try := 0; ; try++ {
 		_, err := b.refs().run(ctx, orders, "update-ref", "-m", why, "--create-reflog", "--stdin")
-		if err == nil || try == 150 || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlockOwn() {
+		if err == nil || try == mostTries || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlockOwn() || !rested(ctx) {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// mostTries is how often a lock is looked at, with a rest in between, until it has long been
+// old enough to go.
+const mostTries = 150
+
+// rested waits a moment, and is false if nobody waits for us.
+func rested(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(100 * time.Millisecond):
+		return true
+	}
+}
+
+// clearRefs removes what is no ref and was left where this sandbox's were, by a git that was
+// killed: locks, logs and directories. Its own refs are gone, so nobody who is still at work
+// there may go on. What cannot be removed does no harm.
+func (b *Bridge) clearRefs(ctx context.Context, branch bool) {
+	if !sandboxID().MatchString(b.ID) {
+		return
+	}
+	for _, top := range []string{"", "logs"} {
+		_ = os.RemoveAll(filepath.Join(b.Common, top, filepath.FromSlash(b.own())))
+	}
+	for try := 0; try < mostTries && b.unlockOwn() && rested(ctx); try++ {
+	}
+	if branch || b.Branch != "coffer/"+b.Name {
+		return
+	}
+	log := filepath.Join(b.Common, "logs", filepath.FromSlash(b.branchRef()))
+	_ = os.Remove(log)
+	_ = os.Remove(filepath.Dir(log)) // if it was the last
+	_ = os.Remove(filepath.Join(b.Common, "refs/heads/coffer"))
 }
 
 // How old the lock of a ref is that nobody holds any more: git has it for the time that it takes

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // Locks of gits that were killed go, and nothing else does.
@@ -72,6 +73,32 @@ func TestIndexLock(t *testing.T) {
 	if len(left) != 1 {
 		t.Errorf("left behind: %v", left)
 	}
+}
+
+// TestForgetClears: of what a git that was killed leaves of refs that it was about to make,
+// nothing stays when the sandbox goes. Another sandbox's is left alone.
+func TestForgetClears(t *testing.T) {
+	b, git := hostRepository(t)
+	git("update-ref", "refs/coffer/stranger/base", "HEAD")
+	old := time.Now().Add(-time.Hour)
+	for _, name := range []string{
+		"refs/coffer/abcdefgh/base.lock", "refs/coffer/abcdefgh/synced/coffer/box.lock", "refs/coffer/abcdefgh/checkpoints/2.lock",
+		"refs/heads/coffer/box.lock", "logs/refs/coffer/abcdefgh/base", "logs/refs/heads/coffer/box",
+	} {
+		path := filepath.Join(b.Common, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644), os.Chtimes(path, old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Forget(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"refs/coffer/abcdefgh", "logs/refs/coffer/abcdefgh", "refs/heads/coffer", "logs/refs/heads/coffer"} {
+		if exists(filepath.Join(b.Common, name)) {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	git("rev-parse", "refs/coffer/stranger/base")
 }
 
 // TestConfigLock: those who make the first worktrees of a repository at the same time wait for

@@ -180,7 +180,12 @@ func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 		}
 	}
 	slices.Sort(b.stayed)
-	return s.write(ctx)
+	if err := s.write(ctx); err != nil {
+		return err
+	}
+	_, stays := s.refs[b.branchRef()]
+	b.clearRefs(ctx, stays)
+	return nil
 }
 
 // Stayed are the branches that [Bridge.Forget] has left.
