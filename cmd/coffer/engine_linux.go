@@ -45,10 +45,15 @@ const (
 
 // purge removes what is left of a sandbox.
 func purge(tree string) error {
+	_ = forgetGit(tree, false)
+	return purgeForgotten(tree)
+}
+
+// purgeForgotten is purge for whoever has taken it out of the user's repositories.
+func purgeForgotten(tree string) error {
 	if err := supervisor.Forget(tree); err != nil {
 		return err
 	}
-	forgetGit(tree, false)
 	return purgeSupervised(tree)
 }
 

@@ -34,6 +34,7 @@ const (
 )
 
 func purge(tree string) error           { return sandbox.RemoveTree(tree) }
+func purgeForgotten(tree string) error  { return sandbox.RemoveTree(tree) }
 func purgeSupervised(tree string) error { return sandbox.RemoveTree(tree) }
 func purgeFiles(tree string) error      { return sandbox.RemoveTree(tree) }
 func purgeMain() int                    { return 125 }

@@ -221,9 +221,6 @@ func remove(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error 
 	} else if err := mayRemove(ctx, sb, branch); err != nil {
 		return err
 	}
-	if sb.Workspace.Mode == sandbox.WorkspaceTree {
-		return removeTree(ctx, sb, branch)
-	}
 	return removeStopped(sb, branch)
 }
 
@@ -277,12 +274,13 @@ func loses(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
 }
 
 func removeStopped(sb *sandbox.Sandbox, branch bool) error {
+	var forgot error
 	err := sb.Remove(func(tree string) error {
-		forgetGit(tree, branch)
-		return purge(tree)
+		forgot = forgetGit(tree, branch)
+		return purgeForgotten(tree)
 	})
 	if errors.Is(err, sandbox.ErrRunning) {
 		return hint.New(fmt.Sprintf("a program runs in sandbox %s", sb.Name), "stop it with 'coffer stop "+sb.Name+"', or remove it all the same with --force")
 	}
-	return err
+	return errors.Join(err, forgot)
 }

@@ -275,26 +275,31 @@ func (p *plannedTree) dir() string {
 	return dir
 }
 
-// forgetGit takes back what a sandbox over a directory of the user's has in his
-// repository, and any in those that it includes or was to include, but for the branches that
-// hold its commits. What cannot be had back does no harm.
-func forgetGit(folder string, branches bool) {
+// forgetGit takes back what a sandbox has in the user's repository, and in those that it includes
+// or was to include, but for the branches that hold its commits. That is done while the folder
+// still says what there is, so that whoever comes after one who was killed knows it too. What
+// cannot be had back does no harm, and is told of the sandbox's own worktree.
+func forgetGit(folder string, branches bool) (err error) {
 	for _, b := range gitbridge.HalfIncluded(folder) {
 		_ = b.ForgetHalf(context.Background())
 		sayStayed(b)
 		removePlace(b)
 	}
 	all := gitbridge.Included(folder)
-	if b, err := gitbridge.Open(folder); err == nil && b.Laid {
+	if b, err := gitbridge.Open(folder); err == nil {
 		all = append(all, b)
 	}
 	for _, b := range all {
-		_ = b.Forget(context.Background(), branches)
+		failed := b.Forget(context.Background(), branches)
 		sayStayed(b)
-		if b.Include != "" {
+		switch {
+		case b.Include != "":
 			removePlace(b)
+		case !b.Laid:
+			err = failed
 		}
 	}
+	return err
 }
 
 // removePlace takes the empty directories away that a repository was shown at, unless another
@@ -322,17 +327,6 @@ func sayStayed(b *gitbridge.Bridge) {
 		branch = terminal.Escape(branch)
 		fmt.Fprintf(os.Stderr, "coffer: the branch %s stays; delete it with 'git branch -D %s'%s\n", branch, branch, terminal.Escape(b.Where()))
 	}
-}
-
-// removeTree removes a sandbox and its worktree.
-func removeTree(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
-	b, openErr := gitbridge.Open(sb.Dir())
-	if err := removeStopped(sb, branch); err != nil || openErr != nil {
-		return err
-	}
-	err := b.Forget(ctx, branch)
-	sayStayed(b)
-	return err
 }
 
 func cdCommand() *cobra.Command {
