@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -278,7 +279,7 @@ func (p *plannedTree) dir() string {
 // forgetGit takes back what a sandbox has in the user's repository, and in those that it includes
 // or was to include, but for the branches that hold its commits. That is done while the folder
 // still says what there is, so that whoever comes after one who was killed knows it too. What
-// cannot be had back does no harm, and is told of the sandbox's own worktree.
+// cannot be had back does no harm, but nobody would look for it.
 func forgetGit(folder string, branches bool) (err error) {
 	for _, b := range gitbridge.HalfIncluded(folder) {
 		_ = b.ForgetHalf(context.Background())
@@ -290,16 +291,22 @@ func forgetGit(folder string, branches bool) (err error) {
 		all = append(all, b)
 	}
 	for _, b := range all {
-		failed := b.Forget(context.Background(), branches)
+		err = errors.Join(err, stillThere(b, b.Forget(context.Background(), branches)))
 		sayStayed(b)
-		switch {
-		case b.Include != "":
+		if b.Include != "" {
 			removePlace(b)
-		case !b.Laid:
-			err = failed
 		}
 	}
 	return err
+}
+
+// stillThere says how to take a sandbox out of a repository that did not let go of it.
+func stillThere(b *gitbridge.Bridge, err error) error {
+	where := cmp.Or(b.Where(), " in its repository")
+	if first := hint.Of(err); first != "" {
+		return hint.Wrap(err, "%s, and then run 'coffer gc'%s", first, where)
+	}
+	return hint.Wrap(err, "run 'coffer gc'%s later: it removes what is left there", where)
 }
 
 // removePlace takes the empty directories away that a repository was shown at, unless another
