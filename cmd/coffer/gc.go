@@ -88,6 +88,9 @@ func sweepIncluded(ctx context.Context, store *sandbox.Store) error {
 			continue
 		}
 		unlock, err := gitbridge.LockIncluded(ctx, sb.Dir(), purgeFiles)
+		if errors.Is(err, gitbridge.ErrRemoved) {
+			continue
+		}
 		if err == nil {
 			unlock()
 		}

@@ -273,9 +273,19 @@ func loses(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
 	return nil
 }
 
+// removeStopped removes a sandbox that does not run, after whoever includes a repository in it, or
+// takes one out, has done so: else he would go on, and nobody would know of what he makes.
 func removeStopped(sb *sandbox.Sandbox, branch bool) error {
+	release, err := gitbridge.HoldIncluded(sb.Dir())
+	if errors.Is(err, gitbridge.ErrRemoved) {
+		return fmt.Errorf("%w: %s", sandbox.ErrNotFound, sb.Name)
+	}
+	if err != nil {
+		return err
+	}
+	defer release()
 	var forgot error
-	err := sb.Remove(func(tree string) error {
+	err = sb.Remove(func(tree string) error {
 		forgot = forgetGit(tree, branch)
 		return purgeForgotten(tree)
 	})

@@ -139,3 +139,26 @@ func TestKillUndoIncluded(t *testing.T) {
 		w.must(t, "remove", "--force", "--delete-branch", "s")
 	})
 }
+
+// TestRemoveInclude removes a sandbox in which somebody includes a repository at the same time.
+// Nothing of either is left: no worktree in that repository, and no folder that is no sandbox.
+func TestRemoveInclude(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.repository(t)
+		lib := w.Dir + "/lib"
+		w.host(t, `mkdir `+lib+` && cd `+lib+` && git init -q . && echo lib >lib.txt && git add -A && git commit -qm lib`)
+		slowly(t, func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+			w.must(t, "exec", "--create", "--name", "s", "--", "true")
+			w.must(t, "stop", "s")
+			c := w.Command("include", "--repo", lib, "-m", "s")
+			start(t, c)
+			when(c, nil)
+			w.must(t, "rm", "--force", "--delete-branch", "s")
+			finish(t, c)
+			if got := w.host(t, `ls -A `+w.store()+`; cd `+lib+` && git worktree list | wc -l; git for-each-ref refs/heads/coffer; find .git/refs/coffer .git/logs/refs/coffer -mindepth 1 2>/dev/null; git status --short`); got != ".lock\n1" {
+				t.Errorf("something is left: %s", got)
+			}
+			w.pristine(t)
+		})
+	})
+}

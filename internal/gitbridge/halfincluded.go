@@ -8,10 +8,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/cofferhq/coffer/internal/hint"
 	"golang.org/x/sys/unix"
 )
 
-// TryLockIncluded is LockIncluded for who does not wait, and removes nothing.
+// TryLockIncluded is HoldIncluded for who does not wait.
 func TryLockIncluded(folder string) (unlock func(), ok bool) {
 	f, err := os.OpenFile(filepath.Join(folder, "include.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -24,16 +25,39 @@ func TryLockIncluded(folder string) (unlock func(), ok bool) {
 	return func() { f.Close() }, true
 }
 
-// LockIncluded keeps others from including something, or taking it away. What those who
-// were killed have left is removed, the files by purge.
-func LockIncluded(ctx context.Context, folder string, purge func(dir string) error) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(folder, "include.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+// ErrRemoved is what who waited for the included repositories of a sandbox gets if it was removed
+// meanwhile.
+var ErrRemoved = hint.New("the sandbox was removed meanwhile", "see 'coffer ls'")
+
+// HoldIncluded keeps others from including something, or taking it away, and removes nothing.
+func HoldIncluded(folder string) (release func(), err error) {
+	path := filepath.Join(folder, "include.lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrRemoved
+	}
 	if err != nil {
 		return nil, err
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("lock the included repositories: %w", err)
+	}
+	// Who goes on without the folder makes another one, which is no sandbox.
+	mine, err := f.Stat()
+	if there, missing := os.Lstat(path); err != nil || missing != nil || !os.SameFile(mine, there) {
+		f.Close()
+		return nil, ErrRemoved
+	}
+	return func() { f.Close() }, nil
+}
+
+// LockIncluded is HoldIncluded for who includes something, or takes it away. What those who
+// were killed have left is removed, the files by purge.
+func LockIncluded(ctx context.Context, folder string, purge func(dir string) error) (unlock func(), err error) {
+	release, err := HoldIncluded(folder)
+	if err != nil {
+		return nil, err
 	}
 	for _, dir := range halfIncluded(folder) {
 		if b, openErr := Open(dir); openErr == nil { // else nothing was done yet
@@ -43,11 +67,11 @@ func LockIncluded(ctx context.Context, folder string, purge func(dir string) err
 			err = purge(dir)
 		}
 		if err != nil {
-			f.Close()
+			release()
 			return nil, err
 		}
 	}
-	return func() { f.Close() }, nil
+	return release, nil
 }
 
 // halfIncluded are the folders of repositories in whose including, or taking out, somebody was

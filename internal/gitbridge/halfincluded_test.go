@@ -2,6 +2,7 @@ package gitbridge
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,5 +42,34 @@ func TestLockIncluded(t *testing.T) {
 	unlock()
 	if want := []string{".gone-x", "begun", "empty"}; !slices.Equal(purged, want) {
 		t.Errorf("%q are removed, not %q", purged, want)
+	}
+}
+
+// TestHoldRemoved: who waited for a sandbox that was removed meanwhile is told so, and does not
+// make its folder again.
+func TestHoldRemoved(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "abcdefgh")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	release, err := HoldIncluded(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error)
+	go func() {
+		_, err := LockIncluded(t.Context(), folder, os.RemoveAll)
+		got <- err
+	}()
+	if err := os.Rename(folder, filepath.Join(dir, ".gone-abcdefgh")); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if err := <-got; !errors.Is(err, ErrRemoved) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := HoldIncluded(folder); !errors.Is(err, ErrRemoved) {
+		t.Errorf("of one that is gone: %v", err)
 	}
 }
