@@ -239,6 +239,22 @@ func mayUninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, 
 	return b, err
 }
 
+// mayEnd says what would be lost of the repositories that were included in a sandbox that was made
+// for one run, which ends without being asked. Until release is called none comes, or goes.
+func mayEnd(sb *sandbox.Sandbox) (release func(), err error) {
+	release, err = gitbridge.HoldIncluded(sb.Dir())
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range gitbridge.Included(sb.Dir()) {
+		if err := b.MayRemove(context.Background(), false); err != nil {
+			release()
+			return nil, err
+		}
+	}
+	return release, nil
+}
+
 // hiddenIncluded lists what is hidden in a repository, if programs run that may stand in it.
 func hiddenIncluded(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge) ([]string, error) {
 	if _, err := os.Lstat(b.Tree); err != nil || !sb.Running() {

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/changes"
+	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -162,14 +163,23 @@ func ended(exit wire.Exit, err error, why string) error {
 // it. What cannot be removed now is removed by a later command, so that the program's
 // exit code stays what it was.
 func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Lock) {
-	sb := super.Sandbox
+	sb, rest := super.Sandbox, purgeSupervised
 	if sb.Once {
 		super.Close()
 		n, err := waiting(sb)
+		if err == nil && n == 0 {
+			var release func()
+			if release, err = mayEnd(sb); err == nil {
+				defer release()
+			}
+		}
 		if err != nil {
 			lock.Release()
 			report(fmt.Errorf("sandbox %s is kept: %w", sb.Name, err))
 			return
+		}
+		if gitbridge.Includes(sb.Dir()) {
+			rest = purge
 		}
 		if n > 0 {
 			lock.Release()
@@ -189,7 +199,7 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 		super.Close()
 	}
 	super.ForgetGit()
-	err := lock.Remove(purgeSupervised)
+	err := lock.Remove(rest)
 	super.Close()
 	warnGit(sb)
 	if err != nil {
