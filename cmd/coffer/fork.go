@@ -53,11 +53,11 @@ sandbox over your own directory, too, the second one gets a worktree.`,
 
 // fork makes a sandbox from a checkpoint of another.
 func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int, name, branch string) error {
-	release, err := settleForFork(ctx, sb)
+	lock, err := settleForFork(ctx, sb)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer lock.Release()
 	b, err := gitbridge.Open(sb.Dir())
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 	if err != nil {
 		return err
 	}
-	if !sb.Running() {
+	if lock != nil {
 		if _, err := points.Take(ctx, gitbridge.Meanwhile); err != nil {
 			return err
 		}
@@ -99,9 +99,10 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 	return nil
 }
 
-// settleForFork makes what is there now a checkpoint, and keeps others from changing the
-// list meanwhile. What is not a worktree is seen by its supervisor only, as it must be.
-func settleForFork(ctx context.Context, sb *sandbox.Sandbox) (release func(), err error) {
+// settleForFork has a sandbox that runs make what is there now a checkpoint, or returns the lock
+// of one that does not, so that we can. What is not a worktree is seen by its supervisor only, as
+// it must be.
+func settleForFork(ctx context.Context, sb *sandbox.Sandbox) (*sandbox.Lock, error) {
 	line, err := supervisor.Connect(sb)
 	if err != nil && sb.Workspace.Mode != sandbox.WorkspaceTree {
 		if line, err = supervisor.Reach(ctx, sb, nil); err != nil {
@@ -112,13 +113,9 @@ func settleForFork(ctx context.Context, sb *sandbox.Sandbox) (release func(), er
 		defer line.Close()
 		bringRunning(sb)
 		_, err = supervisor.Checkpoint(line, gitbridge.Meanwhile)
-		return func() {}, err
-	}
-	lock, err := lockStopped(sb)
-	if err != nil {
 		return nil, err
 	}
-	return func() { lock.Release() }, nil
+	return lockStopped(sb)
 }
 
 // forked makes the new sandbox. It is noted what it is to be before it is anything.
