@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,7 +130,8 @@ const (
 )
 
 func newProgress(path string) (*progress, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	// Not the folder around it: the sandbox may have been removed meanwhile.
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

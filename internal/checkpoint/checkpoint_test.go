@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -361,5 +362,16 @@ func TestThen(t *testing.T) {
 		if _, ok := l.Then(n); ok != want {
 			t.Errorf("at %d: got %v, want %v", n, ok, want)
 		}
+	}
+}
+
+// TestOpenRemoved: of a sandbox that is gone, nobody makes the folder again.
+func TestOpenRemoved(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "abcdefgh")
+	if _, err := Open(folder, "sha1", tree.Manifest{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Lstat(folder); err == nil {
+		t.Error("the folder is there")
 	}
 }

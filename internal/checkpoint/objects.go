@@ -78,7 +78,7 @@ func (s *Store) writeObject(r io.Reader, size int64) (id string, err error) {
 		return id, nil
 	}
 	path := s.object(id)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := makeDir(filepath.Dir(path)); err != nil {
 		return "", err
 	}
 	if info, err := draft.Stat(); err == nil {
@@ -136,7 +136,7 @@ func (s *Store) Lend(to *Store, m tree.Manifest) error {
 		if _, err := os.Lstat(from); err != nil {
 			continue // it is in the user's repository
 		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		if err := makeDir(filepath.Dir(path)); err != nil {
 			return err
 		}
 		if err := os.Link(from, path); err != nil && !errors.Is(err, os.ErrExist) {

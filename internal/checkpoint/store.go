@@ -127,7 +127,19 @@ func Open(dir, format string, base tree.Manifest) (*Store, error) {
 	if s.list, err = readList(s.dir); err != nil {
 		return nil, err
 	}
-	return s, os.MkdirAll(filepath.Join(s.dir, "objects"), 0o700)
+	if err := makeDir(s.dir); err != nil {
+		return nil, err
+	}
+	return s, makeDir(filepath.Join(s.dir, "objects"))
+}
+
+// makeDir makes a directory, if it is not there, in one that is: of a sandbox that was removed
+// meanwhile nobody makes the folder again.
+func makeDir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // All are the checkpoints, the oldest first.

@@ -112,6 +112,29 @@ func TestKillForkIncluded(t *testing.T) {
 	})
 }
 
+// TestRemoveFork removes a sandbox that is being forked. Either there is a fork or not, and of the
+// first nothing is left.
+func TestRemoveFork(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.repository(t)
+		slowly(t, func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+			w.must(t, "exec", "--create", "--name", "s", "--", "true")
+			c := w.Command("fork", "s", "--name", "f")
+			start(t, c)
+			when(c, nil)
+			removed := w.coffer(t, "rm", "--force", "--delete-branch", "s")
+			if finish(t, c); removed.code != 0 {
+				refused(t, removed, 125, []string{"a program runs in sandbox s"}) // the fork has it
+			}
+			w.must(t, "rm", "--force", "--delete-branch", "--all")
+			if got := w.host(t, "ls -A "+w.store()); got != ".lock" {
+				t.Errorf("left in the store: %s", got)
+			}
+			w.pristine(t)
+		})
+	})
+}
+
 func (w world) program(t *testing.T, script string) {
 	t.Helper()
 	if out, err := w.Program("sh", "-c", script).CombinedOutput(); err != nil {
