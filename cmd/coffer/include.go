@@ -239,6 +239,16 @@ func mayUninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, 
 	return b, err
 }
 
+// holdIncluded is for who removes a sandbox that was not completed, in any case: others may have
+// found it already, and include something.
+func holdIncluded(sb *sandbox.Sandbox) (release func()) {
+	release, err := gitbridge.HoldIncluded(sb.Dir())
+	if err != nil {
+		return func() {}
+	}
+	return release
+}
+
 // mayEnd says what would be lost of the repositories that were included in a sandbox that was made
 // for one run, which ends without being asked. Until release is called none comes, or goes.
 func mayEnd(sb *sandbox.Sandbox) (release func(), err error) {

@@ -299,6 +299,7 @@ func runDetached(l *listener, s settings, args []string) error {
 // still be on its way, or on its way out.
 func giveUp(sb *sandbox.Sandbox) {
 	_ = stop(context.Background(), sb, true)
+	defer holdIncluded(sb)()
 	for range 100 {
 		if err := sb.Remove(purge); !errors.Is(err, sandbox.ErrRunning) {
 			return

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -137,6 +138,32 @@ func TestKillUndoIncluded(t *testing.T) {
 			})
 		}
 		w.must(t, "remove", "--force", "--delete-branch", "s")
+	})
+}
+
+// TestFailInclude includes a repository in a sandbox that turns out not to be possible. Nothing of
+// either is left.
+func TestFailInclude(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.repository(t)
+		lib := w.Dir + "/lib"
+		w.host(t, `git branch coffer/s; mkdir `+lib+` && cd `+lib+` && git init -q . && echo lib >lib.txt && git add -A && git commit -qm lib`)
+		for range 20 {
+			c, include := w.Command("exec", "--create", "--name", "s", "--", "true"), w.Command("include", "--repo", lib, "-m", "s")
+			start(t, c)
+			eventually(t, func() error { // that it is there, or was
+				if w.stored("[a-z]*") || ended(c) {
+					return nil
+				}
+				return errors.New("nothing is made")
+			})
+			start(t, include)
+			refused(t, finish(t, c), 125, []string{"a branch named coffer/s already exists"})
+			finish(t, include)
+			if got := w.host(t, `ls -A `+w.store()+`; cd `+lib+` && git worktree list | wc -l; find .git/refs/coffer .git/logs/refs/coffer .git/refs/heads/coffer -mindepth 1 2>/dev/null; true`); got != ".lock\n1" {
+				t.Fatalf("something is left: %s", got)
+			}
+		}
 	})
 }
 

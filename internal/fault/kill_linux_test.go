@@ -50,15 +50,18 @@ func (w world) murder(t *testing.T, victim string, when func(c *exec.Cmd, ended 
 	t.Helper()
 	c := w.Command(args...)
 	start(t, c)
-	when(c, func() bool {
-		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
-		return err != nil || strings.Contains(string(state), ") Z ")
-	})
+	when(c, func() bool { return ended(c) })
 	w.note()
 	for _, p := range victims[victim](w, c) {
 		syscall.Kill(p.pid, syscall.SIGKILL)
 	}
 	return finish(t, c)
+}
+
+// ended says whether a command has, though nobody has waited for it yet.
+func ended(c *exec.Cmd) bool {
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
+	return err != nil || strings.Contains(string(state), ") Z ")
 }
 
 // times calls f for every delay and for the named moments.
