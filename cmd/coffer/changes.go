@@ -201,12 +201,12 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 		fmt.Fprintf(os.Stderr, "coffer: %s left out and still in sandbox %s; drop it with 'coffer discard %s'\n", count(n, "change"), sb.Name, sb.Name)
 		return nil
 	}
-	return removeOnce(sb, lock)
+	return removeOnce(ctx, sb, lock)
 }
 
 // removeOnce removes a sandbox that was made for one run and is done with.
-func removeOnce(sb *sandbox.Sandbox, lock *sandbox.Lock) error {
-	release, err := mayEnd(sb)
+func removeOnce(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) error {
+	release, err := mayEnd(ctx, sb)
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func discardCommand() *cobra.Command {
 			}
 			defer lock.Release()
 			if sb.Once {
-				return removeOnce(sb, lock)
+				return removeOnce(c.Context(), sb, lock)
 			}
 			defer busy.Start("dropping changes")()
 			return none(changes.Discard(upper(sb), work(sb)))

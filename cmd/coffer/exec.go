@@ -152,15 +152,13 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 		return nil, nil, err
 	}
 	if err := planned.make(l.ctx, sb); err != nil {
-		defer holdIncluded(sb)()
-		_ = lock.Remove(purge)
+		_ = abandon(sb, lock)
 		return nil, nil, err
 	}
 	s.dir = planned.dir()
 	if wanted, err := s.mise.furnish(sb, s.dir); err != nil {
 		planned.undo()
-		defer holdIncluded(sb)()
-		_ = lock.Remove(purge)
+		_ = abandon(sb, lock)
 		return nil, nil, err
 	} else if !wanted {
 		s.mise = nil

@@ -136,8 +136,7 @@ func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, from
 	}
 	bridge, err := forkedGit(ctx, made, from, branch)
 	if err != nil {
-		defer holdIncluded(made)()
-		_ = lock.Remove(purge)
+		_ = abandon(made, lock)
 		return nil, err
 	}
 	failed, err := bridge.Finish(ctx, hidden, gitbridge.Included(made.Dir()))

@@ -58,7 +58,7 @@ func tidyTrees(ctx context.Context, store *sandbox.Store) {
 		if err := stop(ctx, sb, true); err != nil {
 			continue
 		}
-		if removeStopped(sb, false) != nil {
+		if removeStopped(ctx, sb, false) != nil {
 			continue // by the next command
 		}
 		fmt.Fprintf(os.Stderr, "coffer: sandbox %s was removed, because its worktree is gone; branches with commits stay\n", terminal.Escape(sb.Name))

@@ -242,22 +242,28 @@ func mayUninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, 
 // holdIncluded is for who removes a sandbox that was not completed, in any case: others may have
 // found it already, and include something.
 func holdIncluded(sb *sandbox.Sandbox) (release func()) {
-	release, err := gitbridge.HoldIncluded(sb.Dir())
+	release, err := gitbridge.HoldIncluded(context.Background(), sb.Dir())
 	if err != nil {
 		return func() {}
 	}
 	return release
 }
 
+// abandon removes a new sandbox that turned out not to be possible.
+func abandon(sb *sandbox.Sandbox, lock *sandbox.Lock) error {
+	defer holdIncluded(sb)()
+	return lock.Remove(purge)
+}
+
 // mayEnd says what would be lost of the repositories that were included in a sandbox that was made
 // for one run, which ends without being asked. Until release is called none comes, or goes.
-func mayEnd(sb *sandbox.Sandbox) (release func(), err error) {
-	release, err = gitbridge.HoldIncluded(sb.Dir())
+func mayEnd(ctx context.Context, sb *sandbox.Sandbox) (release func(), err error) {
+	release, err = gitbridge.HoldIncluded(ctx, sb.Dir())
 	if err != nil {
 		return nil, err
 	}
 	for _, b := range gitbridge.Included(sb.Dir()) {
-		if err := b.MayRemove(context.Background(), false); err != nil {
+		if err := b.MayRemove(ctx, false); err != nil {
 			release()
 			return nil, err
 		}

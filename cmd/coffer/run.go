@@ -84,7 +84,7 @@ func run(l *listener, s settings, args []string) error {
 		started()
 	}
 	if err != nil {
-		_ = lock.Remove(purge)
+		_ = abandon(sb, lock)
 		return s.inJail(l, s.conf, &rec, args, err)
 	}
 	if err := s.setUpOrStop(l, super, lock); err != nil {
@@ -169,7 +169,7 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 		n, err := waiting(sb)
 		if err == nil && n == 0 {
 			var release func()
-			if release, err = mayEnd(sb); err == nil {
+			if release, err = mayEnd(context.Background(), sb); err == nil {
 				defer release()
 			}
 		}
@@ -276,7 +276,7 @@ func runDetached(l *listener, s settings, args []string) error {
 	}
 	exec, err := s.exec(sb, args)
 	if err != nil {
-		_ = lock.Remove(purge)
+		_ = abandon(sb, lock)
 		return err
 	}
 	line, err := supervisor.Reach(l.ctx, sb, lock)

@@ -210,8 +210,7 @@ func (s *settings) setUpOrStop(l *listener, super *supervisor.Supervisor, lock *
 	err := s.setUp(l.ctx, super, super.Sandbox)
 	if err != nil {
 		super.Close()
-		defer holdIncluded(super.Sandbox)()
-		err = errors.Join(err, lock.Remove(purge))
+		err = errors.Join(err, abandon(super.Sandbox, lock))
 	}
 	return err
 }

@@ -221,7 +221,7 @@ func remove(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) error 
 	} else if err := mayRemove(ctx, sb, branch); err != nil {
 		return err
 	}
-	return removeStopped(sb, branch)
+	return removeStopped(ctx, sb, branch)
 }
 
 // mayRemove stops a sandbox that is idle, if nothing would be lost with it: one that is
@@ -275,8 +275,8 @@ func loses(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
 
 // removeStopped removes a sandbox that does not run, after whoever includes a repository in it, or
 // takes one out, has done so: else he would go on, and nobody would know of what he makes.
-func removeStopped(sb *sandbox.Sandbox, branch bool) error {
-	release, err := gitbridge.HoldIncluded(sb.Dir())
+func removeStopped(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
+	release, err := gitbridge.HoldIncluded(ctx, sb.Dir())
 	if errors.Is(err, gitbridge.ErrRemoved) {
 		return fmt.Errorf("%w: %s", sandbox.ErrNotFound, sb.Name)
 	}

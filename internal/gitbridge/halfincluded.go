@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/hint"
 	"golang.org/x/sys/unix"
@@ -14,23 +15,19 @@ import (
 
 // TryLockIncluded is HoldIncluded for who does not wait.
 func TryLockIncluded(folder string) (unlock func(), ok bool) {
-	f, err := os.OpenFile(filepath.Join(folder, "include.lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, false
-	}
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		f.Close()
-		return nil, false
-	}
-	return func() { f.Close() }, true
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	unlock, err := HoldIncluded(over, folder)
+	return unlock, err == nil
 }
 
 // ErrRemoved is what who waited for the included repositories of a sandbox gets if it was removed
 // meanwhile.
 var ErrRemoved = hint.New("the sandbox was removed meanwhile", "see 'coffer ls'")
 
-// HoldIncluded keeps others from including something, or taking it away, and removes nothing.
-func HoldIncluded(folder string) (release func(), err error) {
+// HoldIncluded keeps others from including something, or taking it away, and removes nothing. It
+// waits for who does so now, but not longer than ctx.
+func HoldIncluded(ctx context.Context, folder string) (release func(), err error) {
 	path := filepath.Join(folder, "include.lock")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,9 +36,9 @@ func HoldIncluded(folder string) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+	if err := flock(ctx, f); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("lock the included repositories: %w", err)
+		return nil, err
 	}
 	// Who goes on without the folder makes another one, which is no sandbox.
 	mine, err := f.Stat()
@@ -52,10 +49,29 @@ func HoldIncluded(folder string) (release func(), err error) {
 	return func() { f.Close() }, nil
 }
 
+// flock locks a file when nobody else has it. It looks again and again, because the kernel cannot be
+// told when to give up.
+func flock(ctx context.Context, f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			return fmt.Errorf("lock the included repositories: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
 // LockIncluded is HoldIncluded for who includes something, or takes it away. What those who
 // were killed have left is removed, the files by purge.
 func LockIncluded(ctx context.Context, folder string, purge func(dir string) error) (unlock func(), err error) {
-	release, err := HoldIncluded(folder)
+	release, err := HoldIncluded(ctx, folder)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func TestHoldRemoved(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	release, err := HoldIncluded(folder)
+	release, err := HoldIncluded(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,36 @@ func TestHoldRemoved(t *testing.T) {
 	if err := <-got; !errors.Is(err, ErrRemoved) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := HoldIncluded(folder); !errors.Is(err, ErrRemoved) {
+	if _, err := HoldIncluded(t.Context(), folder); !errors.Is(err, ErrRemoved) {
 		t.Errorf("of one that is gone: %v", err)
 	}
+}
+
+// TestHoldGivenUp: who gives up does not wait for who includes something, nor does who only tries.
+func TestHoldGivenUp(t *testing.T) {
+	folder := t.TempDir()
+	release, err := HoldIncluded(t.Context(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	why := errors.New("given up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	got := make(chan error)
+	go func() {
+		_, err := LockIncluded(ctx, folder, os.RemoveAll)
+		got <- err
+	}()
+	cancel(why)
+	if err := <-got; !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+	if _, ok := TryLockIncluded(folder); ok {
+		t.Error("two have it")
+	}
+	release()
+	unlock, ok := TryLockIncluded(folder)
+	if !ok {
+		t.Fatal("nobody has it, and yet it cannot be had")
+	}
+	unlock()
 }
