@@ -72,10 +72,10 @@ func TestGiveUpUnheard(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		s := newStage(t, b)
 		s.needNamespaces(t)
-		w := s.policy("perl", "-e", `$SIG{ALRM} = sub { exit 0 }; alarm 60; mkdir "flood";
-if (!fork) { alarm 60; syswrite STDERR, "x" x 1e6; exit 0 }
+		w := s.policy("perl", "-e", `$SIG{ALRM} = sub { exit 0 }; alarm 300; mkdir "flood";
+if (!fork) { alarm 300; syswrite STDERR, "x" x 1e6; exit 0 }
 select undef, undef, undef, 0.2;
-for $i (1..20000) { open F, ">flood/.env.$i"; print F "x"; close F } sleep 60`)
+for $i (1..20000) { open F, ">flood/.env.$i"; print F "x"; close F } sleep 300`)
 		c := s.command(t, w)
 		r, theirs, err := os.Pipe()
 		if err != nil {
