@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,15 @@ import (
 // object is where a content is kept.
 func (s *Store) object(id string) string {
 	return filepath.Join(s.dir, "objects", id[:2], id[2:])
+}
+
+// makeDir makes a directory, if it is not there, in one that is: of a sandbox that was removed
+// meanwhile nobody makes the folder again.
+func makeDir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // validID says whether a word can be the name of a content.

@@ -133,15 +133,6 @@ func Open(dir, format string, base tree.Manifest) (*Store, error) {
 	return s, makeDir(filepath.Join(s.dir, "objects"))
 }
 
-// makeDir makes a directory, if it is not there, in one that is: of a sandbox that was removed
-// meanwhile nobody makes the folder again.
-func makeDir(dir string) error {
-	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
-}
-
 // All are the checkpoints, the oldest first.
 func (s *Store) All() []Checkpoint { return slices.Clone(s.list.All) }
 

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Program lets go of the pages of files that nobody writes to, and has written to: a program that is
+// Program lets go of the pages of files that nobody writes to, nor has written to: a program that is
 // linked when it starts has pages of its own among those that can only be read from then on.
 func Program() {
 	maps, err := os.ReadFile("/proc/self/smaps")
