@@ -137,7 +137,7 @@ func (l *late) told(list []mask.Found) error {
 		f.Path = filepath.Join(l.tree.Root, f.Path)
 		was, known := l.hidden[f.Path]
 		switch {
-		case slices.Contains(l.Write, f.Path), !f.Keep && known && was == f.Which && !f.Again:
+		case slices.Contains(l.layout.asked, f.Path), !f.Keep && known && was == f.Which && !f.Again:
 			continue
 		case !f.Keep:
 			l.hidden[f.Path] = f.Which

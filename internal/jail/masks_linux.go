@@ -24,10 +24,11 @@ type hidden struct {
 	tree  *mask.Tree   // open, to hear of what appears
 }
 
-// findHidden looks through the context.
-func (p *Policy) findHidden(dir string) (h hidden, err error) {
+// findHidden looks through the context for what the user has not opened by name.
+func (j *jail) findHidden() (h hidden, err error) {
+	dir := j.layout.context
 	var own []mask.Rule
-	for _, line := range p.Masks {
+	for _, line := range j.Masks {
 		r, says, err := mask.ParseLine(line, "", "config")
 		if err != nil {
 			return h, err
@@ -48,7 +49,7 @@ func (p *Policy) findHidden(dir string) (h hidden, err error) {
 	h.tree = tree
 	for _, f := range found.Hidden {
 		f.Path = filepath.Join(dir, f.Path)
-		if !slices.ContainsFunc(p.Write, func(w string) bool { return w == f.Path }) {
+		if !slices.Contains(j.layout.asked, f.Path) {
 			h.paths = append(h.paths, f)
 		}
 	}

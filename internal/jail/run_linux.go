@@ -129,7 +129,7 @@ func (j *jail) find() (err error) {
 	if j.layout, err = j.Policy.layout(j.program); err != nil {
 		return err
 	}
-	j.hidden = later(func() (hidden, error) { return j.findHidden(j.layout.context) })
+	j.hidden = later(j.findHidden)
 	return nil
 }
 
