@@ -119,6 +119,9 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 		s.workspace = sandbox.WorkspaceDirect
 		return &plannedTree{}, nil
 	}
+	if errors.Is(err, gitbridge.ErrNoCommit) {
+		err = hint.Wrap(err, "make a first commit, or use --workspace direct")
+	}
 	s.workspace = sandbox.WorkspaceTree
 	return p, err
 }

@@ -220,7 +220,7 @@ func (r *Repository) commit(ctx context.Context, word string) (string, error) {
 		}
 		id, err := r.here().text(ctx, "rev-parse", "--verify", "-q", "HEAD^{commit}")
 		if err != nil {
-			return "", hint.Wrap(ErrNoCommit, "make a first commit, or use --workspace direct")
+			return "", hint.Wrap(ErrNoCommit, "make a first commit")
 		}
 		return id, nil
 	}
