@@ -181,7 +181,11 @@ func listing(list []described, width int) table {
 		}
 		row([]string{d.ID, d.Name, d.State, age(d.Created), d.Workspace.Mode}, about, portsText(d), place)
 		for _, i := range d.Included {
-			row([]string{"", "+" + i.Name, "", "", ""}, gitColumns(&i.Standing), "", "-")
+			about := gitColumns(&i.Standing)
+			if width > 0 {
+				about[3] = fromHome(about[3])
+			}
+			row([]string{"", "+" + i.Name, "", "", ""}, about, "", "-")
 		}
 	}
 	if width > 0 {

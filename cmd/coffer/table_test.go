@@ -6,6 +6,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
 )
 
 // TestTableFits leaves out what says nothing, then what can be spared, and no more.
@@ -59,5 +60,20 @@ func TestListingFits(t *testing.T) {
 	listing([]described{d}, 0).print(&b)
 	if header, _, _ := strings.Cut(b.String(), "\n"); !strings.Contains(header, "AHEAD/BEHIND") || !strings.HasPrefix(header, "ID ") {
 		t.Errorf("a pipe gets\n%s", b.String())
+	}
+}
+
+// TestListingFromHome: on a terminal, every repository is named as people write it, those
+// that a sandbox includes too.
+func TestListingFromHome(t *testing.T) {
+	home := supervisor.Me().Home
+	d := described{Git: &gitbridge.Standing{Repository: home + "/parser"}}
+	d.Included = []included{{Name: "library", Standing: gitbridge.Standing{Repository: home + "/library"}}}
+	var b strings.Builder
+	listing([]described{d}, 200).print(&b)
+	for _, want := range []string{" ~/parser\n", " ~/library\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("without %q:\n%s", want, b.String())
+		}
 	}
 }
