@@ -122,7 +122,8 @@ func sayMade(sb *sandbox.Sandbox) {
 }
 
 // newSandbox makes a sandbox that stays, and starts it.
-func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, idle time.Duration, args []string) (*sandbox.Sandbox, *supervisor.Line, error) {
+func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, idle time.Duration, args []string) (_ *sandbox.Sandbox, _ *supervisor.Line, err error) {
+	defer func() { err = orGivenUp(l.ctx, err) }()
 	if idle <= 0 {
 		return nil, nil, hint.Wrap(usagef("--idle must be more than 0"), "give how long nothing may run in it, such as --idle %s", idleDefault)
 	}

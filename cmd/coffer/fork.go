@@ -42,7 +42,7 @@ sandbox over your own directory, too, the second one gets a worktree.`,
 			}
 			ctx, stop := interruptible(c)
 			defer stop()
-			return fork(ctx, store, sb, at, name, branch)
+			return orGivenUp(ctx, fork(ctx, store, sb, at, name, branch))
 		},
 	}
 	c.Flags().IntVar(&at, "at", 0, "the `number` of the checkpoint (default: as it is now)")

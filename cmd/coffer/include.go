@@ -57,7 +57,7 @@ It is there at once, for programs that run already as well.`,
 			}
 			ctx, stop := interruptible(c)
 			defer stop()
-			return include(ctx, store, sb, f)
+			return orGivenUp(ctx, include(ctx, store, sb, f))
 		},
 	}
 	c.Flags().StringVar(&f.repo, "repo", "", "include the repository at `PATH`")

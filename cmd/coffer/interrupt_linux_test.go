@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -147,6 +149,51 @@ func TestInsisted(t *testing.T) {
 		}
 		if out, err := b.Command("exec", "-m", "s", "--", "echo", "still").CombinedOutput(); err != nil || string(out) != "still\n" {
 			t.Errorf("%q, %v", out, err)
+		}
+	})
+}
+
+// Who gives up while git makes a worktree is not told that git failed, and nothing is left.
+func TestGivenUpInGit(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		quietly(t, b.Program("sh", "-c", "git init -q . && echo x >file && git add . && git -c user.name=Ada -c user.email=ada@example.com commit -qm first"))
+		quietly(t, b.Command("exec", "--create", "--name", "kept", "--", "true"))
+		quietly(t, b.Program("sh", "-c", "git clone -q . ../other && rm -f .git/info/attributes ../other/.git/info/attributes && mkfifo .git/info/attributes ../other/.git/info/attributes"))
+		for _, test := range []struct {
+			repository string
+			args       []string
+		}{
+			{".", []string{"exec", "--create", "--name", "new", "--", "true"}},
+			{".", []string{"fork", "kept", "--name", "new"}},
+			{"../other", []string{"include", "--repo", "../other", "-m", "kept"}},
+		} {
+			c := b.Command(test.args...)
+			c.SysProcAttr = sessionOfItsOwn(c.SysProcAttr)
+			var said strings.Builder
+			c.Stdout, c.Stderr = &said, &said
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			// Git opens it when it is about to write the files, and waits for what it says.
+			held, err := os.OpenFile(filepath.Join(c.Dir, test.repository, ".git/info/attributes"), os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Process.Signal(unix.SIGINT)
+			c.Wait()
+			held.Close()
+			interruptedBySignal(t, c)
+			if said.Len() > 0 {
+				t.Errorf("%q: %s", test.args, said.String())
+			}
+		}
+		if out, err := b.Program("sh", "-c", "git branch --list coffer/new; git -C ../other branch --list 'coffer/*'").CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("left behind: %s, %v", out, err)
 		}
 	})
 }

@@ -141,6 +141,17 @@ type givenUp syscall.Signal
 func (g givenUp) Error() string { return g.Unwrap().Error() }
 func (g givenUp) Unwrap() error { return status(128 + int(g)) }
 
+// orGivenUp is how making something ends that would otherwise end with err. Whatever went
+// wrong after the user had given up did so because of that, and has nothing else to say.
+func orGivenUp(ctx context.Context, err error) error {
+	var code status
+	var given givenUp
+	if err == nil || errors.As(err, &code) || !errors.As(context.Cause(ctx), &given) {
+		return err
+	}
+	return given
+}
+
 // usage is an error in how coffer was called.
 type usage struct{ error }
 
