@@ -31,6 +31,10 @@ func TestStays(t *testing.T) {
 		if text := create(); strings.Contains(text, "not committed") {
 			t.Errorf("nothing stays: %q", text)
 		}
+		sh(`echo SECRET=1 >.env`)
+		if text := create(); strings.Contains(text, "not committed") {
+			t.Errorf("--carry does not bring a secret along either: %q", text)
+		}
 		sh(`echo two >a; echo new >b; echo x >ignored; echo /ignored >.git/info/exclude`)
 		const want = "coffer: 2 files are not committed, and not in the sandbox; --carry brings them along"
 		text := create()

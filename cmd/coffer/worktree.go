@@ -191,7 +191,7 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 	if err != nil {
 		return err
 	}
-	sayStays := p.stays(ctx)
+	sayStays := p.stays(ctx, sb.Record)
 	defer func() {
 		if err == nil {
 			sayStays()
