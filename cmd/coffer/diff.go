@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -149,7 +150,7 @@ func workOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*gitbridge.W
 	if err == nil {
 		var w *gitbridge.Work
 		if w, err = r.Work(ctx); err == nil {
-			return w, nil
+			return w, leaveOutHidden(ctx, sb, r.Top, w)
 		}
 	}
 	modes := "--workspace worktree or --workspace cow"
@@ -158,6 +159,22 @@ func workOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*gitbridge.W
 	}
 	return nil, hint.Wrap(fmt.Errorf("sandbox %s writes to %s directly, and there is nothing to compare that with: %w", sb.Name, sb.Workspace.Path, err),
 		"use %s when you make a sandbox", modes)
+}
+
+// leaveOutHidden takes the user's own files that are hidden out of what was done in his directory: no
+// program inside can have done it.
+func leaveOutHidden(ctx context.Context, sb *sandbox.Sandbox, top string, w *gitbridge.Work) error {
+	hidden, done, err := hiddenFrom(ctx, sb)
+	if err != nil {
+		w.Close()
+		return err
+	}
+	defer done()
+	w.Files = slices.DeleteFunc(w.Files, func(d tree.Delta) bool {
+		path, err := filepath.Rel(sb.Workspace.Path, filepath.Join(top, d.Path))
+		return err == nil && filepath.IsLocal(path) && hidden(path, false)
+	})
+	return nil
 }
 
 // diffCOW shows what waits to be applied.
