@@ -40,7 +40,7 @@ func (s *session) follow(ctx context.Context) (head string, err error) {
 		return current, s.write(ctx)
 	}
 	move := s.write
-	if was != is {
+	if was != is && !s.indexFollows(is) {
 		move = func(ctx context.Context) error { return s.moveBoth(ctx, was, is) }
 	}
 	if err := move(ctx); err != nil {
@@ -52,6 +52,38 @@ func (s *session) follow(ctx context.Context) (head string, err error) {
 		}
 	}
 	return head, s.moveRefs(ctx, s.why(), fmt.Sprintf("update %sindex %s\n", s.own(), is))
+}
+
+// indexFollows says whether the index is that of a commit already, because the user's own git in the
+// worktree went there and wrote it. To lock it would be in the way of his next one. Submodules in it
+// have to be marked first.
+func (s *session) indexFollows(is string) bool {
+	if !s.theirs || !logged(filepath.Join(s.Admin, "logs", "HEAD"), is) {
+		return false
+	}
+	links, err := rootfs.Gitlinks(filepath.Join(s.Admin, "index"))
+	return err == nil && len(links) == 0
+}
+
+// logged says whether a log of the host's has a commit among its last ones.
+func logged(log, id string) bool {
+	f, err := os.Open(log)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return false
+	}
+	tail := make([]byte, min(size, 16<<10))
+	n, _ := f.ReadAt(tail, size-int64(len(tail)))
+	for line := range strings.Lines(string(tail[:n])) {
+		if f := strings.Fields(line); len(f) > 1 && f[1] == id {
+			return true
+		}
+	}
+	return false
 }
 
 // outsideHead is the ref that is checked out in the worktree, as the user sees it.

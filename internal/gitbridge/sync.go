@@ -95,7 +95,7 @@ func (s *session) fetch(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		s.refs, s.first, s.then = nil, nil, nil
+		s.refs, s.orders = nil, orders{}
 		if plain {
 			c, waited = nil, false
 			continue
@@ -144,15 +144,15 @@ func (b *Bridge) checkedOut(ctx context.Context, o wire.Opener) (string, error) 
 // session is one run of Sync.
 type session struct {
 	*Bridge
-	o     wire.Opener
-	head  string         // the branch that is checked out inside
-	refs  map[string]tip // the host's refs that are about this sandbox
-	first []string       // orders for git update-ref: what goes
-	then  []string       // and what comes
-	late  []string       // branches that went inside and are still checked out outside
-	notes []string
-	once  []string // notes that are news, and not true for as long as nothing changes
-	again bool     // something changed inside
+	o      wire.Opener
+	head   string         // the branch that is checked out inside
+	refs   map[string]tip // the host's refs that are about this sandbox
+	orders orders         // about them
+	late   []string       // branches that went inside and are still checked out outside
+	notes  []string
+	once   []string // notes that are news, and not true for as long as nothing changes
+	again  bool     // something changed inside
+	theirs bool     // what is checked out was moved by the user, outside
 }
 
 func (s *session) note(format string, args ...any) {
@@ -175,25 +175,6 @@ func (s *session) read(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// set notes that a ref is to move, if it is still where we saw it.
-func (s *session) set(ref, id string) {
-	was, ok := s.refs[ref]
-	switch {
-	case was.id == id:
-		return
-	case id == "":
-		s.first = append(s.first, fmt.Sprintf("delete %s %s", ref, was.id))
-		delete(s.refs, ref)
-		return
-	case ok:
-		s.then = append(s.then, fmt.Sprintf("update %s %s %s", ref, id, was.id))
-	default:
-		s.then = append(s.then, fmt.Sprintf("create %s %s", ref, id))
-	}
-	was.id = id
-	s.refs[ref] = was
 }
 
 // decide looks at every branch inside, and at those that are no longer there.
@@ -341,6 +322,7 @@ func (s *session) takeIn(ctx context.Context, b, inside, outside string) error {
 		s.note("the branch %s was moved outside to %.12s, and could not follow inside: %s", short(s.public(b)), outside, words)
 		return nil
 	}
+	s.theirs = s.theirs || b == s.head
 	s.set(s.incoming()+b, outside)
 	s.set(s.synced()+b, outside)
 	s.set(s.mine(b), outside)
@@ -366,17 +348,3 @@ func (s *session) contains(ctx context.Context, id, old string) (bool, error) {
 }
 
 func short(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
-
-// write moves the refs: all, or none.
-func (s *session) write(ctx context.Context) error {
-	for _, orders := range [][]string{s.first, s.then} {
-		if len(orders) == 0 {
-			continue
-		}
-		if err := s.moveRefs(ctx, s.why(), strings.Join(orders, "\n")+"\n"); err != nil {
-			return err
-		}
-	}
-	s.first, s.then = nil, nil
-	return nil
-}
