@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -90,8 +91,9 @@ func (b *Bridge) clearRefs(ctx context.Context, branch bool) {
 	}
 	log := filepath.Join(b.Common, "logs", filepath.FromSlash(b.branchRef()))
 	_ = os.Remove(log)
-	_ = os.Remove(filepath.Dir(log)) // if it was the last
-	_ = os.Remove(filepath.Join(b.Common, "refs/heads/coffer"))
+	for _, top := range []string{"", "logs"} { // if it was the last; a file is a branch of the user's
+		_ = syscall.Rmdir(filepath.Join(b.Common, top, "refs/heads/coffer"))
+	}
 }
 
 // How old the lock of a ref is that nobody holds any more: git has it for the time that it takes

@@ -127,3 +127,20 @@ func TestConfigLock(t *testing.T) {
 		t.Errorf("no hint for %v", err)
 	}
 }
+
+// TestForgetSparesBranch: a branch of the user's with the name of the directory that sandboxes'
+// branches are in, which he can have when there are none, stays, and so does its log.
+func TestForgetSparesBranch(t *testing.T) {
+	b, git := hostRepository(t)
+	git("branch", "--create-reflog", "coffer")
+	want := git("rev-parse", "HEAD")
+	if err := b.Forget(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if got := git("rev-parse", "refs/heads/coffer"); got != want {
+		t.Errorf("it is %q", got)
+	}
+	if git("reflog", "show", "coffer") == "" {
+		t.Error("its log is gone")
+	}
+}
