@@ -149,3 +149,8 @@ func number(s string) uint64 {
 	n, _ := strconv.ParseUint(s, 10, 64)
 	return n
 }
+
+func hex(s string) uint64 {
+	n, _ := strconv.ParseUint(s, 16, 64)
+	return n
+}

@@ -98,7 +98,7 @@ func (w *Watch) Begin() (stop func()) {
 func (w *Watch) look() bool {
 	all := w.All()
 	ran := w.meet(all)
-	slices.SortStableFunc(all, func(a, b int) int { return w.known[a].turn() - w.known[b].turn() })
+	w.order(all)
 	until := time.Now().Add(long)
 	for _, pid := range all {
 		p := w.known[pid]
@@ -140,12 +140,16 @@ func (w *Watch) meet(all []int) (come bool) {
 	return come
 }
 
-// turn is when it was looked at; those that are new, or have gone on, come first.
-func (p *process) turn() int {
-	if p.strikes > 0 {
+// order puts first who was not looked at for the longest time. In every other look those that have
+// gone on come before: not in each, or thousands that did so once would have all looks for themselves.
+func (w *Watch) order(all []int) {
+	turn := func(pid int) int {
+		if p := w.known[pid]; w.looks%2 == 0 || p.strikes == 0 {
+			return p.looked
+		}
 		return 0
 	}
-	return p.looked
+	slices.SortStableFunc(all, func(a, b int) int { return turn(a) - turn(b) })
 }
 
 // end kills one.
@@ -251,8 +255,7 @@ func (p *Proc) look(dir string) (s state) {
 	s.stopped = f[0] == "T" || f[0] == "t"
 	s.over = f[0] == "Z" || f[0] == "X" || number(f[6])&exiting != 0
 	if !s.stopped && !s.over {
-		pending, _ := strconv.ParseUint(field(p.status(dir), "SigPnd"), 16, 64)
-		s.told = pending&(1<<(unix.SIGSTOP-1)) != 0
+		s.told = hex(field(p.status(dir), "SigPnd"))&(1<<(unix.SIGSTOP-1)) != 0
 	}
 	return s
 }

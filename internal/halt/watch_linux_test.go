@@ -176,6 +176,37 @@ func TestWatchForks(t *testing.T) {
 	}
 }
 
+// TestWatchCrowd: in a crowd of which all have gone on once, and for which a look is too short, all
+// have their turn.
+func TestWatchCrowd(t *testing.T) {
+	const crowd, fit = 100, 10
+	w := Watch{first: true}
+	var all []int
+	for pid := range crowd {
+		all = append(all, pid)
+	}
+	seen := map[int]int{}
+	for look := range 4 * crowd / fit {
+		w.meet(all)
+		if look == 0 {
+			for pid := range crowd / 2 {
+				w.known[pid].strikes = 1
+			}
+		}
+		now := slices.Clone(all)
+		w.order(now)
+		for _, pid := range now[:fit] {
+			seen[pid]++
+			w.known[pid].looked = w.looks
+		}
+	}
+	for pid := range crowd {
+		if seen[pid] == 0 {
+			t.Errorf("%d was never looked at", pid)
+		}
+	}
+}
+
 // TestWatchLoad: those who have much to do when they are stopped are not taken for others.
 func TestWatchLoad(t *testing.T) {
 	var all []int
