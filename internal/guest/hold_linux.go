@@ -151,6 +151,7 @@ func (g *gate) reopen() {
 		_ = unix.Kill(-1, unix.SIGCONT)
 	}
 	slices.SortFunc(all, func(a, b int) int { return b - a }) // the young before their parents, mostly
+	defer halt.Here.Asked(all)()
 	for _, pid := range all {
 		if pid != os.Getpid() && !g.stopped[pid] {
 			_ = unix.Kill(pid, unix.SIGCONT)

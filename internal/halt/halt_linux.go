@@ -23,6 +23,7 @@ import (
 const (
 	patience = 5 * time.Millisecond // for all of it
 	maxMany  = 64                   // processes that are looked at
+	maxAsked = 256                  // and for whether they were asked to stop
 )
 
 // Parents stops those processes that have children, from one on, which stays as it is if it is
@@ -70,6 +71,24 @@ func (h *halt) goOn(pid int) {
 		h.goOn(child)
 	}
 	_ = h.send(pid, 0, unix.SIGCONT)
+}
+
+// Asked finds out of processes that are stopped who was asked to stop meanwhile, as by Ctrl-Z: what
+// has them go on takes that back. again asks them once more, after that.
+func (p *Proc) Asked(pids []int) (again func()) {
+	const bit = 1 << (unix.SIGTSTP - 1)
+	var asked []int
+	for _, pid := range pids[:min(len(pids), maxAsked)] {
+		status := p.status(strconv.Itoa(pid) + "/")
+		if (hex(field(status, "ShdPnd"))|hex(field(status, "SigPnd")))&bit != 0 {
+			asked = append(asked, pid)
+		}
+	}
+	return func() {
+		for _, pid := range asked {
+			_ = p.send(pid, 0, unix.SIGTSTP)
+		}
+	}
 }
 
 // StoppedBelow says whether a child of a process is stopped, other than this one.

@@ -76,3 +76,41 @@ func TestBeginning(t *testing.T) {
 		}
 	}
 }
+
+// Who is asked to stop while he is stopped, as by Ctrl-Z, stops when all others go on.
+func TestAsked(t *testing.T) {
+	var pids []int
+	for range 2 {
+		c := exec.Command("sleep", "600")
+		c.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer c.Wait()
+		defer c.Process.Kill()
+		pids = append(pids, c.Process.Pid)
+	}
+	await := func(pid int, want bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); Stopped(pid) != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("stopped is not %v", want)
+			}
+		}
+	}
+	for _, pid := range pids {
+		_ = unix.Kill(pid, unix.SIGSTOP)
+		await(pid, true)
+	}
+	_ = unix.Kill(pids[0], unix.SIGTSTP)
+	again := Here.Asked(pids)
+	for _, pid := range pids {
+		_ = unix.Kill(pid, unix.SIGCONT)
+		await(pid, false) // which takes back what was asked for
+	}
+	again()
+	await(pids[0], true)
+	if Stopped(pids[1]) {
+		t.Error("nobody has asked this one")
+	}
+}

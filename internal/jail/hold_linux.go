@@ -42,6 +42,8 @@ func (l *late) hold(yes bool) error {
 			l.unwatch()
 			l.unwatch = nil
 		}
+		all, _ := l.inside.Processes()
+		defer l.inside.Asked(all)()
 		l.inside.GoOn(l.top)
 		return l.signal(unix.SIGCONT)
 	}
