@@ -101,7 +101,8 @@ func (s *screen) typeIn(keys string) {
 
 func (s *screen) resize(rows, cols uint16) {
 	s.t.Helper()
-	if err := pty.Setsize(s.user, &pty.Winsize{Rows: rows, Cols: cols}); err != nil {
+	// Not by way of s.user.Fd, after which a close would wait for who reads.
+	if err := unix.IoctlSetWinsize(int(s.line.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}); err != nil {
 		s.t.Fatal(err)
 	}
 }
