@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/hint"
@@ -68,6 +69,7 @@ type Bridge struct {
 	pass     int             // so often it is not tried to do without git inside
 	passed   int             // how often it was not, the last time
 	parting  sync.WaitGroup  // those who have done their work
+	tidying  atomic.Bool     // git inside tidies up
 	updater  updater
 
 	mu    sync.Mutex

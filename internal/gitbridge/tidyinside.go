@@ -20,13 +20,18 @@ const (
 	manyPacks   = 2 * 50 // with an index each
 )
 
-// TidyInside has git inside tidy up, if there is something to. It does so in the background, and
-// minds gc.auto.
+// TidyInside has git inside tidy up, if there is something to. Nobody waits for that but Rest. It
+// minds gc.auto. In the background of its own it would be one of those that end with who started it.
 func (b *Bridge) TidyInside(ctx context.Context, o wire.Opener) {
 	if b.memory != nil || b.entries(sampled, manySampled) < manySampled && b.entries("objects/pack", manyPacks) < manyPacks {
 		return
 	}
-	_, _, _ = b.ask(ctx, o, "gc", "--auto", "--quiet") // which says itself, at times, what is wrong
+	if b.tidying.CompareAndSwap(false, true) {
+		b.parting.Go(func() {
+			defer b.tidying.Store(false)
+			_, _, _ = b.ask(ctx, o, "-c", "gc.autoDetach=false", "gc", "--auto", "--quiet") // another time, then
+		})
+	}
 }
 
 // entries counts what is in a directory of the private one, up to so many.

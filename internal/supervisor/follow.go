@@ -35,7 +35,7 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 	var refs watch.Watch
 	defer refs.Close()
 	defer g.bridge.Rest()
-	pause, again, rested := syncEvery, 0, false
+	life, pause, again, rested := ctx, syncEvery, 0, false
 	for {
 		asked, ok := s.await(ctx, g, func(ctx context.Context) {
 			if rested {
@@ -70,7 +70,7 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 		if asked, ok = s.await(ctx, g, func(ctx context.Context) {
 			watchQuietly(ctx, &refs, func(ctx context.Context) {
 				g.bridge.Tidy(ctx)
-				g.bridge.TidyInside(ctx, s)
+				g.bridge.TidyInside(life, s)
 			})
 			_, settled := g.bridge.Settled()
 			rested = settled && dawdle(ctx, s.busy)
