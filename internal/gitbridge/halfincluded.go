@@ -17,7 +17,7 @@ import (
 func TryLockIncluded(folder string) (unlock func(), ok bool) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	unlock, err := HoldIncluded(over, folder)
+	unlock, err := hold(over, folder)
 	return unlock, err == nil
 }
 
@@ -25,9 +25,22 @@ func TryLockIncluded(folder string) (unlock func(), ok bool) {
 // meanwhile.
 var ErrRemoved = hint.New("the sandbox was removed meanwhile", "see 'coffer ls'")
 
+// ErrIncluding is what who cannot wait for others any longer gets.
+var ErrIncluding = hint.New("somebody is including a repository in the sandbox, or taking one out", "wait until that is done, or end it, and try again")
+
+// patienceHold is how long who removes a sandbox waits for others: one of them may be stopped, as
+// by Ctrl-Z, and nobody would say what for.
+const patienceHold = 15 * time.Second
+
 // HoldIncluded keeps others from including something, or taking it away, and removes nothing. It
-// waits for who does so now, but not longer than ctx.
+// waits for who does so now, but not for ever.
 func HoldIncluded(ctx context.Context, folder string) (release func(), err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patienceHold, ErrIncluding)
+	defer cancel()
+	return hold(ctx, folder)
+}
+
+func hold(ctx context.Context, folder string) (release func(), err error) {
 	path := filepath.Join(folder, "include.lock")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +84,7 @@ func flock(ctx context.Context, f *os.File) error {
 // LockIncluded is HoldIncluded for who includes something, or takes it away. What those who
 // were killed have left is removed, the files by purge.
 func LockIncluded(ctx context.Context, folder string, purge func(dir string) error) (unlock func(), err error) {
-	release, err := HoldIncluded(ctx, folder)
+	release, err := hold(ctx, folder)
 	if err != nil {
 		return nil, err
 	}
