@@ -197,7 +197,8 @@ func TestSuspendBackground(t *testing.T) {
 	onEachJob(t, func(t *testing.T, b *testbed.Bed, coffer string) {
 		sign := filepath.Join(b.Work, "sign")
 		os.Remove(sign)
-		s := inShell(t, b, coffer+` sh -c 'echo be""gun; while ! test -e sign; do sleep 0.05; done; printf "w\033[6nent o\033[?1049l\033[?1000hn\n"; read -r l; echo "heard $l"; exit 6'`)
+		// Not sh: one that vforks cannot be stopped in that moment, neither in a sandbox nor outside.
+		s := inShell(t, b, coffer+` bash -c 'echo be""gun; while ! test -e sign; do sleep 0.05; done; printf "w\033[6nent o\033[?1049l\033[?1000hn\n"; read -r l; echo "heard $l"; exit 6'`)
 		s.see("begun")
 		s.stops()
 		s.hear(s.keys("bg\r"), prompt)
@@ -279,7 +280,8 @@ func TestSuspendAlone(t *testing.T) {
 func TestSuspendHostile(t *testing.T) {
 	t.Parallel()
 	onEachJob(t, func(t *testing.T, b *testbed.Bed, coffer string) {
-		s := inShell(t, b, coffer+` sh -c 'echo be""gun; while :; do kill -STOP $$; done'`)
+		// Not sh: one that vforks cannot be stopped in that moment, neither in a sandbox nor outside.
+		s := inShell(t, b, coffer+` bash -c 'echo be""gun; while :; do kill -STOP $$; done'`)
 		s.see("begun")
 		s.see("Stopped")
 		for range 2 {

@@ -34,7 +34,7 @@ type screen struct {
 // onScreen starts a command on a new terminal.
 func onScreen(t *testing.T, rows, cols uint16, cmd *exec.Cmd) *screen {
 	t.Helper()
-	user, line, err := pty.Open()
+	user, line, err := openTerminal()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +60,21 @@ func onScreen(t *testing.T, rows, cols uint16, cmd *exec.Cmd) *screen {
 		reading.Wait()
 	})
 	return s
+}
+
+// openTerminal opens a new terminal. The user's end of it can be closed while somebody reads: a program
+// that was stopped may hold the other one.
+func openTerminal() (user, line *os.File, err error) {
+	user, line, err = pty.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer user.Close()
+	fd, err := unix.FcntlInt(user.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	return os.NewFile(uintptr(fd), "terminal"), line, err
 }
 
 func (s *screen) watch() {
@@ -101,7 +116,6 @@ func (s *screen) typeIn(keys string) {
 
 func (s *screen) resize(rows, cols uint16) {
 	s.t.Helper()
-	// Not by way of s.user.Fd, after which a close would wait for who reads.
 	if err := unix.IoctlSetWinsize(int(s.line.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}); err != nil {
 		s.t.Fatal(err)
 	}
