@@ -46,6 +46,9 @@ func hold(ctx context.Context, folder string) (release func(), err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrRemoved
 	}
+	if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return func() {}, nil // nobody can include something there
+	}
 	if err != nil {
 		return nil, err
 	}
