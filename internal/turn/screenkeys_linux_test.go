@@ -168,6 +168,9 @@ func (y *tty) manners() (list []string) {
 	for _, m := range manner.FindAllString(y.text(), -1) {
 		all[m] = !strings.HasPrefix(m, "\x1b[?25")
 	}
+	if all["\x1b[>7u"] { // kitty's keys; before a slow machine has agreed to them, others may be asked for
+		delete(all, "\x1b[>4;2m")
+	}
 	maps.DeleteFunc(all, func(_ string, counts bool) bool { return !counts })
 	return slices.Sorted(maps.Keys(all))
 }
