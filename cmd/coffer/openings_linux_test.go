@@ -289,7 +289,7 @@ func TestListWithHungSandboxes(t *testing.T) {
 			eventually(t, func() error {
 				threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 				for _, thread := range threads {
-					if id, _ := strconv.Atoi(thread.Name()); err == nil && !halt.Stopped(id) {
+					if id, _ := strconv.Atoi(thread.Name()); err == nil && !halt.Here.Stopped(id) {
 						err = fmt.Errorf("thread %d of %d still runs", id, pid)
 					}
 				}

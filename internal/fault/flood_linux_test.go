@@ -239,7 +239,7 @@ func flooded(t *testing.T, w world, how []string, flood string) string {
 		}
 		for time.Since(begun) < 20*time.Second {
 			f, err := os.Open(inside + at)
-			if err != nil || halt.Stopped(pid) {
+			if err != nil || halt.Here.Stopped(pid) {
 				break
 			}
 			f.Close()

@@ -39,7 +39,7 @@ func TestSuspended(t *testing.T) {
 				}
 				c.Process.Signal(syscall.SIGSTOP)
 				eventually(t, func() error {
-					if !halt.Stopped(c.Process.Pid) {
+					if !halt.Here.Stopped(c.Process.Pid) {
 						return errors.New("it is not stopped")
 					}
 					return nil

@@ -153,9 +153,14 @@ func (h *headReader) add(name, id string) error {
 	return nil
 }
 
+// openDir opens a directory that a stranger writes, and nothing that is in its place by now.
+func openDir(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+}
+
 // dir adds the branches that are files below a directory.
 func (h *headReader) dir(name string, deep int) error {
-	f, err := h.root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := openDir(h.root, name)
 	if err != nil {
 		return err
 	}

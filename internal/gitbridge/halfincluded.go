@@ -76,10 +76,8 @@ func flock(ctx context.Context, f *os.File) error {
 		case !errors.Is(err, unix.EWOULDBLOCK):
 			return fmt.Errorf("lock the included repositories: %w", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, 5*time.Millisecond) {
 			return context.Cause(ctx)
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

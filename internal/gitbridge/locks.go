@@ -54,22 +54,24 @@ func (b *Bridge) moveRefs(ctx context.Context, why, orders string) error {
 	}
 	for try := 0; ; try++ {
 		_, err := b.refs().run(ctx, orders, "update-ref", "-m", why, "--create-reflog", "--stdin")
-		if err == nil || try == mostTries || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlockOwn() || !rested(ctx) {
+		if err == nil || try == mostTries || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlockOwn() || !pause(ctx, betweenTries) {
 			return err
 		}
 	}
 }
 
-// mostTries is how often a lock is looked at, with a rest in between, until it has long been
-// old enough to go.
-const mostTries = 150
+// mostTries is how often a lock is looked at, until it has long been old enough to go.
+const (
+	mostTries    = 150
+	betweenTries = 100 * time.Millisecond
+)
 
-// rested waits a moment, and is false if nobody waits for us.
-func rested(ctx context.Context) bool {
+// pause waits a moment, and is false if nobody waits for us.
+func pause(ctx context.Context, moment time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(moment):
 		return true
 	}
 }
@@ -84,7 +86,7 @@ func (b *Bridge) clearRefs(ctx context.Context, branch bool) {
 	for _, top := range []string{"", "logs"} {
 		_ = os.RemoveAll(filepath.Join(b.Common, top, filepath.FromSlash(b.own())))
 	}
-	for try := 0; try < mostTries && b.unlockOwn() && rested(ctx); try++ {
+	for try := 0; try < mostTries && b.unlockOwn() && pause(ctx, betweenTries); try++ {
 	}
 	if branch || b.Branch != "coffer/"+b.Name {
 		return

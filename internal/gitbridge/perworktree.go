@@ -53,13 +53,8 @@ func (r *Repository) configure(ctx context.Context, args ...string) error {
 	for late := time.Now().Add(patienceConfig); ; {
 		_, err := r.git().run(ctx, "", append([]string{"config"}, args...)...)
 		var said *Error
-		if !errors.As(err, &said) || !said.isConfigLocked() || time.Now().After(late) {
+		if !errors.As(err, &said) || !said.isConfigLocked() || time.Now().After(late) || !pause(ctx, 20*time.Millisecond) {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

@@ -3,7 +3,6 @@ package gitbridge
 import (
 	"context"
 	"os"
-	"syscall"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 )
@@ -41,7 +40,7 @@ func (b *Bridge) entries(name string, most int) int {
 		return 0
 	}
 	defer root.Close()
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := openDir(root, name)
 	if err != nil {
 		return 0
 	}

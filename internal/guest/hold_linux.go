@@ -76,7 +76,7 @@ func (g *gate) wake(pid int) {
 // remains says whether a process is stopped when nobody has to wait.
 func (r *reaper) remains(pid int) bool {
 	r.gate.pass()
-	return halt.Stopped(pid)
+	return halt.Here.Stopped(pid)
 }
 
 // hold serves OpHold. While programs wait, the stream stays open: who goes on nevertheless is
@@ -176,7 +176,7 @@ func stopped() map[int]bool {
 	found := map[int]bool{}
 	all, _ := halt.Here.Processes()
 	for _, pid := range all[:min(len(all), maxStopped)] {
-		if halt.Stopped(pid) {
+		if halt.Here.Stopped(pid) {
 			found[pid] = true
 		}
 	}

@@ -20,20 +20,20 @@ func TestGate(t *testing.T) {
 	pid := c.Process.Pid
 	await := func(want bool) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); halt.Stopped(pid) != want; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); halt.Here.Stopped(pid) != want; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("stopped is not %v", want)
 			}
 		}
 	}
 	g := &gate{}
-	if g.born(pid); halt.Stopped(pid) {
+	if g.born(pid); halt.Here.Stopped(pid) {
 		t.Error("it waits for nothing")
 	}
 	g.closed, g.stopped = true, map[int]bool{pid: true}
 	g.born(pid)
 	await(true)
-	if g.wake(pid); !halt.Stopped(pid) {
+	if g.wake(pid); !halt.Here.Stopped(pid) {
 		t.Error("it goes on while all have to wait")
 	}
 	if g.stopped[pid] {

@@ -101,6 +101,3 @@ func (p *Proc) Stopped(pid int) bool {
 	f := p.stat(strconv.Itoa(pid) + "/")
 	return len(f) > 0 && f[0] == "T"
 }
-
-// Stopped says so about one that this process sees.
-func Stopped(pid int) bool { return Here.Stopped(pid) }

@@ -38,7 +38,7 @@ func TestParents(t *testing.T) {
 		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			ok := true
 			for _, pid := range pids {
-				ok = ok && Stopped(pid) == want
+				ok = ok && Here.Stopped(pid) == want
 			}
 			if ok {
 				return
@@ -51,11 +51,11 @@ func TestParents(t *testing.T) {
 	if len(Here.children(c.Process.Pid)) == 0 {
 		t.Skip("this kernel does not tell about children")
 	}
-	for end := time.Now().Add(time.Minute); !Stopped(inner) && time.Now().Before(end); { // a slow machine may take several
+	for end := time.Now().Add(time.Minute); !Here.Stopped(inner) && time.Now().Before(end); { // a slow machine may take several
 		Here.Parents(c.Process.Pid)
 	}
 	await(true, c.Process.Pid, inner)
-	if Stopped(leaf) {
+	if Here.Stopped(leaf) {
 		t.Error("one without children is stopped")
 	}
 	Here.GoOn(c.Process.Pid)
@@ -92,7 +92,7 @@ func TestAsked(t *testing.T) {
 	}
 	await := func(pid int, want bool) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); Stopped(pid) != want; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); Here.Stopped(pid) != want; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("stopped is not %v", want)
 			}
@@ -110,7 +110,7 @@ func TestAsked(t *testing.T) {
 	}
 	again()
 	await(pids[0], true)
-	if Stopped(pids[1]) {
+	if Here.Stopped(pids[1]) {
 		t.Error("nobody has asked this one")
 	}
 }

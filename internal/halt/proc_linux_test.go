@@ -80,7 +80,7 @@ func TestOf(t *testing.T) {
 			if err := in.send(inside, tid, sig); err != nil {
 				t.Fatal(err)
 			}
-			for end := time.Now().Add(time.Minute); Stopped(child) != (sig == unix.SIGSTOP) || in.Stopped(inside) != Stopped(child); {
+			for end := time.Now().Add(time.Minute); Here.Stopped(child) != (sig == unix.SIGSTOP) || in.Stopped(inside) != Here.Stopped(child); {
 				if time.Now().After(end) {
 					t.Fatalf("thread %d: nothing came of %v", tid, sig)
 				}

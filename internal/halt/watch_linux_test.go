@@ -136,7 +136,7 @@ func TestWatch(t *testing.T) {
 			if want := fmt.Sprintf("(process %d) was ended", c.Process.Pid); len(said) != 1 || !strings.Contains(said[0], want) {
 				t.Errorf("%q was said", said)
 			}
-			if !Stopped(quiet.Process.Pid) {
+			if !Here.Stopped(quiet.Process.Pid) {
 				t.Error("who waited does not any more")
 			}
 			_ = unix.Kill(quiet.Process.Pid, unix.SIGCONT)

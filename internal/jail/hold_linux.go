@@ -166,7 +166,7 @@ func (l *late) suspend(program int) {
 	}
 	l.pause.mu.Lock()
 	defer l.pause.mu.Unlock()
-	if l.held || !halt.Stopped(program) {
+	if l.held || !halt.Here.Stopped(program) {
 		return // it was we who did it
 	}
 	l.suspended = l.signal(unix.SIGSTOP) == nil

@@ -55,7 +55,7 @@ func TestSignalOne(t *testing.T) {
 			if err := l.signalOne(inside, tid, sig); err != nil {
 				t.Fatal(err)
 			}
-			for end := time.Now().Add(time.Minute); halt.Stopped(child) != (sig == unix.SIGSTOP); time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(time.Minute); halt.Here.Stopped(child) != (sig == unix.SIGSTOP); time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("thread %d: nothing came of %v", tid, sig)
 				}

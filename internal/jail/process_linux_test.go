@@ -309,7 +309,7 @@ func stoppedBy(argument string) bool {
 		args, _ := os.ReadFile(dir + "/cmdline")
 		if strings.HasSuffix(string(args), "done\x00"+argument+"\x00") {
 			pid, _ := strconv.Atoi(filepath.Base(dir))
-			return halt.Stopped(pid)
+			return halt.Here.Stopped(pid)
 		}
 	}
 	return false
