@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/mask"
@@ -40,7 +41,8 @@ type late struct {
 	hidden map[string]mask.Which
 	tree   *mask.Tree
 	stop   context.CancelFunc
-	given  sync.Once // up
+	begun  atomic.Bool // to watch, or to end before that
+	given  sync.Once   // up
 	anchors
 	pause
 }
@@ -80,6 +82,9 @@ func (l *late) begin(sp *spaces, program int, kill func()) {
 			return
 		case <-time.After(watchAfter):
 		}
+		if !l.begun.CompareAndSwap(false, true) {
+			return
+		}
 		if err := l.watch(ctx); err != nil && ctx.Err() == nil {
 			l.giveUp(err)
 		}
@@ -109,12 +114,16 @@ func (l *late) tell(sentence string) {
 }
 
 // end ends the watch. Nobody waits for that, nor closes what it uses: this process is about
-// to end.
+// to end. If there was none yet, the program's mounts go meanwhile: a name that is given back
+// while something is mounted on it takes the kernel several times as long.
 func (l *late) end() {
 	l.stop()
+	if l.begun.CompareAndSwap(false, true) {
+		go l.close()
+	}
 }
 
-// close is for one whose program did not start.
+// close is for one that did not watch.
 func (l *late) close() { l.from.Close() }
 
 func (l *late) watch(ctx context.Context) error {

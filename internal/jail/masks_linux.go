@@ -24,11 +24,14 @@ type hidden struct {
 	tree  *mask.Tree   // open, to hear of what appears
 }
 
-// findHidden looks through the context for what the user has not opened by name.
-func (j *jail) findHidden() (h hidden, err error) {
-	dir := j.layout.context
+// scan looks through a context for what is to be hidden there.
+func (p *Policy) scan() (h hidden, err error) {
+	dir, err := Resolve(p.Context)
+	if err != nil {
+		return h, err
+	}
 	var own []mask.Rule
-	for _, line := range j.Masks {
+	for _, line := range p.Masks {
 		r, says, err := mask.ParseLine(line, "", "config")
 		if err != nil {
 			return h, err
@@ -49,14 +52,19 @@ func (j *jail) findHidden() (h hidden, err error) {
 	h.tree = tree
 	for _, f := range found.Hidden {
 		f.Path = filepath.Join(dir, f.Path)
-		if !slices.Contains(j.layout.asked, f.Path) {
-			h.paths = append(h.paths, f)
-		}
+		h.paths = append(h.paths, f)
 	}
 	for _, in := range found.Rules {
 		h.rules = append(h.rules, filepath.Join(dir, in, mask.FileName))
 	}
 	return h, nil
+}
+
+// hidden is what is to be hidden in the context, without what the user has opened by name.
+func (j *jail) hidden() (hidden, error) {
+	h, err := j.seen()
+	h.paths = slices.DeleteFunc(slices.Clone(h.paths), func(f mask.Found) bool { return slices.Contains(j.layout.asked, f.Path) })
+	return h, err
 }
 
 // gap is about what is not hidden without mounts.

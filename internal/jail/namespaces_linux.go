@@ -144,9 +144,6 @@ func (p *performance) start() (int, error) {
 		}
 	}
 	if err == nil {
-		_, err = j.signals() // from now on none may be missed
-	}
-	if err == nil {
 		err = j.finishSpaces(p.spaces)
 	}
 	if err != nil {
@@ -158,6 +155,11 @@ func (p *performance) start() (int, error) {
 	if err := closeMemory(true); err != nil {
 		return 0, err
 	}
+	j.listen()
+	go func() {
+		_, _ = j.signals()
+		_, _ = p.late.from.Write([]byte{0}) // now: see write
+	}()
 	program, err := s.Run()
 	if err != nil {
 		_ = closeMemory(false) // the next try could not map its ids
@@ -216,6 +218,7 @@ func (p *performance) write() (*script, error) {
 	} else if text := j.announcement(p.walls, p.gaps); text != "" {
 		s.Call("say what is not closed", unix.SYS_WRITE, j.say.Fd(), s.Text(text), uintptr(len(text))).Anyway = true
 	}
+	s.Call("wait for its signals to be heard", unix.SYS_READ, p.theirs.Fd(), s.Bytes(make([]byte, 1)), 1)
 	s.become(j.program, j.Argv, j.environment("/tmp"), j.Policy.Dir)
 	return s, nil
 }

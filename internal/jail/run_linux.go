@@ -27,12 +27,12 @@ type jail struct {
 	program string
 	host    Host
 	say     *os.File
-	unsaid  error                    // why something could not be said
-	sockets func() ([]string, error) // of the host
-	hidden  func() (hidden, error)   // in the context
-	signals func() (<-chan os.Signal, error)
-	apart   bool // in a network namespace
-	packets bool // whose packets we take, because its kernel has no rules for them
+	unsaid  error                            // why something could not be said
+	sockets func() ([]string, error)         // of the host
+	seen    func() (hidden, error)           // in the context
+	signals func() (<-chan os.Signal, error) // for the program
+	apart   bool                             // in a network namespace
+	packets bool                             // whose packets we take, because its kernel has no rules for them
 }
 
 // Run runs the policy's program and returns its exit code. What the walls do not hold
@@ -53,14 +53,14 @@ func (j *jail) run() (int, error) {
 	if j.abi() == 0 {
 		return 0, hint.New("this kernel has no Landlock, on which a jail is built", "boot a kernel from 5.13 on with 'landlock' in the lsm= list, or use 'coffer run'")
 	}
+	// What takes long begins first: with the other things there is enough to do meanwhile.
+	j.seen = later(p.scan)
 	if p.InPlace {
 		if err := j.find(); err != nil {
 			return 0, err
 		}
 		return 0, j.become()
 	}
-	// To begin with that takes a third of a millisecond, in which there is more to do.
-	j.signals = later(func() (<-chan os.Signal, error) { return listen(), nil })
 	if p.alone {
 		if err := j.find(); err != nil {
 			return 0, err
@@ -68,8 +68,8 @@ func (j *jail) run() (int, error) {
 		return j.runLandlock(errRefused)
 	}
 	j.apart = p.Net != NetHost && !p.bound
-	sp, err := j.beginSpaces(!p.bare)
 	j.sockets = later(func() ([]string, error) { return rootfs.Sockets(p.Context) })
+	sp, err := j.beginSpaces(!p.bare)
 	if ferr := j.find(); ferr != nil {
 		sp.end(true)
 		return 0, ferr
@@ -129,7 +129,6 @@ func (j *jail) find() (err error) {
 	if j.layout, err = j.Policy.layout(j.program); err != nil {
 		return err
 	}
-	j.hidden = later(j.findHidden)
 	return nil
 }
 
@@ -323,9 +322,8 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("adopt orphans: %w", err)
 	}
-	if _, err := j.signals(); err != nil { // from now on none may be missed
-		return 0, err
-	}
+	j.listen()
+	_, _ = j.signals() // from now on none may be missed
 	pid, err := j.spawn(c, tmp, j.announcement(w, gaps))
 	if errors.Is(err, unix.EBUSY) {
 		return 0, hint.Wrap(err, "somebody else decides on this program's system calls already, as in a jail inside a jail; use --in-place")
