@@ -94,7 +94,7 @@ func TestQuickIsLight(t *testing.T) {
 	for pkg, heavy := range map[string][]string{
 		"internal/quick": {"net", "crypto", "regexp", "text/template", "github.com/spf13", "github.com/hashicorp", "gvisor.dev",
 			"github.com/cofferhq/coffer/internal/engine", "github.com/cofferhq/coffer/internal/guest/wire/mux"},
-		"internal/quick/knock": unicodes,
+		"internal/quick/knock": append(unicodes, "os", "io"),
 		"internal/guest/birth": unicodes,
 		"internal/guest": {"net/http", "regexp", "text/template", "github.com/spf13", "gvisor.dev",
 			"github.com/cofferhq/coffer/internal/engine", "github.com/cofferhq/coffer/internal/policy"},
@@ -152,7 +152,7 @@ func dependencies(t *testing.T, pkg string) []string {
 		t.Fatal(err)
 	}
 	deps := strings.Fields(string(out))
-	if !slices.Contains(deps, "os") {
+	if !slices.Contains(deps, "syscall") {
 		t.Fatalf("these are no dependencies: %q", deps)
 	}
 	return deps

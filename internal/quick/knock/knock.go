@@ -3,8 +3,8 @@
 //
 // Go initialises packages in the order of their dependencies, then of their paths. This one
 // depends on nothing but the system calls, so that nine tenths of the packages in this
-// program come after it: package unicode is the watershed, and nothing here may need it. (A
-// test sees to it.) That rules out strings, bytes, reflection, and what is made of them; so
+// program come after it: package os is the watershed, and nothing here may need it. (A test
+// sees to it.) That rules out strings, bytes, reflection, and what is made of them; so
 // what takes some thought is done by the supervisor, which is awake and warm. It is told the
 // arguments, the environment and the directory as they are, and makes of them what package
 // inside makes of its own. A supervisor that will not or cannot answers nothing, and the
@@ -15,7 +15,6 @@
 package knock
 
 import (
-	"os"
 	"syscall"
 	"time"
 
@@ -55,7 +54,7 @@ type Knock struct {
 var Made *Knock
 
 func init() {
-	if a, ok := Parse(os.Args); ok && os.Getenv(Off) == "" {
+	if a, ok := Parse(arguments()); ok && getenv(Off) == "" {
 		Made = knock(a)
 	}
 }
@@ -101,11 +100,11 @@ func knock(a Args) *Knock {
 
 // place is the store of sandboxes, if it is where it usually is and nobody else's.
 func place() (dir string, ok bool) {
-	home := os.Getenv("HOME")
+	home := getenv("HOME")
 	if !hasPrefix(home, "/") {
 		return "", false
 	}
-	if dir = os.Getenv("XDG_DATA_HOME"); !hasPrefix(dir, "/") {
+	if dir = getenv("XDG_DATA_HOME"); !hasPrefix(dir, "/") {
 		dir = home + "/.local/share"
 	}
 	dir += "/coffer/sandboxes"
@@ -201,6 +200,11 @@ func plain(path string) bool {
 	return true
 }
 
+func getenv(name string) string {
+	value, _ := syscall.Getenv(name)
+	return value
+}
+
 func contains(s, what string) bool {
 	for i := range len(s) - len(what) + 1 {
 		if s[i:i+len(what)] == what {
@@ -227,7 +231,7 @@ func (k *Knock) pack(env []string, here string) []byte {
 }
 
 func (k *Knock) send(here string) bool {
-	env, size := os.Environ(), 0
+	env, size := syscall.Environ(), 0
 	for _, e := range env {
 		size += len(e)
 	}

@@ -5,6 +5,38 @@ import (
 	"unsafe"
 )
 
+// arguments are those that this process was started with, or none if they are too many.
+// Package os has them, too, but is not set up yet.
+func arguments() (all []string) {
+	fd, err := syscall.Open("/proc/self/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer syscall.Close(fd)
+	for text, got := make([]byte, 4096), 0; len(text) <= maxEnv; text = append(text, make([]byte, len(text))...) {
+		n, err := syscall.Read(fd, text[got:])
+		if err != nil || n < 0 {
+			return nil
+		}
+		if got += n; got < len(text) {
+			return split(text[:got])
+		}
+	}
+	return nil
+}
+
+// split takes a text apart whose pieces end with a zero.
+func split(text []byte) (all []string) {
+	start := 0
+	for i, c := range text {
+		if c == 0 {
+			all = append(all, string(text[start:i]))
+			start = i + 1
+		}
+	}
+	return all
+}
+
 // entries are the names in a directory, or none if it cannot be read.
 func entries(dir string) (names []string) {
 	fd, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)

@@ -4,6 +4,7 @@ package knock
 
 // There are no sandboxes to knock at.
 
+func arguments() []string     { return nil }
 func entries(string) []string { return nil }
 func connect(string) int      { return -1 }
 func isTerminal(int) bool     { return true }
