@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/alias"
+	"github.com/cofferhq/coffer/internal/calm"
 	"github.com/cofferhq/coffer/internal/deep"
 	"github.com/cofferhq/coffer/internal/steps"
 )
@@ -151,6 +152,7 @@ func init() {
 		return
 	}
 	early = make(chan result, 1)
+	calm.Begin()
 	go func() {
 		deep.Grow()
 		p, err := Start(networked(os.Args))

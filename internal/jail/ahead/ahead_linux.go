@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/cofferhq/coffer/internal/alias"
+	"github.com/cofferhq/coffer/internal/calm"
 	"github.com/cofferhq/coffer/internal/steps"
 )
 
@@ -147,6 +148,7 @@ func init() {
 	if !ok || !steps.Shared {
 		return
 	}
+	calm.Begin()
 	m, err := Begin(w)
 	early = &result{m, err}
 }
