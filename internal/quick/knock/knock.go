@@ -82,7 +82,7 @@ func knock(a Args) *Knock {
 	if exists(dir + "/setting-up") {
 		return nil
 	}
-	fd := connect(dir + "/control.sock")
+	fd := connect(dir, "control.sock")
 	if fd < 0 {
 		return nil
 	}

@@ -56,10 +56,17 @@ func entries(dir string) (names []string) {
 	}
 }
 
-// connect connects to a socket, whose other end must have room for us now.
-func connect(path string) int {
+// connect connects to a socket in a directory, whose other end must have room for us now.
+func connect(dir, name string) int {
+	path := dir + "/" + name
 	if len(path) > maxPath {
-		return -1
+		// It does not fit into an address; this does.
+		at, err := syscall.Open(dir, oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return -1
+		}
+		defer syscall.Close(at)
+		path = "/proc/self/fd/" + decimal(at) + "/" + name
 	}
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -70,6 +77,17 @@ func connect(path string) int {
 		return -1
 	}
 	return fd
+}
+
+// oPath is a flag that package syscall does not name.
+const oPath = 0x200000
+
+// decimal is the number in digits, without package strconv.
+func decimal(n int) string {
+	if n < 10 {
+		return string(rune('0' + n))
+	}
+	return decimal(n/10) + string(rune('0'+n%10))
 }
 
 func isTerminal(fd int) bool {
