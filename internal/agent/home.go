@@ -45,7 +45,7 @@ const maxFile = 4 << 20
 
 // Read reads a file: a regular one, not a link, of a size that one can expect.
 func (h *Home) Read(name string) ([]byte, error) {
-	f, err := h.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := h.open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +62,24 @@ func (h *Home) Read(name string) ([]byte, error) {
 		err = fmt.Errorf("~/%s is larger than %d bytes", name, maxFile)
 	}
 	return data, err
+}
+
+// open opens what is there by this name, and no link: an [os.Root] follows those that stay
+// within it, whatever the flags say.
+func (h *Home) open(name string) (*os.File, error) {
+	dir, err := h.root.OpenFile(path.Dir(name), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	fd, err := unix.Openat(int(dir.Fd()), path.Base(name), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return nil, fmt.Errorf("~/%s is a link", name)
+	case err != nil:
+		return nil, fmt.Errorf("open ~/%s: %w", name, err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // Has says whether there is a regular file.

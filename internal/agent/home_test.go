@@ -60,6 +60,14 @@ func TestHomeIsTheWorld(t *testing.T) {
 			t.Error("the link was not replaced")
 		}
 	}
+	// Nor is one read that leads to another file of the home: that is not what was looked for.
+	put(t, filepath.Join(dir, "other"), "elsewhere")
+	if err := os.Symlink("other", filepath.Join(dir, "near")); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := h.Read("near"); err == nil {
+		t.Errorf("read %q through a link within the home", data)
+	}
 	if err := os.Symlink(filepath.Dir(outside), filepath.Join(dir, "sub")); err != nil {
 		t.Fatal(err)
 	}

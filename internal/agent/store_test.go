@@ -51,6 +51,25 @@ func TestRenew(t *testing.T) {
 	}
 }
 
+// A link is not a token that was renewed, though what it leads to looks like one.
+func TestRenewNoLink(t *testing.T) {
+	a := codex()
+	name := a.Credentials[0].Name
+	h, dir := home(t)
+	s := OpenStore(t.TempDir())
+	put(t, s.file(a, a.Credentials[0]), oldToken)
+	put(t, filepath.Join(dir, filepath.Dir(name), "elsewhere"), strings.ReplaceAll(oldToken, `"a"`, `"fresh"`))
+	if err := os.Symlink("elsewhere", filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Renew(a, h); got || err == nil {
+		t.Errorf("renewed %v, %v", got, err)
+	}
+	if read(t, s.file(a, a.Credentials[0])) != oldToken {
+		t.Error("the store has something else")
+	}
+}
+
 func TestStore(t *testing.T) {
 	a := codex()
 	h, dir := home(t)
