@@ -146,6 +146,16 @@ func words(args []string, prompt string) []string {
 	return append(args, prompt)
 }
 
+// wordsAfter is words for an agent with flags that take any number of words: one of them may
+// be the last that the user gave, and would take the prompt too.
+func wordsAfter(extra, args []string, prompt string) []string {
+	if prompt != "" && len(extra) > 0 && !slices.Contains(extra, "--") {
+		args = append(args, "--")
+		return append(args, prompt)
+	}
+	return words(args, prompt)
+}
+
 // Variables are what the agent's environment has beyond that of any program, as
 // NAME=value, sorted. lookup finds a variable of the user's.
 func (a *Agent) Variables(lookup func(string) (string, bool)) (list []string) {

@@ -44,6 +44,20 @@ func TestArgv(t *testing.T) {
 	}
 }
 
+// Flags of claude and codex take any number of words. What follows the user's own arguments
+// is not one more.
+func TestArgvAfterList(t *testing.T) {
+	for _, a := range []*Agent{claude(), codex()} {
+		for _, turn := range []Turn{{}, {Headless: true}, {Resume: true}, {Headless: true, Resume: true}} {
+			turn.Prompt, turn.Extra = "fix it", []string{"--list", "one", "two"}
+			argv := a.Argv(a, turn)
+			if next := argv[slices.Index(argv, "two")+1]; !strings.HasPrefix(next, "-") {
+				t.Errorf("%s: the list goes on with %q: %q", a.Name, next, argv)
+			}
+		}
+	}
+}
+
 func TestCodexText(t *testing.T) {
 	if got := tomlText("a \"b\"\\\n\t\x01ü"); got != `"a \"b\"\\\n\t\u0001ü"` {
 		t.Error(got)

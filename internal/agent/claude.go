@@ -34,7 +34,7 @@ func claude() *Agent {
 			if t.Headless {
 				args = append(args, "-p")
 			}
-			return words(args, t.Prompt)
+			return wordsAfter(t.Extra, args, t.Prompt)
 		},
 		Files:     claudeFiles,
 		Login:     []string{"claude", "auth", "login"},

@@ -47,7 +47,7 @@ func codexArgv(a *Agent, t Turn) []string {
 	args := []string{a.Command}
 	switch {
 	case t.Headless:
-		args = append(args, "exec", "--skip-git-repo-check")
+		args = append(args, "exec")
 	case t.Resume:
 		args = append(args, "resume", "--last", noDaemon)
 	default:
@@ -68,10 +68,14 @@ func codexArgv(a *Agent, t Turn) []string {
 	}
 	args = append(args, a.Bypass...)
 	args = append(args, t.Extra...)
+	if t.Headless {
+		// It comes last so that no flag of the user's takes the word that follows.
+		args = append(args, "--skip-git-repo-check")
+	}
 	if t.Headless && t.Resume {
 		args = append(args, "resume", "--last")
 	}
-	return words(args, t.Prompt)
+	return wordsAfter(t.Extra, args, t.Prompt)
 }
 
 // codexWords are instructions of the user's own, which ours would take the place of.
