@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,14 +170,12 @@ func (f *aiFlags) check(c *cobra.Command) error {
 		return hint.Wrap(usagef("the prompt is too long for a command line, or has a NUL in it"), "put the text into a file of the repository, and name that in the prompt")
 	}
 	fresh := f.create || f.number != 1
-	for _, name := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "net", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base"} {
-		if !c.Flags().Changed(name) {
-			continue
-		}
-		if fresh = true; f.match != "" {
-			return usagef("--%s is decided when a sandbox is made, and -m takes an existing one", name)
+	if f.match != "" && !fresh {
+		if err := atCreation(c, f.match); err != nil {
+			return err
 		}
 	}
+	fresh = fresh || slices.ContainsFunc(decidedAtCreation, c.Flags().Changed)
 	switch {
 	case f.match != "" && fresh:
 		return usagef("-m takes an existing sandbox, and --create or -n makes new ones: want one of them")

@@ -81,9 +81,12 @@ direct, it works on the current directory itself.`,
 	return c
 }
 
+// decidedAtCreation are the flags about a sandbox, and not about a program in it.
+var decidedAtCreation = []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "sandbox", "yes", "net", "allow", "deny", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base", "carry"}
+
 // atCreation refuses flags that are too late for a sandbox that exists.
 func atCreation(c *cobra.Command, match string) error {
-	for _, f := range []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "timeout", "nesting", "sandbox", "yes", "net", "allow", "deny", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base", "carry"} {
+	for _, f := range decidedAtCreation {
 		if !c.Flags().Changed(f) {
 			continue
 		}
