@@ -78,6 +78,12 @@ func outcome(sb *sandbox.Sandbox) string {
 		if n, err := b.Dirty(ctx); err == nil && n > 0 && sb.Workspace.Mode == sandbox.WorkspaceTree {
 			parts = append(parts, count(n, "file")+" not committed")
 		}
+		if len(parts) == 0 {
+			// It may have gone back from another branch, on which its work is.
+			if n, err := b.Unmerged(ctx); err == nil && n > 0 {
+				parts = append(parts, count(n, "commit")+" on other branches of its own")
+			}
+		}
 	}
 	if sb.Workspace.Mode == sandbox.WorkspaceCOW {
 		if n, err := waiting(sb); err == nil && n > 0 {
