@@ -47,14 +47,14 @@ func workspaceHere(mode string, force bool) (sandbox.Workspace, error) {
 // refuseWorkspace refuses a directory that nobody should work on.
 func refuseWorkspace(here string, force bool) error {
 	why := unsuitable(here, supervisor.Me().Home)
-	if why == "" || force && here != "/" {
+	if why == "" || force && !never(here) {
 		return nil
 	}
 	fix := "change to a project's directory, or insist with --force"
 	if guardWord(sandbox.Workspace{Path: here, Mode: sandbox.WorkspaceDirect}, nil) != nil {
 		fix += " --workspace cow"
 	}
-	if here == "/" {
+	if never(here) {
 		fix = "change to a project's directory"
 	}
 	return hint.New(fmt.Sprintf("%s cannot be a workspace: %s", here, why), fix)
@@ -125,6 +125,13 @@ var (
 	systemTrees = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys", "/usr"}
 	systemRoots = []string{"/home", "/media", "/mnt", "/opt", "/root", "/srv", "/tmp", "/var", "/var/lib", "/var/tmp"}
 )
+
+// never says of a place whether it is no workspace even for those who insist: the whole
+// machine, and what a sandbox has of its own. With the host's in their stead it does not
+// come up, or leaves its socket there.
+func never(dir string) bool {
+	return slices.Contains([]string{"/", "/dev", "/proc", "/run", "/sys"}, dir) || rootfs.Within(dir, "/proc") || rootfs.Within(dir, "/sys")
+}
 
 // unsuitable says why a directory should not be handed to a program, or nothing.
 func unsuitable(dir, home string) string {
