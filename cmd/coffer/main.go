@@ -173,10 +173,11 @@ func report(err error) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	// Parts of the sentence may come from inside a sandbox; some name several lines.
+	// Parts of the sentence may come from inside a sandbox; some name several lines. What
+	// is quoted has its backslashes already.
 	lines := strings.Split(err.Error(), "\n")
 	for i := range lines {
-		lines[i] = terminal.Escape(lines[i])
+		lines[i] = terminal.Content(legible(lines[i]))
 	}
 	fmt.Fprintln(os.Stderr, "coffer:", strings.Join(lines, "\n  "))
 	if h := hint.Of(err); h != "" {
@@ -189,6 +190,16 @@ func report(err error) int {
 		return 2
 	}
 	return 125
+}
+
+// legible is a line, or its ends if it is longer than any path: whoever gave coffer a word
+// of a megabyte wants to know what is wrong with it, and not to see it again.
+func legible(line string) string {
+	const longest, end = 4096, 300
+	if len(line) <= longest {
+		return line
+	}
+	return strings.ToValidUTF8(line[:end], "") + "…" + strings.ToValidUTF8(line[len(line)-end:], "")
 }
 
 // rootFor builds the tree of commands. For those that people wait for, it has only the
