@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -30,6 +31,11 @@ works; a run then takes a jail, if that does.`,
 			usable := false
 			for _, e := range engines() {
 				r := e.Probe(ctx)
+				// What was given up says nothing about the host.
+				var given givenUp
+				if errors.As(context.Cause(ctx), &given) {
+					return given
+				}
 				reports[e.Name()] = r
 				usable = usable || r.Usable
 				if !asJSON {

@@ -168,8 +168,8 @@ func (s *settings) inJail(l *listener, conf *config.Loaded, rec *sandbox.Record,
 	if os.Getenv("COFFER_SANDBOX") != "" {
 		return failed // here, a jail could not be had either
 	}
-	if defaultEngine().Probe(ctx).Usable {
-		return failed // it was something else
+	if defaultEngine().Probe(ctx).Usable || l.ctx.Err() != nil {
+		return failed // it was something else, or the user gave up meanwhile
 	}
 	if wants := beyondJail(s, rec); len(wants) > 0 {
 		return hint.Wrap(fmt.Errorf("%w\na jail, which this host could have instead, cannot do what is asked for: %s", failed, strings.Join(wants, ", ")), "%s", hint.Of(failed))

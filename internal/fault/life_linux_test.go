@@ -206,3 +206,23 @@ func TestSupervisorTerminated(t *testing.T) {
 		w.answers(t, "s")
 	})
 }
+
+// Who gives up on doctor is told nothing of a host that was not looked at to the end.
+func TestDoctorInterrupted(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		whole := w.must(t, "doctor")
+		for _, d := range delays {
+			try(t, fmt.Sprintf("after %dms", d), func(t *testing.T) {
+				c := w.Command("doctor")
+				start(t, c)
+				time.Sleep(time.Duration(d) * time.Millisecond)
+				c.Process.Signal(syscall.SIGINT)
+				if r := finish(t, c); r.code != 130 && (r.code != 0 || r.out != whole) {
+					t.Error(r)
+				}
+				w.alone(t)
+				w.tidy(t)
+			})
+		}
+	})
+}
