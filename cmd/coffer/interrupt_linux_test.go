@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/testbed"
 	"golang.org/x/sys/unix"
@@ -113,6 +114,38 @@ func TestInterruptedBySignal(t *testing.T) {
 			} else if c.ProcessState.ExitCode() != 128+int(n) {
 				t.Errorf("%v: %v", n, c.ProcessState)
 			}
+		}
+	})
+}
+
+// What coffer was started to ignore, as below nohup, does not reach the program either.
+func TestIgnoredSignals(t *testing.T) {
+	t.Parallel()
+	onEachWay(t, func(t *testing.T, b *testbed.Bed, way []string) {
+		c := b.Command(append(way, `echo running; read x; exit 7`)...)
+		c.Args = append([]string{"sh", "-c", `trap '' HUP INT; exec "$@"`, "sh", c.Path}, c.Args[1:]...)
+		c.Path = "/bin/sh"
+		c.SysProcAttr = sessionOfItsOwn(c.SysProcAttr)
+		in, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Errorf("%q, %v", line, err)
+		}
+		c.Process.Signal(unix.SIGHUP)
+		c.Process.Signal(unix.SIGINT)
+		time.Sleep(100 * time.Millisecond) // what is passed on has arrived by then
+		in.Write([]byte("\n"))
+		if c.Wait(); c.ProcessState.ExitCode() != 7 {
+			t.Errorf("%v, want the program's own exit code", c.ProcessState)
 		}
 	})
 }

@@ -26,7 +26,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -104,7 +103,7 @@ func listen(c *cobra.Command) *listener {
 	l.ctx, l.cancel = context.WithCancelCause(busy.Heard(c.Context()))
 	go func() {
 		defer close(l.done)
-		signal.Notify(l.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		interrupt.Hear(l.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		close(l.ready)
 		select {
 		case s := <-l.signals:

@@ -321,9 +321,10 @@ type forwarder struct {
 }
 
 func (f *forwarder) run() {
-	signal.Notify(f.signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	interrupt.Hear(f.signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
 	if f.console != nil {
-		signal.Notify(f.signals, unix.SIGWINCH, unix.SIGCONT)
+		// On a terminal, they are also how we hear that it is gone.
+		signal.Notify(f.signals, unix.SIGINT, unix.SIGHUP, unix.SIGWINCH, unix.SIGCONT)
 		f.console.heed(f.signals)
 	}
 	close(f.ready)

@@ -38,6 +38,16 @@ func Note(typed bool) {
 	}
 }
 
+// Hear asks for signals, but for those that this process was started to ignore, as below
+// nohup or in the background of a script: whoever did that wants the program to go on.
+func Hear(c chan<- os.Signal, which ...os.Signal) {
+	for _, s := range which {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+}
+
 // Exit ends this process with an exit code, after everything else is done. If that says
 // SIGINT, and so does what was noted, it is SIGINT that ends it.
 func Exit(code int) {

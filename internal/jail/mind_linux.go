@@ -3,7 +3,6 @@ package jail
 import (
 	"fmt"
 	"os"
-	"os/signal"
 	"sync/atomic"
 	"syscall"
 
@@ -26,11 +25,7 @@ func (j *jail) listen() {
 	}
 	j.signals = later(func() (<-chan os.Signal, error) {
 		signals := make(chan os.Signal, 16)
-		for _, s := range forwarded {
-			if !signal.Ignored(s) { // nohup: the program shall ignore it too
-				signal.Notify(signals, s)
-			}
-		}
+		interrupt.Hear(signals, forwarded...) // the program ignores the others too
 		return signals, nil
 	})
 }
