@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/config"
@@ -156,6 +158,12 @@ func typedYes(ctx context.Context, question string) error {
 	return hint.New("not run: you did not type yes", "run it in a sandbox with --sandbox=auto")
 }
 
+// isShort says whether something failed because the machine, or the user, has too little of
+// something just now. That says nothing about the walls that it can have.
+func isShort(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN}, func(e error) bool { return errors.Is(err, e) })
+}
+
 // inJail runs a program in a jail because this host cannot boot a sandbox, if that is
 // why it failed, a jail is accepted, and nothing was asked for that it cannot do. It
 // says what is lost. Otherwise it returns the failure.
@@ -168,7 +176,7 @@ func (s *settings) inJail(l *listener, conf *config.Loaded, rec *sandbox.Record,
 	if os.Getenv("COFFER_SANDBOX") != "" {
 		return failed // here, a jail could not be had either
 	}
-	if defaultEngine().Probe(ctx).Usable || l.ctx.Err() != nil {
+	if isShort(failed) || defaultEngine().Probe(ctx).Usable || l.ctx.Err() != nil {
 		return failed // it was something else, or the user gave up meanwhile
 	}
 	if wants := beyondJail(s, rec); len(wants) > 0 {
