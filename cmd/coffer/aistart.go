@@ -108,6 +108,9 @@ func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) er
 	if err != nil {
 		return err
 	}
+	if !f.fresh && goesOn(sb, place) {
+		return f.comeBack(c, sb, a)
+	}
 	if err := show(c.Context(), sb, a, place); err != nil {
 		return err
 	}
@@ -128,6 +131,28 @@ func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) er
 	end := f.announce(sb, a)
 	err = execIn(c, sb, f.settings, argv)
 	return end(err)
+}
+
+// goesOn says whether the agent that a sandbox had still runs there, on a terminal of its own.
+func goesOn(sb *sandbox.Sandbox, place *agent.Place) bool {
+	line, err := supervisor.Connect(sb)
+	if err != nil {
+		return false
+	}
+	defer line.Close()
+	st, err := line.Status(false)
+	return err == nil && st.Last == place.Program
+}
+
+// comeBack is for an agent that still runs: a second one would talk in the same conversation.
+// There is nobody who could tell it anything but who attaches to it.
+func (f *aiFlags) comeBack(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) error {
+	if f.prompt != "" || len(f.extra) > 0 || f.headless || f.detach {
+		return hint.New(fmt.Sprintf("%s still runs in sandbox %s", a.Name, sb.Name),
+			fmt.Sprintf("go back to it with 'coffer attach %s', or begin another conversation beside it with --fresh", sb.Name))
+	}
+	fmt.Fprintf(os.Stderr, "coffer: %s still runs in sandbox %s\n", a.Name, sb.Name)
+	return comeBack(c, sb)
 }
 
 // hasLaid says whether settings of the user's are laid into the sandbox's home when it

@@ -147,7 +147,13 @@ func TestAIOutlivesItsTerminal(t *testing.T) {
 		if out, err := b.Command("attach", "a").CombinedOutput(); err == nil || !strings.Contains(string(out), "attach on a terminal") {
 			t.Errorf("without a terminal: %v\n%s", err, out)
 		}
-		s = onScreen(t, 24, 100, b.Command("attach", "a"))
+		// Who wants to go on with it is with the one that runs: a second one would talk in
+		// the same conversation.
+		if out, err := b.Command("ai", "-m", "a", "more").CombinedOutput(); err == nil || !strings.Contains(string(out), "mine still runs in sandbox a\nhint: go back to it with 'coffer attach a'") {
+			t.Errorf("with a prompt: %v\n%s", err, out)
+		}
+		s = onScreen(t, 24, 100, b.Command("ai", "-m", "a"))
+		s.see("mine still runs in sandbox a")
 		s.see("heard two")
 		s.typeIn("bye\r")
 		s.see("talk to mine with 'coffer ai -m a'")

@@ -17,7 +17,8 @@ import (
 // come and go, several at a time; each sees all that is printed and may type. The program's
 // terminal has the size of the one that came last, or was changed last.
 type session struct {
-	p *wire.Process
+	p    *wire.Process
+	name string // of the program, as it was started
 
 	mu      sync.Mutex
 	past    *terminal.Replay
@@ -65,7 +66,7 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 	s.anew()
 	s.Ran(&e)
 	defer p.Close()
-	k := &session{p: p, past: terminal.NewReplay(), size: *e.TTY, idle: s.Sandbox.Limits.Idle}
+	k := &session{p: p, name: string(e.Argv[0]), past: terminal.NewReplay(), size: *e.TTY, idle: s.Sandbox.Limits.Idle}
 	s.addSession(k)
 	if alone {
 		_ = wire.NewFrameWriter(client).Started()
@@ -136,13 +137,18 @@ func (s *Supervisor) dropSession(k *session) {
 	s.sessions = slices.DeleteFunc(s.sessions, func(o *session) bool { return o == k })
 }
 
+// lastSession is that of the program that was kept last, if there is one. The lock is held.
+func (s *Supervisor) lastSession() *session {
+	if n := len(s.sessions); n > 0 {
+		return s.sessions[n-1]
+	}
+	return nil
+}
+
 // attach joins a command to the program that was kept last.
 func (s *Supervisor) attach(c net.Conn, size wire.Size) {
 	s.mu.Lock()
-	var k *session
-	if n := len(s.sessions); n > 0 {
-		k = s.sessions[n-1]
-	}
+	k := s.lastSession()
 	s.mu.Unlock()
 	if k == nil {
 		_ = wire.NewFrameWriter(c).Message(wire.Event{Failure: &wire.Failure{Code: 125, Message: "no program with a terminal of its own runs in the sandbox"}})
