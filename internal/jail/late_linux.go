@@ -56,6 +56,8 @@ func (p *performance) watchLate(s *script, below int, h hidden) (theirs *os.File
 	if p.late.from, theirs, err = socketPair(); err != nil {
 		return nil, err
 	}
+	// The process's copy of our end: it could not tell that we are gone.
+	s.Call("hang up", unix.SYS_CLOSE, p.late.from.Fd())
 	here := int64(unix.AT_FDCWD)
 	made := []int{s.door("mnt")}
 	s.Call("find the root", unix.SYS_OPENAT, uintptr(here), s.Text("/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)

@@ -3,6 +3,7 @@ package jail
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"sync/atomic"
 	"syscall"
 
@@ -17,17 +18,25 @@ var forwarded = []os.Signal{
 	unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
 }
 
-// listen begins to collect signals for the program, which need not run yet. To begin with
-// that takes a third of a millisecond, in which there is more to do.
-func (j *jail) listen() {
-	if j.signals != nil {
-		return // since another try to start it
+// listen begins to collect signals for the program, which need not run yet.
+func listen() <-chan os.Signal {
+	signals := make(chan os.Signal, 16)
+	interrupt.Hear(signals, forwarded...) // the program ignores the others too
+	return signals
+}
+
+// collected is how many signals have come so far. Package os/signal hands them out when it gets
+// to it; who stops to listen has that done first.
+func collected(signals <-chan os.Signal) int {
+	for _, s := range forwarded {
+		if !signal.Ignored(s) {
+			other := make(chan os.Signal, 1)
+			signal.Notify(other, s)
+			signal.Stop(other)
+			break
+		}
 	}
-	j.signals = later(func() (<-chan os.Signal, error) {
-		signals := make(chan os.Signal, 16)
-		interrupt.Hear(signals, forwarded...) // the program ignores the others too
-		return signals, nil
-	})
+	return len(signals)
 }
 
 // mind stays with a program that shares this process's terminal and process group, and
@@ -37,10 +46,14 @@ func (j *jail) listen() {
 // the program left, are collected too.
 func (j *jail) mind(pid int, l *late) (int, error) {
 	var interrupted atomic.Bool
-	go func() {
-		signals, _ := j.signals()
-		handOn(signals, pid, &interrupted, l)
-	}()
+	signals, _ := j.signals()
+	for range collected(signals) {
+		// It came before there was the program, so no key has sent it there, too.
+		s, _ := (<-signals).(syscall.Signal)
+		interrupted.Store(interrupted.Load() || s == unix.SIGINT)
+		_ = unix.Kill(pid, s)
+	}
+	go handOn(signals, pid, &interrupted, l)
 	for {
 		var status syscall.WaitStatus
 		got, err := syscall.Wait4(-1, &status, syscall.WUNTRACED, nil)

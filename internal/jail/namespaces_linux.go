@@ -48,6 +48,7 @@ func (j *jail) runNamespaces(sp *spaces) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	_, _ = j.signals() // from now on one that ends us would leave the names behind
 	held, err := take(j.layout.context, j.layout.reserve)
 	if err != nil {
 		return 0, err
@@ -155,11 +156,6 @@ func (p *performance) start() (int, error) {
 	if err := closeMemory(true); err != nil {
 		return 0, err
 	}
-	j.listen()
-	go func() {
-		_, _ = j.signals()
-		_, _ = p.late.from.Write([]byte{0}) // now: see write
-	}()
 	program, err := s.Run()
 	if err != nil {
 		_ = closeMemory(false) // the next try could not map its ids
@@ -218,8 +214,7 @@ func (p *performance) write() (*script, error) {
 	} else if text := j.announcement(p.walls, p.gaps); text != "" {
 		s.Call("say what is not closed", unix.SYS_WRITE, j.say.Fd(), s.Text(text), uintptr(len(text))).Anyway = true
 	}
-	s.Call("wait for its signals to be heard", unix.SYS_READ, p.theirs.Fd(), s.Bytes(make([]byte, 1)), 1)
-	s.become(j.program, j.Argv, j.environment("/tmp"), j.Policy.Dir)
+	s.become(j.program, j.Argv, j.environment("/tmp"), j.Policy.Dir, p.theirs.Fd())
 	return s, nil
 }
 
@@ -337,7 +332,7 @@ func (s *script) allow(rules *confine.Ruleset, path string, rights uint64) {
 }
 
 // become executes the program, or a shell for a script that names no interpreter.
-func (s *script) become(path string, argv, env []string, dir string) {
+func (s *script) become(path string, argv, env []string, dir string, parent uintptr) {
 	s.Call("enter the directory "+dir, unix.SYS_CHDIR, s.Text(dir))
 	// The descriptors that our caller's shell left open to us go no further.
 	s.Call("keep inherited descriptors", unix.SYS_CLOSE_RANGE, 3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
@@ -346,6 +341,8 @@ func (s *script) become(path string, argv, env []string, dir string) {
 	s.Call("mark the program", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, steps.Data(s.List, &unix.Rlimit{}), 0)
 	// The program dies with the thread that forked it.
 	s.Call("die with the parent", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
+	// Which may have ended before: then nobody hears this.
+	s.Call("greet the parent", unix.SYS_SENDTO, parent, s.Bytes(make([]byte, 1)), 1, unix.MSG_NOSIGNAL, 0, 0)
 	s.Act("hear signals", steps.Hear)
 	s.Call(whatProgram, unix.SYS_EXECVE, s.Text(path), s.Texts(argv), s.Texts(env)).Forgive(0, unix.ENOEXEC)
 	s.Call(whatProgram, unix.SYS_EXECVE, s.Text("/bin/sh"), s.Texts(append([]string{"sh", path}, argv[1:]...)), s.Texts(env))
