@@ -25,7 +25,9 @@ func TestExplainCoveredProc(t *testing.T) {
 			c := s.Program("unshare", append([]string{"-r", "-m", "sh", "-c", cover + ` && exec unshare -r -m "$0" "$@"`}, jail.Args...)...)
 			r := finish(t, c)
 			covered := cover != "true"
-			if r.code != 0 || !strings.Contains(r.err, "the wall: ") || strings.Contains(r.err, "a process namespace") == covered {
+			wall, gaps, _ := strings.Cut(r.err, "\n")
+			if r.code != 0 || !strings.HasPrefix(wall, "the wall: ") || strings.Contains(wall, "a process namespace") == covered ||
+				strings.Contains(gaps, "the command lines") != covered {
 				t.Errorf("covered: %v: %v", covered, r)
 			}
 			if _, err := exec.Command("ls", s.Work+"/ran").Output(); err == nil {

@@ -2,6 +2,7 @@ package jail
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -98,4 +99,26 @@ func older(t *testing.T, s *stage, layer Layer, abi int, unix bool) {
 	if strict.code != 0 && !strings.Contains(strict.err, w.Gaps[0].String()) {
 		t.Errorf("it is not said why: %v", strict)
 	}
+}
+
+// Where processes have no namespace of their own, it is said that others are seen, and a strict
+// jail does not start.
+func TestOthersAreSeen(t *testing.T) {
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		s := newStage(t, b)
+		s.needNamespaces(t)
+		for _, bare := range []bool{false, true} {
+			w := s.policy("sh", "-c", fmt.Sprintf("tr '\\0' ' ' </proc/%d/cmdline", os.Getpid()))
+			w.Bare = bare
+			r := s.run(t, w)
+			seen := strings.Contains(r.out, filepath.Base(os.Args[0]))
+			if said := strings.Contains(r.err, "not closed: the command lines"); seen != bare || said != bare {
+				t.Errorf("without a process namespace: %v, but they are seen: %v, and that is said: %v\n%v", bare, seen, said, r)
+			}
+			w.Strict = true
+			if strict := s.run(t, w); strings.Contains(strict.out, filepath.Base(os.Args[0])) {
+				t.Errorf("strict: %v", strict)
+			}
+		}
+	})
 }

@@ -80,6 +80,8 @@ func (p *Policy) Walls(h Host) Walls {
 		gap(needsNamespaces, "git's hooks and config, and the settings of agents and editors, can be changed where the program may write")
 		gap(needsNamespaces, "files with secrets that you make in the context from now on, such as .env, can be read")
 		gap(needsNamespaces, "the command lines of your other programs can be read, and their System V memory reached")
+	} else if !h.Processes {
+		gap("a process namespace", "the command lines of your other programs can be read")
 	}
 	if h.ABI < 6 && !(spaces && h.Processes) {
 		gap(needsSixth+", or a process namespace", "your other programs can be sent signals")
