@@ -57,6 +57,7 @@ func (g Gap) String() string { return g.What + " (closing that takes " + g.Needs
 const (
 	needsNamespaces = "user and mount namespaces"
 	needsStay       = "a jail without --in-place"
+	needsProcesses  = "a process namespace"
 	needsSixth      = "version 6 of Landlock, Linux 6.12"
 	needsNinth      = "version 9 of Landlock"
 	needsNetwork    = "a network namespace"
@@ -81,10 +82,11 @@ func (p *Policy) Walls(h Host) Walls {
 		gap(needsNamespaces, "files with secrets that you make in the context from now on, such as .env, can be read")
 		gap(needsNamespaces, "the command lines of your other programs can be read, and their System V memory reached")
 	} else if !h.Processes {
-		gap("a process namespace", "the command lines of your other programs can be read")
+		gap(needsProcesses, "the command lines of your other programs can be read")
+		gap(needsProcesses, "what is left running in the background goes on after the program's end, and can then make settings of agents and editors that are not there yet, and read secrets that you make later")
 	}
 	if h.ABI < 6 && !(spaces && h.Processes) {
-		gap(needsSixth+", or a process namespace", "your other programs can be sent signals")
+		gap(needsSixth+", or "+needsProcesses, "your other programs can be sent signals")
 	}
 	p.sockets(h, &w, gap)
 	p.network(h, &w, gap)

@@ -16,6 +16,7 @@ func TestWallsTable(t *testing.T) {
 		settings   = "git's hooks"
 		secrets    = "files with secrets"
 		others     = "command lines"
+		left       = "left running"
 		signals    = "sent signals"
 		sockets    = "the Unix sockets"
 		abstract   = "abstract"
@@ -37,8 +38,8 @@ func TestWallsTable(t *testing.T) {
 		{"old", Policy{Net: NetHost}, Host{1, Namespaces, true, false}, nil, true},
 		{"old, no network", Policy{Net: NetNone}, Host{1, Namespaces, true, true}, []string{later}, false},
 		{"old, sockets wanted", Policy{Net: NetHost, Unix: true}, Host{5, Namespaces, true, false}, []string{abstract, later}, false},
-		{"old, no processes", Policy{Net: NetHost}, Host{5, Namespaces, false, false}, []string{others, signals}, true},
-		{"today, no processes", Policy{Net: NetHost}, Host{6, Namespaces, false, false}, []string{others, later}, false},
+		{"old, no processes", Policy{Net: NetHost}, Host{5, Namespaces, false, false}, []string{others, left, signals}, true},
+		{"today, no processes", Policy{Net: NetHost}, Host{6, Namespaces, false, false}, []string{others, left, later}, false},
 		{"no namespaces", Policy{Net: NetHost}, Host{7, Landlock, false, false}, []string{settings, secrets, others}, true},
 		{"no namespaces, newest", Policy{Net: NetHost}, Host{9, Landlock, false, false}, []string{settings, secrets, others}, false},
 		{"no namespaces, old", Policy{Net: NetNone}, Host{5, Landlock, false, false}, []string{settings, secrets, others, signals}, true},
