@@ -260,8 +260,16 @@ func (l *layout) settings(strict bool) {
 		l.reserve = append(l.reserve, missing...)
 		return
 	}
+	var names []string
 	for _, m := range missing {
 		l.watch = append(l.watch, m.Path)
+		names = append(names, strings.TrimPrefix(m.Path, l.context+"/"))
+	}
+	if len(names) > 0 {
+		l.gaps = append(l.gaps, Gap{
+			What:  "these can be made, from which programs that you do not seem to have take orders; you are told if one was: " + strings.Join(names, ", "),
+			Needs: "--strict", Usual: true,
+		})
 	}
 }
 
