@@ -59,6 +59,21 @@ func TestHelp(t *testing.T) {
 	walk(newRoot())
 }
 
+// What lists something does so for programs too.
+func TestHelpOfListings(t *testing.T) {
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		lists := strings.HasPrefix(c.Short, "List ") || c.Flags().Lookup("list") != nil
+		if lists && c.Flags().Lookup("json") == nil {
+			t.Errorf("%s does not take --json", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot())
+}
+
 // Every command and every flag is in the document about commands.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/cli.md")

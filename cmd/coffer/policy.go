@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -96,30 +97,41 @@ func policyLog() *cobra.Command {
 }
 
 func policyGroups() *cobra.Command {
+	var asJSON bool
 	c := &cobra.Command{
 		Use:     "groups [NAME]",
 		Short:   "List the built-in groups of hosts, or what is in one",
-		Example: "  coffer policy groups npm",
+		Example: "  coffer policy groups npm\n  coffer policy groups --json | jq -r '.[].name'",
 		Args:    atMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
-			w := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
-			found := false
-			for _, g := range policy.Groups() {
-				switch {
-				case len(args) == 0:
-					fmt.Fprintf(w, "%s\t%s\n", g.Name, g.About)
-				case g.Name == args[0]:
-					found = true
-					fmt.Fprintln(w, strings.Join(g.Targets, "\n"))
-				}
+			all := policy.Groups()
+			if len(args) > 0 {
+				return showGroup(all, args[0], asJSON)
 			}
-			if len(args) > 0 && !found {
-				return hint.Wrap(usagef("there is no group %q", args[0]), "see 'coffer policy groups'")
+			if asJSON {
+				return printJSON(all)
+			}
+			w := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
+			for _, g := range all {
+				fmt.Fprintf(w, "%s\t%s\n", g.Name, g.About)
 			}
 			return w.Flush()
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+func showGroup(all []policy.Group, name string, asJSON bool) error {
+	i := slices.IndexFunc(all, func(g policy.Group) bool { return g.Name == name })
+	if i < 0 {
+		return hint.Wrap(usagef("there is no group %q", name), "see 'coffer policy groups'")
+	}
+	if asJSON {
+		return printJSON(all[i])
+	}
+	fmt.Fprintln(stdout, strings.Join(all[i].Targets, "\n"))
+	return nil
 }
 
 // exactly is for commands that take so many arguments.

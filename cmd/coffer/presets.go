@@ -10,6 +10,7 @@ import (
 )
 
 func presetsCommand() *cobra.Command {
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "presets",
 		Short: "List the presets that a config file can start from",
@@ -28,6 +29,9 @@ built-in one of that name.`,
 			if err != nil {
 				return err
 			}
+			if asJSON {
+				return printJSON(list)
+			}
 			w := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
 			for _, p := range list {
 				whose := ""
@@ -39,6 +43,7 @@ built-in one of that name.`,
 			return w.Flush()
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.AddCommand(&cobra.Command{
 		Use:     "show NAME",
 		Short:   "Show what is in a preset",

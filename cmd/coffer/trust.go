@@ -17,7 +17,7 @@ import (
 )
 
 func trustCommand() *cobra.Command {
-	var list, revoke, all, yes bool
+	var list, revoke, all, yes, asJSON bool
 	c := &cobra.Command{
 		Use:   "trust",
 		Short: "Agree to what this repository's config files ask for",
@@ -35,13 +35,16 @@ asked again. What makes a sandbox tighter needs no yes.`,
 			if list && revoke || all && !revoke || yes && (list || revoke) {
 				return usagef("choose one of --list, --revoke, --revoke --all and --yes")
 			}
+			if asJSON && !list {
+				return hint.Wrap(usagef("--json is for --list"), "see '%s --help'", c.CommandPath())
+			}
 			places, err := placesHere()
 			if err != nil {
 				return err
 			}
 			switch {
 			case list:
-				return listTrust(places)
+				return listTrust(places, asJSON)
 			case revoke:
 				return revokeTrust(places, all)
 			}
@@ -53,6 +56,7 @@ asked again. What makes a sandbox tighter needs no yes.`,
 	c.Flags().BoolVar(&list, "list", false, "list what you have agreed to")
 	c.Flags().BoolVar(&revoke, "revoke", false, "take back what you agreed to for this repository")
 	c.Flags().BoolVar(&all, "all", false, "with --revoke: for every repository")
+	c.Flags().BoolVar(&asJSON, "json", false, "with --list: print JSON")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask: you have read it")
 	return c
 }
@@ -286,7 +290,7 @@ func readLine(f *os.File) string {
 	return string(line)
 }
 
-func listTrust(places config.Places) error {
+func listTrust(places config.Places, asJSON bool) error {
 	store, err := places.TrustStore()
 	if err != nil {
 		return err
@@ -294,6 +298,9 @@ func listTrust(places config.Places) error {
 	list, err := store.List()
 	if err != nil {
 		return err
+	}
+	if asJSON {
+		return printJSON(append([]config.Grant{}, list...))
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(os.Stderr, "you have not agreed to anything")

@@ -17,10 +17,10 @@ var embedded embed.FS
 
 // A Preset is a config with a name.
 type Preset struct {
-	Name  string
-	About string // its first comment
-	Text  string
-	User  bool // the user's own
+	Name  string `json:"name"`
+	About string `json:"about"` // its first comment
+	Text  string `json:"-"`
+	User  bool   `json:"own"` // the user's own
 }
 
 // FindPresets lists the built-in presets and the user's, which may replace them.
