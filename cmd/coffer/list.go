@@ -334,11 +334,3 @@ func first(args []string) string {
 	}
 	return args[0]
 }
-
-// atMostOne is for commands that take one sandbox, or the one over this directory.
-func atMostOne(c *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usagef("expected one sandbox, got %d", len(args))
-	}
-	return nil
-}

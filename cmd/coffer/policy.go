@@ -102,7 +102,7 @@ func policyGroups() *cobra.Command {
 		Use:     "groups [NAME]",
 		Short:   "List the built-in groups of hosts, or what is in one",
 		Example: "  coffer policy groups npm\n  coffer policy groups --json | jq -r '.[].name'",
-		Args:    atMostOne,
+		Args:    atMostOneOf("group"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			all := policy.Groups()
 			if len(args) > 0 {
@@ -149,6 +149,18 @@ func some(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return hint.Wrap(usagef("want %s", what), "see '%s --help'", c.CommandPath())
+		}
+		return nil
+	}
+}
+
+// atMostOne is for commands that take one sandbox, or the one over this directory.
+func atMostOne(c *cobra.Command, args []string) error { return atMostOneOf("sandbox")(c, args) }
+
+func atMostOneOf(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return hint.Wrap(usagef("expected one %s, got %d", what, len(args)), "name one at a time; see '%s --help'", c.CommandPath())
 		}
 		return nil
 	}
