@@ -208,7 +208,7 @@ func TestStorePermissions(t *testing.T) {
 		if err := os.WriteFile(w.store(), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		w.refuses(t, 125, []string{w.store(), "not a directory"}, "run", "--", "true")
+		w.refuses(t, 125, []string{w.store(), "not a directory", "hint: "}, "run", "--", "true")
 		os.Remove(w.store())
 		w.works(t)
 	})

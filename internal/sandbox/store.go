@@ -71,7 +71,7 @@ func Open(dir string) (*Store, error) {
 	}
 	s := &Store{dir: abs}
 	if err := s.check(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, s.hint(err)
 	}
 	return s, nil
 }
@@ -85,7 +85,7 @@ func (s *Store) check() error {
 		return fmt.Errorf("open sandbox store: %w", err)
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("sandbox store %s is not a directory", s.dir)
+		return fmt.Errorf("open sandbox store: %w", &fs.PathError{Op: "open", Path: s.dir, Err: unix.ENOTDIR})
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
 		return hint.New(fmt.Sprintf("sandbox store %s belongs to uid %d, not to you (uid %d)", s.dir, st.Uid, os.Geteuid()),
@@ -155,6 +155,8 @@ func (s *Store) hint(err error) error {
 		return hint.Wrap(err, "make %s writable for you, or set XDG_DATA_HOME to a directory that is", s.dir)
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return hint.Wrap(err, "free some space, or set XDG_DATA_HOME to a directory on another disk")
+	case errors.Is(err, unix.ENOTDIR):
+		return hint.Wrap(err, "a file is where a directory is to be: move it away, or set XDG_DATA_HOME to a directory you own")
 	}
 	return err
 }

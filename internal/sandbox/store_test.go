@@ -48,8 +48,10 @@ func TestOpen(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(file); err == nil {
-		t.Error("a file for a store")
+	for _, dir := range []string{file, filepath.Join(file, "below")} {
+		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(hint.Of(err), "move it away") {
+			t.Errorf("%s, a file for a store: got %v, hint %q", dir, err, hint.Of(err))
+		}
 	}
 	for _, mode := range []os.FileMode{0o720, 0o702, 0o777, 0o777 | os.ModeSticky} {
 		dir := t.TempDir()
