@@ -77,7 +77,7 @@ func describeAgents(ctx context.Context, all []*agent.Agent, usual string) []des
 	host, store := agentHost(), logins()
 	for i, a := range all {
 		d := &list[i]
-		*d = describedAgent{Name: a.Name, Title: a.Title, Default: a.Name == usual, Import: len(agent.Imports(a, host.Home)) > 0, NoLogin: len(a.Credentials) == 0}
+		*d = describedAgent{Name: a.Name, Title: a.Title, Default: a.Name == usual, Import: len(agent.Imports(a, host)) > 0, NoLogin: len(a.Credentials) == 0}
 		if since, ok := store.LoggedIn(a); ok {
 			d.LoggedIn = &since
 		}

@@ -288,7 +288,7 @@ func adviseLogin(a *agent.Agent, home *agent.Home, variable func(string) string,
 		}
 	}
 	also := ""
-	if len(agent.Imports(a, supervisor.Me().Home)) > 0 {
+	if len(agent.Imports(a, agentHost())) > 0 {
 		also = ", or have your own login copied with --import"
 	}
 	fmt.Fprintf(os.Stderr, "coffer: %s is not logged in: 'coffer login %s' does it for all sandboxes%s\n", a.Name, a.Name, also)

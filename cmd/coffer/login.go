@@ -10,7 +10,6 @@ import (
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -149,8 +148,8 @@ func keepLogin(a *agent.Agent, match string) error {
 
 // importLogin copies the user's own login, if he says yes.
 func importLogin(a *agent.Agent, yes bool) error {
-	home := supervisor.Me().Home
-	files := agent.Imports(a, home)
+	host := agentHost()
+	files := agent.Imports(a, host)
 	if len(files) == 0 {
 		return hint.New(fmt.Sprintf("%s is not logged in outside either", a.Name), "log in with 'coffer login "+a.Name+"'")
 	}
@@ -160,12 +159,15 @@ func importLogin(a *agent.Agent, yes bool) error {
 			return hint.Wrap(usagef("there is no terminal to ask you on"), "say --yes if sandboxes may use your login of %s", a.Name)
 		}
 		defer tty.Close()
-		fmt.Fprintf(tty, "Programs in sandboxes of %s could read and use ~/%s. Copy it for them? [y/N] ", a.Name, strings.Join(files, ", ~/"))
+		for i, f := range files {
+			files[i] = fromHome(f)
+		}
+		fmt.Fprintf(tty, "Programs in sandboxes of %s could read and use %s. Copy it for them? [y/N] ", a.Name, terminal.Escape(strings.Join(files, ", ")))
 		if answer := strings.ToLower(strings.TrimSpace(readLine(tty))); answer != "y" && answer != "yes" {
 			return hint.New("nothing was copied", "log in apart with 'coffer login "+a.Name+"'")
 		}
 	}
-	n, err := logins().Import(a, home)
+	n, err := logins().Import(a, host)
 	if err == nil {
 		fmt.Fprintf(os.Stderr, "coffer: %s is logged in, by a copy of %s of yours\n", a.Name, count(n, "file"))
 	}

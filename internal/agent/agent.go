@@ -22,6 +22,9 @@ type Agent struct {
 	// CA are the variables that name a file of certificates to trust besides its own.
 	CA []string
 
+	// Dir is its directory in the home, where DirVar is known: the variable by which a user
+	// has that directory elsewhere.
+	Dir, DirVar string
 	// Talks is where, in the home, conversations are: a directory with files in it, or a
 	// file. TalkIn is a directory below it, where there are other things too.
 	Talks, TalkIn string

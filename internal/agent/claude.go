@@ -18,6 +18,8 @@ func claude() *Agent {
 			"CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS",
 		},
 		CA:          []string{"NODE_EXTRA_CA_CERTS"},
+		Dir:         ".claude",
+		DirVar:      claudeDirVar,
 		Talks:       ".claude/projects",
 		Credentials: []Credential{{Name: ".claude/.credentials.json"}},
 		Settings:    []string{".claude.json", claudeSettings},
@@ -62,7 +64,10 @@ func claudeFiles(a *Agent, s Scene) []File {
 	return files
 }
 
-const claudeSettings = ".claude/settings.json"
+const (
+	claudeDirVar   = "CLAUDE_CONFIG_DIR"
+	claudeSettings = ".claude/settings.json"
+)
 
 // claudeHolds takes out of the user's settings what would undo ours: they count more than
 // flags and variables do.

@@ -2,7 +2,10 @@ package agent
 
 import "github.com/pelletier/go-toml/v2"
 
-const codexSettings = ".codex/config.toml"
+const (
+	codexDirVar   = "CODEX_HOME"
+	codexSettings = ".codex/config.toml"
+)
 
 func codex() *Agent {
 	return &Agent{
@@ -12,6 +15,8 @@ func codex() *Agent {
 			"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_API_KEY",
 		},
 		CA:          []string{"CODEX_CA_CERTIFICATE"},
+		Dir:         ".codex",
+		DirVar:      codexDirVar,
 		Talks:       ".codex/sessions",
 		Credentials: []Credential{{Name: ".codex/auth.json", Same: []string{"tokens.account_id", "OPENAI_API_KEY"}}},
 		Settings:    []string{codexSettings},

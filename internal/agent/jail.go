@@ -62,7 +62,7 @@ func ifThere(names ...string) (all []Setting) {
 func claudeJail() Jail {
 	return Jail{State: []State{{
 		// It replaces the file by renaming, which would take a writable home.
-		Var: "CLAUDE_CONFIG_DIR", Name: ".claude", Told: true, Seed: ".claude.json",
+		Var: claudeDirVar, Name: ".claude", Told: true, Seed: ".claude.json",
 		Settings: slices.Concat(files("{}\n", "settings.json", "settings.local.json"), files("", "CLAUDE.md"),
 			dirs("commands", "agents", "skills", "hooks", "output-styles", "rules")),
 	}}}
@@ -74,7 +74,7 @@ func codexJail() Jail {
 		Args: []string{"-c", "approval_policy=never", "-c", "sandbox_mode=danger-full-access"},
 		Pass: []string{"CODEX_CA_CERTIFICATE"},
 		State: []State{{
-			Var: "CODEX_HOME", Name: ".codex",
+			Var: codexDirVar, Name: ".codex",
 			Settings: slices.Concat(files("", "config.toml", "AGENTS.md"), ifThere("AGENTS.override.md", "hooks.json"), dirs("prompts", "rules")),
 		}},
 	}

@@ -209,28 +209,56 @@ func (s *Store) put(file string, data []byte) error {
 	return draft.File{Path: file, Synced: true}.Write(data)
 }
 
-// Imports says which of an agent's credentials the user has in his own home.
-func Imports(a *Agent, home string) (files []string) {
+// outside is where the user has a credential himself: in his home, unless his environment
+// says that the agent's directory is elsewhere.
+func (a *Agent) outside(c Credential, h Host) (dir, name string) {
+	if rest, ok := strings.CutPrefix(c.Name, a.Dir+"/"); ok && a.DirVar != "" {
+		if moved := h.Variable(a.DirVar); filepath.IsAbs(moved) {
+			return filepath.Clean(moved), rest
+		}
+	}
+	return h.Home, c.Name
+}
+
+// openOutside opens what the user has himself. A directory that is not in its usual place may
+// be in a workspace, where a link can be a sandbox's: none leads out of it.
+func (a *Agent) openOutside(c Credential, h Host) (*os.File, error) {
+	const flags = os.O_RDONLY | syscall.O_NONBLOCK
+	dir, name := a.outside(c, h)
+	if dir == h.Home {
+		return os.OpenFile(filepath.Join(dir, name), flags, 0)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.OpenFile(name, flags, 0)
+}
+
+// Imports says which files of an agent's credentials the user has outside.
+func Imports(a *Agent, h Host) (files []string) {
 	for _, c := range a.Credentials {
-		if info, err := os.Stat(filepath.Join(home, c.Name)); err == nil && info.Mode().IsRegular() {
-			files = append(files, c.Name)
+		file := filepath.Join(a.outside(c, h))
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			files = append(files, file)
 		}
 	}
 	return files
 }
 
-// Import takes the credentials of the user's own home into the store.
-func (s *Store) Import(a *Agent, home string) (n int, err error) {
+// Import takes the credentials that the user has outside into the store.
+func (s *Store) Import(a *Agent, h Host) (n int, err error) {
 	for _, c := range a.Credentials {
-		f, err := os.OpenFile(filepath.Join(home, c.Name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		f, err := a.openOutside(c, h)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			return n, err
+		var data []byte
+		if err == nil {
+			data, err = io.ReadAll(io.LimitReader(f, maxCredential+1))
+			f.Close()
 		}
-		data, err := io.ReadAll(io.LimitReader(f, maxCredential+1))
-		f.Close()
 		if err == nil {
 			_, err = credential(data)
 		}
@@ -238,7 +266,7 @@ func (s *Store) Import(a *Agent, home string) (n int, err error) {
 			err = s.put(s.file(a, c), data)
 		}
 		if err != nil {
-			return n, fmt.Errorf("import ~/%s: %w", c.Name, err)
+			return n, fmt.Errorf("import %s: %w", filepath.Join(a.outside(c, h)), err)
 		}
 		n++
 	}

@@ -109,10 +109,11 @@ func TestStore(t *testing.T) {
 	}
 	mine := t.TempDir()
 	put(t, filepath.Join(mine, a.Credentials[0].Name), strings.ReplaceAll(oldToken, "me", "also me"))
-	if got := Imports(a, mine); len(got) != 1 {
+	host := Host{Home: mine, Variable: func(string) string { return "" }}
+	if got := Imports(a, host); len(got) != 1 {
 		t.Error(got)
 	}
-	if n, err := s.Import(a, mine); n != 1 || err != nil || !strings.Contains(read(t, s.file(a, a.Credentials[0])), "also me") {
+	if n, err := s.Import(a, host); n != 1 || err != nil || !strings.Contains(read(t, s.file(a, a.Credentials[0])), "also me") {
 		t.Error(n, err)
 	}
 	if err := s.Forget(a); err != nil {
@@ -120,6 +121,46 @@ func TestStore(t *testing.T) {
 	}
 	if _, ok := s.LoggedIn(a); ok {
 		t.Error("still logged in")
+	}
+}
+
+// The login outside is where the agent itself would look for it.
+func TestImportMoved(t *testing.T) {
+	home, moved := t.TempDir(), t.TempDir()
+	for _, tt := range []struct {
+		a           *Agent
+		value, want string
+	}{
+		{claude(), moved + "/", filepath.Join(moved, ".credentials.json")},
+		{codex(), moved, filepath.Join(moved, "auth.json")},
+		{codex(), "", filepath.Join(home, ".codex/auth.json")},
+		{codex(), "moved", filepath.Join(home, ".codex/auth.json")},
+	} {
+		host := Host{Home: home, Variable: func(name string) string {
+			if name == tt.a.DirVar {
+				return tt.value
+			}
+			return ""
+		}}
+		s := OpenStore(t.TempDir())
+		put(t, filepath.Join(home, tt.a.Credentials[0].Name), `{"token":"home"}`)
+		put(t, tt.want, `{"token":"wanted"}`)
+		if got := Imports(tt.a, host); len(got) != 1 || got[0] != tt.want {
+			t.Errorf("%s %q: %q", tt.a.Name, tt.value, got)
+		}
+		if n, err := s.Import(tt.a, host); n != 1 || err != nil || read(t, s.file(tt.a, tt.a.Credentials[0])) != `{"token":"wanted"}` {
+			t.Errorf("%s %q: %d %v", tt.a.Name, tt.value, n, err)
+		}
+	}
+	// A workspace may be such a place: a link of a sandbox's does not choose what is copied.
+	a, file := codex(), filepath.Join(moved, "auth.json")
+	os.Remove(file)
+	if err := os.Symlink(filepath.Join(home, a.Credentials[0].Name), file); err != nil {
+		t.Fatal(err)
+	}
+	s := OpenStore(t.TempDir())
+	if n, err := s.Import(a, Host{Home: home, Variable: func(string) string { return moved }}); n != 0 || err == nil {
+		t.Errorf("%d %v by a link", n, err)
 	}
 }
 
