@@ -53,6 +53,7 @@ func (k *checker) agents() {
 			k.at(path("agents", name), errors.New("a name has letters, digits, - and _ only, 60 at most"))
 		}
 		k.at(path("agents", name), a.custom().Check())
+		k.knownStart(name)
 		for i, v := range a.Pass {
 			k.at(path("agents", name, "pass", i), checkVariable(v))
 		}
@@ -76,6 +77,19 @@ func (k *checker) agents() {
 		names = slices.DeleteFunc(names, func(n string) bool { return k.Agents[n].off() })
 		if !slices.Contains(names, name) {
 			k.at(path("ai", "agent"), fmt.Errorf("there is no agent %s: want %s", quote(name), oneOf(names, name)))
+		}
+	}
+}
+
+// knownStart refuses to be told how an agent is started that coffer knows: it would not
+// count.
+func (k *checker) knownStart(name string) {
+	if agent.Find(agent.Known(), name) == nil {
+		return
+	}
+	for _, key := range []string{"headless", "prompt", "resume"} {
+		if k.tree.get("agents", name, key) != nil {
+			k.at(path("agents", name, key), fmt.Errorf("coffer knows how %s is started: the key is for agents other than %s; args are given at every start", name, strings.Join(agent.Names(agent.Known()), ", ")))
 		}
 	}
 }

@@ -277,6 +277,20 @@ coffer.toml:2:22: there is no preset "nosuchthing": *`},
 		"keys that are elsewhere": {"ports = [1]\n[sockets]\n", `
 coffer.toml:1:1: unknown key "ports": ports that lead inside are network.publish, those of this machine network.host_ports
 coffer.toml:2:2: unknown key "sockets": sockets are network.socket_in and network.socket_out`},
+		"how an agent is started that is known": {`
+[agents.mine]
+headless = ["-p"]
+prompt = ["-i"]
+resume = ["-c"]
+[agents.claude]
+args = ["--model", "m"]
+resume = ["-c"]
+headless = []
+[agents]
+pi.prompt = ["-i"]`, `
+coffer.toml:8:1: agents.claude.resume: coffer knows how claude is started: the key is for agents other than claude, codex, gemini, opencode, pi; args are given at every start
+coffer.toml:9:1: agents.claude.headless: *
+coffer.toml:11:4: agents.pi.prompt: *`},
 		"not text": {"x = \"\xff\"", "\ncoffer.toml: is not UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -242,11 +242,13 @@ type Agent struct {
 	Package string `toml:"package" example:"\"@me/mine\""`
 	// Args are given at every start: whatever makes it act without asking.
 	Args []string `toml:"args" example:"[\"--yolo\"]"`
-	// Headless comes before the prompt when nobody watches.
+	// Headless comes before the prompt when nobody watches. Only for an agent that
+	// coffer does not know.
 	Headless []string `toml:"headless" example:"[\"-p\"]"`
-	// Prompt comes before the prompt otherwise.
+	// Prompt comes before the prompt otherwise. Only for an agent that coffer does not know.
 	Prompt []string `toml:"prompt" example:"[\"-i\"]"`
-	// Resume is given when a conversation is to go on.
+	// Resume is given when a conversation is to go on. Only for an agent that coffer does
+	// not know.
 	Resume []string `toml:"resume" example:"[\"--continue\"]"`
 	// Conversation is a directory, or file, of its home that is there once there is a
 	// conversation to go on with.
