@@ -29,9 +29,7 @@ func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) erro
 	fmt.Fprintf(os.Stderr, "coffer: %s in sandbox %s%s\n", a.Name, sb.Name, branch)
 	restore := func() {}
 	if !f.headless {
-		// The title that was there is put on a stack, and comes back from it.
-		fmt.Fprintf(stdout.to, "\x1b[22;2t\x1b]2;%s: %s\x07", a.Name, sb.Name)
-		restore = func() { fmt.Fprint(stdout.to, "\x1b[23;2t") }
+		restore = entitle(sb, a.Name)
 	}
 	return func(err error) error {
 		restore()
@@ -51,6 +49,13 @@ func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) erro
 		sayTaking(sb)
 		return err
 	}
+}
+
+// entitle has the terminal's title say which agent this is, and returns what undoes it. The
+// title that was there is put on a stack, and comes back from it.
+func entitle(sb *sandbox.Sandbox, name string) (restore func()) {
+	fmt.Fprintf(stdout.to, "\x1b[22;2t\x1b]2;%s: %s\x07", name, sb.Name)
+	return func() { fmt.Fprint(stdout.to, "\x1b[23;2t") }
 }
 
 // sayTaking tells how to get at commits that are on the sandbox's own branch.

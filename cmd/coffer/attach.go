@@ -65,7 +65,12 @@ func comeBack(c *cobra.Command, sb *sandbox.Sandbox) error {
 		return err
 	}
 	defer line.Close()
+	restore := func() {}
+	if t, err := agent.ReadTrace(sb.Dir()); err == nil {
+		restore = entitle(sb, t.Agent)
+	}
 	exit, err := attach.Join(c.Context(), line, attach.Options{Last: attach.Note, Notices: line.Notices()})
+	restore()
 	if errors.Is(err, attach.ErrLeft) {
 		return sayLeft(sb)
 	}

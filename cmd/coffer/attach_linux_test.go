@@ -115,6 +115,9 @@ func TestLeaveInLine(t *testing.T) {
 		s.typeIn("\x1c\x1c")
 		s.see("\r\ncoffer: k goes on; back with")
 		s.end(0)
+		if strings.Contains(s.text(), "\x1b]2;") {
+			t.Errorf("a title, though there is no agent: %q", s.text())
+		}
 	})
 }
 
@@ -144,6 +147,7 @@ func TestAIOutlivesItsTerminal(t *testing.T) {
 		s.see("heard two")
 		s.typeIn("\x1c\x1c")
 		s.end(0)
+		s.entitled("a goes on")
 		if out, err := b.Command("attach", "a").CombinedOutput(); err == nil || !strings.Contains(string(out), "attach on a terminal") {
 			t.Errorf("without a terminal: %v\n%s", err, out)
 		}
@@ -158,7 +162,23 @@ func TestAIOutlivesItsTerminal(t *testing.T) {
 		s.typeIn("bye\r")
 		s.see("talk to mine with 'coffer ai -m a'")
 		s.end(7)
+		s.entitled("talk to mine")
 	})
+}
+
+// entitled wants the title of the agent mine in the sandbox a from the beginning on, and the
+// one that was there before the last word.
+func (s *screen) entitled(word string) {
+	s.t.Helper()
+	s.see(word)
+	rest := s.text()
+	for _, want := range []string{"\x1b[22;2t\x1b]2;mine: a\a", "heard two", "\x1b[23;2t", word} {
+		_, after, ok := strings.Cut(rest, want)
+		if !ok {
+			s.t.Fatalf("%q is not on the screen, or not in its place: %q", want, s.text())
+		}
+		rest = after
+	}
 }
 
 // closed runs a command on a terminal that is closed, as a window is or a line is cut,
