@@ -77,7 +77,7 @@ func (r *result) judgeIdle() {
 		return
 	}
 	r.bar("idle RSS", memory, fmt.Sprintf("%.1f MB (PSS %s)", r.Idle.RSS, orUnknown(r.Idle.PSS, "%.1f MB")), r.Idle.RSS <= idleBar)
-	r.bar("idle CPU", cpu, fmt.Sprintf("%.1f %% (%d ticks in %.0f s)", r.Idle.CPU, r.Idle.Ticks, r.Idle.Seconds), r.Idle.Ticks == 0)
+	r.bar("idle CPU", cpu, fmt.Sprintf("%.1f %% (%.1f ms in %.0f s)", r.Idle.CPU, r.Idle.Spent, r.Idle.Seconds), r.Idle.CPU < 0.05)
 }
 
 func (r *result) judgeCrowd() {

@@ -22,7 +22,7 @@ type idleCost struct {
 	// RSS counts it n times. 0 if the kernel would not let us read it.
 	PSS     float64 `json:"pss_mb,omitempty"`
 	Seconds float64 `json:"seconds"`
-	Ticks   int     `json:"cpu_ticks"` // of 10 ms, on every Linux that Go runs on
+	Spent   float64 `json:"cpu_ms"`
 	CPU     float64 `json:"cpu_percent"`
 }
 
@@ -63,23 +63,24 @@ func measureIdle(ctx context.Context, l *lab, res *result) error {
 		pss, err := proportional(pid)
 		cost.PSS += pss
 		pssKnown = pssKnown && err == nil
-		cost.Ticks += p.ticks - before[pid].ticks
+		cost.Spent += float64(p.spent-before[pid].spent) / float64(time.Millisecond)
 	}
 	if !pssKnown {
 		cost.PSS = 0
 	}
 	cost.RSS, cost.PSS = round3(cost.RSS), round3(cost.PSS)
-	cost.CPU = round3(float64(cost.Ticks) / cost.Seconds)
+	cost.Spent = round3(cost.Spent)
+	cost.CPU = round3(cost.Spent / 10 / cost.Seconds)
 	res.Idle = cost
-	fmt.Printf("%d processes, RSS %.1f MB, PSS %s, %d ticks of CPU in %.1f s (%.1f %%)\n",
-		cost.Processes, cost.RSS, orUnknown(cost.PSS, "%.1f MB"), cost.Ticks, cost.Seconds, cost.CPU)
+	fmt.Printf("%d processes, RSS %.1f MB, PSS %s, %.1f ms of CPU in %.1f s (%.2f %%)\n",
+		cost.Processes, cost.RSS, orUnknown(cost.PSS, "%.1f MB"), cost.Spent, cost.Seconds, cost.CPU)
 	return nil
 }
 
 // process is what /proc says about one process at one moment.
 type process struct {
 	parent int
-	ticks  int     // user and system time, with that of children waited for
+	spent  time.Duration
 	rss    float64 // MB
 }
 
@@ -132,9 +133,23 @@ func readProcess(pid int) (process, error) {
 	}
 	return process{
 		parent: number(4),
-		ticks:  number(14) + number(15) + number(16) + number(17),
+		spent:  spent(pid),
 		rss:    float64(number(24)) * float64(os.Getpagesize()) / 1e6,
 	}, nil
+}
+
+// spent is how long the threads of a process have run, to the nanosecond. What is in its stat
+// line is counted by samples, a hundred per second: too few for one that sleeps.
+func spent(pid int) (all time.Duration) {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	for _, t := range threads {
+		text, err := os.ReadFile(t)
+		if fields := strings.Fields(string(text)); err == nil && len(fields) > 0 {
+			n, _ := strconv.ParseInt(fields[0], 10, 64)
+			all += time.Duration(n)
+		}
+	}
+	return all
 }
 
 // proportional reads the PSS of a process in MB.
