@@ -1,6 +1,8 @@
 package calm
 
 import (
+	"os"
+	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
@@ -10,12 +12,12 @@ import (
 // kernel and keep others from running.
 const start = 50 * time.Millisecond
 
-// Policies of the scheduler, which may be changed at will. Threads that this one makes, and
-// processes, have the normal one; that cannot be changed again.
-const (
-	normal, batch = 0 | forItself, 3 | forItself
-	forItself     = 1 << 30
-)
+// Policies of the scheduler, which may be changed at will.
+const normal, batch = 0, 3
+
+// Begun says that threads of this process may have another policy than it was started with, and
+// so may what they fork: see Undo.
+var Begun bool
 
 // Begin is for who is being initialised: the thread is the first that the runtime makes.
 func Begin() {
@@ -24,13 +26,37 @@ func Begin() {
 	if _, _, err := syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(pid), uintptr(first), 0); err != 0 {
 		return // somebody else has that number
 	}
-	if schedule(first, batch) {
-		time.AfterFunc(start, func() { schedule(first, normal) })
+	if policy, _, err := syscall.RawSyscall(syscall.SYS_SCHED_GETSCHEDULER, uintptr(first), 0, 0); err != 0 || policy != normal {
+		return // the user has chosen one
+	}
+	if Begun = schedule(first, batch); Begun {
+		time.AfterFunc(start, end)
 	}
 }
 
+// Undo is the system call by which a process that was forked has the usual policy again.
+func Undo() (number uintptr, args [3]uintptr) {
+	return syscall.SYS_SCHED_SETSCHEDULER, [3]uintptr{0, normal, uintptr(unsafe.Pointer(&priority))}
+}
+
+// end has all threads as they were: those that the first one made are as it was.
+func end() {
+	for again := true; again; {
+		again = false
+		threads, _ := os.ReadDir("/proc/self/task")
+		for _, t := range threads {
+			id, _ := strconv.Atoi(t.Name())
+			policy, _, err := syscall.RawSyscall(syscall.SYS_SCHED_GETSCHEDULER, uintptr(id), 0, 0)
+			// One that was as the first may have made another meanwhile.
+			again = err == 0 && policy == batch && schedule(id, normal) || again
+		}
+	}
+}
+
+// priority is what there is to say about a policy.
+var priority int32
+
 func schedule(thread, policy int) bool {
-	var priority int32
 	_, _, err := syscall.RawSyscall(syscall.SYS_SCHED_SETSCHEDULER, uintptr(thread), uintptr(policy), uintptr(unsafe.Pointer(&priority)))
 	return err == 0
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/calm"
 	"github.com/cofferhq/coffer/internal/steps"
 )
 
@@ -68,6 +69,10 @@ func cloneShared(p *Process, files []uintptr, args, env []string) (pid int, supp
 	}
 	do(syscall.SYS_SETSID)
 	do(syscall.SYS_PRCTL, setSlack, patience)
+	if calm.Begun {
+		number, args := calm.Undo()
+		do(number, args[:]...)
+	}
 	if who.Shift {
 		do(syscall.SYS_SETGROUPS, 0, 0)
 		do(syscall.SYS_SETGID, 0)
