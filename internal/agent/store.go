@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/hint"
 )
 
 // A Store keeps the credentials of agents, on the host, where no sandbox sees them. Each
@@ -211,35 +212,33 @@ func (s *Store) put(file string, data []byte) error {
 
 // outside is where the user has a credential himself: in his home, unless his environment
 // says that the agent's directory is elsewhere.
-func (a *Agent) outside(c Credential, h Host) (dir, name string) {
-	if rest, ok := strings.CutPrefix(c.Name, a.Dir+"/"); ok && a.DirVar != "" {
-		if moved := h.Variable(a.DirVar); filepath.IsAbs(moved) {
-			return filepath.Clean(moved), rest
-		}
+func (a *Agent) outside(c Credential, h Host) (file string, moved bool) {
+	usual := filepath.Join(h.Home, c.Name)
+	rest, ok := strings.CutPrefix(c.Name, a.Dir+"/")
+	dir := h.Variable(a.DirVar)
+	if !ok || a.DirVar == "" || !filepath.IsAbs(dir) || filepath.Join(dir, rest) == usual {
+		return usual, false
 	}
-	return h.Home, c.Name
+	return filepath.Join(dir, rest), true
 }
 
 // openOutside opens what the user has himself. A directory that is not in its usual place may
-// be in a workspace, where a link can be a sandbox's: none leads out of it.
-func (a *Agent) openOutside(c Credential, h Host) (*os.File, error) {
-	const flags = os.O_RDONLY | syscall.O_NONBLOCK
-	dir, name := a.outside(c, h)
-	if dir == h.Home {
-		return os.OpenFile(filepath.Join(dir, name), flags, 0)
+// be in a workspace, where a link can be a sandbox's: so there must be none.
+func openOutside(file string, moved bool) (*os.File, error) {
+	if !moved {
+		return os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
+	f, err := openPlain(file)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, hint.New("there is a link on the way to it", "set the variable that leads there to its real path")
 	}
-	defer root.Close()
-	return root.OpenFile(name, flags, 0)
+	return f, err
 }
 
 // Imports says which files of an agent's credentials the user has outside.
 func Imports(a *Agent, h Host) (files []string) {
 	for _, c := range a.Credentials {
-		file := filepath.Join(a.outside(c, h))
+		file, _ := a.outside(c, h)
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
 			files = append(files, file)
 		}
@@ -250,7 +249,8 @@ func Imports(a *Agent, h Host) (files []string) {
 // Import takes the credentials that the user has outside into the store.
 func (s *Store) Import(a *Agent, h Host) (n int, err error) {
 	for _, c := range a.Credentials {
-		f, err := a.openOutside(c, h)
+		file, moved := a.outside(c, h)
+		f, err := openOutside(file, moved)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -266,7 +266,7 @@ func (s *Store) Import(a *Agent, h Host) (n int, err error) {
 			err = s.put(s.file(a, c), data)
 		}
 		if err != nil {
-			return n, fmt.Errorf("import %s: %w", filepath.Join(a.outside(c, h)), err)
+			return n, fmt.Errorf("import %s: %w", file, err)
 		}
 		n++
 	}

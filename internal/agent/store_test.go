@@ -135,6 +135,7 @@ func TestImportMoved(t *testing.T) {
 		{codex(), moved, filepath.Join(moved, "auth.json")},
 		{codex(), "", filepath.Join(home, ".codex/auth.json")},
 		{codex(), "moved", filepath.Join(home, ".codex/auth.json")},
+		{codex(), home + "/.codex", filepath.Join(home, ".codex/auth.json")},
 	} {
 		host := Host{Home: home, Variable: func(name string) string {
 			if name == tt.a.DirVar {
@@ -161,6 +162,14 @@ func TestImportMoved(t *testing.T) {
 	s := OpenStore(t.TempDir())
 	if n, err := s.Import(a, Host{Home: home, Variable: func(string) string { return moved }}); n != 0 || err == nil {
 		t.Errorf("%d %v by a link", n, err)
+	}
+	// Nor does the directory itself.
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Join(home, ".codex"), link); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Import(a, Host{Home: home, Variable: func(string) string { return link }}); n != 0 || err == nil {
+		t.Errorf("%d %v by a link to a directory", n, err)
 	}
 }
 
