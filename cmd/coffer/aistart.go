@@ -21,6 +21,7 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // agentHost is where agents are looked for.
@@ -104,12 +105,12 @@ func agentHosts(a *agent.Agent) policy.Source {
 
 // goOn runs an agent in a sandbox that exists.
 func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) error {
+	if runs, last := stillRuns(sb); runs == a.Name && !f.fresh {
+		return f.comeBack(c, sb, a, last)
+	}
 	place, err := f.locate(c, a)
 	if err != nil {
 		return err
-	}
-	if !f.fresh && goesOn(sb, place) {
-		return f.comeBack(c, sb, a)
 	}
 	if err := show(c.Context(), sb, a, place); err != nil {
 		return err
@@ -133,21 +134,35 @@ func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) er
 	return end(err)
 }
 
-// goesOn says whether the agent that a sandbox had still runs there, on a terminal of its own.
-func goesOn(sb *sandbox.Sandbox, place *agent.Place) bool {
+// stillRuns is the agent that was started last in a sandbox, if it still runs there, on a
+// terminal of its own; and says whether that is what who attaches is joined to.
+func stillRuns(sb *sandbox.Sandbox) (agentName string, last bool) {
+	t, err := agent.ReadTrace(sb.Dir())
+	if err != nil || t.Program == "" {
+		return "", false
+	}
 	line, err := supervisor.Connect(sb)
 	if err != nil {
-		return false
+		return "", false
 	}
 	defer line.Close()
 	st, err := line.Status(false)
-	return err == nil && st.Last == place.Program
+	if err != nil || !slices.Contains(st.Programs, t.Program) {
+		return "", false
+	}
+	return t.Agent, st.Programs[len(st.Programs)-1] == t.Program
 }
 
 // comeBack is for an agent that still runs: a second one would talk in the same conversation.
 // There is nobody who could tell it anything but who attaches to it.
-func (f *aiFlags) comeBack(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) error {
-	if f.prompt != "" || len(f.extra) > 0 || f.headless || f.detach {
+func (f *aiFlags) comeBack(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent, last bool) error {
+	others := 0
+	c.Flags().Visit(func(flag *pflag.Flag) {
+		if flag.Name != "match" {
+			others++
+		}
+	})
+	if !last || others > 0 || f.prompt != "" || len(f.extra) > 0 {
 		return hint.New(fmt.Sprintf("%s still runs in sandbox %s", a.Name, sb.Name),
 			fmt.Sprintf("go back to it with 'coffer attach %s', or begin another conversation beside it with --fresh", sb.Name))
 	}
@@ -219,7 +234,7 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 		return nil, err
 	}
 	f.env = slices.Concat(a.Variables(os.LookupEnv), certificates, path, f.env)
-	t := agent.Trace{Agent: a.Name, Last: time.Now(), Credentials: a.Credentials, Store: loginsDir()}
+	t := agent.Trace{Agent: a.Name, Last: time.Now(), Program: place.Program, Credentials: a.Credentials, Store: loginsDir()}
 	if err := t.Write(sb.Dir()); err != nil {
 		return nil, err
 	}

@@ -66,8 +66,8 @@ func comeBack(c *cobra.Command, sb *sandbox.Sandbox) error {
 	}
 	defer line.Close()
 	restore := func() {}
-	if t, err := agent.ReadTrace(sb.Dir()); err == nil {
-		restore = entitle(sb, t.Agent)
+	if name, last := stillRuns(sb); last {
+		restore = entitle(sb, name)
 	}
 	exit, err := attach.Join(c.Context(), line, attach.Options{Last: attach.Note, Notices: line.Notices()})
 	restore()

@@ -16,6 +16,8 @@ import (
 type Trace struct {
 	Agent string    `json:"agent"`
 	Last  time.Time `json:"last"` // when it was last started
+	// Program is what was started, which may have another path by now.
+	Program string `json:"program,omitempty"`
 	// Credentials and Store are for whoever takes renewed tokens over, which may be a
 	// process that has no config.
 	Credentials []Credential `json:"credentials,omitempty"`

@@ -149,8 +149,8 @@ func (s *Supervisor) attend(c net.Conn, r wire.Request) {
 func (s *Supervisor) status(ports bool) *wire.Status {
 	s.mu.Lock()
 	st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Kept: len(s.sessions), Daemons: s.daemonStates()}
-	if k := s.lastSession(); k != nil {
-		st.Last = k.name
+	for _, k := range s.sessions {
+		st.Programs = append(st.Programs, k.name)
 	}
 	s.mu.Unlock()
 	if ports {

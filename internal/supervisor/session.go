@@ -137,18 +137,13 @@ func (s *Supervisor) dropSession(k *session) {
 	s.sessions = slices.DeleteFunc(s.sessions, func(o *session) bool { return o == k })
 }
 
-// lastSession is that of the program that was kept last, if there is one. The lock is held.
-func (s *Supervisor) lastSession() *session {
-	if n := len(s.sessions); n > 0 {
-		return s.sessions[n-1]
-	}
-	return nil
-}
-
 // attach joins a command to the program that was kept last.
 func (s *Supervisor) attach(c net.Conn, size wire.Size) {
 	s.mu.Lock()
-	k := s.lastSession()
+	var k *session
+	if n := len(s.sessions); n > 0 {
+		k = s.sessions[n-1]
+	}
 	s.mu.Unlock()
 	if k == nil {
 		_ = wire.NewFrameWriter(c).Message(wire.Event{Failure: &wire.Failure{Code: 125, Message: "no program with a terminal of its own runs in the sandbox"}})

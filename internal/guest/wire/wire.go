@@ -240,8 +240,9 @@ type Status struct {
 	Since time.Time `json:"since"`
 	Execs int       `json:"execs"`
 	Kept  int       `json:"kept,omitempty"`  // of them, those that can be attached to
-	Last  string    `json:"last,omitempty"`  // the program that is attached to, as it was started
 	Ports *Ports    `json:"ports,omitempty"` // if they were asked for
+	// Programs are those that can be attached to, as they were started. The last one is.
+	Programs []string `json:"programs,omitempty"`
 	// Daemons are how the sandbox's daemons are.
 	Daemons []Daemon `json:"daemons,omitempty"`
 }
