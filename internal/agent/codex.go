@@ -1,6 +1,10 @@
 package agent
 
-import "github.com/pelletier/go-toml/v2"
+import (
+	"slices"
+
+	"github.com/pelletier/go-toml/v2"
+)
 
 const (
 	codexDirVar   = "CODEX_HOME"
@@ -72,10 +76,15 @@ func codexArgv(a *Agent, t Turn) []string {
 		args = append(args, "-c", s[0]+"="+s[1])
 	}
 	args = append(args, a.Bypass...)
-	args = append(args, t.Extra...)
-	if t.Headless {
+	const inAnyPlace = "--skip-git-repo-check"
+	switch {
+	case !t.Headless:
+		args = append(args, t.Extra...)
+	case slices.Contains(t.Extra, "--"): // after which nothing is a flag
+		args = append(append(args, inAnyPlace), t.Extra...)
+	default:
 		// It comes last so that no flag of the user's takes the word that follows.
-		args = append(args, "--skip-git-repo-check")
+		args = append(append(args, t.Extra...), inAnyPlace)
 	}
 	if t.Headless && t.Resume {
 		args = append(args, "resume", "--last")

@@ -323,8 +323,8 @@ type forwarder struct {
 func (f *forwarder) run() {
 	interrupt.Hear(f.signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
 	if f.console != nil {
-		// On a terminal, they are also how we hear that it is gone.
-		signal.Notify(f.signals, unix.SIGINT, unix.SIGHUP, unix.SIGWINCH, unix.SIGCONT)
+		// On a terminal, the first is also how we hear that it is gone.
+		signal.Notify(f.signals, unix.SIGHUP, unix.SIGWINCH, unix.SIGCONT)
 		f.console.heed(f.signals)
 	}
 	close(f.ready)

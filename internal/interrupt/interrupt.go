@@ -38,8 +38,9 @@ func Note(typed bool) {
 	}
 }
 
-// Hear asks for signals, but for those that this process was started to ignore, as below
-// nohup or in the background of a script: whoever did that wants the program to go on.
+// Hear asks for signals, but for SIGINT and SIGHUP where this process was started to ignore
+// them, as below nohup or in the background of a script: whoever did that wants the program to
+// go on. (Of no other signal does Go know that.)
 func Hear(c chan<- os.Signal, which ...os.Signal) {
 	for _, s := range which {
 		if !signal.Ignored(s) {

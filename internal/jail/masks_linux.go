@@ -63,6 +63,9 @@ func (p *Policy) scan() (h hidden, err error) {
 // hidden is what is to be hidden in the context, without what the user has opened by name.
 func (j *jail) hidden() (hidden, error) {
 	h, err := j.seen()
+	if err == nil && h.tree.Root != j.layout.context {
+		err = fmt.Errorf("%s is another directory than a moment ago", j.Policy.Context)
+	}
 	h.paths = slices.DeleteFunc(slices.Clone(h.paths), func(f mask.Found) bool { return slices.Contains(j.layout.asked, f.Path) })
 	return h, err
 }

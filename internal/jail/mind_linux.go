@@ -48,7 +48,8 @@ func (j *jail) mind(pid int, l *late) (int, error) {
 	var interrupted atomic.Bool
 	signals, _ := j.signals()
 	for range collected(signals) {
-		// It came before there was the program, so no key has sent it there, too.
+		// It came before there was the program, which no key has reached then; or just
+		// after, and it has it twice. Better than not at all.
 		s, _ := (<-signals).(syscall.Signal)
 		interrupted.Store(interrupted.Load() || s == unix.SIGINT)
 		_ = unix.Kill(pid, s)

@@ -312,6 +312,7 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	_, _ = j.signals() // from now on one that ends us would leave something behind
 	tmp, removeTmp, err := ownTmp()
 	if err != nil {
 		return 0, err
@@ -328,7 +329,6 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("adopt orphans: %w", err)
 	}
-	_, _ = j.signals() // from now on none may be missed
 	pid, err := j.spawn(c, tmp, j.announcement(w, gaps))
 	if errors.Is(err, unix.EBUSY) {
 		return 0, hint.Wrap(err, "somebody else decides on this program's system calls already, as in a jail inside a jail; use --in-place")
