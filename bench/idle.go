@@ -108,6 +108,7 @@ func family(pid int) (map[int]process, error) {
 	for id, p := range all {
 		for up := id; up > 1; up = all[up].parent {
 			if up == pid {
+				p.spent = spent(id)
 				ours[id] = p
 				break
 			}
@@ -133,7 +134,6 @@ func readProcess(pid int) (process, error) {
 	}
 	return process{
 		parent: number(4),
-		spent:  spent(pid),
 		rss:    float64(number(24)) * float64(os.Getpagesize()) / 1e6,
 	}, nil
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // agentHost is where agents are looked for.
@@ -156,13 +155,11 @@ func stillRuns(sb *sandbox.Sandbox) (agentName string, last bool) {
 // comeBack is for an agent that still runs: a second one would talk in the same conversation.
 // There is nobody who could tell it anything but who attaches to it.
 func (f *aiFlags) comeBack(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent, last bool) error {
-	others := 0
-	c.Flags().Visit(func(flag *pflag.Flag) {
-		if flag.Name != "match" {
-			others++
-		}
-	})
-	if !last || others > 0 || f.prompt != "" || len(f.extra) > 0 {
+	flags := c.Flags().NFlag()
+	if c.Flags().Changed("match") {
+		flags--
+	}
+	if !last || flags > 0 || f.prompt != "" || len(f.extra) > 0 {
 		return hint.New(fmt.Sprintf("%s still runs in sandbox %s", a.Name, sb.Name),
 			fmt.Sprintf("go back to it with 'coffer attach %s', or begin another conversation beside it with --fresh", sb.Name))
 	}

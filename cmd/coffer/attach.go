@@ -44,7 +44,7 @@ The exit code is the program's. An agent that has ended goes on with 'coffer ai 
 			}
 			if line, err := supervisor.Connect(sb); err == nil {
 				defer line.Close()
-				if st, err := line.Status(false); err == nil && st.Kept > 0 {
+				if st, err := line.Status(false); err == nil && len(st.Programs) > 0 {
 					return comeBack(c, sb)
 				}
 			}

@@ -96,17 +96,7 @@ func TestInterruptedBySignal(t *testing.T) {
 	onEachWay(t, func(t *testing.T, b *testbed.Bed, way []string) {
 		for _, n := range []syscall.Signal{unix.SIGINT, unix.SIGTERM} {
 			c := b.Command(append(way, `echo running; exec sleep 1000`)...)
-			c.SysProcAttr = sessionOfItsOwn(c.SysProcAttr)
-			out, err := c.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-				t.Errorf("%q, %v", line, err)
-			}
+			running(t, c)
 			c.Process.Signal(n)
 			c.Wait()
 			if n == unix.SIGINT {
@@ -118,6 +108,22 @@ func TestInterruptedBySignal(t *testing.T) {
 	})
 }
 
+// running starts a command in a session of its own, and waits until its program says something.
+func running(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	c.SysProcAttr = sessionOfItsOwn(c.SysProcAttr)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Errorf("%q, %v", line, err)
+	}
+}
+
 // What coffer was started to ignore, as below nohup, does not reach the program either.
 func TestIgnoredSignals(t *testing.T) {
 	t.Parallel()
@@ -125,21 +131,11 @@ func TestIgnoredSignals(t *testing.T) {
 		c := b.Command(append(way, `echo running; read x; exit 7`)...)
 		c.Args = append([]string{"sh", "-c", `trap '' HUP INT; exec "$@"`, "sh", c.Path}, c.Args[1:]...)
 		c.Path = "/bin/sh"
-		c.SysProcAttr = sessionOfItsOwn(c.SysProcAttr)
 		in, err := c.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-			t.Errorf("%q, %v", line, err)
-		}
+		running(t, c)
 		c.Process.Signal(unix.SIGHUP)
 		c.Process.Signal(unix.SIGINT)
 		time.Sleep(100 * time.Millisecond) // what is passed on has arrived by then

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/cofferhq/coffer/internal/steps"
 )
 
 // start is longer than a start takes. Later the thread has its purpose: somebody may wait in the
@@ -15,9 +17,9 @@ const start = 50 * time.Millisecond
 // Policies of the scheduler, which may be changed at will.
 const normal, batch = 0, 3
 
-// Begun says that threads of this process may have another policy than it was started with, and
+// begun says that threads of this process may have another policy than it was started with, and
 // so may what they fork: see Undo.
-var Begun bool
+var begun bool
 
 // Begin is for who is being initialised: the thread is the first that the runtime makes.
 func Begin() {
@@ -29,14 +31,16 @@ func Begin() {
 	if policy, _, err := syscall.RawSyscall(syscall.SYS_SCHED_GETSCHEDULER, uintptr(first), 0, 0); err != 0 || policy != normal {
 		return // the user has chosen one
 	}
-	if Begun = schedule(first, batch); Begun {
+	if begun = schedule(first, batch); begun {
 		time.AfterFunc(start, end)
 	}
 }
 
-// Undo is the system call by which a process that was forked has the usual policy again.
-func Undo() (number uintptr, args [3]uintptr) {
-	return syscall.SYS_SCHED_SETSCHEDULER, [3]uintptr{0, normal, uintptr(unsafe.Pointer(&priority))}
+// Undo adds to what a process does that is forked that it has the usual policy again.
+func Undo(l *steps.List) {
+	if begun {
+		l.Call("be scheduled as usual", syscall.SYS_SCHED_SETSCHEDULER, 0, normal, steps.Data(l, new(int32)))
+	}
 }
 
 // end has all threads as they were: those that the first one made are as it was.
@@ -53,10 +57,8 @@ func end() {
 	}
 }
 
-// priority is what there is to say about a policy.
-var priority int32
-
 func schedule(thread, policy int) bool {
+	var priority int32
 	_, _, err := syscall.RawSyscall(syscall.SYS_SCHED_SETSCHEDULER, uintptr(thread), uintptr(policy), uintptr(unsafe.Pointer(&priority)))
 	return err == 0
 }

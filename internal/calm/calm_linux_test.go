@@ -12,7 +12,7 @@ func init() { Begin() }
 
 // All threads are as they were when the start is over, also those that the first one made.
 func TestBegin(t *testing.T) {
-	if !Begun {
+	if !begun {
 		t.Skip("the first thread has another number, or the user another policy")
 	}
 	done := make(chan struct{})

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/testbed"
-	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 )
 
@@ -78,12 +77,7 @@ func TestEndedAtAnyMoment(t *testing.T) {
 // A key of the terminal ends the program, though it may not have been there yet.
 func TestInterruptedAtAnyMoment(t *testing.T) {
 	moments(t, func(t *testing.T, s *stage, w written, after time.Duration) {
-		c := s.command(t, w)
-		c.SysProcAttr = sessionOf(c.SysProcAttr)
-		tty, err := pty.Start(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c, tty := s.onTerminal(t, w)
 		defer tty.Close()
 		time.Sleep(after)
 		if _, err := tty.Write([]byte{3}); err != nil {

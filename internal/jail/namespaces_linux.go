@@ -338,10 +338,7 @@ func (s *script) become(path string, argv, env []string, dir string, parent uint
 	// The descriptors that our caller's shell left open to us go no further.
 	s.Call("keep inherited descriptors", unix.SYS_CLOSE_RANGE, 3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	s.Call("limit open files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, steps.Data(s.List, openFiles()), 0)
-	if calm.Begun {
-		number, args := calm.Undo()
-		s.Call("be scheduled as usual", number, args[:]...)
-	}
+	calm.Undo(s.List)
 	// So that no supervisor of the user's takes it for the user: see confine.Mark.
 	s.Call("mark the program", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, steps.Data(s.List, &unix.Rlimit{}), 0)
 	// The program dies with the thread that forked it.

@@ -215,12 +215,7 @@ func TestBackground(t *testing.T) {
 func TestTerminal(t *testing.T) {
 	eachLayer(t, func(t *testing.T, s *stage, layer Layer) {
 		w := s.policy("sh", "-c", `trap 'echo int' INT; echo runs; read x; read y; echo end $x $y; test -t 0 && test -w /dev/tty && exit 5`).in(layer)
-		c := s.command(t, w)
-		c.SysProcAttr = sessionOf(c.SysProcAttr)
-		tty, err := pty.Start(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c, tty := s.onTerminal(t, w)
 		defer tty.Close()
 		r := bufio.NewReader(tty)
 		wait := func(want string) string {
@@ -248,6 +243,18 @@ func TestTerminal(t *testing.T) {
 			t.Errorf("%v", c.ProcessState)
 		}
 	})
+}
+
+// onTerminal starts a jail on a terminal of its own.
+func (s *stage) onTerminal(t *testing.T, w written) (*exec.Cmd, *os.File) {
+	t.Helper()
+	c := s.command(t, w)
+	c.SysProcAttr = sessionOf(c.SysProcAttr)
+	tty, err := pty.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, tty
 }
 
 func sessionOf(a *syscall.SysProcAttr) *syscall.SysProcAttr {

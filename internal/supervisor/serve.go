@@ -148,7 +148,7 @@ func (s *Supervisor) attend(c net.Conn, r wire.Request) {
 // status says what runs and, if they are asked for, which ways lead inside.
 func (s *Supervisor) status(ports bool) *wire.Status {
 	s.mu.Lock()
-	st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Kept: len(s.sessions), Daemons: s.daemonStates()}
+	st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Daemons: s.daemonStates()}
 	for _, k := range s.sessions {
 		st.Programs = append(st.Programs, k.name)
 	}

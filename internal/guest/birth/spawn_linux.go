@@ -69,10 +69,7 @@ func cloneShared(p *Process, files []uintptr, args, env []string) (pid int, supp
 	}
 	do(syscall.SYS_SETSID)
 	do(syscall.SYS_PRCTL, setSlack, patience)
-	if calm.Begun {
-		number, args := calm.Undo()
-		do(number, args[:]...)
-	}
+	calm.Undo(c)
 	if who.Shift {
 		do(syscall.SYS_SETGROUPS, 0, 0)
 		do(syscall.SYS_SETGID, 0)

@@ -239,10 +239,9 @@ type Status struct {
 	PID   int       `json:"pid"` // of the supervisor
 	Since time.Time `json:"since"`
 	Execs int       `json:"execs"`
-	Kept  int       `json:"kept,omitempty"`  // of them, those that can be attached to
-	Ports *Ports    `json:"ports,omitempty"` // if they were asked for
-	// Programs are those that can be attached to, as they were started. The last one is.
+	// Programs are those of them that can be attached to, as they were started. The last one is.
 	Programs []string `json:"programs,omitempty"`
+	Ports    *Ports   `json:"ports,omitempty"` // if they were asked for
 	// Daemons are how the sandbox's daemons are.
 	Daemons []Daemon `json:"daemons,omitempty"`
 }

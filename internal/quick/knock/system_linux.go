@@ -1,6 +1,7 @@
 package knock
 
 import (
+	"strconv"
 	"syscall"
 	"unsafe"
 )
@@ -66,7 +67,7 @@ func connect(dir, name string) int {
 			return -1
 		}
 		defer syscall.Close(at)
-		path = "/proc/self/fd/" + decimal(at) + "/" + name
+		path = "/proc/self/fd/" + strconv.Itoa(at) + "/" + name
 	}
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -81,14 +82,6 @@ func connect(dir, name string) int {
 
 // oPath is a flag that package syscall does not name.
 const oPath = 0x200000
-
-// decimal is the number in digits, without package strconv.
-func decimal(n int) string {
-	if n < 10 {
-		return string(rune('0' + n))
-	}
-	return decimal(n/10) + string(rune('0'+n%10))
-}
 
 func isTerminal(fd int) bool {
 	var state syscall.Termios
