@@ -202,6 +202,9 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 	err := lock.Remove(rest)
 	super.Close()
 	warnGit(sb)
+	for _, line := range super.LastWords() {
+		attach.Note(terminal.Escape(line))
+	}
 	if err != nil {
 		err = store.Sweep(purge)
 	}

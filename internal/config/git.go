@@ -39,6 +39,9 @@ func (w *widening) git() {
 			w.add("git: %s %s, where you have %s", what.name, what.is, what.was)
 		}
 	}
+	if w.is.Git.Nested == sandbox.NestedOpen && w.was.Git.Nested != sandbox.NestedOpen {
+		w.add("git: hooks and config of repositories below the workspace can be changed")
+	}
 	for _, p := range w.is.Git.PushPatterns {
 		if !slices.Contains(w.was.Git.PushPatterns, p) {
 			w.add("git: branches upstream called %s may be pushed to", p)
@@ -59,5 +62,8 @@ func (l *Loaded) Git() sandbox.Git {
 			*answer = "" // as every record has it that says nothing
 		}
 	}
-	return sandbox.Git{Push: g.Push, Patterns: g.PushPatterns, Upstream: g.Upstream, GH: g.GH, GHRead: g.GHRead}
+	if g.Nested == "lock" {
+		g.Nested = ""
+	}
+	return sandbox.Git{Push: g.Push, Patterns: g.PushPatterns, Upstream: g.Upstream, GH: g.GH, GHRead: g.GHRead, Nested: g.Nested}
 }

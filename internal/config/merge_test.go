@@ -18,6 +18,7 @@ func TestMerge(t *testing.T) {
 		"defaults": {"", "", "", `
 git.gh = "ask"  # built-in
 git.gh_read = "ask"  # built-in
+git.nested = "lock"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
@@ -28,6 +29,7 @@ workspace.mode = "auto"  # built-in`},
 		"the last value counts": {"limits.pids = 100\nlimits.cpus = 1", "limits.pids = 200\n", "\nlimits.pids = 300", `
 git.gh = "ask"  # built-in
 git.gh_read = "ask"  # built-in
+git.nested = "lock"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
@@ -42,6 +44,7 @@ workspace.mode = "auto"  # built-in`},
 env.pass = ["A"]  # coffer.local.toml:1
 git.gh = "ask"  # built-in
 git.gh_read = "ask"  # built-in
+git.nested = "lock"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
@@ -58,6 +61,7 @@ workspace.mode = "auto"  # built-in`},
 			"[[network.rules]]\nname = \"r\"\nallow = [\"c.example\"]\n[[network.rules]]\ndeny = [\"b.example\"]", "", `
 git.gh = "ask"  # built-in
 git.gh_read = "ask"  # built-in
+git.nested = "lock"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
@@ -74,6 +78,7 @@ workspace.mode = "auto"  # built-in`},
 			"[mounts.m]\nsource = \"~/m\"\ntarget = \"/m\"\nenabled = true", "[mounts.m]\nenabled = false", "", `
 git.gh = "ask"  # built-in
 git.gh_read = "ask"  # built-in
+git.nested = "lock"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
@@ -91,6 +96,7 @@ env.set.B = "3"  # coffer.toml:2
 env.set.C = "4"  # coffer.toml:3
 git.gh = "ask"  # built-in
 git.gh_read = "ask"  # built-in
+git.nested = "lock"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in
@@ -102,6 +108,7 @@ workspace.mode = "auto"  # built-in`},
 			"workspace.mode = \"none\"\nnetwork.mode = \"ask\"", "presets = [\"strict\", \"perl\"]\nnetwork.mode = \"open\"", "", `
 git.gh = "ask"  # built-in
 git.gh_read = "ask"  # built-in
+git.nested = "lock"  # built-in
 git.push = "ask"  # built-in
 git.upstream = "ask"  # built-in
 isolation = "auto"  # built-in

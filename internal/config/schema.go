@@ -221,6 +221,10 @@ type Git struct {
 	// GHRead is the same for a gh that reads pull requests, runs and issues of this
 	// repository.
 	GHRead string `toml:"gh_read" enum:"ask,allow,deny"`
+	// Nested says what becomes of repositories below the workspace that are not its own,
+	// where a sandbox works on your files themselves: lock (their git directories are
+	// read-only) or open. What their config and hooks say is run when you use git there.
+	Nested string `toml:"nested" enum:"lock,open"`
 }
 
 // A Port is a port of the host, "5432" or "8080:80". In TOML it may be a number.
@@ -310,4 +314,5 @@ push = "ask"
 upstream = "ask"
 gh = "ask"
 gh_read = "ask"
+nested = "lock"
 `

@@ -48,15 +48,16 @@ workspace: the directory is shown as direct, where you have cow
 limits: memory is 2g, where you have 1g
 limits: timeout is 1h, where you have 1m
 network: the mode is standard, where you have none`},
-		"git": {"git.copy = [\".env\"]", "[git]\npush = \"allow\"\nupstream = \"allow\"\ngh = \"allow\"\ngh_read = \"allow\"\npush_patterns = [\"feature/*\"]\ncopy = [\".env\", \"sub/secret\"]\n[workspace]\nmode = \"direct\"", "", `
+		"git": {"git.copy = [\".env\"]", "[git]\npush = \"allow\"\nupstream = \"allow\"\ngh = \"allow\"\ngh_read = \"allow\"\nnested = \"open\"\npush_patterns = [\"feature/*\"]\ncopy = [\".env\", \"sub/secret\"]\n[workspace]\nmode = \"direct\"", "", `
 workspace: the directory is shown as direct, where you have auto
 git: pushes are allow, where you have ask
 git: fetches from your remote are allow, where you have ask
 git: what gh changes with your login is allow, where you have ask
 git: what gh reads with your login is allow, where you have ask
+git: hooks and config of repositories below the workspace can be changed
 git: branches upstream called feature/* may be pushed to
 git: your file sub/secret, which git ignores, is copied into new worktrees`},
-		"git, narrower": {"", "git.push = \"deny\"\ngit.upstream = \"deny\"\ngit.gh = \"deny\"\ngit.gh_read = \"deny\"", "", ""},
+		"git, narrower": {"", "git.push = \"deny\"\ngit.upstream = \"deny\"\ngit.gh = \"deny\"\ngit.gh_read = \"deny\"\ngit.nested = \"lock\"", "", ""},
 		"environment": {"", "[env]\npass = [\"TOKEN\", \"LANG\", \"AWS_*\"]\nset = { A = \"${B:-${C}}\" }", "env.set = { L = \"${LANG}\" }", `
 environment: your variable TOKEN is passed on
 environment: your variables whose names begin with AWS_ are passed on

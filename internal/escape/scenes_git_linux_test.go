@@ -138,17 +138,40 @@ func fullDirectory(s *stage) {
 		!planted(got), refusal(got))
 }
 
-// nestedRepository records what is not claimed: only the workspace's own repository
-// is protected, not those below it.
+// nestedRepository: git runs what repositories below the workspace say, too.
 func nestedRepository(s *stage) {
-	dir := s.fresh("nested")
-	s.here.repository(dir)
-	s.here.repository(dir + "/sub")
-	s.here.own(filepath.Dir(dir))
-	kept := s.inside(dir, "--", "write", dir+"/sub/.git/hooks/pre-commit")
-	if kept.Wall == "" {
-		s.r.open = append(s.r.open, "37: hooks of repositories below the workspace can be written (the top-level one's cannot: 8, 9, 30, 38)")
-		return
+	build := func(name string) string {
+		dir := s.fresh(name)
+		for _, sub := range []string{"", "/sub", "/a/b/c/deep", "/node_modules/package", "/apart"} {
+			s.here.repository(dir + sub)
+		}
+		must(s.t, os.Rename(dir+"/apart/.git", dir+"/apart.git"))
+		s.here.put(dir+"/apart/.git", "gitdir: ../apart.git\n", 0o644)
+		must(s.t, os.Mkdir(dir+"/link", 0o755))
+		must(s.t, os.Symlink("../apart.git", dir+"/link/.git"))
+		s.here.own(filepath.Dir(dir))
+		return dir
 	}
-	s.r.judge("37", "write the hook of a repository below the workspace", true, "ok", met(kept, "EROFS EACCES"), kept.String())
+	in, out := build("nested-in"), build("nested-out")
+	for _, a := range []struct{ n, name, do, path, walls string }{
+		{"37", "write the hook of a repository below the workspace", "write", "/sub/.git/hooks/pre-commit", "EROFS"},
+		{"37.deep", "write the hook of one further down", "write", "/a/b/c/deep/.git/hooks/pre-commit", "EROFS"},
+		{"37.dep", "write the hook of one among dependencies", "write", "/node_modules/package/.git/hooks/pre-commit", "EROFS"},
+		{"37.cfg", "change the config of a repository below the workspace", "write", "/sub/.git/config", "EROFS"},
+		{"37.dir", "create commondir of a repository below the workspace", "create", "/sub/.git/commondir", "EROFS"},
+		{"37.apart", "write the hook of one whose .git is a file", "write", "/apart.git/hooks/pre-commit", "EROFS"},
+		{"37.file", "have a .git that is a file lead elsewhere", "write", "/apart/.git", "EROFS"},
+		{"37.link", "remove a .git that is a link", "unlink", "/link/.git", "EBUSY"},
+	} {
+		before := s.here.state(in)
+		free, kept := s.outside(out, a.do, out+a.path), s.inside(in, "--", a.do, in+a.path)
+		s.r.judge(a.n, a.name, free.Wall == "", free.String(), met(kept, a.walls) && s.here.state(in) == before, kept.String())
+	}
+	for _, a := range []struct{ n, name, from, to string }{
+		{"37.mv", "move the .git of a repository below the workspace", "/sub/.git", "/sub/old"},
+		{"37.up", "move a directory above one", "/a/b", "/a/old"},
+	} {
+		free, kept := s.outside(out, "rename", out+a.from, out+a.to), s.inside(in, "--", "rename", in+a.from, in+a.to)
+		s.r.judge(a.n, a.name, free.Wall == "", free.String(), met(kept, "EBUSY") && exists(in+a.from), kept.String())
+	}
 }

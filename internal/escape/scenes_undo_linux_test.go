@@ -31,7 +31,9 @@ func swappedUndo(s *stage) {
 	in, inFar := build("undo-in")
 	s.coffer(in+"/sub", "exec", "--create", "--workspace", "direct", "--name", "below", "--", "/bin/sh", "-c", "echo 2 >file")
 	s.coffer(in+"/sub", "exec", "-m", "below", "--", "/bin/sh", "-c", "echo 3 >file; echo evil >new")
-	s.coffer(in, "exec", "--create", "--workspace", "direct", "--name", "above", "--", "/bin/sh", "-c", swap(inFar))
+	// A directory with a repository in it stays where it is, unless the user says otherwise.
+	s.here.put(in+"/coffer.toml", "git.nested = \"open\"\n", 0o644)
+	s.coffer(in, "exec", "--create", "--trust", "--workspace", "direct", "--name", "above", "--", "/bin/sh", "-c", swap(inFar))
 	got := s.coffer(in, "undo", "--force", "below", "1")
 	s.coffer(in, "stop", "--force", "below")
 	s.coffer(in, "undo", "--force", "below", "1")

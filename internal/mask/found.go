@@ -94,6 +94,9 @@ type Result struct {
 	Hidden []Found
 	// Rules are the directories that have a file which says what to hide.
 	Rules []string
+	// Repositories are what is called .git further down: directories, and files that lead to
+	// one.
+	Repositories []Found
 	// Dirs are the directories that were looked into, if they were asked for.
 	Dirs []string
 }

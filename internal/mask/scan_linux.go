@@ -31,6 +31,7 @@ func (t *Tree) Scan(ctx context.Context) (*Result, error) {
 	slices.SortFunc(w.hidden, func(a, b Found) int { return cmp.Compare(a.Path, b.Path) })
 	w.hidden = slices.CompactFunc(w.hidden, func(a, b Found) bool { return a.Path == b.Path })
 	slices.Sort(w.Rules)
+	slices.SortFunc(w.Repositories, func(a, b Found) int { return cmp.Compare(a.Path, b.Path) })
 	w.Hidden = w.hidden
 	return &w.Result, nil
 }
@@ -53,6 +54,7 @@ type walk struct {
 	hidden  []Found
 	linked  linked          // hidden files that have other names
 	keep    bool            // the directories
+	bare    bool            // only look for repositories
 	inodes  linked          // if set, only look for these
 	also    linked          // what is hidden too, by any name
 	led     map[string]bool // directories that links have led to
@@ -98,6 +100,7 @@ func (w *walk) take(dir string, got seen, err error) {
 	w.entries += got.entries
 	w.effort.add(got.effort)
 	w.hidden = append(w.hidden, got.hidden...)
+	w.Repositories = append(w.Repositories, got.repositories...)
 	w.queue = append(w.queue, got.dirs...)
 	for _, to := range got.led {
 		if !w.led[to] {
@@ -150,6 +153,8 @@ type seen struct {
 	hidden  []Found
 	linked  []Found
 	rules   bool
+
+	repositories []Found
 }
 
 // entry is a line of a directory. Its name is in the buffer that the kernel has filled.
@@ -189,7 +194,7 @@ func (w *walk) look(dir string, buf *[]byte) (got seen, err error) {
 		got.entries++
 		rules = rules || e.name == FileName && e.kind == unix.DT_REG
 	}
-	if rules && w.inodes == nil {
+	if rules && w.inodes == nil && !w.bare {
 		if _, err := w.t.readRules(dir); err != nil {
 			return got, err
 		}
@@ -247,7 +252,13 @@ func (w *walk) entry(got *seen, in Dir, dir string, fd int, e entry) {
 	case w.inodes != nil && !isDir:
 		w.sameInode(got, dir, fd, e, w.inodes)
 		return
-	case isDir && e.name == ".git" && w.inodes == nil:
+	case e.name == ".git" && w.inodes == nil:
+		got.repository(dir, fd, e.name)
+		if isDir {
+			return
+		}
+	}
+	if w.bare && (!isDir || len(dir)+1+len(e.name) > maxDeep) {
 		return
 	}
 	r := &tooDeep
@@ -262,6 +273,8 @@ func (w *walk) entry(got *seen, in Dir, dir string, fd int, e entry) {
 		}
 	case isDir && (w.inodes != nil || in.Enters(e.name)):
 		got.dirs = append(got.dirs, join(dir, strings.Clone(e.name)))
+	case isDir:
+		got.checkouts(join(dir, e.name), fd, e.name, false)
 	case e.kind == unix.DT_LNK:
 		if to := w.t.leads(join(dir, e.name)); to != "" {
 			got.led = append(got.led, to)

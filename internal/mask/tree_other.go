@@ -22,6 +22,9 @@ func (*Tree) Close() {}
 // Scan looks through the tree.
 func (*Tree) Scan(context.Context) (*Result, error) { return nil, errors.ErrUnsupported }
 
+// Repositories looks for repositories further down.
+func (*Tree) Repositories(context.Context) ([]Found, error) { return nil, errors.ErrUnsupported }
+
 // Hides returns the rule by which something in the tree is hidden.
 func (*Tree) Hides(string, bool) *Rule { return nil }
 

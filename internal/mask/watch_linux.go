@@ -30,7 +30,8 @@ type watcher struct {
 	effort effort           // of what the kernel told at once
 	took   time.Duration    // the last look through all of it
 	told   func([]Found) error
-	batch  []Found // to be told
+	git    func(Found) // may be nil
+	batch  []Found     // to be told
 	moved  moved
 	hurry  hurry
 	aliases
@@ -45,7 +46,7 @@ type watcher struct {
 // What appears in a shared tree may be the sandbox's own. It is left alone for as long as
 // it is empty, or the same as a template beside it, as .env.example is for .env.
 func (t *Tree) Watch(ctx context.Context, what Watching) error {
-	w := &watcher{t: t, shared: what.Shared, fd: -1, dirs: map[int32]string{}, files: map[int32]string{}, told: what.Told, kept: map[string]Which{}, leads: map[string]led{}}
+	w := &watcher{t: t, shared: what.Shared, fd: -1, dirs: map[int32]string{}, files: map[int32]string{}, told: what.Told, git: what.Repository, kept: map[string]Which{}, leads: map[string]led{}}
 	w.hurry.hold = what.Hold
 	w.aliases = aliases{secrets: linked{}, names: map[Which]uint32{}}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -156,6 +157,11 @@ func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
 			w.watch(join(dir, FileName), w.files, unix.IN_CLOSE_WRITE)
 			if err := w.keep(join(dir, FileName), again); err != nil {
 				return err
+			}
+		}
+		if w.git != nil {
+			for _, f := range got.repositories {
+				w.git(f)
 			}
 		}
 		queue = append(queue, got.dirs...)
@@ -317,6 +323,9 @@ func (w *watcher) appeared(ctx context.Context, dir, name string, isDir bool) er
 	in.effort = &w.effort
 	switch {
 	case name == ".git":
+		if is, kind, _ := w.t.which(at); w.git != nil && dir != "" && kind != 0 {
+			w.git(Found{Path: at, Dir: kind == unix.S_IFDIR, Which: is})
+		}
 		return nil
 	case isDir && len(at) > maxDeep:
 		return w.consider(found(&tooDeep, at, true), true)

@@ -7,6 +7,8 @@ type Watching struct {
 	Shared bool
 	// Told is called for what is to be hidden, several at once if they came at once.
 	Told func([]Found) error
+	// Repository, if set, is called for each that is seen further down, maybe more than once.
+	Repository func(Found)
 	// Hold, if set, stops the programs that see the tree, or has them go on. Whoever makes
 	// files as fast as they can be hidden must not be able to read another one that has to
 	// wait for its turn.

@@ -49,7 +49,7 @@ func rare(r *Record) bool {
 	n, m, g := r.Network, r.Masks, r.Git
 	return r.Limits.CPUs != 0 || n.Rules != nil || n.HostPorts != nil || n.Max != "" || m.Prefix != "" || m.Rules != nil ||
 		len(r.Mounts)+len(r.Forwards)+len(r.Sockets)+len(r.Daemons)+len(r.Caches) > 0 || r.Audit ||
-		g.Push+g.Upstream+g.GH+g.GHRead != "" || g.Patterns != nil
+		g.Push+g.Upstream+g.GH+g.GHRead+g.Nested != "" || g.Patterns != nil
 }
 
 func (p *printer) limits(l Limits) {

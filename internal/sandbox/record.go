@@ -78,7 +78,12 @@ type Git struct {
 	Upstream string   `json:"upstream,omitempty"` // about fetching from the remote, as Push
 	GH       string   `json:"gh,omitempty"`       // about what gh changes, likewise
 	GHRead   string   `json:"gh_read,omitempty"`  // and about what it reads
+	// Nested is what becomes of repositories further down: NestedOpen, or empty to lock them.
+	Nested string `json:"nested,omitempty"`
 }
+
+// NestedOpen leaves repositories below the workspace to the sandbox.
+const NestedOpen = "open"
 
 // How a sandbox sees its workspace.
 const (

@@ -210,13 +210,12 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 				}
 			}
 		}
-		for _, dir := range r.Rules {
-			if !one.stays {
-				continue
+		if one.stays {
+			for _, dir := range r.Rules {
+				addLocked(&m, one, filepath.Join(dir, mask.FileName))
 			}
-			m.Locked = append(m.Locked, filepath.Join(one.at, dir, mask.FileName))
-			for _, dir := range rootfs.Above(filepath.Join(dir, mask.FileName)) {
-				m.Anchored = append(m.Anchored, [2]string{one.at, filepath.Join(one.at, dir)})
+			for _, path := range s.protectNested(one, r.Repositories) {
+				addLocked(&m, one, path)
 			}
 		}
 	}
@@ -225,11 +224,21 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 	slices.Sort(m.Pinned)
 	slices.SortFunc(m.Anchored, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	slices.Sort(m.Hidden)
-	m.Pinned, m.Anchored, m.Hidden = slices.Compact(m.Pinned), slices.Compact(m.Anchored), slices.Compact(m.Hidden)
-	if n := len(m.Pinned) + len(m.Anchored); n > maxAbove {
-		return m, hint.New(fmt.Sprintf("hidden files are in %d directories, more than %d", n, maxAbove), "hide the directories that they are in, see 'coffer masks'")
+	slices.Sort(m.Locked)
+	m.Pinned, m.Anchored, m.Hidden, m.Locked = slices.Compact(m.Pinned), slices.Compact(m.Anchored), slices.Compact(m.Hidden), slices.Compact(m.Locked)
+	if n := len(m.Pinned) + len(m.Anchored) + len(m.Locked); n > maxAbove {
+		return m, hint.New(fmt.Sprintf("hidden files and git repositories are in %d directories, more than %d", n, maxAbove),
+			"hide the directories that they are in, see 'coffer masks', or use --workspace cow")
 	}
 	return m, nil
+}
+
+// addLocked has a place of a tree stay as it is, and what is above it where it is.
+func addLocked(m *rootfs.Masks, one *shown, path string) {
+	m.Locked = append(m.Locked, filepath.Join(one.at, path))
+	for _, dir := range rootfs.Above(path) {
+		m.Anchored = append(m.Anchored, [2]string{one.at, filepath.Join(one.at, dir)})
+	}
 }
 
 // maxAbove bounds how many directories are kept in their places: each takes a mount.

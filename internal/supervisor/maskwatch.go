@@ -32,6 +32,7 @@ func (s *Supervisor) watchMasks() {
 		}
 		s.warnTracked()
 		s.warnRefused(all[0])
+		s.warnNested(all[0])
 		for _, one := range all {
 			s.watchTree(one)
 		}
@@ -81,7 +82,7 @@ func (s *Supervisor) watchTree(one *shown) {
 	one.stop, one.ended = stop, make(chan struct{})
 	s.masks.ended.Go(func() {
 		defer close(one.ended)
-		err := one.tree.Watch(ctx, mask.Watching{Shared: one.shared, Hold: s.hold,
+		err := one.tree.Watch(ctx, mask.Watching{Shared: one.shared, Hold: s.hold, Repository: s.repositories(one),
 			Told: func(list []mask.Found) error { return s.hide(one, list) }})
 		switch {
 		case err == nil || ctx.Err() != nil || s.session.IsClosed():
@@ -123,6 +124,7 @@ func (s *Supervisor) unwatchMasks() {
 		s.masks.stop()
 	}
 	s.masks.ended.Wait()
+	s.lookForNested()
 	for _, one := range s.masks.trees() {
 		one.tree.Close()
 	}

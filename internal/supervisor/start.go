@@ -42,6 +42,7 @@ type Supervisor struct {
 	included included // of other repositories
 	keeper   keeper   // of checkpoints
 	masks    masks
+	nested   nested
 	notices  notices
 	daemons  daemons
 	consents consents

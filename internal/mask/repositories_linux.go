@@ -1,0 +1,54 @@
+package mask
+
+import (
+	"context"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Repositories below a tree are found on the way: whoever looks through all directories has
+// seen what is called .git in them.
+
+// Repositories looks for them alone.
+func (t *Tree) Repositories(ctx context.Context) ([]Found, error) {
+	w := &walk{t: t, ctx: ctx, queue: []string{""}, bare: true}
+	err := w.run()
+	return w.Repositories, err
+}
+
+// repository notes one, by its name in the directory that fd is. That at the root is not
+// further down.
+func (s *seen) repository(dir string, fd int, name string) {
+	if dir == "" {
+		return
+	}
+	is, kind, _ := which(fd, name)
+	if kind == 0 {
+		return
+	}
+	s.repositories = append(s.repositories, Found{Path: join(dir, strings.Clone(name)), Dir: kind == unix.S_IFDIR, Which: is})
+}
+
+// checkouts looks for repositories in a directory that package managers fill. It may be huge,
+// so only where they put them: one package each, and those of a scope one further down.
+func (s *seen) checkouts(dir string, in int, name string, scope bool) {
+	fd, err := unix.Openat(in, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	var buf []byte
+	if readDir(fd, &buf) != nil {
+		return
+	}
+	for e := range entries(buf) {
+		switch {
+		case e.kind != unix.DT_DIR && e.kind != unix.DT_UNKNOWN:
+		case !scope && (e.name[0] == '@' || e.name == "src"):
+			s.checkouts(join(dir, e.name), fd, e.name, true)
+		default:
+			s.repository(dir, fd, e.name+"/.git")
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package mask
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Repositories below a tree are found wherever they are, but for the tree's own and those in
+// directories of packages where no package manager puts any.
+func TestRepositories(t *testing.T) {
+	dir := t.TempDir()
+	plant(t, dir, map[string]string{
+		".git/": "", "sub/.git/": "", "sub/.git/modules/x/.git/": "", "a/b/c/.git": "gitdir: elsewhere", "link/.git": "-> ../file", "file": "x",
+		"node_modules/one/.git/": "", "node_modules/@scope/two/.git/": "", "node_modules/@scope/@scope/three/.git/": "",
+		".venv/src/four/.git/": "", "vendor/deep/er/.git/": "", ".env/.git/": "", "to": "-> sub",
+	})
+	want := []string{".venv/src/four/.git", "a/b/c/.git", "link/.git", "node_modules/@scope/two/.git", "node_modules/one/.git", "sub/.git"}
+	tree := openTree(t, dir)
+	all, err := tree.Scan(context.Background())
+	must(t, err)
+	if got := names(all.Repositories); !slices.Equal(got, want) {
+		t.Errorf("Scan found %v, want %v", got, want)
+	}
+	alone, err := tree.Repositories(context.Background())
+	must(t, err)
+	got := names(alone)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("Repositories found %v, want %v", got, want)
+	}
+	for _, f := range all.Repositories {
+		if f.Which == (Which{}) || f.Dir != !slices.Contains([]string{"a/b/c/.git", "link/.git"}, f.Path) {
+			t.Errorf("%s: %+v", f.Path, f)
+		}
+	}
+}
+
+// A chain of directories of packages, made by somebody hostile, does not lead down for ever.
+func TestRepositoriesInChains(t *testing.T) {
+	dir := t.TempDir()
+	plant(t, dir, map[string]string{"node_modules/" + strings.Repeat("@a/", 500) + "x/.git/": ""})
+	all, err := openTree(t, dir).Scan(context.Background())
+	must(t, err)
+	if len(all.Repositories) != 0 {
+		t.Errorf("found %v", names(all.Repositories))
+	}
+}
+
+// A watch tells of those that appear.
+func TestWatchRepositories(t *testing.T) {
+	dir := t.TempDir()
+	plant(t, dir, map[string]string{"old/.git/": "", "sub/": ""})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	told := make(chan string, 100)
+	ended := make(chan error, 1)
+	tree := openTree(t, dir)
+	go func() {
+		ended <- tree.Watch(ctx, Watching{Shared: true, Told: func([]Found) error { return nil }, Repository: func(f Found) { told <- f.Path }})
+	}()
+	next := func() string {
+		select {
+		case path := <-told:
+			return path
+		case <-time.After(10 * time.Second):
+			return "nothing"
+		}
+	}
+	if got := next(); got != "old/.git" {
+		t.Fatalf("told of %s first", got)
+	}
+	must(t, os.Mkdir(filepath.Join(dir, "sub/.git"), 0o755))
+	if got := next(); got != "sub/.git" {
+		t.Errorf("told of %s", got)
+	}
+	plant(t, dir, map[string]string{"new/deep/.git/": ""})
+	if got := next(); got != "new/deep/.git" {
+		t.Errorf("told of %s", got)
+	}
+	cancel()
+	must(t, <-ended)
+}

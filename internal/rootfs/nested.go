@@ -1,0 +1,59 @@
+package rootfs
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// NestedGit lists what git takes orders from in a repository further down in a tree, by paths
+// in the tree: what is called .git there, what that leads to, and what its config names. What
+// is not there is left out, and so is what is in the tree's own .git, which is protected
+// already.
+func NestedGit(tree, git string) []string {
+	places := []string{git}
+	add := func(path string) {
+		real, err := filepath.EvalSymlinks(path)
+		rel, ok := strings.CutPrefix(real, tree+"/")
+		inside := func(place string) bool { return rel == place || Within(rel, place) }
+		if err == nil && ok && !inside(".git") && !slices.ContainsFunc(places, inside) {
+			places = append(places, rel)
+		}
+	}
+	at := filepath.Join(tree, git)
+	dir := at
+	info, err := os.Lstat(at)
+	if err != nil {
+		return places
+	}
+	if info.Mode().IsRegular() {
+		line, _ := firstLine(at)
+		to, ok := strings.CutPrefix(line, "gitdir: ")
+		if !ok {
+			return places
+		}
+		if dir = to; !filepath.IsAbs(to) {
+			dir = filepath.Join(filepath.Dir(at), to)
+		}
+		if common, ok := worktree(at, dir); ok {
+			add(common)
+			dir = common
+		}
+	}
+	// Any of them may be a link: the tool called repo makes such.
+	for _, path := range []string{dir, filepath.Join(dir, "hooks"), filepath.Join(dir, "config")} {
+		add(path)
+	}
+	c := readGitConfig(filepath.Join(dir, "config"))
+	for _, file := range c.files {
+		add(file)
+	}
+	for _, hooks := range c.hooks {
+		if hooks = expandHome(hooks); !filepath.IsAbs(hooks) {
+			hooks = filepath.Join(filepath.Dir(at), hooks)
+		}
+		add(hooks)
+	}
+	return places
+}

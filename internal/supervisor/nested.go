@@ -1,0 +1,196 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// Git runs what a repository's config and hooks name, also that of one further down in a
+// workspace, as soon as the user, an editor or a prompt asks git about a file there. So those
+// that were there before the sandbox are read-only inside.
+//
+// One that is made while a sandbox runs cannot be: git inside has made it, most often, and
+// needs it. The user is told, and it is remembered, so that who has fetched something in one
+// run can fetch again, or remove it, in the next.
+
+// nested are the repositories below the places of the user's own.
+type nested struct {
+	mu    sync.Mutex
+	known map[mask.Which]bool
+	made  map[string][]repository // by tree
+	told  int
+	kept  []string // those that are locked, by their paths on the host
+	last  []string // lines about what was found when nothing ran any more
+}
+
+// repository is one that appeared while a sandbox ran.
+type repository struct {
+	Path string `json:"path"`
+	mask.Which
+}
+
+// remembered is what is known of a tree.
+type remembered struct {
+	Made []repository `json:"made"`
+	Told string       `json:"told"` // which locked ones the user knows of
+}
+
+const (
+	// mostNested is how many are told of by name.
+	mostNested = 3
+	// maxMade is how many are remembered for each tree: the latest.
+	maxMade = 1000
+	// lookFor is how long the end of a sandbox may be held up.
+	lookFor = 2 * time.Second
+)
+
+// protectNested lists what has to stay as it is of the repositories that were found in a tree.
+func (s *Supervisor) protectNested(one *shown, found []mask.Found) (locked []string) {
+	if len(found) == 0 || !one.stays {
+		return nil
+	}
+	s.nested.mu.Lock()
+	defer s.nested.mu.Unlock()
+	if s.nested.known == nil {
+		s.nested.known = map[mask.Which]bool{}
+	}
+	theirs := map[mask.Which]bool{}
+	for _, r := range s.remembered(one).Made {
+		theirs[r.Which] = true
+	}
+	for _, f := range found {
+		s.nested.known[f.Which] = true
+		if !theirs[f.Which] && s.Sandbox.Git.Nested != sandbox.NestedOpen {
+			s.nested.kept = append(s.nested.kept, filepath.Join(one.tree.Root, filepath.Dir(f.Path)))
+			locked = append(locked, rootfs.NestedGit(one.tree.Root, f.Path)...)
+		}
+	}
+	return locked
+}
+
+// repositories hears of those in a tree while the sandbox runs.
+func (s *Supervisor) repositories(one *shown) func(mask.Found) {
+	if !one.stays {
+		return nil
+	}
+	return func(f mask.Found) { s.appeared(one, f, s.notices.tell) }
+}
+
+// appeared notes a repository that is seen while the sandbox runs.
+func (s *Supervisor) appeared(one *shown, f mask.Found, tell func(string)) {
+	s.nested.mu.Lock()
+	defer s.nested.mu.Unlock()
+	if s.nested.known[f.Which] {
+		return
+	}
+	if s.nested.known == nil {
+		s.nested.known = map[mask.Which]bool{}
+	}
+	if s.nested.made == nil {
+		s.nested.made = map[string][]repository{}
+	}
+	s.nested.known[f.Which] = true
+	all := append(s.nested.made[one.tree.Root], repository{f.Path, f.Which})
+	s.nested.made[one.tree.Root] = all[max(0, len(all)-maxMade):]
+	switch s.nested.told++; {
+	case s.nested.told <= mostNested:
+		tell(fmt.Sprintf("a git repository was made in %s: git there runs what its config and hooks say, so look at them before you use it",
+			filepath.Join(one.tree.Root, filepath.Dir(f.Path))))
+	case s.nested.told == mostNested+1:
+		tell("more git repositories were made than are named here")
+	}
+}
+
+// lookForNested looks for what was made last, and remembers all of it. Nothing runs any more.
+func (s *Supervisor) lookForNested() {
+	if s.masks.life == nil {
+		return // nothing ever ran
+	}
+	ctx, stop := context.WithTimeout(context.Background(), lookFor)
+	defer stop()
+	for _, one := range s.masks.trees() {
+		if !one.stays {
+			continue
+		}
+		found, err := one.tree.Repositories(ctx)
+		if err != nil {
+			continue // the tree is huge, and the watch has seen most of it
+		}
+		for _, f := range found {
+			s.appeared(one, f, func(line string) { s.nested.last = append(s.nested.last, line) })
+		}
+		s.remember(one)
+	}
+}
+
+// LastWords are lines for the user about what was found when the sandbox had ended.
+func (s *Supervisor) LastWords() []string { return s.nested.last }
+
+// madeFile is where it is remembered what appeared in a tree.
+func (s *Supervisor) madeFile(one *shown) string {
+	return filepath.Join(filepath.Dir(filepath.Dir(s.Sandbox.Dir())), "repositories", sum(one.tree.Root)+".json")
+}
+
+// remember keeps what appeared in a tree, with what is still there of earlier times.
+func (s *Supervisor) remember(one *shown) {
+	s.nested.mu.Lock()
+	defer s.nested.mu.Unlock()
+	fresh := s.nested.made[one.tree.Root]
+	if len(fresh) == 0 {
+		return
+	}
+	was := s.remembered(one)
+	all := slices.DeleteFunc(was.Made, func(r repository) bool { return one.tree.Gone(r.Path) })
+	all = append(all, fresh...)
+	was.Made = all[max(0, len(all)-maxMade):]
+	was.write(s.madeFile(one))
+}
+
+func (s *Supervisor) remembered(one *shown) (r remembered) {
+	data, err := os.ReadFile(s.madeFile(one))
+	if err != nil || json.Unmarshal(data, &r) != nil {
+		return remembered{}
+	}
+	return r
+}
+
+// write remembers it. A repository that is forgotten is read-only the next time.
+func (r remembered) write(file string) {
+	data, err := json.Marshal(r)
+	if err != nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
+		return
+	}
+	_ = draft.File{Path: file}.Write(data)
+}
+
+// warnNested tells the user which repositories are locked, once for as long as they are the same.
+func (s *Supervisor) warnNested(one *shown) {
+	s.nested.mu.Lock()
+	defer s.nested.mu.Unlock()
+	if len(s.nested.kept) == 0 {
+		return
+	}
+	was, is := s.remembered(one), sum(strings.Join(s.nested.kept, "\n"))
+	if was.Told == is {
+		return
+	}
+	was.Told = is
+	was.write(s.madeFile(one))
+	names := strings.Join(s.nested.kept[:min(mostNested, len(s.nested.kept))], ", ")
+	if n := len(s.nested.kept) - mostNested; n > 0 {
+		names += fmt.Sprintf(" and %d more", n)
+	}
+	s.notices.tell("other git repositories are read-only for git inside: " + names + "; to open them: git.nested = \"open\" in your config")
+}
