@@ -206,7 +206,7 @@ func TestWatch(t *testing.T) {
 func TestGrown(t *testing.T) {
 	was := maxWatches
 	t.Cleanup(func() { maxWatches = was })
-	maxWatches = 4
+	maxWatches = func() int { return 4 }
 	dir := t.TempDir()
 	plant(t, dir, map[string]string{"a/": "", "first.key": "x"})
 	h := watching(t, dir, false)
@@ -382,5 +382,19 @@ func TestStands(t *testing.T) {
 	}
 	if tree.Stands() {
 		t.Error("another is taken for it")
+	}
+}
+
+// Of the watches that the kernel keeps for a user, half is left to others.
+func TestFairShare(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "max")
+	for text, want := range map[string]int{"": fewWatches, "8192\n": fewWatches, "192505\n": 96252, "9999999\n": manyWatches, "x": fewWatches} {
+		must(t, os.WriteFile(file, []byte(text), 0o644))
+		if got := fairShare(file); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+	if got := fairShare(file + "-"); got != fewWatches {
+		t.Errorf("no file: %d", got)
 	}
 }

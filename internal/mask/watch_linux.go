@@ -8,15 +8,30 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// maxWatches bounds what the kernel keeps for us: about a kilobyte for each directory. Only
-// a test changes it.
-var maxWatches = 1 << 15
+// maxWatches bounds what the kernel keeps for us: about a kilobyte for each directory. Of what
+// it keeps for this user at all, half is left to editors and the like. A variable for tests.
+var maxWatches = func() int { return fairShare("/proc/sys/fs/inotify/max_user_watches") }
+
+const (
+	// fewWatches are taken even if that is more than half.
+	fewWatches = 1 << 15
+	// manyWatches are never exceeded: with them this process has some 100 MB.
+	manyWatches = 1 << 19
+)
+
+// fairShare is half of the number in a file.
+func fairShare(file string) int {
+	text, _ := os.ReadFile(file) // without it there is no half
+	all, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return min(max(all/2, fewWatches), manyWatches)
+}
 
 // A watcher hears what appears in a tree.
 type watcher struct {
@@ -24,6 +39,7 @@ type watcher struct {
 	shared bool
 	notify *os.File
 	fd     int
+	most   int // watches
 	dirs   map[int32]string
 	files  map[int32]string // looked at again when they change
 	full   bool             // some directories are not watched
@@ -46,7 +62,7 @@ type watcher struct {
 // What appears in a shared tree may be the sandbox's own. It is left alone for as long as
 // it is empty, or the same as a template beside it, as .env.example is for .env.
 func (t *Tree) Watch(ctx context.Context, what Watching) error {
-	w := &watcher{t: t, shared: what.Shared, fd: -1, dirs: map[int32]string{}, files: map[int32]string{}, told: what.Told, git: what.Repository, kept: map[string]Which{}, leads: map[string]led{}}
+	w := &watcher{t: t, shared: what.Shared, fd: -1, most: maxWatches(), dirs: map[int32]string{}, files: map[int32]string{}, told: what.Told, git: what.Repository, kept: map[string]Which{}, leads: map[string]led{}}
 	w.hurry.hold = what.Hold
 	w.aliases = aliases{secrets: linked{}, names: map[Which]uint32{}}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -193,7 +209,7 @@ func (w *watcher) about() uint32 {
 // watch watches a directory or a file, which is reached without following a link, and says
 // whether it does.
 func (w *watcher) watch(path string, in map[int32]string, what uint32) bool {
-	if w.fd < 0 || len(w.dirs)+len(w.files) >= maxWatches {
+	if w.fd < 0 || len(w.dirs)+len(w.files) >= w.most {
 		w.full = true
 		return false
 	}
