@@ -156,7 +156,7 @@ func (h heard) watch(tree *Tree, shared bool) heard {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- tree.Watch(ctx, Watching{Shared: shared, Hold: h.hold, Told: func(list []Found) error {
+		done <- tree.Watch(ctx, Watching{Shared: shared, Hold: h.hold, Slow: func() { h.paths <- "slow" }, Told: func(list []Found) error {
 			for _, f := range list {
 				if f.Keep {
 					f.Path = "keep " + f.Path
@@ -215,7 +215,7 @@ func TestGrown(t *testing.T) {
 		plant(t, dir, map[string]string{d: ""})
 	}
 	plant(t, dir, map[string]string{"second.key": "x"})
-	h.wants("second.key") // so all of these are known
+	h.wants("second.key", "slow") // so all of these are known
 	plant(t, dir, map[string]string{"f/.env": "x"})
 	h.wants("f/.env")
 }

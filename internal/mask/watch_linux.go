@@ -83,6 +83,9 @@ func (t *Tree) Watch(ctx context.Context, what Watching) error {
 	}
 	// The kernel keeps no more watches for this user, from the beginning or since the tree
 	// has grown. So now and then all of it is looked at.
+	if what.Slow != nil {
+		what.Slow()
+	}
 	pause := max(time.Second, 20*time.Since(begun))
 	for ctx.Err() == nil {
 		var err error
