@@ -71,7 +71,11 @@ func command(args []string) int {
 	root := rootFor(first(args))
 	root.SetArgs(args)
 	root.SetOut(hushed{stdout})
-	return report(stdout.checked(root.ExecuteContext(context.Background())))
+	c, err := root.ExecuteContextC(context.Background())
+	if errors.As(err, new(usage)) && hint.Of(err) == "" {
+		err = hint.Wrap(err, "see '%s --help'", c.CommandPath())
+	}
+	return report(stdout.checked(err))
 }
 
 // interruptible is for work that has to be undone when the user gives up on it. Other
