@@ -231,6 +231,15 @@ func TestLocker10Devices(t *testing.T) {
 			t.Error("the host's shared memory was written to")
 		}
 		v.tried(t, w, "open:TERMINAL")
+		if layer == InPlace {
+			return // it is said that modes can be changed
+		}
+		// They can be written to, but are the host's: root must not change their modes or times.
+		for _, command := range []string{"chmod 666 /dev/null", "touch -c /dev/null", "chown 0 /dev/null"} {
+			if r := s.shell(t, layer, "echo x >/dev/null || exit 0; "+command); r.code == 0 {
+				t.Errorf("%s works", command)
+			}
+		}
 	})
 }
 

@@ -52,16 +52,17 @@ func (l *layout) build(s *script, private bool, sockets []string) *view {
 			reopened = append(reopened, v.hold(path))
 		}
 	}
-	for _, path := range append(existing(devices), ownTerminal()) {
-		if path != "" {
-			nodes = append(nodes, v.hold(path))
-		}
-	}
 	for _, path := range l.shown(private) {
 		readable = append(readable, v.hold(path))
 	}
 	v.Call("make everything read-only", unix.SYS_MOUNT_SETATTR, uintptr(here), v.Text("/"), unix.AT_RECURSIVE,
 		steps.Data(s.List, &unix.MountAttr{Attr_set: rdonly | unix.MOUNT_ATTR_NOSUID}), unix.MOUNT_ATTR_SIZE_VER0)
+	// Of a device that is on a read-only mount nothing can be changed, but all written to it.
+	for _, path := range append(existing(devices), ownTerminal()) {
+		if path != "" {
+			nodes = append(nodes, v.hold(path))
+		}
+	}
 	v.empty("/tmp", "mode=1777,size=50%,nr_inodes=1m")
 	v.empty("/run", "mode=755,size=10%,nr_inodes=64k")
 	if private {
