@@ -9,7 +9,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
-	"github.com/cofferhq/coffer/internal/steps"
 	"golang.org/x/sys/unix"
 )
 
@@ -94,12 +93,6 @@ func (v *view) hide(l *layout, h hidden) {
 	file, dir := v.fresh[0]+"/.hidden-file", v.fresh[0]+"/.hidden-directory"
 	v.Call("make "+file, unix.SYS_MKNODAT, uintptr(here), v.Text(file), unix.S_IFREG, 0)
 	v.Call("make "+dir, unix.SYS_MKDIRAT, uintptr(here), v.Text(dir), 0)
-	covers := map[bool]steps.Slot{}
-	for isDir, path := range map[bool]string{false: file, true: dir} {
-		m := v.hold(path)
-		v.close(m)
-		covers[isDir] = m.tree
-	}
 	at, tree := v.Slot(), v.Slot()
 	write := outermost(l.write)
 	pinned := map[string]bool{}
@@ -110,8 +103,14 @@ func (v *view) hide(l *layout, h hidden) {
 		v.pin(write, f.Path, pinned)
 		v.find(f.Path)
 		v.Last().Into = at
-		v.Last().Forgive(4, unix.ENOENT, unix.ENOTDIR) // gone since
-		v.Call("take hold of a cover", unix.SYS_OPEN_TREE, 0, v.Text(""), unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).With(0, covers[f.Dir]).Into = tree
+		v.Last().Forgive(5, unix.ENOENT, unix.ENOTDIR) // gone since
+		cover := file
+		if f.Dir {
+			cover = dir
+		}
+		// Not of a mount that is not anywhere yet: only Linux 6.15 and later make copies of these.
+		v.Call("take hold of a cover", unix.SYS_OPEN_TREE, uintptr(here), v.Text(cover), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).Into = tree
+		v.close(mount{tree: tree, path: "a cover"})
 		v.attach(tree, at, f.Path)
 		v.Call("close", unix.SYS_CLOSE).With(0, at)
 		v.Call("close", unix.SYS_CLOSE).With(0, tree)
