@@ -284,11 +284,13 @@ func (s *jailSettings) place() error {
 	if why := unsuitable(s.Context, s.Home); why != "" {
 		return hint.New(fmt.Sprintf("%s cannot be a context: %s", s.Context, why), "choose a project's directory with -C")
 	}
+	places := wordPlaces()
+	s.Names = places.Names
 	for _, path := range append([]string{s.Context}, s.Write...) {
 		if path == s.Home {
 			continue // refused for that
 		}
-		if file := wordPlaces().Holds(path); file != "" {
+		if file := places.Holds(path); file != "" {
 			return hint.New(fmt.Sprintf("programs that write to %s could change %s, which says what sandboxes may do", path, file),
 				"choose another directory, or work in a sandbox: coffer run --workspace cow")
 		}

@@ -28,6 +28,7 @@ type Places struct {
 	User    string // config.toml
 	Presets string // the directory of the user's presets
 	Trust   string // the directory of what the user has agreed to
+	Names   string // the directory of what takes names in a jail's context, between two jails
 	Floor   string // the administrator's policy.toml
 }
 
@@ -39,11 +40,11 @@ func DefaultPlaces(dir, home string) Places {
 		}
 		return filepath.Join(home, otherwise, "coffer")
 	}
-	conf := within("XDG_CONFIG_HOME", ".config")
+	conf, state := within("XDG_CONFIG_HOME", ".config"), within("XDG_STATE_HOME", ".local/state")
 	return Places{
 		Dir: dir, Home: home,
 		User: filepath.Join(conf, "config.toml"), Presets: filepath.Join(conf, "presets"),
-		Trust: filepath.Join(within("XDG_STATE_HOME", ".local/state"), "trust"),
+		Trust: filepath.Join(state, "trust"), Names: filepath.Join(state, "names"),
 		Floor: "/etc/coffer/policy.toml",
 	}
 }

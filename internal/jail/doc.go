@@ -83,6 +83,7 @@ type Policy struct {
 	Private bool     // it may read only what it needs
 	Read    []string // further places it may read, if private
 
+	Names string   // where to keep, from one jail to the next, what takes names in a context; "" for nowhere
 	Masks []string // lines that say which files are hidden, besides those that are built in
 
 	Git       string // GitWrite or GitRead; the first if empty, the second if strict

@@ -42,7 +42,7 @@ func (s *stage) unclean(t *testing.T, dir string) {
 		if err != nil || e != nil {
 			return nil
 		}
-		if info.Mode() == reservedMode || path == filepath.Join(dir, ".git", "commondir") || strings.HasPrefix(d.Name(), ".coffer") {
+		if reserved(rootfs.Place{}, info) || path == filepath.Join(dir, ".git", "commondir") || strings.HasPrefix(d.Name(), ".coffer") {
 			t.Errorf("%s was left behind", path)
 		}
 		return nil
@@ -259,7 +259,7 @@ func TestReferences(t *testing.T) {
 // the place of another.
 func TestPut(t *testing.T) {
 	for name, put := range map[string]func(rootfs.Place, os.FileMode) error{
-		"fast": func(p rootfs.Place, m os.FileMode) error { return put(p, 0o1555, m) }, "slow": putSlowly,
+		"fast": func(p rootfs.Place, m os.FileMode) error { return put(p, 0o1755, m) }, "slow": putSlowly,
 	} {
 		dir := t.TempDir()
 		place := rootfs.Place{Path: filepath.Join(dir, "x"), File: true, Content: "text"}

@@ -21,7 +21,7 @@ type layout struct {
 	lock    []string       // what of it cannot
 	reserve []rootfs.Place // what of it must not be made: names that are taken while the jail lasts
 	seed    []rootfs.Place // the same, where an empty one can stay
-	watch   []string       // what should not be made, and is reported
+	silent  []string       // names of these that are read as if they were empty files
 	gaps    []Gap          // what of it cannot be protected
 	read    []string       // what a private jail shows besides the system
 	repo    rootfs.Repository
@@ -60,7 +60,7 @@ func (p *Policy) layout(program string) (*layout, error) {
 	if err := l.git(p); err != nil {
 		return nil, err
 	}
-	l.settings(p.Strict)
+	l.settings(program)
 	if p.Agent != nil {
 		if err := l.agent(p); err != nil {
 			return nil, err
@@ -108,14 +108,14 @@ func (l *layout) protect(root string, place rootfs.Place, missing *[]rootfs.Plac
 			l.gaps = append(l.gaps, Gap{What: path + " is a symbolic link, which can be replaced", Needs: "a real file or directory"})
 			return
 		}
-		if here := (rootfs.Place{Path: path}); missing != nil && missing != &l.seed && reserved(here, info) {
+		here := rootfs.Place{Path: path}
+		if path == place.Path {
+			here = place
+		}
+		if missing != nil && missing != &l.seed && reserved(here, info) {
 			l.reserve = append(l.reserve, here)
 			return
 		}
-	}
-	if info, err := os.Lstat(path); err == nil && missing != nil && missing != &l.seed && reserved(place, info) {
-		l.reserve = append(l.reserve, place)
-		return
 	}
 	l.lock = append(l.lock, path)
 }
@@ -210,26 +210,15 @@ func (l *layout) parentGit() error {
 
 // What other programs, on the outside, would take orders from.
 var (
-	// Names of agents' and editors' settings, and what in the home shows that the
-	// user has the program that reads them. A directory of the same name keeps them
-	// from being made, and no program minds one that is empty.
-	taken = []struct {
-		name  string
-		marks []string
-	}{
-		{".vscode", []string{".vscode", ".vscode-server", ".config/Code", ".config/VSCodium"}},
-		{".idea", []string{".config/JetBrains", ".cache/JetBrains"}},
-		{".cursor", []string{".cursor", ".cursor-server"}},
-		{".claude", []string{".claude", ".claude.json"}},
-		{".codex", []string{".codex"}},
-		{".gemini", []string{".gemini"}},
-		{".opencode", []string{".config/opencode", ".opencode"}},
-		{".pi", []string{".pi"}},
-		{".envrc", []string{".config/direnv", ".local/share/direnv"}},
+	// Names of agents' and editors' settings. An empty directory keeps them from being made;
+	// whoever looks for a file there finds none that can be read, copies of the tree are
+	// made as ever, and git does not list it.
+	settingNames = []string{
+		".vscode", ".idea", ".zed", ".devcontainer", ".cursor", ".claude", ".codex", ".gemini", ".opencode", ".pi",
+		".envrc", ".mcp.json", "opencode.json", "opencode.jsonc", ".exrc", ".nvimrc", ".nvim.lua",
 	}
-	// Names that need the user's consent to do harm, or are of files whose readers
-	// would stumble over a directory. In a strict jail they are taken all the same.
-	watched = []string{".mcp.json", "opencode.json", "opencode.jsonc", ".zed", ".devcontainer", ".exrc", ".nvimrc", ".nvim.lua"}
+	// Programs that do not start if one of these is there and cannot be read.
+	readAtStart = map[string][]string{"opencode": {"opencode.json", "opencode.jsonc"}}
 	// Files that count only if something outside leads to them already: a context
 	// may be where somebody keeps their start-up files.
 	startup = []string{
@@ -240,45 +229,15 @@ var (
 	}
 )
 
-// settings closes the context's settings of agents, editors and shells.
-func (l *layout) settings(strict bool) {
-	var missing []rootfs.Place
-	for _, t := range taken {
-		where := &missing
-		if l.has(t.marks) {
-			where = &l.reserve
-		}
-		l.protect(l.context, rootfs.Place{Path: filepath.Join(l.context, t.name)}, where)
-	}
-	for _, name := range watched {
-		l.protect(l.context, rootfs.Place{Path: filepath.Join(l.context, name)}, &missing)
+// settings closes the context's settings of agents, editors and shells, for a program.
+func (l *layout) settings(program string) {
+	for _, name := range settingNames {
+		place := rootfs.Place{Path: filepath.Join(l.context, name), Socket: slices.Contains(readAtStart[filepath.Base(program)], name)}
+		l.protect(l.context, place, &l.reserve)
 	}
 	for _, name := range startup {
 		l.protect(l.context, rootfs.Place{Path: filepath.Join(l.context, name)}, nil)
 	}
-	if strict {
-		l.reserve = append(l.reserve, missing...)
-		return
-	}
-	var names []string
-	for _, m := range missing {
-		l.watch = append(l.watch, m.Path)
-		names = append(names, strings.TrimPrefix(m.Path, l.context+"/"))
-	}
-	if len(names) > 0 {
-		l.gaps = append(l.gaps, Gap{
-			What:  "these can be made, from which programs that you do not seem to have take orders; you are told if one was: " + strings.Join(names, ", "),
-			Needs: "--strict", Usual: true,
-		})
-	}
-}
-
-// has says whether one of these is in the home.
-func (l *layout) has(marks []string) bool {
-	return slices.ContainsFunc(marks, func(m string) bool {
-		_, err := os.Lstat(filepath.Join(l.home, m))
-		return err == nil
-	})
 }
 
 // agent opens the agent's own directories, and closes its settings in them.

@@ -106,8 +106,6 @@ func TestLocker6Persistence(t *testing.T) {
 		s := newStage(t, b)
 		s.needNamespaces(t)
 		s.repository(t, s.Work)
-		s.write(t, filepath.Join(s.Home, ".vscode", "x"), "")
-		s.write(t, filepath.Join(s.Home, ".config", "direnv", "x"), "")
 		for agent, bad := range map[string][]string{
 			"claude":   {"write:HOME/.claude/settings.json", "write:HOME/.claude/settings.local.json", "create:HOME/.claude/commands/x", "remove:HOME/.claude/settings.json"},
 			"codex":    {"write:HOME/.codex/config.toml", "remove:HOME/.codex/config.toml", "create:HOME/.codex/prompts/x"},

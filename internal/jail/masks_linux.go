@@ -131,7 +131,7 @@ func (v *view) pin(write []string, path string, pinned map[string]bool) bool {
 	for _, name := range parts[:len(parts)-1] {
 		if above = filepath.Join(above, name); !pinned[above] {
 			pinned[above] = true
-			v.cover(above, false)
+			v.cover(above)
 		}
 	}
 	return true

@@ -50,12 +50,12 @@ func (j *jail) runNamespaces(sp *spaces) (code int, err error) {
 		return 0, err
 	}
 	_, _ = j.signals() // from now on one that ends us would leave the names behind
-	held, err := take(j.layout.context, j.layout.reserve)
+	held, err := take(j.layout.context, j.layout.reserve, j.store())
 	if err != nil {
 		return 0, err
 	}
 	defer held.release()
-	j.layout.reserve = held.places
+	j.layout.reserve, j.layout.silent = held.places, held.silent()
 	if err := seed(j.layout.seed); err != nil {
 		return 0, err
 	}
@@ -84,7 +84,6 @@ func (j *jail) runNamespaces(sp *spaces) (code int, err error) {
 	sp.end(held.any() && !sp.empty())
 	ended = true
 	p.disconnect()
-	j.report(j.layout.watch)
 	j.reportReplaced(before)
 	return code, err
 }

@@ -15,21 +15,27 @@ import (
 
 // A file that does not exist cannot be made read-only. So that nobody makes it, its name
 // is taken for as long as a jail lasts: by an empty directory, which git does not list and
-// no shell or editor reads, or, where git itself would stumble over that, by a file that
-// says what is the case anyway. In the jail a read-only mount is over it.
+// no shell or editor reads; where the program would stumble over that, by a socket, on which
+// it finds an empty file; or, where git itself would, by a file that says what is the case
+// anyway. In the jail a read-only mount is over it.
 //
 // Several jails may share a name, so each holds a lock, and the last removes it. What a
 // killed coffer left behind is known by its mode or content, and taken over.
 
-const reservedMode = fs.ModeDir | fs.ModeSticky | 0o555
+// The marks of what is there to take a name.
+const (
+	reservedMode   = fs.ModeDir | fs.ModeSticky | 0o755
+	reservedBefore = fs.ModeDir | fs.ModeSticky | 0o555 // by an earlier version
+	reservedSocket = fs.ModeSocket | fs.ModeSticky
+)
 
 // reserved says whether what is at a path is only there to take the name, or, a directory,
 // was and has something in it.
 func reserved(place rootfs.Place, info fs.FileInfo) bool {
-	if !place.File {
-		return info.Mode() == reservedMode
-	}
-	if info.Mode() != 0o444 || info.Size() != int64(len(place.Content)) {
+	switch mode := info.Mode(); {
+	case mode == reservedMode || mode == reservedBefore || mode == reservedSocket:
+		return !place.File
+	case !place.File || mode != 0o444 || info.Size() != int64(len(place.Content)):
 		return false
 	}
 	content, err := os.ReadFile(place.Path)
@@ -40,12 +46,14 @@ func reserved(place rootfs.Place, info fs.FileInfo) bool {
 type names struct {
 	places  []rootfs.Place
 	context *os.File // locked while somebody holds names for it
+	store   string   // where empty directories are kept for the next jail
+	kept    kept     // the part of it that is this context's
 }
 
 // take makes the places. One lock, on the context, stands for all of its names. What
 // somebody else made for good meanwhile is just left.
-func take(context string, places []rootfs.Place) (*names, error) {
-	n := &names{}
+func take(context string, places []rootfs.Place, store string) (*names, error) {
+	n := &names{store: store, kept: nowhere}
 	if len(places) == 0 {
 		return n, nil
 	}
@@ -57,8 +65,9 @@ func take(context string, places []rootfs.Place) (*names, error) {
 		n.context.Close()
 		return nil, fmt.Errorf("lock %s: %w", context, err)
 	}
+	n.kept = openKept(store, int(n.context.Fd()), false)
 	for _, place := range places {
-		switch err := put(place, 0o1555, 0o444); {
+		switch err := n.put(&place); {
 		case err == nil, errors.Is(err, fs.ErrExist):
 			n.places = append(n.places, place)
 		case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
@@ -71,7 +80,42 @@ func take(context string, places []rootfs.Place) (*names, error) {
 	return n, nil
 }
 
-// put makes one place, complete in one step for whoever looks.
+// put takes one name, and notes if it is not taken by a socket although it could be.
+func (n *names) put(place *rootfs.Place) error {
+	switch name := n.entry(place.Path); {
+	case place.Socket:
+		err := unix.Mknod(place.Path, unix.S_IFSOCK|unix.S_ISVTX, 0)
+		if errors.Is(err, fs.ErrExist) {
+			info, lerr := os.Lstat(place.Path)
+			place.Socket = lerr == nil && info.Mode() == reservedSocket
+			return err
+		}
+		if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EINVAL) {
+			return err
+		}
+		place.Socket = false // there are none on this file system
+	case !place.File && name != "" && n.kept.take(int(n.context.Fd()), name):
+		return nil
+	case place.File && n.inside(place.Path):
+		if err := n.kept.link(place.Path, place.Content); err == nil || errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return put(*place, 0o1755, 0o444)
+}
+
+// inside says whether a place is in the context.
+func (n *names) inside(path string) bool { return rootfs.Within(path, n.context.Name()) }
+
+// entry is the name of a place that is in the context itself, "" if it lies deeper.
+func (n *names) entry(path string) string {
+	if dir, name := filepath.Split(path); filepath.Clean(dir) == n.context.Name() {
+		return name
+	}
+	return ""
+}
+
+// put makes a directory or a file, complete in one step for whoever looks.
 func put(place rootfs.Place, dir uint32, file fs.FileMode) error {
 	if !place.File {
 		if err := unix.Mkdir(place.Path, dir); err != nil {
@@ -133,6 +177,26 @@ func lockShared(f *os.File) (err error) {
 	return err
 }
 
+// silent are those that are taken by a socket.
+func (n *names) silent() (paths []string) {
+	for _, place := range n.places {
+		if place.Socket {
+			paths = append(paths, place.Path)
+		}
+	}
+	return paths
+}
+
+// store is where names are kept from one jail to the next, unless the program can write there.
+func (j *jail) store() string {
+	for _, path := range j.layout.write {
+		if within(j.Names, []string{path}) || within(path, []string{j.Names}) {
+			return ""
+		}
+	}
+	return j.Names
+}
+
 // any says whether there are any.
 func (n *names) any() bool { return n.context != nil }
 
@@ -146,13 +210,43 @@ func (n *names) release() {
 	if unix.Flock(int(n.context.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
+	if n.kept == nowhere {
+		n.kept = openKept(n.store, int(n.context.Fd()), true)
+	}
 	for _, place := range n.places {
-		if info, err := os.Lstat(place.Path); err == nil && reserved(place, info) {
-			if place.File {
-				_ = unix.Unlink(place.Path)
-			} else {
-				_ = unix.Rmdir(place.Path) // which fails if it is not empty
+		switch info, err := os.Lstat(place.Path); {
+		case err != nil || !reserved(place, info):
+		case info.IsDir():
+			n.giveBack(place.Path)
+		default:
+			if place.File && n.inside(place.Path) {
+				n.kept.keepFile(place.Path)
 			}
+			_ = unix.Unlink(place.Path)
 		}
 	}
+	n.kept.close()
+}
+
+// giveBack has a directory go that took a name. If the user has put something into it
+// meanwhile it is the user's, and becomes one like any other.
+func (n *names) giveBack(path string) {
+	fd, err := unix.Open(path, inDirectory, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode != unix.S_IFDIR|0o1755 && st.Mode != unix.S_IFDIR|0o1555 {
+		return
+	}
+	name := n.entry(path)
+	switch {
+	case !empty(fd):
+	case name != "" && n.kept.keep(int(n.context.Fd()), name, fd, st.Ino):
+		return
+	case unix.Rmdir(path) == nil:
+		return
+	}
+	_ = unix.Fchmod(fd, 0o755)
 }

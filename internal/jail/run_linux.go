@@ -242,10 +242,10 @@ func (j *jail) brief(w Walls, gaps []Gap) string {
 }
 
 // report tells what the program made that other programs would take orders from.
-func (j *jail) report(watch []string) {
-	for _, path := range watch {
-		if _, err := os.Lstat(path); err == nil {
-			fmt.Fprintf(j.say, "coffer: the program made %s, from which other programs take orders; look at it before you use them here\n", terminal.Escape(path))
+func (j *jail) report() {
+	for _, place := range j.layout.reserve {
+		if info, err := os.Lstat(place.Path); err == nil && !reserved(place, info) {
+			fmt.Fprintf(j.say, "coffer: the program made %s, from which other programs take orders; look at it before you use them here\n", terminal.Escape(place.Path))
 		}
 	}
 }
@@ -337,10 +337,7 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 		return 0, err
 	}
 	code, err = j.mind(pid, nil)
-	for _, place := range j.layout.reserve {
-		j.layout.watch = append(j.layout.watch, place.Path)
-	}
-	j.report(j.layout.watch)
+	j.report()
 	return code, err
 }
 

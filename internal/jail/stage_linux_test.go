@@ -144,9 +144,12 @@ func (s *stage) write(t *testing.T, path, content string) string {
 // policy is the usual one, for a command.
 func (s *stage) policy(argv ...string) written {
 	return written{Policy: Policy{
-		Context: s.Work, Dir: s.Work, Home: s.Home, Argv: argv, Env: s.Env(), Net: NetHost,
+		Context: s.Work, Dir: s.Work, Home: s.Home, Argv: argv, Env: s.Env(), Net: NetHost, Names: s.names(),
 	}}
 }
+
+// names is where jails keep what takes names.
+func (s *stage) names() string { return filepath.Join(s.Home, ".state", "names") }
 
 // in is a layer as a test asks for it.
 func (w written) in(layer Layer) written {

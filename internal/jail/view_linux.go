@@ -63,6 +63,7 @@ func (l *layout) build(s *script, private bool, sockets []string) *view {
 			nodes = append(nodes, v.hold(path))
 		}
 	}
+	closed := v.above(l)
 	v.empty("/tmp", "mode=1777,size=50%,nr_inodes=1m")
 	v.empty("/run", "mode=755,size=10%,nr_inodes=64k")
 	if private {
@@ -80,7 +81,7 @@ func (l *layout) build(s *script, private bool, sockets []string) *view {
 	for _, m := range writable {
 		v.put(m)
 	}
-	v.lock(l)
+	v.lock(l, closed)
 	for _, m := range reopened {
 		v.put(m)
 	}
@@ -182,17 +183,57 @@ func (v *view) devices(nodes []mount) {
 	}
 }
 
+// above finds the directories that places to be closed are in. It is done when everything is
+// read-only: what is taken from there is so, too, and need not be made so.
+func (v *view) above(l *layout) map[string]steps.Slot {
+	dirs := map[string]steps.Slot{}
+	for _, path := range l.locked() {
+		if dir := filepath.Dir(path); dirs[dir] == 0 {
+			dirs[dir] = v.find(dir)
+		}
+	}
+	return dirs
+}
+
 // lock makes places read-only that lie in writable ones.
-func (v *view) lock(l *layout) {
+func (v *view) lock(l *layout, closed map[string]steps.Slot) {
 	write := outermost(l.write)
 	pinned := map[string]bool{}
+	open := map[string]steps.Slot{}
 	for _, path := range l.locked() {
 		if !v.pin(write, path, pinned) {
 			continue // closed already
 		}
 		pinned[path] = true
-		v.cover(path, true)
+		dir, name := filepath.Dir(path), filepath.Base(path)
+		if open[dir] == 0 {
+			open[dir] = v.find(dir)
+		}
+		if slices.Contains(l.silent, path) {
+			v.silence(open[dir], name)
+		} else {
+			v.coverBy(closed[dir], open[dir], name)
+		}
 	}
+}
+
+// coverBy lays an entry of a directory over the same entry of another view of it. A link is not
+// followed, be it the entry that is laid or the one that it is laid on.
+func (v *view) coverBy(from, dir steps.Slot, name string) {
+	tree := v.Result(v.Call("take hold of "+name, unix.SYS_OPEN_TREE, 0, v.Text(name),
+		unix.AT_SYMLINK_NOFOLLOW|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE).With(0, from))
+	v.attachIn(tree, dir, name)
+}
+
+// silence lays a file without an end and without content over an entry of a directory.
+func (v *view) silence(dir steps.Slot, name string) {
+	here := int64(unix.AT_FDCWD)
+	tree := v.Result(v.Call("take hold of /dev/null", unix.SYS_OPEN_TREE, uintptr(here), v.Text("/dev/null"), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
+	v.attachIn(tree, dir, name)
+}
+
+func (v *view) attachIn(tree, dir steps.Slot, name string) {
+	v.Call("put "+name+" in place", unix.SYS_MOVE_MOUNT, 0, v.Text(""), 0, v.Text(name), unix.MOVE_MOUNT_F_EMPTY_PATH).With(0, tree).With(2, dir)
 }
 
 // locked is all that is closed although it lies in a writable place, outer before inner.
@@ -206,13 +247,7 @@ func (l *layout) locked() []string {
 }
 
 // cover lays a place over itself.
-func (v *view) cover(path string, readOnly bool) {
-	m := v.hold(path)
-	if readOnly {
-		v.close(m)
-	}
-	v.attach(m.tree, v.find(path), path)
-}
+func (v *view) cover(path string) { v.attach(v.hold(path).tree, v.find(path), path) }
 
 // mask covers the sockets that are there, because a read-only mount keeps nobody from
 // connecting to one. It does nothing about those to come.

@@ -120,6 +120,8 @@ type Place struct {
 	// file there has to say so that all stays as it is without one.
 	File    bool
 	Content string
+	// Socket says that the program itself would stumble over a directory.
+	Socket bool
 }
 
 // Dangerous lists the places in a repository's own directories from which git takes
