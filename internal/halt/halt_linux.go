@@ -1,5 +1,5 @@
 // Package halt prepares a tree of processes to be stopped without anybody in it taking notice, and
-// sees to it that they stay so: see [Watch].
+// sees to it that they stay so: see [Watch]. It also ends what a program left running: see [Others].
 //
 // Who sends SIGSTOP to all of them at once stops a shell and the job that it waits for in the
 // same moment. If the job is faster, the shell still hears that it has stopped, and takes it for

@@ -20,12 +20,12 @@ import (
 // the context is within its reach too. So all are kept for one context, and a directory for its
 // name, where such a program could have written anyway, and never used for another.
 
-// kept is where the directories of one context are, open. All this is in the way of a program
+// kept is where that of one context is, open. All this is in the way of a program
 // that starts or has ended, so it is done with as few calls as can be.
 type kept int
 
 const (
-	mostContexts = 32 // for which directories are kept
+	mostContexts = 32 // for which something is kept
 	inDirectory  = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 )
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cofferhq/coffer/internal/calm"
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/halt"
 	"github.com/cofferhq/coffer/internal/jail/ahead"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -61,6 +62,10 @@ func (j *jail) runNamespaces(sp *spaces) (code int, err error) {
 	}
 	before := look(j.layout.locked())
 	p := &performance{jail: j, walls: walls, gaps: gaps, spaces: sp}
+	var others halt.Others
+	if !sp.alone {
+		others = halt.Below(sp.maker.PID)
+	}
 	program, err := p.start()
 	if err != nil {
 		if errors.Is(err, steps.ErrReady) {
@@ -81,8 +86,11 @@ func (j *jail) runNamespaces(sp *spaces) (code int, err error) {
 	code, err = j.mind(program, p.late)
 	p.late.end()
 	// Nobody may be there any more who could use the names.
-	sp.end(held.any() && !sp.empty())
+	sp.end(!sp.alone || held.any() && !sp.empty())
 	ended = true
+	if !sp.alone {
+		j.endRest(others)
+	}
 	p.disconnect()
 	j.reportReplaced(before)
 	return code, err

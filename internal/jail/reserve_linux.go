@@ -46,7 +46,7 @@ func reserved(place rootfs.Place, info fs.FileInfo) bool {
 type names struct {
 	places  []rootfs.Place
 	context *os.File // locked while somebody holds names for it
-	store   string   // where empty directories are kept for the next jail
+	store   string   // where what takes names is kept for the next jail
 	kept    kept     // the part of it that is this context's
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/halt"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/steps"
@@ -290,6 +291,18 @@ func (j *jail) become() error {
 	})
 }
 
+// endRest ends what the program left running, where it has no process namespace that ends with
+// it. By their mark its processes are told from any other that may have become our child.
+func (j *jail) endRest(others halt.Others) {
+	left := others.End(func(pid int) bool {
+		marked, err := confine.Marked(pid)
+		return err == nil && marked
+	})
+	if left > 0 {
+		fmt.Fprintf(j.say, "coffer: %d programs that were left running could not be ended\n", left)
+	}
+}
+
 // environment is the program's, with a directory for temporary files.
 func (j *jail) environment(tmp string) []string {
 	env := slices.Concat(j.Env, []string{"TMPDIR=" + tmp})
@@ -325,10 +338,12 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return 0, fmt.Errorf("keep inherited descriptors to ourselves: %w", err)
 	}
-	// Orphans shall stay our descendants: some systems let us look into no others.
+	// Orphans shall stay our descendants: they are ended with the program, and some systems
+	// let us look into no others.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("adopt orphans: %w", err)
 	}
+	others := halt.Below(0)
 	pid, err := j.spawn(c, tmp, j.announcement(w, gaps))
 	if errors.Is(err, unix.EBUSY) {
 		return 0, hint.Wrap(err, "somebody else decides on this program's system calls already, as in a jail inside a jail; use --in-place")
@@ -337,6 +352,7 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 		return 0, err
 	}
 	code, err = j.mind(pid, nil)
+	j.endRest(others)
 	j.report()
 	return code, err
 }

@@ -189,9 +189,6 @@ func (s *script) enter(sp *spaces) {
 // first. Once the program has been waited for, all that it left behind are the children of
 // that one, or theirs.
 func (sp *spaces) empty() bool {
-	if !sp.alone {
-		return true // who is left is not held by us anyway
-	}
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", sp.maker.PID, sp.maker.PID))
 	return err == nil && strings.TrimSpace(string(children)) == ""
 }

@@ -77,13 +77,13 @@ func (p *Policy) Walls(h Host) Walls {
 		w.Ask = h.Layer == Landlock
 		if !w.Ask {
 			gap(needsStay, "the modes, owners, times and attributes of your files everywhere can be changed")
+			gap(needsStay, "what is left running in the background goes on after the program's end")
 		}
 		gap(needsNamespaces, "git's hooks and config, and the settings of agents and editors, can be changed where the program may write")
 		gap(needsNamespaces, "files with secrets that you make in the context from now on, such as .env, can be read")
 		gap(needsNamespaces, "the command lines of your other programs can be read, and their System V memory reached")
 	} else if !h.Processes {
 		gap(needsProcesses, "the command lines of your other programs can be read")
-		gap(needsProcesses, "what is left running in the background goes on after the program's end, and can then make settings of agents and editors that are not there yet, and read secrets that you make later")
 	}
 	if h.ABI < 6 && !(spaces && h.Processes) {
 		gap(needsSixth+", or "+needsProcesses, "your other programs can be sent signals")

@@ -38,8 +38,8 @@ func TestWallsTable(t *testing.T) {
 		{"old", Policy{Net: NetHost}, Host{1, Namespaces, true, false}, nil, true},
 		{"old, no network", Policy{Net: NetNone}, Host{1, Namespaces, true, true}, []string{later}, false},
 		{"old, sockets wanted", Policy{Net: NetHost, Unix: true}, Host{5, Namespaces, true, false}, []string{abstract, later}, false},
-		{"old, no processes", Policy{Net: NetHost}, Host{5, Namespaces, false, false}, []string{others, left, signals}, true},
-		{"today, no processes", Policy{Net: NetHost}, Host{6, Namespaces, false, false}, []string{others, left, later}, false},
+		{"old, no processes", Policy{Net: NetHost}, Host{5, Namespaces, false, false}, []string{others, signals}, true},
+		{"today, no processes", Policy{Net: NetHost}, Host{6, Namespaces, false, false}, []string{others, later}, false},
 		{"no namespaces", Policy{Net: NetHost}, Host{7, Landlock, false, false}, []string{settings, secrets, others}, true},
 		{"no namespaces, newest", Policy{Net: NetHost}, Host{9, Landlock, false, false}, []string{settings, secrets, others}, false},
 		{"no namespaces, old", Policy{Net: NetNone}, Host{5, Landlock, false, false}, []string{settings, secrets, others, signals}, true},
@@ -50,7 +50,7 @@ func TestWallsTable(t *testing.T) {
 		{"rules, no network namespace, old", Policy{Net: NetRules}, Host{3, Namespaces, true, false}, nil, true},
 		{"rules for everything, no network namespace", Policy{Net: NetRules, every: true}, Host{9, Namespaces, true, false}, []string{unkept}, false},
 		{"rules, no namespaces", Policy{Net: NetRules}, Host{7, Landlock, false, false}, []string{settings, secrets, others, ports}, true},
-		{"in place", Policy{Net: NetHost}, Host{7, InPlace, false, false}, []string{attributes, settings, secrets, others}, true},
+		{"in place", Policy{Net: NetHost}, Host{7, InPlace, false, false}, []string{attributes, left, settings, secrets, others}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := c.policy.Walls(c.host)
