@@ -15,6 +15,7 @@ import (
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/jail"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
@@ -160,7 +161,7 @@ func (s *jailSettings) configure() error {
 	}
 	s.own, s.floor = l.Jail(), l.Floor
 	s.Write = append(s.Write, s.own.Write...)
-	s.Masks = l.Config.Masks
+	s.Masks, s.Nested = l.Config.Masks, l.Config.Git.Nested == sandbox.NestedOpen
 	s.Strict = s.Strict || s.sandbox == "" && l.Config.Sandbox == modeRequire
 	return s.network(l)
 }

@@ -87,6 +87,7 @@ type Policy struct {
 	Masks []string // lines that say which files are hidden, besides those that are built in
 
 	Git       string // GitWrite or GitRead; the first if empty, the second if strict
+	Nested    bool   // repositories further down in the context can be changed
 	ParentGit bool   // as much of a linked worktree's parent may be written as a commit needs
 	Net       string // NetHost, NetNone or NetRules
 	Rules     *Rules `json:"-"` // for NetRules

@@ -279,3 +279,38 @@ func TestPut(t *testing.T) {
 		}
 	}
 }
+
+// TestNestedRepositories: what git runs in repositories further down is out of reach, too, unless
+// the user opens one, or all.
+func TestNestedRepositories(t *testing.T) {
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		s := newStage(t, b)
+		s.needNamespaces(t)
+		s.repository(t, s.Work)
+		for _, dir := range []string{"lib", "a/deep"} {
+			s.repository(t, filepath.Join(s.Work, dir))
+		}
+		v := &victims{stage: s}
+		bad := []string{"create:" + s.Work + "/lib/.git/hooks/x", "write:" + s.Work + "/lib/.git/config", "create:" + s.Work + "/a/deep/.git/commondir"}
+		good := []string{"create:" + s.Work + "/lib/new", "write:" + s.Work + "/a/deep/file"}
+		policy := s.policy()
+		for i, got := range v.try(t, &policy, append(bad, good...)) {
+			if want := i >= len(bad); (got == "ok") != want {
+				t.Errorf("%d: %s", i, got)
+			}
+		}
+		one := s.policy()
+		one.Write = []string{s.Work + "/lib/.git"}
+		if got := v.try(t, &one, bad); got[0] != "ok" || got[2] == "ok" {
+			t.Errorf("with one opened: %v", got)
+		}
+		all := s.policy()
+		all.Nested = true
+		bad[0] += "2"
+		for i, got := range v.try(t, &all, bad) {
+			if got != "ok" {
+				t.Errorf("opened, %d: %s", i, got)
+			}
+		}
+	})
+}

@@ -19,7 +19,7 @@ import (
 // hidden is what is to be hidden in a context.
 type hidden struct {
 	paths []mask.Found // with the whole path
-	rules []string     // the files that say so, which stay as they are
+	keep  []string     // files that say so, and repositories further down, which stay as they are
 	tree  *mask.Tree   // open, to hear of what appears
 }
 
@@ -54,7 +54,15 @@ func (p *Policy) scan() (h hidden, err error) {
 		h.paths = append(h.paths, f)
 	}
 	for _, in := range found.Rules {
-		h.rules = append(h.rules, filepath.Join(dir, in, mask.FileName))
+		h.keep = append(h.keep, filepath.Join(dir, in, mask.FileName))
+	}
+	for _, f := range found.Repositories {
+		if p.Nested {
+			break
+		}
+		for _, place := range rootfs.NestedGit(dir, f.Path) {
+			h.keep = append(h.keep, filepath.Join(dir, place))
+		}
 	}
 	return h, nil
 }

@@ -201,7 +201,7 @@ func (p *performance) write() (*script, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range secrets.rules {
+	for _, file := range secrets.keep {
 		j.layout.protect(j.layout.context, rootfs.Place{Path: file}, nil)
 	}
 	view := j.layout.build(s, j.Private, sockets)
