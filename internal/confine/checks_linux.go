@@ -58,6 +58,12 @@ func (p *program) decide(v verdict, o SeccompOptions) {
 		p.loadArg(2 + uint32(v-send2))
 		p.retIfAny(unix.MSG_FASTOPEN, retPerm)
 		p.ret(retAllow)
+	case allocates:
+		// What only gives room back may pass.
+		p.loadArg(1)
+		p.retIf(unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, retAllow)
+		p.retIf(unix.FALLOC_FL_COLLAPSE_RANGE, retAllow)
+		p.ret(retOp)
 	case attributes: // settled before we come here, unless there is somebody to ask
 		p.ret(retAsk)
 	default: // refuse; nesting is settled before we come here
@@ -162,6 +168,16 @@ var attributeIoctls = []uint32{
 	0x800c6613, // FS_IOC_SET_ENCRYPTION_POLICY
 }
 
+// allocatingIoctls take room on a disk: fallocate by its older names, and a size that every write
+// to a file is rounded up to, of gigabytes if one likes.
+var allocatingIoctls = []uint32{
+	0x40305828, 0x4030582a, // FS_IOC_RESVSP, FS_IOC_RESVSP64
+	0x40305839,             // FS_IOC_ZERO_RANGE
+	0x4030580a, 0x40305824, // XFS_IOC_ALLOCSP, XFS_IOC_ALLOCSP64
+	0x4030580b, 0x40305825, // XFS_IOC_FREESP, XFS_IOC_FREESP64, which are the same
+	0x401c5820, // FS_IOC_FSSETXATTR
+}
+
 // decideIoctl keeps a program from reaching through a terminal it shares with
 // the user: TIOCSTI types for the user, TIOCLINUX pastes and more, TIOCSETD
 // loads line disciplines, TIOCCONS takes the console's output.
@@ -174,6 +190,11 @@ func (p *program) decideIoctl(o SeccompOptions) {
 	if o.AskAttributes {
 		for _, request := range attributeIoctls {
 			p.retIf(request, retPerm)
+		}
+	}
+	if o.NoAllocate {
+		for _, request := range allocatingIoctls {
+			p.retIf(request, retNotty)
 		}
 	}
 	p.ret(retAllow)

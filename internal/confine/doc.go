@@ -71,7 +71,7 @@ type SeccompOptions struct {
 	// sandbox and runs for anybody.
 	SetID bool
 
-	// The rest narrows the filter, for a sandbox without namespaces.
+	// The rest narrows the filter, all but the last for a sandbox without namespaces.
 
 	// NoInternet refuses sockets of IPv4 and IPv6.
 	NoInternet bool
@@ -88,6 +88,10 @@ type SeccompOptions struct {
 	// times or extended attributes to whoever reads from the descriptor that
 	// SeccompAsk returns. Landlock knows no such right.
 	AskAttributes bool
+	// NoAllocate refuses to take room on a disk without filling it: one call could take
+	// all there is, before anybody who looks has seen it. Programs are told that the file
+	// system cannot do that, and write.
+	NoAllocate bool
 }
 
 // LandlockRules says what a thread under Landlock may still do. The zero value denies

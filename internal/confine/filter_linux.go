@@ -40,6 +40,7 @@ const (
 	truncates                  // changes a file's length by its name
 	send2                      // flags of a message in argument 2
 	send3                      // flags of a message in argument 3
+	allocates                  // look at what fallocate does
 )
 
 // An abi is one way into the kernel: its number in the audit subsystem, and
@@ -62,6 +63,8 @@ const (
 	retPerm  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	retNosys = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 	retProto = unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)
+	retNotty = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOTTY)
+	retOp    = unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)
 	retAsk   = unix.SECCOMP_RET_USER_NOTIF
 )
 
@@ -137,6 +140,10 @@ func (v verdict) under(o SeccompOptions) verdict {
 		return refuse
 	case send2, send3:
 		if !o.OnlyTCP {
+			return allow
+		}
+	case allocates:
+		if !o.NoAllocate {
 			return allow
 		}
 	}

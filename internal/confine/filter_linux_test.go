@@ -64,6 +64,10 @@ func verdictName(ret uint32) string {
 		return "ENOSYS"
 	case retProto:
 		return "EPROTONOSUPPORT"
+	case retNotty:
+		return "ENOTTY"
+	case retOp:
+		return "EOPNOTSUPP"
 	}
 	return fmt.Sprintf("%#x", ret)
 }

@@ -82,6 +82,21 @@ var narrowed = []struct {
 	{"Ask", SeccompOptions{AskAttributes: true}, "ioctl", []uint64{0, unix.FS_IOC_ENABLE_VERITY}, "EPERM"},
 	{"Ask", SeccompOptions{AskAttributes: true}, "ioctl", []uint64{0, unix.FS_IOC_GETFLAGS}, "allow"},
 	{"Ask", SeccompOptions{AskAttributes: true}, "ioctl", []uint64{0, unix.TIOCSTI}, "EPERM"},
+
+	{"NoAllocate", SeccompOptions{NoAllocate: true}, "fallocate", []uint64{3, 0, 0, 4096}, "EOPNOTSUPP"},
+	{"NoAllocate", SeccompOptions{NoAllocate: true}, "fallocate", []uint64{3, junk | unix.FALLOC_FL_KEEP_SIZE}, "EOPNOTSUPP"},
+	{"NoAllocate", SeccompOptions{NoAllocate: true}, "fallocate", []uint64{3, unix.FALLOC_FL_ZERO_RANGE}, "EOPNOTSUPP"},
+	{"NoAllocate", SeccompOptions{NoAllocate: true}, "fallocate", []uint64{3, unix.FALLOC_FL_UNSHARE_RANGE}, "EOPNOTSUPP"},
+	{"NoAllocate", SeccompOptions{NoAllocate: true}, "fallocate", []uint64{3, unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_ZERO_RANGE}, "EOPNOTSUPP"},
+	{"NoAllocate", SeccompOptions{NoAllocate: true}, "fallocate", []uint64{3, junk | unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE}, "allow"},
+	{"NoAllocate", SeccompOptions{NoAllocate: true}, "fallocate", []uint64{3, unix.FALLOC_FL_COLLAPSE_RANGE}, "allow"},
+	{"NoAllocate", SeccompOptions{NoAllocate: true}, "ftruncate", nil, "allow"}, // makes a hole
+	{"NoAllocate", SeccompOptions{NoAllocate: true}, "ioctl", []uint64{3, 0x40305828}, "ENOTTY"},
+	{"NoAllocate", SeccompOptions{NoAllocate: true}, "ioctl", []uint64{3, junk | 0x40305839}, "ENOTTY"},
+	{"NoAllocate", SeccompOptions{NoAllocate: true}, "ioctl", []uint64{3, 0x401c5820}, "ENOTTY"},
+	{"NoAllocate", SeccompOptions{NoAllocate: true}, "ioctl", []uint64{3, unix.FS_IOC_GETFLAGS}, "allow"},
+	{"NoAllocate, Nesting", SeccompOptions{NoAllocate: true, Nesting: true}, "fallocate", []uint64{3, 0}, "EOPNOTSUPP"},
+	{"not NoAllocate", SeccompOptions{}, "fallocate", []uint64{3, 0}, "allow"},
 }
 
 func TestNarrowed(t *testing.T) {

@@ -54,7 +54,7 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	44:  allow,       // fstatfs
 	45:  truncates,   // truncate
 	46:  allow,       // ftruncate
-	47:  allow,       // fallocate
+	47:  allocates,   // fallocate
 	48:  allow,       // faccessat
 	49:  allow,       // chdir
 	50:  allow,       // fchdir

@@ -292,7 +292,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	282: allow,       // signalfd
 	283: allow,       // timerfd_create
 	284: allow,       // eventfd
-	285: allow,       // fallocate
+	285: allocates,   // fallocate
 	286: allow,       // timerfd_settime
 	287: allow,       // timerfd_gettime
 	288: allow,       // accept4

@@ -38,6 +38,9 @@ type Machine struct {
 	// SetID lets root of the machine set set-user-id bits: no directory that it
 	// can write to is one that others on the host can enter.
 	SetID bool
+	// NoAllocate has programs take room on a disk by writing only, so that whoever watches
+	// over it sees it go.
+	NoAllocate bool
 	// Network asks for a link. Without one the machine has its loopback interface
 	// and nothing else.
 	Network bool

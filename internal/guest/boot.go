@@ -26,6 +26,8 @@ type Boot struct {
 	Rlimits  []limits.Rlimit
 	// FewProcesses says that a limit on processes was asked for.
 	FewProcesses bool
+	// NoAllocate says that room on a disk can be taken by writing only.
+	NoAllocate bool
 }
 
 // What a message has at most of.
@@ -41,7 +43,7 @@ func (b *Boot) Send(w io.Writer) error {
 	m = pack.Text(m, b.Hostname)
 	m = pack.Number(m, uint64(b.UID))
 	m = pack.Number(m, uint64(b.GID))
-	m = pack.Flags(m, b.Alone, b.Nesting, b.Landlock, b.SetID, b.FewProcesses)
+	m = pack.Flags(m, b.Alone, b.Nesting, b.Landlock, b.SetID, b.FewProcesses, b.NoAllocate)
 	m = pack.Number(m, uint64(len(b.Rlimits)))
 	for _, l := range b.Rlimits {
 		m = pack.Number(pack.Number(pack.Number(m, uint64(l.Resource)), l.Soft), l.Hard)
@@ -59,7 +61,7 @@ func (b *Boot) Receive(from io.Reader) error {
 	b.Plan.Unpack(r)
 	b.Handed, b.Hostname = int(r.Number(maxFollowing)), string(r.Text())
 	b.UID, b.GID = int(r.Number(math.MaxUint32)), int(r.Number(math.MaxUint32))
-	r.Flags(&b.Alone, &b.Nesting, &b.Landlock, &b.SetID, &b.FewProcesses)
+	r.Flags(&b.Alone, &b.Nesting, &b.Landlock, &b.SetID, &b.FewProcesses, &b.NoAllocate)
 	if n := r.Count(maxRlimits); n > 0 {
 		b.Rlimits = make([]limits.Rlimit, n)
 	}

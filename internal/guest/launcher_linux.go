@@ -26,6 +26,7 @@ type confinement struct {
 	// of its own: capabilities, and that one flag of clone.
 	UserNamespaces bool
 	SetID          bool
+	NoAllocate     bool // room on a disk is taken by writing only
 }
 
 // rootCapabilities are what root of the sandbox keeps, over files and processes of
@@ -39,7 +40,7 @@ var rootCapabilities = []int{
 }
 
 func (b *Boot) confinement(root bool) confinement {
-	c := confinement{Nesting: b.Nesting, Landlock: b.Landlock && !b.Nesting, Write: b.Plan.Writable}
+	c := confinement{Nesting: b.Nesting, Landlock: b.Landlock && !b.Nesting, Write: b.Plan.Writable, NoAllocate: b.NoAllocate}
 	if root {
 		c.UserNamespaces, c.SetID = true, b.SetID
 		c.Write = nil
@@ -73,7 +74,7 @@ func (c confinement) apply() error {
 			return err
 		}
 	}
-	return confine.Seccomp(confine.SeccompOptions{Nesting: c.Nesting, UserNamespaces: c.UserNamespaces, SetID: c.SetID})
+	return confine.Seccomp(confine.SeccompOptions{Nesting: c.Nesting, UserNamespaces: c.UserNamespaces, SetID: c.SetID, NoAllocate: c.NoAllocate})
 }
 
 // launcher starts programs from a thread of its own, which is confined for good.

@@ -85,6 +85,8 @@ var ours = map[string]string{
 	"removexattrat": "attributeAt",
 	"truncate":      "truncates",
 
+	"fallocate": "allocates",
+
 	// Docker's profile has been through phases of allowing some of these.
 	// (io_uring is refused by prefix: it does by its ring what the filter
 	// refuses as a system call.)

@@ -198,7 +198,7 @@ func (i *instance) build(m *engine.Machine, plan *rootfs.Plan) error {
 		Plan: plan, Hostname: m.Hostname, Handed: len(handed),
 		UID: who.UID, GID: who.GID, Alone: who.Count == 1,
 		Nesting: m.Nesting, SetID: m.SetID, Landlock: confine.LandlockABI() > 0, Rlimits: m.Limits.Rlimits(),
-		FewProcesses: m.FewProcesses,
+		FewProcesses: m.FewProcesses, NoAllocate: m.NoAllocate,
 	}
 	if err := boot.Send(i.control); err != nil {
 		return i.lost(err)
