@@ -111,6 +111,9 @@ func (s *settings) fill(c *config.Config) {
 	if s.openFiles == 0 {
 		s.openFiles = c.Limits.OpenFiles
 	}
+	if s.keepFree == "" {
+		s.keepFree = c.Limits.KeepFree
+	}
 	if s.timeout == 0 && c.Limits.Timeout != "" {
 		s.timeout, _ = time.ParseDuration(c.Limits.Timeout)
 	}

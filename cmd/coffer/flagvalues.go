@@ -54,6 +54,11 @@ func (s *settings) addLimitsTo(f *pflag.FlagSet) {
 		return limits.CheckCPUs(s.cpus)
 	})
 	add("open-files", "int", "`limit` on open files of one process", whole(&s.openFiles, limits.CheckOpenFiles))
+	add("keep-free", "string", "have programs wait when less than this `size` is free on a disk that they write to, 1g if you do not say; 0 is never", func(text string) error {
+		s.keepFree = text
+		_, err := limits.ParseKeepFree(text)
+		return err
+	})
 	add("timeout", "duration", "end the sandbox after this `time`, such as 10m", func(text string) (err error) {
 		if s.timeout, err = time.ParseDuration(text); err == nil && s.timeout <= 0 {
 			err = &limits.WrongError{What: text + " is no time to run", Want: "want more than 0; for no limit, leave it out"}

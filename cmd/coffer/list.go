@@ -23,11 +23,13 @@ import (
 // described is a sandbox as listings show it.
 type described struct {
 	sandbox.Record
-	State string     `json:"state"` // stopped, starting, running, or idle
+	State string     `json:"state"` // stopped, starting, running, idle, or waiting: for room on a disk
 	Dir   string     `json:"dir"`
 	PID   int        `json:"pid,omitempty"` // the supervisor's
 	Since *time.Time `json:"running_since,omitempty"`
 	Execs int        `json:"execs,omitempty"`
+	// Waits says what all its programs wait for.
+	Waits string `json:"waits,omitempty"`
 	// Listening are the ports that programs inside listen on.
 	Listening []wire.Port `json:"listening,omitempty"`
 	// Git is how its branch stands.
@@ -67,8 +69,11 @@ func describe(sb *sandbox.Sandbox, ports bool) described {
 		d.State = "starting"
 		return d
 	}
-	d.PID, d.Since, d.Execs, d.Running = st.PID, &st.Since, st.Execs, st.Daemons
-	if d.waits() {
+	d.PID, d.Since, d.Execs, d.Running, d.Waits = st.PID, &st.Since, st.Execs, st.Daemons, st.Waits
+	switch {
+	case d.Waits != "":
+		d.State = "waiting"
+	case d.idles():
 		d.State = "idle"
 	}
 	if st.Ports != nil {
@@ -194,8 +199,8 @@ func listing(list []described, width int) table {
 	return t
 }
 
-// waits says of a sandbox that runs whether it waits for programs.
-func (d *described) waits() bool {
+// idles says of a sandbox that runs whether it waits for programs.
+func (d *described) idles() bool {
 	return !d.Ephemeral && !d.Once && d.Execs == 0 && len(d.Running) == 0
 }
 
@@ -266,6 +271,7 @@ func printShow(d described) {
 	row("id", d.ID)
 	row("name", d.Name)
 	row("state", d.State)
+	row("waits", d.Waits)
 	if d.PID > 0 {
 		row("supervisor", fmt.Sprintf("process %d, running %s", d.PID, count(d.Execs, "program")))
 	}
@@ -325,6 +331,12 @@ func showLimits(l sandbox.Limits, row func(name, value string)) {
 	}
 	if l.Timeout > 0 {
 		row("time limit", l.Timeout.String())
+	}
+	switch {
+	case l.KeepFree > 0:
+		row("kept free", fmt.Sprintf("%d bytes of each disk", l.KeepFree))
+	case l.KeepFree < 0:
+		row("kept free", "nothing of a disk")
 	}
 }
 

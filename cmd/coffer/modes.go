@@ -230,7 +230,7 @@ func beyondJail(s *settings, rec *sandbox.Record) (wants []string) {
 	}
 	l, n := rec.Limits, rec.Network
 	want(rec.Workspace.Mode != sandbox.WorkspaceDirect, "a workspace shown as "+rec.Workspace.Mode)
-	want(l.Memory > 0 || l.Pids > 0 || l.CPUs > 0 || l.OpenFiles > 0 || l.Timeout > 0, "limits")
+	want(l.Memory > 0 || l.Pids > 0 || l.CPUs > 0 || l.OpenFiles > 0 || l.KeepFree > 0 || l.Timeout > 0, "limits")
 	want(len(n.HostPorts)+len(rec.Forwards)+len(rec.Sockets) > 0, "ports and sockets through the wall")
 	want(len(rec.Mounts) > 0, "mounts")
 	want(len(rec.Daemons) > 0, "daemons")

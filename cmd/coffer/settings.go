@@ -27,6 +27,7 @@ type settings struct {
 	cpus      float64
 	openFiles int
 	timeout   time.Duration
+	keepFree  string
 	nesting   bool
 	net       string
 	allow     []string
@@ -159,6 +160,11 @@ func (s *settings) settle(ctx context.Context) (err error) {
 func (s *settings) limits() (l sandbox.Limits, err error) {
 	if s.memory != "" {
 		if l.Memory, err = limits.ParseMemory(s.memory); err != nil {
+			return l, usage{err}
+		}
+	}
+	if s.keepFree != "" {
+		if l.KeepFree, err = limits.ParseKeepFree(s.keepFree); err != nil {
 			return l, usage{err}
 		}
 	}

@@ -45,7 +45,7 @@ func (c *console) run(apart bool) (exit wire.Exit, err error) {
 	if c.opts.Unfiltered {
 		screen = os.Stdout
 	}
-	say := &announcer{to: screen, plain: os.Stdout, full: c.filter.FullScreen, raw: true}
+	say := &announcer{to: screen, plain: os.Stdout, full: c.filter.FullScreen, raw: true, anew: c.drawAnew}
 	var errs io.Writer
 	if apart {
 		errs = descriptor(2)

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
+	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/terminal"
 )
 
@@ -39,12 +41,13 @@ const (
 
 // announcer writes what a program prints to the screen, and between that lines of our
 // own. A program that has the whole screen to itself is not disturbed: they wait until
-// it gives it back.
+// it gives it back, unless they are urgent; then it is to draw its screen anew.
 type announcer struct {
 	to    io.Writer   // where the program's output goes
 	plain io.Writer   // where our lines go
 	full  func() bool // whether the program has the whole screen; nil if there is no screen
 	raw   bool        // the terminal is in raw mode
+	anew  func()      // has the program draw its screen anew; nil if there is no screen
 
 	mu    sync.Mutex
 	held  []string
@@ -92,18 +95,24 @@ func (a *announcer) away() {
 	a.open = false
 }
 
-// release writes the lines that waited, if nobody has the screen. The lock is held.
+// release writes the lines that waited, if nobody has the screen, or they are urgent. The lock is held.
 func (a *announcer) release() {
-	if a.full != nil && a.full() {
-		return
-	}
+	full := a.full != nil && a.full()
+	var later []string
 	for _, line := range a.held {
-		if a.news(line) {
-			fmt.Fprintf(a.plain, "%scoffer: %s%s", a.start(), line, a.end())
+		text, urgent := strings.CutPrefix(line, wire.Urgent)
+		switch {
+		case full && !urgent:
+			later = append(later, line)
+		case a.news(text):
+			fmt.Fprintf(a.plain, "%scoffer: %s%s", a.start(), text, a.end())
 			a.open = false
+			if full {
+				a.anew()
+			}
 		}
 	}
-	a.held = nil
+	a.held = later
 }
 
 // news says whether a line is to be shown.

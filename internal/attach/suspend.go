@@ -238,10 +238,16 @@ func (c *console) continued() {
 	c.show()
 }
 
-// show has the program go on, on a terminal that speaks as it told it to. One that has the
-// whole screen to itself draws it anew when its size changes. The lock is held.
+// show has the program go on, on a terminal that speaks as it told it to. The lock is held.
 func (c *console) show() {
 	os.Stdout.Write(c.filter.Redo())
+	c.drawAnew()
+	_ = c.p.Signal(unix.SIGCONT)
+}
+
+// drawAnew tells the program its size. One that has the whole screen to itself draws it anew when
+// that changes.
+func (c *console) drawAnew() {
 	now := *size()
 	if c.filter.FullScreen() && now.Cols > 1 {
 		_ = c.p.Resize(wire.Size{Rows: now.Rows, Cols: now.Cols - 1})
@@ -249,5 +255,4 @@ func (c *console) show() {
 	} else {
 		_ = c.p.Resize(now)
 	}
-	_ = c.p.Signal(unix.SIGCONT)
 }

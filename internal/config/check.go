@@ -89,6 +89,10 @@ func (k *checker) limits() {
 	if has("cpus") {
 		k.at(path("limits", "cpus"), limits.CheckCPUs(l.CPUs))
 	}
+	if has("keep_free") {
+		_, err := limits.ParseKeepFree(l.KeepFree)
+		k.at(path("limits", "keep_free"), err)
+	}
 	if has("timeout") {
 		_, err := parseTime(l.Timeout)
 		k.at(path("limits", "timeout"), err)

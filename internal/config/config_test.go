@@ -75,7 +75,7 @@ coffer.toml:2:1: unknown key "presetz": did you mean "presets"?
 coffer.toml:3:1: unknown key "memroy": did you mean "limits.memory"?
 coffer.toml:4:1: unknown key "nothing": there are presets, sandbox, isolation, nesting, workspace, limits, env, masks, mounts, network, home, caches, setup, profile, daemons, jail, ai, agents, git
 coffer.toml:6:1: unknown key "memroy" in limits: did you mean "memory"?
-coffer.toml:7:1: unknown key "a b" in limits: there are memory, pids, cpus, open_files, timeout
+coffer.toml:7:1: unknown key "a b" in limits: there are memory, pids, cpus, open_files, timeout, keep_free
 coffer.toml:8:2: unknown key "netwrok": did you mean "network"?`},
 		"wrong types": {`nesting = "yes"
 presets = "go"

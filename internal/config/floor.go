@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,9 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/room"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
@@ -30,6 +33,7 @@ type Floor struct {
 	ForbidNesting bool         `toml:"forbid_nesting"`
 	Network       FloorNetwork `toml:"network"`
 	Mounts        FloorMounts  `toml:"mounts"`
+	Limits        FloorLimits  `toml:"limits"`
 
 	path string
 	tree *node
@@ -52,6 +56,12 @@ type FloorMounts struct {
 	// be a workspace, nor a repository that there are worktrees of inside. ["/"] forbids all
 	// mounts and further repositories. ~/ is the home of each user.
 	Forbid []string `toml:"forbid" example:"[\"/srv\", \"~/.ssh\"]"`
+}
+
+// What a sandbox may use at most.
+type FloorLimits struct {
+	// KeepFree is how much of a disk programs leave free at least.
+	KeepFree string `toml:"keep_free" example:"\"5g\""`
 }
 
 // readFloor reads the administrator's file. One that others than root could have written
@@ -107,6 +117,11 @@ func parseFloor(path string, data []byte) (*Floor, error) {
 			problems.add(tree.get("mounts", "forbid", i).at, "mounts.forbid: %s is not an absolute path", quote(p))
 		}
 	}
+	if at := tree.get("limits", "keep_free"); at != nil {
+		if _, err := limits.ParseKeepFree(fl.Limits.KeepFree); err != nil {
+			problems.add(at.at, "limits.keep_free: %s", err)
+		}
+	}
 	return fl, problems.tidy()
 }
 
@@ -138,10 +153,29 @@ func (f *Floor) Enforce(rec *sandbox.Record, isolation, home string) error {
 	if rec.Nesting && f.ForbidNesting {
 		return f.refuse(f.tree.get("forbid_nesting"), "the sandbox would allow containers inside")
 	}
+	if err := f.enforceLimits(rec); err != nil {
+		return err
+	}
 	if err := f.enforceMounts(rec, home); err != nil {
 		return err
 	}
 	return f.enforceNetwork(rec)
+}
+
+// enforceLimits: who asked for less has more kept free, and who asked for nothing is told.
+func (f *Floor) enforceLimits(rec *sandbox.Record) error {
+	at := f.tree.get("limits", "keep_free")
+	if at == nil {
+		return nil
+	}
+	least, keep := kept(f.Limits.KeepFree), &rec.Limits.KeepFree
+	switch {
+	case *keep < 0 && least > 0:
+		return f.refuse(at, "nothing of a disk would be kept free")
+	case least > cmp.Or(*keep, room.Default):
+		*keep = least
+	}
+	return nil
 }
 
 func (f *Floor) enforceMounts(rec *sandbox.Record, home string) error {

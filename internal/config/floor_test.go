@@ -41,6 +41,8 @@ func TestFloor(t *testing.T) {
 		"not a workspace": {"mounts.forbid = [\"/\"]", sandbox.Record{Workspace: sandbox.Workspace{Path: "/srv/w"}}, ""},
 		"a home's":        {"mounts.forbid = [\"~/.ssh\"]", sandbox.Record{Mounts: []sandbox.Mount{{Source: "/home/me/.ssh/x", Target: "/x"}}}, "would be mounted"},
 		"a socket":        {"mounts.forbid = [\"/srv/a\"]", sandbox.Record{Sockets: []sandbox.Socket{{Way: sandbox.SocketIn, Host: "/srv/a/s", Inside: "/s"}}}, "the socket /srv/a/s"},
+		"nothing kept":    {"limits.keep_free = \"1m\"", sandbox.Record{Limits: sandbox.Limits{KeepFree: -1}}, "nothing of a disk would be kept free, which the administrator"},
+		"little kept":     {"limits.keep_free = \"5g\"", sandbox.Record{Limits: sandbox.Limits{KeepFree: 1 << 20}}, ""},
 		"a workspace":     {"mounts.forbid = [\"/srv/a\"]", sandbox.Record{Workspace: sandbox.Workspace{Path: "/srv/a"}}, "/srv/a would be the workspace"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,6 +55,25 @@ func TestFloor(t *testing.T) {
 				t.Errorf("got %v, want %q", err, want)
 			}
 		})
+	}
+}
+
+// What is kept free of a disk is raised to the floor, and never lowered.
+func TestFloorKeepFree(t *testing.T) {
+	for _, c := range []struct {
+		floor    string
+		had, has int64
+	}{
+		{"5g", 0, 5 << 30}, {"5g", 1 << 20, 5 << 30}, {"5g", 6 << 30, 6 << 30}, {"100m", 0, 0}, {"100m", 1 << 20, 100 << 20}, {"0", 0, 0}, {"0", -1, -1},
+	} {
+		fl, err := parseFloor("policy.toml", []byte("limits.keep_free = \""+c.floor+"\""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := sandbox.Record{Limits: sandbox.Limits{KeepFree: c.had}}
+		if err := fl.Enforce(&rec, "container", "/home/me"); err != nil || rec.Limits.KeepFree != c.has {
+			t.Errorf("%s, %d: %d, %v; want %d", c.floor, c.had, rec.Limits.KeepFree, err, c.has)
+		}
 	}
 }
 
@@ -109,6 +130,7 @@ func TestFloorOwner(t *testing.T) {
 		"with a promise we do not know":  func(w *world) error { return os.WriteFile(w.Floor, []byte("audit = true"), 0o644) },
 		"with a target that is not one":  func(w *world) error { return os.WriteFile(w.Floor, []byte("network.deny = [\"a b\"]"), 0o644) },
 		"with a path that is none":       func(w *world) error { return os.WriteFile(w.Floor, []byte("mounts.forbid = [\"x\"]"), 0o644) },
+		"with a size that is none":       func(w *world) error { return os.WriteFile(w.Floor, []byte("limits.keep_free = \"much\""), 0o644) },
 		"with the keys of a config file": func(w *world) error { return os.WriteFile(w.Floor, []byte("nesting = true"), 0o644) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +211,7 @@ func TestFloorDefaults(t *testing.T) {
 
 // Every key of the floor is enforced: one that a test does not know is one that may do nothing.
 func TestFloorKeys(t *testing.T) {
-	known := "isolation audit forbid_nesting network.max network.deny network.forbid_host_ports mounts.forbid"
+	known := "isolation audit forbid_nesting network.max network.deny network.forbid_host_ports mounts.forbid limits.keep_free"
 	var got []string
 	for _, l := range leaves(reflect.TypeFor[Floor](), "", false) {
 		got = append(got, l.path)

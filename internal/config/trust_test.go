@@ -57,7 +57,11 @@ git: what gh reads with your login is allow, where you have ask
 git: hooks and config of repositories below the workspace can be changed
 git: branches upstream called feature/* may be pushed to
 git: your file sub/secret, which git ignores, is copied into new worktrees`},
-		"git, narrower": {"", "git.push = \"deny\"\ngit.upstream = \"deny\"\ngit.gh = \"deny\"\ngit.gh_read = \"deny\"\ngit.nested = \"lock\"", "", ""},
+		"less kept free":      {"", "limits.keep_free = \"512m\"", "", "limits: programs leave 512m of a disk free, where you have 1g"},
+		"nothing kept free":   {"limits.keep_free = \"2g\"", "limits.keep_free = \"0\"", "", "limits: programs leave 0 of a disk free, where you have 2g"},
+		"more kept free":      {"", "limits.keep_free = \"5g\"", "", ""},
+		"as much as the user": {"limits.keep_free = \"0\"", "limits.keep_free = \"1m\"", "", ""},
+		"git, narrower":       {"", "git.push = \"deny\"\ngit.upstream = \"deny\"\ngit.gh = \"deny\"\ngit.gh_read = \"deny\"\ngit.nested = \"lock\"", "", ""},
 		"environment": {"", "[env]\npass = [\"TOKEN\", \"LANG\", \"AWS_*\"]\nset = { A = \"${B:-${C}}\" }", "env.set = { L = \"${LANG}\" }", `
 environment: your variable TOKEN is passed on
 environment: your variables whose names begin with AWS_ are passed on

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/room"
 	"github.com/cofferhq/coffer/internal/template"
 )
 
@@ -103,6 +105,18 @@ func (w *widening) limits() {
 			w.add("limits: %s is %v, where you have %v", name, shown(w.is)[i], shown(w.was)[i])
 		}
 	}
+	if kept(w.is.Limits.KeepFree) < kept(w.was.Limits.KeepFree) {
+		w.add("limits: programs leave %s of a disk free, where you have %s", w.is.Limits.KeepFree, cmp.Or(w.was.Limits.KeepFree, "1g"))
+	}
+}
+
+// kept is how many bytes of a disk are kept free.
+func kept(text string) int64 {
+	if text == "" {
+		return room.Default
+	}
+	n, _ := limits.ParseKeepFree(text)
+	return n
 }
 
 func (w *widening) env() {

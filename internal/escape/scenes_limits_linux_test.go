@@ -78,9 +78,43 @@ func fileLimit(s *stage) {
 	s.r.judge("101", "open 200 files where 64 are allowed", free.Wall == "", free.String(), kept.Wall == "EMFILE", kept.String())
 }
 
-// diskSpace records what is not claimed.
+// diskSpace: more than the disk has. A program that fills it waits before it is full, and goes on
+// when there is room; one call that would take all of it is refused, or its program ended.
 func diskSpace(s *stage) {
-	s.r.open = append(s.r.open, "100: what a sandbox writes is bounded by the host's disk (home, layers, workspace) and by half of its memory (/tmp), not by a limit of its own")
+	// It is so large that a busy machine has time to see it filled.
+	const all = 1 << 30
+	bytes, files := fmt.Sprint("size=", all), "nr_inodes=200000"
+	try := func(name, options, then string, argv ...string) (r result, waits, left [2]int64) {
+		r = s.run(s.bed.Program(program(s.t), append([]string{"small-disk", s.fresh(name), options, then}, argv...)...))
+		for line := range strings.SplitSeq(r.out, "\n") {
+			fmt.Sscanf(line, "WAITS %d %d", &waits[0], &waits[1])
+			fmt.Sscanf(line, "LEFT %d %d", &left[0], &left[1])
+		}
+		return r, waits, left
+	}
+	inside := func(argv ...string) []string {
+		return append([]string{s.bed.Coffer, "run", "--net", "none", "--", s.probe}, argv...)
+	}
+
+	free, _, left := try("disk-out", bytes, "room", s.probe, "fill-disk", "fill")
+	got, waits, _ := try("disk-in", bytes, "room", inside("fill-disk", "fill")...)
+	s.r.judge("100", "fill the disk", free.probed().Wall == "ENOSPC" && left[0] == 0, free.probed().String(),
+		waits[0] > all/8 && got.probed().Wall != "ENOSPC" && containsLine(got.out, "WENT-ON"), fmt.Sprintf("waits, %d MiB free", waits[0]>>20))
+
+	free, _, left = try("files-out", files, "room", s.probe, "fill-files", "fill")
+	got, waits, _ = try("files-in", files, "room", inside("fill-files", "fill")...)
+	s.r.judge("100.i", "make as many files as the disk can have", free.probed().Wall == "ENOSPC" && left[1] == 0, free.probed().String(),
+		waits[1] > 0 && got.probed().Wall != "ENOSPC" && containsLine(got.out, "WENT-ON"), fmt.Sprintf("waits, %d left", waits[1]))
+
+	free, _, left = try("allocate-out", bytes, "room", s.probe, "allocate", "fill")
+	got, _, kept := try("allocate-in", bytes, "room", inside("allocate", "fill")...)
+	s.r.judge("100.a", "allocate all of the disk by one call", free.probed().Wall == "" && left[0] == 0, free.probed().String(),
+		got.probed().Wall == "ENOTSUP" && kept[0] > all/2, got.probed().String())
+
+	free, _, left = try("once-out", bytes, "-", s.probe, "fill-once", "fill", "1536")
+	got, _, kept = try("once-in", bytes, "-", inside("fill-once", "fill", "1536")...)
+	s.r.judge("100.w", "write all of the disk by one call", free.probed().Wall == "ENOSPC" && left[0] == 0, free.probed().String(),
+		kept[0] > all/16 && strings.Contains(got.err, "was ended, because it was in a system call"), fmt.Sprintf("ended, %d MiB free", kept[0]>>20))
 }
 
 // outputFlood: a program that prints faster than anybody reads.

@@ -146,7 +146,7 @@ func TestSyncFull(t *testing.T) {
 			user git config --global user.name Ada; user git config --global user.email ada@example.com
 			user sh -c 'git init -q . && echo 1 >file && echo fill >.gitignore && git add file .gitignore && git commit -qm first'
 			before=$(user git rev-parse HEAD)
-			user coffer exec --create --workspace worktree --name s -- true
+			user coffer exec --create --keep-free 0 --workspace worktree --name s -- true
 			user sh -c 'cat /dev/zero >fill || true' 2>/dev/null
 			user coffer exec -m s -- sh -c 'head -c 300000 /dev/urandom >big; git add big; git commit -qm inside; echo committed' 2>"$HOME/err"
 			grep -o "commits were not brought over" "$HOME/err"
@@ -177,7 +177,7 @@ func TestCheckpointFull(t *testing.T) {
 			data=$(dirname "$(dirname "$STORE")")
 			user mkdir -p "$data"
 			mount -t tmpfs -o size=24m,mode=755,uid=$UID_,gid=$UID_ none "$data"
-			user coffer exec --create --workspace direct --name s -- sh -c 'for i in $(seq 200); do echo second >f$i; done'
+			user coffer exec --create --keep-free 0 --workspace direct --name s -- sh -c 'for i in $(seq 200); do echo second >f$i; done'
 			user sh -c 'cat /dev/zero >"$1/fill" || true' sh "$data" 2>/dev/null
 			user coffer exec -m s -- sh -c 'head -c 100000 /dev/urandom >big; for i in $(seq 200); do echo third $i >f$i; done; echo done' 2>"$HOME/err"
 			grep -o "no checkpoint was taken" "$HOME/err"

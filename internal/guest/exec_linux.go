@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"os"
@@ -34,7 +35,9 @@ func (a *agent) handle(s net.Conn) {
 	case r.Op == wire.OpMasks:
 		hide(s, a.layers, r.Hide)
 	case r.Op == wire.OpHold:
-		a.hold(s, r.Hold)
+		a.hold(s, r)
+	case r.Op == wire.OpAlone:
+		a.alone(s)
 	case r.Op == wire.OpShow:
 		a.show(s, r.Show)
 	default:
@@ -65,11 +68,15 @@ func first(s net.Conn) (r wire.Request, err error) {
 	return packed.Open()
 }
 
+// ctrlC is what the key sends.
+const ctrlC = 0x03
+
 // running is an exec whose program has been started.
 type running struct {
 	end <-chan syscall.WaitStatus
 	io  stdio
 	in  *wire.Inbox
+	tty bool
 	// signal sends to the program and what it started in its session's first group.
 	signal func(syscall.Signal)
 }
@@ -100,10 +107,10 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 		_ = out.Started()
 	}
 	p.io.run(p.in)
-	go p.listen(conn)
+	go p.listen(conn, &a.reaper.gate)
 	status := <-p.end
 	// If it was ended because it did not wait, that is told first.
-	a.reaper.gate.pass()
+	a.reaper.gate.told()
 	p.io.finish()
 	exit := wire.Exit{Code: status.ExitStatus()}
 	if status.Signaled() {
@@ -114,7 +121,7 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 
 // begin starts the program with its descriptors in place.
 func (a *agent) begin(e *wire.Exec, out *wire.FrameWriter) (*running, error) {
-	p := &running{in: wire.NewInbox(func(n int) { _ = out.Message(wire.Event{Credit: n}) })}
+	p := &running{tty: e.TTY != nil, in: wire.NewInbox(func(n int) { _ = out.Message(wire.Event{Credit: n}) })}
 	var theirs []int
 	var err error
 	if e.TTY != nil {
@@ -169,7 +176,7 @@ func (a *agent) launch(p *running, e *wire.Exec, attr *attributes, out *wire.Fra
 	}
 	p.end = end
 	p.signal = func(s syscall.Signal) {
-		_ = a.reaper.with(pid, func() error { return unix.Kill(-pid, s) })
+		a.reaper.signal(pid, pid, s, func(s syscall.Signal) error { return unix.Kill(-pid, s) })
 	}
 	return nil
 }
@@ -185,7 +192,7 @@ func (a *agent) startUser(argv []string, attr *attributes) (pid int, end <-chan 
 
 // listen takes what the client sends, and hangs up on the program when the client is
 // gone. It never waits for the program: see package wire.
-func (p *running) listen(conn net.Conn) {
+func (p *running) listen(conn net.Conn, g *gate) {
 	defer p.hangUp()
 	defer p.in.Close()
 	frames := wire.NewFrameReader(conn)
@@ -196,6 +203,9 @@ func (p *running) listen(conn net.Conn) {
 		}
 		switch kind {
 		case wire.Input:
+			if p.tty && bytes.IndexByte(body, ctrlC) >= 0 && g.waitsLong() {
+				p.signal(unix.SIGINT) // the key's own would reach nobody before all go on
+			}
 			if !p.in.Put(body) {
 				return // more than it had credit for
 			}
@@ -231,13 +241,18 @@ func (p *running) hangUp() {
 	time.AfterFunc(time.Second, func() { p.signal(unix.SIGKILL) })
 }
 
-// stop asks every program to end, waits until all have or the time is over, and ends.
+// stop asks every program to end, waits until all have or the time is over, and ends. Those that
+// wait, and may do so for long, are not asked: they could not answer.
 func (a *agent) stop(grace time.Duration) {
-	a.reaper.gate.pass()
+	long := a.reaper.gate.pass() != ""
 	end := time.Now().Add(grace)
-	a.births.wait(grace)
-	unix.Kill(-1, unix.SIGTERM)
-	unix.Kill(-1, unix.SIGCONT)
+	if long {
+		unix.Kill(-1, unix.SIGKILL)
+	} else {
+		a.births.wait(grace)
+		unix.Kill(-1, unix.SIGTERM)
+		unix.Kill(-1, unix.SIGCONT)
+	}
 	for time.Now().Before(end) {
 		// No process left to signal means that we are alone.
 		if unix.Kill(-1, 0) == unix.ESRCH {

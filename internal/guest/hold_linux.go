@@ -1,10 +1,12 @@
 package guest
 
 import (
+	"maps"
 	"net"
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
@@ -13,7 +15,9 @@ import (
 )
 
 // The host may have all programs wait: when files that must be hidden come faster than they can
-// be, none shall be read meanwhile. SIGSTOP does that, for it reaches everybody at once, also
+// be, none shall be read meanwhile; and when the disk is nearly full, nothing shall be written
+// until there is room. The first is over in a moment, and whoever wants something of a program
+// waits for that. The second may take hours. SIGSTOP does that, for it reaches everybody at once, also
 // who forks in that moment, can be neither caught nor ignored, and takes nothing that an
 // ordinary user does not have. It is no part of the programs' own stopping and going on: those
 // that were stopped stay so, and no shell hears of it: see package halt.
@@ -24,34 +28,71 @@ type gate struct {
 	mu      sync.Mutex
 	open    sync.Cond
 	closed  bool
+	why     string       // while it is, if that may take long
 	stopped map[int]bool // those who were, before
 	watcher *halt.Watch  // over those who wait; nil before the first time
 	unwatch func()       // ends it
+	// telling is held while the host is told of programs that were ended.
+	telling sync.Mutex
 }
 
-// pass waits until it is open.
-func (g *gate) pass() {
-	g.mu.Lock()
-	for g.closed {
-		g.open.Wait()
-	}
-	g.mu.Unlock()
-}
-
-// within calls f if it is open, and says whether it was. It stays so meanwhile.
-func (g *gate) within(f func() error) (open bool, err error) {
+// pass waits until it is open. If that may take long it does not, and returns why.
+func (g *gate) pass() (why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
+	for g.closed && g.why == "" {
+		g.open.Wait()
+	}
+	return g.why
+}
+
+// told waits until the host has heard of programs that were ended because they did not wait.
+func (g *gate) told() {
+	g.pass()
+	g.telling.Lock()
+	defer g.telling.Unlock()
+}
+
+// within calls f if it is open, or may be closed for long, and says whether it did. It stays so
+// meanwhile.
+func (g *gate) within(f func(long bool) error) (called bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed && g.why == "" {
 		return false, nil
 	}
-	return true, f()
+	return true, f(g.closed)
 }
 
 // isOpen says whether it is.
 func (g *gate) isOpen() bool {
-	open, _ := g.within(func() error { return nil })
-	return open
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.closed
+}
+
+// waitsLong says whether it is closed, and may be so for long.
+func (g *gate) waitsLong() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.why != ""
+}
+
+// instead is what is sent for a signal to programs that wait, and may do so for long. They would
+// not hear that they shall end before they go on, which is what they must not do. One that
+// shall go on, of a group, does so with all others. The lock is held.
+func (g *gate) instead(s syscall.Signal, group int) syscall.Signal {
+	switch s {
+	case unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM:
+		return unix.SIGKILL
+	case unix.SIGCONT:
+		maps.DeleteFunc(g.stopped, func(pid int, _ bool) bool {
+			of, err := unix.Getpgid(pid)
+			return err == nil && of == group
+		})
+		return 0
+	}
+	return s
 }
 
 // born has a process wait that has come since, or it would be the only one that does not. The lock
@@ -74,32 +115,49 @@ func (g *gate) wake(pid int) {
 }
 
 // remains says whether a process is stopped when nobody has to wait.
-func (r *reaper) remains(pid int) bool {
-	r.gate.pass()
-	return halt.Here.Stopped(pid)
-}
+func (r *reaper) remains(pid int) bool { return r.gate.pass() == "" && halt.Here.Stopped(pid) }
 
 // hold serves OpHold. While programs wait, the stream stays open: who goes on nevertheless is
 // told there.
-func (a *agent) hold(s net.Conn, yes bool) {
-	defer mux.HangUp(s)
+func (a *agent) hold(s net.Conn, r wire.Request) {
 	g := &a.reaper.gate
+	if r.HoldHard {
+		g.telling.Lock()
+		defer g.telling.Unlock()
+	}
+	defer mux.HangUp(s) // which waits until it was heard
 	var done wire.Done
-	if !yes {
+	tell := func(e wire.Event) { _ = wire.WriteMessage(s, e) }
+	if !r.Hold {
 		g.reopen()
-	} else if err := g.close(); err != nil {
+	} else if err := g.close(r.HoldFor); err != nil {
 		done.Error = err.Error()
 	}
-	_ = wire.WriteMessage(s, wire.Event{Done: &done})
-	if yes && done.Error == "" {
-		<-g.watch(func(e wire.Event) { _ = wire.WriteMessage(s, e) })
+	if r.HoldHard {
+		halt.Here.EndRunning(programs(), func(sentence string) { tell(wire.Event{Notice: sentence}) })
+	}
+	tell(wire.Event{Done: &done})
+	if r.Hold && done.Error == "" {
+		<-g.watch(tell)
 	}
 }
 
-// close closes the gate and stops all programs.
-func (g *gate) close() error {
+// alone serves OpAlone.
+func (a *agent) alone(s net.Conn) {
+	defer mux.HangUp(s)
+	var done wire.Done
+	if unix.Kill(-1, 0) != unix.ESRCH {
+		done.Error = "there are programs"
+	}
+	_ = wire.WriteMessage(s, wire.Event{Done: &done})
+}
+
+// close closes the gate and stops all programs. It may be closed already, for another reason.
+func (g *gate) close(why string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.why = why
+	g.open.Broadcast() // who waits need not any more, if it may take long now
 	if g.closed {
 		return nil
 	}
@@ -157,7 +215,7 @@ func (g *gate) reopen() {
 			_ = unix.Kill(pid, unix.SIGCONT)
 		}
 	}
-	g.closed, g.stopped, g.unwatch = false, nil, nil
+	g.closed, g.why, g.stopped, g.unwatch = false, "", nil, nil
 	g.open.Broadcast()
 }
 

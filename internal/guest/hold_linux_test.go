@@ -1,11 +1,16 @@
 package guest
 
 import (
+	"errors"
+	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/halt"
+	"golang.org/x/sys/unix"
 )
 
 // One that comes while programs wait does so too, and one that must not stop goes on with them. (A
@@ -42,4 +47,52 @@ func TestGate(t *testing.T) {
 	g.closed = false
 	g.wake(pid)
 	await(false)
+}
+
+// Nobody waits for a gate that may be closed for long, nor has a program go on behind it: one that
+// is asked to end is ended, and one that shall go on does so later.
+func TestGateForLong(t *testing.T) {
+	r := newReaper()
+	g := &r.gate
+	g.closed = true
+	passed := make(chan string)
+	go func() { passed <- g.pass() }()
+	select {
+	case <-passed:
+		t.Fatal("it passes a closed gate")
+	case <-time.After(10 * time.Millisecond):
+	}
+	if err := g.close("the disk is full"); err != nil { // it is closed, so nobody is stopped
+		t.Fatal(err)
+	}
+	if why := <-passed; why != "the disk is full" {
+		t.Errorf("it waits for %q", why)
+	}
+	var f *wire.Failure
+	if _, _, err := r.start(false, func() (int, error) { return 0, errors.New("it was started") }); !errors.As(err, &f) || f.Code != 125 {
+		t.Errorf("a program that comes is told %v", err)
+	}
+	if r.remains(os.Getpid()) {
+		t.Error("that it waits is taken for its own stop")
+	}
+	group, _ := unix.Getpgid(0)
+	g.stopped = map[int]bool{os.Getpid(): true, 1: true}
+	for sent, want := range map[syscall.Signal]syscall.Signal{
+		unix.SIGINT: unix.SIGKILL, unix.SIGTERM: unix.SIGKILL, unix.SIGHUP: unix.SIGKILL, unix.SIGQUIT: unix.SIGKILL,
+		unix.SIGKILL: unix.SIGKILL, unix.SIGUSR1: unix.SIGUSR1, unix.SIGTSTP: unix.SIGTSTP, unix.SIGCONT: 0,
+	} {
+		if got := g.instead(sent, group); got != want {
+			t.Errorf("for %v, %v is sent", sent, got)
+		}
+	}
+	if g.stopped[os.Getpid()] || !g.stopped[1] {
+		t.Errorf("of those that shall go on, and others, %v stay stopped", g.stopped)
+	}
+	// Files are to be hidden as well: that is soon over, and waited for.
+	if err := g.close(""); err != nil {
+		t.Fatal(err)
+	}
+	if called, _ := g.within(func(bool) error { return nil }); called || g.waitsLong() {
+		t.Error("nobody waits until files are hidden")
+	}
 }

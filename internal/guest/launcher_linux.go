@@ -220,6 +220,10 @@ func spawn(argv, env []string, dir string, try func(path string, argv []string) 
 }
 
 func notExecutable(name string, err error) *wire.Failure {
+	var f *wire.Failure
+	if errors.As(err, &f) {
+		return f // it was not tried
+	}
 	var no syscall.Errno
 	if errors.As(err, &no) {
 		err = no

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/guest/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,11 +39,14 @@ func newReaper() *reaper {
 // start runs fork, which returns a process id, and returns where its end will be
 // told. The lock is held across both, so that no end is missed. (A neighbour that stops
 // the new process before its exec holds up everything here: its own sandbox.) While programs
-// have to wait, none starts.
+// have to wait, none starts; if that may take long, it is refused.
 func (r *reaper) start(leads bool, fork func() (int, error)) (int, <-chan syscall.WaitStatus, error) {
 	// Many may have passed the gate and wait for the lock when it closes.
-	for r.lock(); !r.gate.isOpen(); r.lock() {
+	for why := r.lock(); !r.gate.isOpen(); why = r.lock() {
 		r.mu.Unlock()
+		if why != "" {
+			return 0, nil, &wire.Failure{Code: 125, Message: why}
+		}
 	}
 	defer r.mu.Unlock()
 	pid, err := fork()
@@ -60,27 +64,42 @@ func (r *reaper) start(leads bool, fork func() (int, error)) (int, <-chan syscal
 }
 
 // lock takes the lock, after the gate was passed.
-func (r *reaper) lock() {
-	r.gate.pass()
+func (r *reaper) lock() (why string) {
+	why = r.gate.pass()
 	r.mu.Lock()
+	return why
 }
 
-// with calls f while the process, dead or alive, keeps its id, and programs need not wait: it
-// might have one go on.
-func (r *reaper) with(pid int, f func() error) error {
+// with calls f while the process, dead or alive, keeps its id, and programs need not wait, or may
+// have to for long: f must not have one go on then.
+func (r *reaper) with(pid int, f func(long bool) error) error {
 	for {
 		r.lock()
-		open, err := r.gate.within(func() error {
+		called, err := r.gate.within(func(long bool) error {
 			if _, ok := r.waiting[pid]; !ok {
 				return unix.ESRCH
 			}
-			return f()
+			return f(long)
 		})
 		r.mu.Unlock()
-		if open {
+		if called {
 			return err
 		}
 	}
+}
+
+// signal signals to a group while a process keeps its id, and says what was sent. send says how.
+func (r *reaper) signal(pid, group int, s syscall.Signal, send func(syscall.Signal) error) syscall.Signal {
+	_ = r.with(pid, func(long bool) error {
+		if long {
+			s = r.gate.instead(s, group)
+		}
+		if s == 0 {
+			return nil
+		}
+		return send(s)
+	})
+	return s
 }
 
 // run collects the dead for ever.

@@ -155,9 +155,27 @@ func (w *Watch) order(all []int) {
 // end kills one.
 func (w *Watch) end(pid int) {
 	name := w.Proc.read(strconv.Itoa(pid)+"/comm", make([]byte, 64))
-	w.Ended(fmt.Sprintf("%s (process %d) was ended, because it went on while all programs had to wait until files were hidden",
+	w.Ended(fmt.Sprintf("%s (process %d) was ended, because it went on while all programs had to wait",
 		strings.TrimSpace(string(name)), pid))
 	_ = w.Proc.send(pid, 0, unix.SIGKILL)
+}
+
+// EndRunning kills those of some processes that are not stopped, though they were told to: a system call
+// that takes long is not interrupted by that. tell is told of each.
+func (p *Proc) EndRunning(pids []int, tell func(sentence string)) {
+	for _, pid := range pids {
+		tids, _ := p.numbers(strconv.Itoa(pid) + "/task")
+		runs := slices.ContainsFunc(tids, func(tid int) bool {
+			s := p.look(threadDir(pid, tid))
+			return !s.stopped && !s.over
+		})
+		if runs {
+			name := p.read(strconv.Itoa(pid)+"/comm", make([]byte, 64))
+			tell(fmt.Sprintf("%s (process %d) was ended, because it was in a system call that nobody can stop, and the disk went on filling up",
+				strings.TrimSpace(string(name)), pid))
+			_ = p.send(pid, 0, unix.SIGKILL)
+		}
+	}
 }
 
 // look looks at the threads of a process, and says whether one ran since the last look.

@@ -335,3 +335,32 @@ func TestSettled(t *testing.T) {
 		t.Errorf("who has got the number of one that ended is not seen: %v were told to wait", told)
 	}
 }
+
+// TestEndRunning: who is stopped stays, who is not is ended.
+func TestEndRunning(t *testing.T) {
+	quiet, _ := played(t, "obedient")
+	busy, _ := played(t, "obedient")
+	for _, c := range []*exec.Cmd{quiet, busy} {
+		if err := c.Process.Signal(unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		for !Here.Stopped(c.Process.Pid) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	busy.Process.Signal(unix.SIGCONT)
+	for Here.Stopped(busy.Process.Pid) {
+		time.Sleep(time.Millisecond)
+	}
+	var told []string
+	Here.EndRunning([]int{quiet.Process.Pid, busy.Process.Pid}, func(sentence string) { told = append(told, sentence) })
+	if len(told) != 1 || !strings.Contains(told[0], fmt.Sprintf("(process %d)", busy.Process.Pid)) {
+		t.Errorf("told %q", told)
+	}
+	if !Here.Stopped(quiet.Process.Pid) {
+		t.Error("one that was stopped is not")
+	}
+	if err := busy.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("one that was not ended with %v", err)
+	}
+}

@@ -27,6 +27,24 @@ func ParseMemory(s string) (int64, error) {
 	return 0, wrong(want, "%q is too little for the sandbox itself", s)
 }
 
+// minKeep is the least that is kept free of a disk: less is a unit that was forgotten.
+const minKeep = 1 << 20
+
+// ParseKeepFree reads how much of a disk is to be kept free, as ParseMemory does. 0 is nothing, which
+// is returned as -1.
+func ParseKeepFree(s string) (int64, error) {
+	n, why := parseMemory(strings.TrimSpace(s))
+	switch {
+	case why != "":
+		return 0, wrong("want a number and a unit, such as 512m or 2g, or 0 to keep nothing free", "%q %s", s, why)
+	case n == 0:
+		return -1, nil
+	case n < minKeep:
+		return 0, wrong("want at least 1m, and a unit, or 0 to keep nothing free", "%q is too little to be of use", s)
+	}
+	return n, nil
+}
+
 const tooLarge = "is too large"
 
 // parseMemory is ParseMemory without a bound below. It says why something is no size.

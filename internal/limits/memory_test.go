@@ -112,3 +112,22 @@ func FuzzParseMemory(f *testing.F) {
 		}
 	})
 }
+
+func TestParseKeepFree(t *testing.T) {
+	for in, want := range map[string]int64{"0": -1, " 0g ": -1, "1m": 1 << 20, "1.5GiB": 3 << 29, "1048576": 1 << 20} {
+		if got, err := ParseKeepFree(in); err != nil || got != want {
+			t.Errorf("ParseKeepFree(%q) = %d, %v; want %d", in, got, err, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"":         "want a number and a unit, such as 512m or 2g, or 0",
+		"much":     "is no size",
+		"-1":       "is negative",
+		"5":        `"5" is too little to be of use: want at least 1m, and a unit`,
+		"9999999t": "is too large",
+	} {
+		if _, err := ParseKeepFree(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ParseKeepFree(%q): error %v; want %q in it", in, err, want)
+		}
+	}
+}

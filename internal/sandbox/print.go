@@ -61,7 +61,7 @@ func (p *printer) limits(l Limits) {
 	for _, n := range []struct {
 		key   string
 		value int64
-	}{{"memory_bytes", l.Memory}, {"pids", int64(l.Pids)}, {"open_files", int64(l.OpenFiles)}, {"timeout_ns", int64(l.Timeout)}, {"idle_ns", int64(l.Idle)}} {
+	}{{"memory_bytes", l.Memory}, {"pids", int64(l.Pids)}, {"open_files", int64(l.OpenFiles)}, {"timeout_ns", int64(l.Timeout)}, {"idle_ns", int64(l.Idle)}, {"keep_free_bytes", l.KeepFree}} {
 		if n.value != 0 {
 			p.number(n.key, n.value)
 		}

@@ -16,7 +16,7 @@ import (
 // field needs a new version: an older coffer must refuse a limit it would not
 // enforce, and not overlook it. Records of older versions have fewer fields, and are
 // read all the same.
-const recordVersion = 5
+const recordVersion = 6
 
 // maxRecord bounds sandbox.json, for reading and for writing.
 const maxRecord = 1 << 20
@@ -103,7 +103,7 @@ type Workspace struct {
 	Start string `json:"start,omitempty"` // since version 5
 }
 
-// Limits bound what a sandbox may use. Zero means no limit of its own.
+// Limits bound what a sandbox may use. Zero means no limit of its own, or the usual one.
 type Limits struct {
 	Memory    int64         `json:"memory_bytes,omitempty"`
 	Pids      int           `json:"pids,omitempty"`
@@ -111,6 +111,8 @@ type Limits struct {
 	OpenFiles int           `json:"open_files,omitempty"`
 	Timeout   time.Duration `json:"timeout_ns,omitempty"` // a whole run
 	Idle      time.Duration `json:"idle_ns,omitempty"`    // until a sandbox nobody uses is stopped
+	// KeepFree is how many bytes of a disk programs leave free; negative for none.
+	KeepFree int64 `json:"keep_free_bytes,omitempty"` // since version 6
 }
 
 // ErrNewer is for records whose version this coffer does not know. The sandbox

@@ -83,6 +83,8 @@ func (s *scanner) limits(l *Limits, key string) {
 		l.Timeout = time.Duration(s.number())
 	case "idle_ns":
 		l.Idle = time.Duration(s.number())
+	case "keep_free_bytes":
+		l.KeepFree = s.number()
 	default:
 		s.bad = true
 	}

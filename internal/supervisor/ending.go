@@ -58,6 +58,10 @@ func (s *Supervisor) enter() bool {
 		return false
 	}
 	s.execs++
+	if s.entered != nil {
+		close(s.entered)
+		s.entered = nil
+	}
 	s.late = false
 	s.preparing = s.idleTime < firstUse && s.isSettingUp()
 	s.watchLogin()

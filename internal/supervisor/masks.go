@@ -34,9 +34,6 @@ type masks struct {
 	mu     sync.Mutex
 	shown  []*shown
 	hidden map[string]Hidden // by path on the host
-
-	holding sync.Mutex
-	held    int // trees of which the watch is behind
 }
 
 // trees are the directories that the sandbox sees.

@@ -122,8 +122,12 @@ func (s *Supervisor) anew() {
 	s.notices.refusals = 0
 }
 
-func (n *notices) tell(line string) {
-	line = terminal.Escape(line)
+func (n *notices) tell(line string) { n.add(terminal.Escape(line)) }
+
+// urge tells what cannot wait until a program gives the screen back.
+func (n *notices) urge(line string) { n.add(wire.Urgent + terminal.Escape(line)) }
+
+func (n *notices) add(line string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.latest) == keptNotices {
@@ -232,6 +236,9 @@ func pour(lines <-chan string, done <-chan struct{}, to func(string) bool) {
 func (s *Supervisor) watch(client net.Conn, since time.Time) {
 	lines, stop := s.notices.listen(since)
 	defer stop()
+	if why := s.waits(); why != "" { // which may have been told long ago
+		_ = wire.WriteMessage(client, wire.Event{Notice: wire.Urgent + terminal.Escape(why)})
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -153,6 +153,7 @@ func (s *Supervisor) status(ports bool) *wire.Status {
 		st.Programs = append(st.Programs, k.name)
 	}
 	s.mu.Unlock()
+	st.Waits = s.waits()
 	if ports {
 		st.Ports = s.ports()
 	}

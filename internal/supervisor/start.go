@@ -43,6 +43,7 @@ type Supervisor struct {
 	keeper   keeper   // of checkpoints
 	masks    masks
 	nested   nested
+	holding  holding
 	notices  notices
 	daemons  daemons
 	consents consents
@@ -55,6 +56,8 @@ type Supervisor struct {
 	starting int           // programs that the guest is being given
 	started  chan struct{} // closed when there are none, once somebody waits
 	execs    int
+	entered  chan struct{} // closed when a program comes, if that is waited for
+	behind   time.Time     // until when it is not asked whether programs were left behind
 	// preparing is set if the last of them set the sandbox up, for another one to come.
 	preparing bool
 	idle      *time.Timer
@@ -108,6 +111,7 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 	s.watchGit()
 	s.resumeUndo(ctx)
 	s.watchMasks()
+	s.watchDisks()
 	if sb.Limits.Timeout > 0 {
 		s.deadline = time.AfterFunc(sb.Limits.Timeout, func() {
 			s.because(fmt.Sprintf("the time limit of %s was reached", sb.Limits.Timeout))
@@ -130,7 +134,7 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 	s.instance, err = e.Boot(ctx, &engine.Machine{
 		Hostname: s.Sandbox.Name, Root: func() (*rootfs.Plan, error) { return s.plan(ctx) },
 		Limits: s.limits, FewProcesses: s.Sandbox.Limits.Pids > 0, Nesting: s.Sandbox.Nesting,
-		SetID: !s.Sandbox.WritesHost(), Network: !s.Sandbox.Network.None(),
+		SetID: !s.Sandbox.WritesHost(), NoAllocate: keepFree(s.Sandbox.Limits) > 0, Network: !s.Sandbox.Network.None(),
 	})
 	if err != nil {
 		return err

@@ -14,6 +14,10 @@ var resources = map[string]func([]string) error{
 	"memory":     memory,
 	"open-files": openFiles,
 	"fill":       fill,
+	"fill-disk":  fillDisk,
+	"fill-files": fillFiles,
+	"fill-once":  fillOnce,
+	"allocate":   allocate,
 }
 
 // forks starts a number of processes that wait, and ends them again.
@@ -79,4 +83,55 @@ func fill(a []string) error {
 		}
 	}
 	return nil
+}
+
+// fillDisk writes to a file until it cannot. It stays.
+func fillDisk(a []string) error {
+	f, err := os.Create(a[0])
+	block := make([]byte, 1<<20)
+	for err == nil {
+		_, err = f.Write(block)
+	}
+	return err
+}
+
+// fillFiles makes files until it cannot. They stay.
+func fillFiles(a []string) (err error) {
+	for n := 0; err == nil; n++ {
+		var fd int
+		if fd, err = unix.Open(a[0]+decimal(n), unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o644); err == nil {
+			unix.Close(fd)
+		}
+	}
+	return err
+}
+
+// fillOnce writes megabytes by one system call, which nobody can stop in its middle. The file stays.
+func fillOnce(a []string) error {
+	block, err := unix.Mmap(-1, 0, number(a[1])<<20, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Open(a[0], unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	n, err := unix.Write(fd, block)
+	if err == nil && n < len(block) {
+		err = unix.ENOSPC // it was as much as there was
+	}
+	return err
+}
+
+// allocate takes all that is free, by one system call that writes nothing. The file stays.
+func allocate(a []string) error {
+	fd, err := unix.Open(a[0], unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(fd, &st); err != nil {
+		return err
+	}
+	return unix.Fallocate(fd, 0, 0, int64(st.Bavail)*st.Bsize)
 }

@@ -30,6 +30,8 @@ func init() {
 		"no-userns-inside":  withoutNamespaces,
 		"few-inodes":        func(a []string) error { return again("few-inodes-inside", unix.CLONE_NEWNS, a) },
 		"few-inodes-inside": fewInodes,
+		"small-disk":        func(a []string) error { return again("small-disk-inside", unix.CLONE_NEWNS, a) },
+		"small-disk-inside": smallDisk,
 		"userns":            func(a []string) error { return again("become", unix.CLONE_NEWUSER, a) },
 		"become":            become,
 		"with-key":          withKey,

@@ -62,8 +62,13 @@ const (
 	OpUndo    = "undo"    // supervisor only: take and restore checkpoints
 	OpMasks   = "masks"   // the guest hides files; the supervisor lists what is hidden
 	OpHold    = "hold"    // guest only: stop all programs, or have them go on
+	OpAlone   = "alone"   // guest only: whether there is no program
 	OpShow    = "show"    // the guest shows a worktree, or takes it away; the supervisor has it do so
 )
+
+// Urgent begins a notice that is shown though a program has the whole screen: nothing else is
+// going to happen there.
+const Urgent = "\a"
 
 // NotThere is what a guest says of a place to hide that is not there.
 const NotThere = "not there"
@@ -105,6 +110,11 @@ type Request struct {
 	Hide []Cover `json:"hide,omitempty"`
 	// Hold is for OpHold: whether programs shall wait.
 	Hold bool `json:"hold,omitempty"`
+	// HoldFor says what for, if nobody knows for how long: who would start a program is told
+	// so, and a signal that asks one to end ends it.
+	HoldFor string `json:"hold_for,omitempty"`
+	// HoldHard has those ended that run though they were stopped, as in a long system call.
+	HoldHard bool `json:"hold_hard,omitempty"`
 	// Show is what OpShow is about, in the words of package guest or supervisor.
 	Show json.RawMessage `json:"show,omitempty"`
 }
@@ -206,7 +216,7 @@ type Event struct {
 	Done  *Done           `json:"done,omitempty"`
 }
 
-// Done answers OpShow and OpHold: what went wrong, if anything. A second one on the stream of an
+// Done answers OpShow, OpHold and OpAlone: what went wrong, or is not so, if anything. A second one on the stream of an
 // OpHold says that programs cannot be had to wait, and were ended.
 type Done struct {
 	Error string `json:"error,omitempty"`
@@ -244,6 +254,8 @@ type Status struct {
 	Ports    *Ports   `json:"ports,omitempty"` // if they were asked for
 	// Daemons are how the sandbox's daemons are.
 	Daemons []Daemon `json:"daemons,omitempty"`
+	// Waits says what all programs wait for, in a sentence.
+	Waits string `json:"waits,omitempty"`
 }
 
 // A Daemon says how one is.

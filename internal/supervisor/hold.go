@@ -1,0 +1,135 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+)
+
+// holding is why programs wait: there are files to hide, which is over in a moment, or a disk is
+// nearly full, which may take long. They go on when there is no reason any more.
+type holding struct {
+	mu    sync.Mutex
+	trees int    // of which the watch is behind
+	disks int    // that are nearly full
+	why   string // what is said of these
+}
+
+// held is what the guest is to do. While files are to be hidden, whoever wants something of a
+// program waits for that.
+func (h *holding) held() (yes bool, why string) {
+	if h.trees == 0 && h.disks > 0 {
+		why = h.why
+	}
+	return h.trees+h.disks > 0, why
+}
+
+// hold has programs wait until files are hidden, or not any longer. Several trees are watched.
+func (s *Supervisor) hold(yes bool) error {
+	return s.holdFor(func(h *holding) { h.trees += more(yes) }, false)
+}
+
+// holdDisk has them wait until there is room on a disk, or not any longer.
+func (s *Supervisor) holdDisk(yes bool, why string) error {
+	return s.holdFor(func(h *holding) {
+		if h.disks += more(yes); yes {
+			h.why = why
+		}
+	}, false)
+}
+
+// holdHard has those ended that do not wait.
+func (s *Supervisor) holdHard() error { return s.holdFor(func(*holding) {}, true) }
+
+func more(yes bool) int {
+	if yes {
+		return 1
+	}
+	return -1
+}
+
+// waits says what programs wait for, if that may take long.
+func (s *Supervisor) waits() string {
+	h := &s.holding
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.disks == 0 {
+		return ""
+	}
+	return h.why
+}
+
+// holdFor tells the guest if it has something else to do now that a reason came or went.
+func (s *Supervisor) holdFor(change func(*holding), hard bool) error {
+	h := &s.holding
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was, said := h.held()
+	change(h)
+	is, why := h.held()
+	if is == was && why == said && !hard {
+		return nil
+	}
+	c, err := s.session.Open()
+	if err != nil {
+		return err
+	}
+	c.SetDeadline(time.Now().Add(visitPatience))
+	if err := s.askHold(c, wire.Request{Op: wire.OpHold, Hold: is, HoldFor: why, HoldHard: hard && is}); err != nil || !is {
+		mux.HangUp(c)
+		return err
+	}
+	c.SetDeadline(time.Time{})
+	s.masks.ended.Go(func() {
+		defer mux.HangUp(c)
+		defer context.AfterFunc(s.masks.life, func() { c.Close() })()
+		s.hearHeld(c)
+	})
+	return nil
+}
+
+func (s *Supervisor) askHold(c net.Conn, r wire.Request) error {
+	err := wire.WriteMessage(c, r)
+	for err == nil {
+		var e wire.Event
+		switch err = wire.ReadMessage(c, wire.MaxReply, &e); {
+		case err != nil:
+		case e.Notice != "":
+			s.notices.tell(e.Notice)
+		case e.Done == nil:
+			err = errors.New("the guest did not say whether programs wait")
+		case e.Done.Error != "":
+			err = errors.New(e.Done.Error)
+		default:
+			return nil
+		}
+	}
+	return err
+}
+
+// hearHeld hears of programs that do not wait, until all go on.
+func (s *Supervisor) hearHeld(c net.Conn) {
+	for {
+		var e wire.Event
+		if wire.ReadMessage(c, wire.MaxReply, &e) != nil {
+			return
+		}
+		if e.Notice != "" {
+			s.notices.tell(e.Notice)
+		}
+		if e.Done != nil {
+			what := "files that appear could not be hidden any more: "
+			if s.waits() != "" {
+				what = "the disk could not be kept from filling up: "
+			}
+			s.because(what + e.Done.Error)
+			s.instance.Kill()
+			return
+		}
+	}
+}
