@@ -1,0 +1,140 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// credentials prove to a registry who the user is. Without a name they prove nothing.
+type credentials struct{ user, password string }
+
+func (c credentials) basic() string {
+	if c.user == "" {
+		return ""
+	}
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.user+":"+c.password))
+}
+
+// dockerConfig is the file in which docker and its relatives keep what they log in with.
+type dockerConfig struct {
+	Auths map[string]struct {
+		Auth string `json:"auth"`
+	} `json:"auths"`
+	CredsStore  string            `json:"credsStore"`
+	CredHelpers map[string]string `json:"credHelpers"`
+}
+
+const maxDockerConfig = 1 << 20
+
+// credentials are those that the user has for a registry, if any.
+func (o Options) credentials(ctx context.Context, host string) (c credentials, err error) {
+	path := filepath.Join(o.Home, ".docker", "config.json")
+	if dir := os.Getenv("DOCKER_CONFIG"); filepath.IsAbs(dir) {
+		path = filepath.Join(dir, "config.json")
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return c, fmt.Errorf("read your credentials for registries: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxDockerConfig))
+	var d dockerConfig
+	if err == nil {
+		err = json.Unmarshal(data, &d)
+	}
+	if err != nil {
+		return c, fmt.Errorf("read your credentials for registries: %s: %w", path, err)
+	}
+	names := []string{host, "https://" + host, "https://" + host + "/v1/", "https://" + host + "/v2/"}
+	if host == hub {
+		names = append([]string{hubAccount}, names...)
+	}
+	for _, name := range names {
+		helper := d.CredsStore
+		if h := d.CredHelpers[name]; h != "" {
+			helper = h
+		}
+		if a, ok := d.Auths[name]; ok && a.Auth != "" {
+			return decodeAuth(a.Auth)
+		} else if helper != "" && (ok || d.CredHelpers[name] != "") {
+			return o.helper(ctx, helper, name)
+		}
+	}
+	return c, nil
+}
+
+func decodeAuth(text string) (c credentials, err error) {
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	user, password, ok := strings.Cut(strings.TrimRight(string(raw), "\x00"), ":")
+	if err != nil || !ok {
+		return c, errors.New("your credentials for the registry are not in the form that docker writes")
+	}
+	return credentials{user, password}, nil
+}
+
+// helper asks a program for credentials, by the protocol that docker has for it.
+func (o Options) helper(ctx context.Context, name, server string) (c credentials, err error) {
+	if strings.Trim(name, letters+capital+digits+"-_") != "" {
+		return c, fmt.Errorf("%q is not the name of a program for credentials", clip(name))
+	}
+	program := o.find("docker-credential-" + name)
+	if program == "" {
+		return c, fmt.Errorf("your credentials for registries are with docker-credential-%s, which is not on PATH", name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	run := exec.CommandContext(ctx, program, "get")
+	run.Stdin, run.Dir, run.WaitDelay = strings.NewReader(server), "/", time.Second
+	var said bytes.Buffer
+	run.Stdout = &said
+	if err := run.Run(); err != nil {
+		if strings.Contains(said.String(), "not found") {
+			return c, nil // which is its word for none
+		}
+		return c, fmt.Errorf("ask docker-credential-%s for your credentials: %w", name, err)
+	}
+	var answer struct{ Username, Secret string }
+	if err := json.Unmarshal(said.Bytes(), &answer); err != nil {
+		return c, fmt.Errorf("ask docker-credential-%s for your credentials: %w", name, err)
+	}
+	return credentials{answer.Username, answer.Secret}, nil
+}
+
+// find finds a program on PATH, but not where sandboxes write.
+func (o Options) find(name string) string {
+	var written []string
+	if o.Written != nil {
+		written = o.Written()
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		real, err := filepath.EvalSymlinks(filepath.Join(dir, name))
+		if err != nil || !filepath.IsAbs(dir) {
+			continue
+		}
+		info, err := os.Stat(real)
+		inside := slices.ContainsFunc(written, func(w string) bool {
+			return rootfs.Within(real, w) || rootfs.Within(filepath.Join(dir, name), w)
+		})
+		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && !inside {
+			return real
+		}
+	}
+	return ""
+}

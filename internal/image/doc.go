@@ -1,0 +1,22 @@
+// Package image brings OCI images to this machine, for sandboxes that have their system
+// directories from one.
+//
+// An image is a list of layers, tar archives that lie one over the other, named by the hash
+// of what is in them. [Store.Pull] has a [source] tell which they are, fetches those that are
+// missing, checks each against its hash, and lays them into one tree of directories. The tree
+// is made aside and takes its place by a rename: it is there as a whole or not at all.
+//
+// Everything that is read here was written by strangers. Names in a layer are resolved by the
+// kernel with the tree as the root, so that no link leads out of it; what could do harm outside
+// of a sandbox (device nodes, set-user-id bits, owners) is left out; all has a bound.
+//
+//	images/<hash>/image.json   what is known of an image
+//	images/<hash>/rootfs/      its files, which belong to the user
+//	images/refs.json           which name stands for which
+//	images/.lock               held by who changes anything
+//	images/.blobs/<hash>       what was fetched for an image that is not complete
+//	images/.new-…, .gone-…     being made, being removed
+//
+// The client for registries is our own, and small: a library for it would add as much to the
+// program as all of the network has, and set itself up at every start.
+package image

@@ -1,0 +1,326 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/sandbox"
+)
+
+// Options are what a pull depends on.
+type Options struct {
+	Home string // the user's, where credentials are
+	// Written are the directories that sandboxes write to, in which no program is looked for.
+	Written func() []string
+	// Tell is told how it goes on: so many bytes of so many, of a part of the work. total is 0
+	// if that is not known. It may be called by several at once.
+	Tell func(what string, done, total int64)
+}
+
+func (o Options) tell(what string, done, total int64) {
+	if o.Tell != nil {
+		o.Tell(what, done, total)
+	}
+}
+
+// atOnce is how many layers are fetched side by side.
+const atOnce = 3
+
+// Need is the image of that name: the one that is here or, if there is none, the one that it
+// stands for now. What is local is looked at each time, which costs little.
+func (s *Store) Need(ctx context.Context, r Reference, o Options) (*Image, error) {
+	if !r.Local() {
+		if i, err := s.Find(r); !errors.Is(err, ErrNotHere) {
+			return i, err
+		}
+	}
+	return s.Pull(ctx, r, o)
+}
+
+// Pull gets the image that a name stands for now.
+func (s *Store) Pull(ctx context.Context, r Reference, o Options) (*Image, error) {
+	unlock, err := s.lock(ctx, func() { o.tell("waiting for another pull to end", 0, 0) })
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	s.sweep()
+	from, err := r.open(o)
+	if err != nil {
+		return nil, err
+	}
+	defer from.close()
+	p := pull{store: s, ref: r, from: from, Options: o}
+	i, err := p.run(ctx)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, hint.Wrap(fmt.Errorf("pull %s: %w", r, err), "%s", hintOr(err, "look at the name, or choose another image"))
+	}
+	return i, s.changeRefs(func(refs map[string]string) { refs[r.String()] = string(i.Digest) })
+}
+
+func hintOr(err error, otherwise string) string {
+	if h := hint.Of(err); h != "" {
+		return h
+	}
+	return otherwise
+}
+
+// pull is one that is under way.
+type pull struct {
+	Options
+	store *Store
+	ref   Reference
+	from  source
+
+	digest Digest
+	manifest
+	total, done atomic.Int64
+}
+
+func (p *pull) run(ctx context.Context) (*Image, error) {
+	if err := p.resolve(ctx); err != nil {
+		return nil, err
+	}
+	if i, err := p.store.Get(string(p.digest)); !errors.Is(err, ErrNotHere) {
+		return i, err
+	}
+	if err := p.fetchAll(ctx); err != nil {
+		return nil, err
+	}
+	i, err := p.build(ctx)
+	if ctx.Err() == nil { // used, or of no use
+		for _, d := range append(p.Layers, p.Config) {
+			_ = os.Remove(p.blobPath(d))
+		}
+	}
+	return i, err
+}
+
+// resolve finds the manifest for this machine. One that is named by its digest must have it.
+func (p *pull) resolve(ctx context.Context) error {
+	name := p.ref.named()
+	for range 3 { // an index may be in an index
+		data, err := p.from.manifest(ctx, name)
+		if err != nil {
+			return err
+		}
+		p.digest = digestOf(data)
+		if IsDigest(name) && string(p.digest) != name {
+			return fmt.Errorf("its manifest has the digest %s, and should have %s", p.digest, name)
+		}
+		m, err := parseManifest(data)
+		if err != nil {
+			return err
+		}
+		if len(m.Manifests) == 0 {
+			p.manifest = *m
+			return nil
+		}
+		d, err := m.ours()
+		if err != nil {
+			return err
+		}
+		name = string(d.Digest)
+	}
+	return errors.New("its manifest is a list of lists")
+}
+
+func (p *pull) blobPath(d descriptor) string {
+	return filepath.Join(p.store.dir, blobsName, d.Digest.hex())
+}
+
+// fetchAll gets the config and the layers, and those that are here already not again.
+func (p *pull) fetchAll(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	missing, seen := []descriptor{}, map[Digest]bool{}
+	for _, d := range append([]descriptor{p.Config}, p.Layers...) {
+		if info, err := os.Stat(p.blobPath(d)); !seen[d.Digest] && (err != nil || d.Size > 0 && info.Size() != d.Size) {
+			missing = append(missing, d)
+			p.total.Add(d.Size)
+		}
+		seen[d.Digest] = true
+	}
+	places := make(chan struct{}, atOnce)
+	var work sync.WaitGroup
+	for _, d := range missing {
+		places <- struct{}{}
+		work.Go(func() {
+			defer func() { <-places }()
+			if err := p.fetch(ctx, d); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	work.Wait()
+	return context.Cause(ctx)
+}
+
+// maxUnknown bounds what does not say how large it is.
+const maxUnknown = maxUnpacked
+
+// fetch gets one blob, and checks it before it has its name.
+func (p *pull) fetch(ctx context.Context, d descriptor) (err error) {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	r, err := p.from.blob(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	f, err := os.CreateTemp(filepath.Join(p.store.dir, blobsName), "part-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		f.Close()
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	most := int64(maxUnknown)
+	if d.Size > 0 {
+		most = d.Size
+	}
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(f, sum, counter{p}), &cancellable{ctx, io.LimitReader(r, most+1)})
+	switch got := Digest(sha + hex.EncodeToString(sum.Sum(nil))); {
+	case err != nil:
+		return fmt.Errorf("fetch %s: %w", short(d.Digest), err)
+	case d.Size > 0 && n != d.Size || n > most:
+		return fmt.Errorf("%s is not as long as the manifest says: %d bytes, and not %d", short(d.Digest), n, d.Size)
+	case got != d.Digest:
+		return fmt.Errorf("%s is not what it should be: it has the digest %s", short(d.Digest), got)
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), p.blobPath(d))
+}
+
+func short(d Digest) string { return "the part " + d.hex()[:12] }
+
+// counter tells how much was fetched.
+type counter struct{ p *pull }
+
+func (c counter) Write(b []byte) (int, error) {
+	c.p.tell("pulling "+c.p.ref.String(), c.p.done.Add(int64(len(b))), c.p.total.Load())
+	return len(b), nil
+}
+
+// cancellable ends when the context does.
+type cancellable struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (c *cancellable) Read(b []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.Reader.Read(b)
+}
+
+// build lays the layers into a tree, and puts that in its place.
+func (p *pull) build(ctx context.Context) (_ *Image, err error) {
+	text, err := os.ReadFile(p.blobPath(p.Config))
+	if err != nil {
+		return nil, err
+	}
+	// It may have been here for long, and power cuts empty files.
+	if digestOf(text) != p.Config.Digest {
+		os.Remove(p.blobPath(p.Config))
+		return nil, errors.New("what was fetched earlier is damaged, and was removed: try again")
+	}
+	c, err := parseConfig(text, len(p.Layers))
+	if err != nil {
+		return nil, err
+	}
+	made := filepath.Join(p.store.dir, newName+p.digest.hex())
+	defer func() {
+		if err != nil {
+			_ = sandbox.RemoveTree(made)
+		}
+	}()
+	if err := os.Mkdir(made, 0o755); err != nil {
+		return nil, err
+	}
+	size, err := p.unpack(ctx, filepath.Join(made, treeName), c.RootFS.DiffIDs)
+	if err != nil {
+		return nil, err
+	}
+	i := &Image{Version: 1, Digest: p.digest, Env: c.Config.Env, Size: size, Pulled: time.Now().UTC().Truncate(time.Second), dir: filepath.Join(p.store.dir, p.digest.hex())}
+	data, err := json.MarshalIndent(i, "", "  ")
+	if err == nil {
+		err = draft.File{Path: filepath.Join(made, infoName), Alone: true}.Write(append(data, '\n'))
+	}
+	if err == nil {
+		err = syncTree(made)
+	}
+	if err == nil {
+		err = os.Rename(made, i.dir)
+	}
+	return i, err
+}
+
+// unpack makes the tree of all layers.
+func (p *pull) unpack(ctx context.Context, dir string, diffs []Digest) (size int64, err error) {
+	t, err := newTree(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer t.close()
+	for i, d := range p.Layers {
+		p.tell("unpacking "+p.ref.String(), int64(i), 0)
+		if err := p.layer(ctx, t, d, diffs[i]); err != nil {
+			return 0, fmt.Errorf("layer %d: %w", i+1, err)
+		}
+	}
+	return t.bytes, t.furnish()
+}
+
+// layer lays one layer over what is there, and checks that it was what it should be.
+func (p *pull) layer(ctx context.Context, t *tree, d descriptor, diff Digest) error {
+	f, err := os.Open(p.blobPath(d))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	plain, err := decompress(f)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	all := io.TeeReader(&cancellable{ctx, &bounded{plain, maxUnpacked + maxPadding}}, sum)
+	if err := t.layer(all); err != nil {
+		return err
+	}
+	// What follows the end of the archive counts for the hash.
+	if _, err := io.Copy(io.Discard, all); err != nil {
+		return err
+	}
+	if !bytes.Equal(sum.Sum(nil), decode(diff)) {
+		os.Remove(p.blobPath(d))
+		return errors.New("it is not what the image's config says that it is")
+	}
+	return nil
+}
+
+func decode(d Digest) []byte { b, _ := hex.DecodeString(d.hex()); return b }

@@ -1,0 +1,284 @@
+package image
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/rootfs"
+)
+
+// Kinds of local sources, as they begin a reference.
+const (
+	ociDir        = "oci"
+	ociArchive    = "oci-archive"
+	dockerArchive = "docker-archive"
+)
+
+// The registry that names without one are in, by the name that people know it by, and where
+// it is to be reached.
+const (
+	hub        = "docker.io"
+	hubAPI     = "registry-1.docker.io"
+	hubAccount = "https://index.docker.io/v1/" // what its credentials are filed under
+)
+
+// maxReference bounds what can be a reference.
+const maxReference = 1024
+
+// A Reference names an image in a registry, or in a file or directory of this machine.
+type Reference struct {
+	kind   string // of a local source; "" for a registry
+	file   string // where that is
+	below  string // a directory that no link leads out of on the way there
+	host   string // of a registry, with its port
+	path   string
+	tag    string
+	digest Digest
+}
+
+// Parse reads a reference: [HOST[:PORT]/]PATH[:TAG][@DIGEST], or oci:DIR, oci-archive:FILE,
+// docker-archive:FILE, each with :TAG or without.
+func Parse(text string) (r Reference, err error) {
+	if err := plain(text); err != nil {
+		return r, wrong(text, err.Error())
+	}
+	for _, kind := range []string{ociDir, ociArchive, dockerArchive} {
+		if rest, ok := strings.CutPrefix(text, kind+":"); ok {
+			return parseLocal(kind, rest, text)
+		}
+	}
+	rest, digest, pinned := strings.Cut(text, "@")
+	if pinned {
+		if r.digest, err = parseDigest(digest); err != nil {
+			return r, wrong(text, err.Error())
+		}
+	}
+	if i := strings.LastIndexByte(rest, ':'); i > strings.LastIndexByte(rest, '/') {
+		if r.tag = rest[i+1:]; !isTag(r.tag) {
+			return r, wrong(text, "what follows its last colon is no tag")
+		}
+		rest = rest[:i]
+	}
+	if r.tag == "" && !pinned {
+		r.tag = "latest"
+	}
+	host, path, ok := strings.Cut(rest, "/")
+	if !ok || host != "localhost" && !strings.ContainsAny(host, ".:") {
+		host, path = hub, rest
+	}
+	if host == "index."+hub {
+		host = hub
+	}
+	if host == hub && !strings.Contains(path, "/") {
+		path = "library/" + path
+	}
+	if !isHost(host) {
+		return r, wrong(text, "its first part is no host")
+	}
+	if !isRepository(path) {
+		return r, wrong(text, "a name has small letters, digits, and . _ - between them")
+	}
+	r.host, r.path = host, path
+	return r, nil
+}
+
+func parseLocal(kind, rest, text string) (r Reference, err error) {
+	r = Reference{kind: kind, file: rest}
+	if i := strings.LastIndexByte(rest, ':'); i > 0 && isTag(rest[i+1:]) {
+		r.file, r.tag = rest[:i], rest[i+1:]
+	}
+	if r.file == "" {
+		return r, wrong(text, "it names no file")
+	}
+	return r, nil
+}
+
+func wrong(text, why string) error {
+	if len(text) > 200 {
+		text = text[:200] + "…"
+	}
+	return hint.New(fmt.Sprintf("%q is not the name of an image: %s", text, why), "write it like debian:12, registry.example.com/team/tools:1.2, or oci:DIR")
+}
+
+// plain wants something that can be shown and filed.
+func plain(text string) error {
+	if text == "" {
+		return fmt.Errorf("it is empty")
+	}
+	if len(text) > maxReference {
+		return fmt.Errorf("it is too long")
+	}
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return fmt.Errorf("it has characters in it that cannot be shown")
+	}
+	return nil
+}
+
+// Local says whether the image is on this machine already, as a file or directory.
+func (r Reference) Local() bool { return r.kind != "" }
+
+// In is the same reference with the file's name made absolute: ~/ is the home, and other names
+// are relative to a directory. What is in that one, a sandbox may have written.
+func (r Reference) In(dir, home string) Reference {
+	if r.kind == "" {
+		return r
+	}
+	if rest, ok := strings.CutPrefix(r.file, "~/"); ok {
+		r.file = filepath.Join(home, rest)
+	} else if !filepath.IsAbs(r.file) {
+		r.file = filepath.Join(dir, r.file)
+	}
+	if r.file = filepath.Clean(r.file); rootfs.Within(r.file, dir) {
+		r.below = dir
+	}
+	return r
+}
+
+// String is how the reference is written, shortly: what is read from it is the same.
+func (r Reference) String() string {
+	if r.kind != "" {
+		text := r.kind + ":" + r.file
+		if r.tag != "" {
+			text += ":" + r.tag
+		}
+		return text
+	}
+	text := r.host + "/" + r.path
+	if r.host == hub {
+		text = r.short()
+	}
+	if r.tag != "" {
+		text += ":" + r.tag
+	}
+	if r.digest != "" {
+		text += "@" + string(r.digest)
+	}
+	return text
+}
+
+// Pinned is how exactly that image is asked for which a name stood for, if it can be.
+func Pinned(name, digest string) string {
+	r, err := Parse(name)
+	d, wrong := parseDigest(digest)
+	if err != nil || wrong != nil || r.Local() {
+		return name
+	}
+	r.tag, r.digest = "", d
+	return r.String()
+}
+
+// short is the name of something in the usual registry, without that if it is clear.
+func (r Reference) short() string {
+	name, own := strings.CutPrefix(r.path, "library/")
+	switch first, _, deep := strings.Cut(name, "/"); {
+	case own && !deep && name != ociDir && name != ociArchive && name != dockerArchive:
+		return name
+	case !own && deep && first != "localhost" && !strings.Contains(first, "."):
+		return name
+	}
+	return r.host + "/" + r.path
+}
+
+// Where says in words whom a pull would ask.
+func (r Reference) Where() string {
+	if r.kind != "" {
+		return r.file
+	}
+	return r.host
+}
+
+// loopback says whether the registry is on this machine, which is the only one that is spoken
+// to without TLS.
+func (r Reference) loopback() bool {
+	host := r.host
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		host = host[:i]
+	}
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.IsLoopback()
+}
+
+// base is where the registry's interface begins.
+func (r Reference) base() string {
+	switch {
+	case r.loopback():
+		return "http://" + r.host + "/v2/"
+	case r.host == hub:
+		return "https://" + hubAPI + "/v2/"
+	}
+	return "https://" + r.host + "/v2/"
+}
+
+// named is what the registry is asked for.
+func (r Reference) named() string {
+	if r.digest != "" {
+		return string(r.digest)
+	}
+	return r.tag
+}
+
+const (
+	letters = "abcdefghijklmnopqrstuvwxyz"
+	capital = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits  = "0123456789"
+)
+
+func isTag(s string) bool {
+	return s != "" && len(s) <= 128 && s[0] != '.' && s[0] != '-' && strings.Trim(s, letters+capital+digits+"._-") == ""
+}
+
+func isHost(s string) bool {
+	name := s
+	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
+		if name = s[:i]; s[i+1:] == "" || len(s[i+1:]) > 5 || strings.Trim(s[i+1:], digits) != "" {
+			return false
+		}
+	}
+	if strings.HasPrefix(name, "[") {
+		addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
+		return err == nil && addr.Zone() == "" && name == "["+addr.String()+"]"
+	}
+	return name != "" && len(name) <= 253 && name[0] != '-' && name[0] != '.' && strings.Trim(name, letters+capital+digits+".-") == ""
+}
+
+// isRepository is the rule of the registries' specification, without its regular expression,
+// which would be set up at every start.
+func isRepository(s string) bool {
+	if s == "" || len(s) > 255 {
+		return false
+	}
+	for part := range strings.SplitSeq(s, "/") {
+		if strings.Trim(part, letters+digits+"._-") != "" || part == "" || strings.ContainsAny(part[:1]+part[len(part)-1:], "._-") ||
+			strings.Contains(part, "..") || strings.Contains(part, "___") {
+			return false
+		}
+	}
+	return true
+}
+
+// A Digest is the hash of something: sha256: and 64 digits.
+type Digest string
+
+const sha = "sha256:"
+
+func parseDigest(s string) (Digest, error) {
+	hex, ok := strings.CutPrefix(s, sha)
+	if !ok || len(hex) != 64 || strings.Trim(hex, digits+"abcdef") != "" {
+		return "", fmt.Errorf("want %s and 64 digits for a digest", sha)
+	}
+	return Digest(s), nil
+}
+
+// IsDigest says whether a text has the form of one.
+func IsDigest(s string) bool { _, err := parseDigest(s); return err == nil }
+
+// hex is the digest as a file's name.
+func (d Digest) hex() string { return strings.TrimPrefix(string(d), sha) }

@@ -1,0 +1,365 @@
+package image
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strconv"
+
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"golang.org/x/sys/unix"
+)
+
+// tree is the root directory of an image that is being unpacked, by descriptor. Names are looked
+// up by the kernel as if it were the root of everything: links of an earlier entry lead to where
+// they would in the sandbox, and never out. What is made or removed is then named in a directory
+// that is open.
+type tree struct {
+	path    string
+	root    int
+	entries int
+	names   int
+	bytes   int64
+	// made is by the layer that is being laid, above are the directories that this is in.
+	made, above map[string]bool
+
+	last string // the directory that was opened last, and its descriptor
+	at   int
+}
+
+func newTree(dir string) (*tree, error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	// Whatever the umask says.
+	return &tree{path: dir, root: fd, at: -1}, os.Chmod(dir, 0o755)
+}
+
+func (t *tree) close() {
+	t.forget()
+	unix.Close(t.root)
+}
+
+// forget closes the directory that was opened last.
+func (t *tree) forget() {
+	if t.at >= 0 {
+		unix.Close(t.at)
+	}
+	t.at, t.last = -1, ""
+}
+
+// layer lays a layer over what is there.
+func (t *tree) layer(r io.Reader) error {
+	t.made, t.above = map[string]bool{}, map[string]bool{}
+	archive := tar.NewReader(r)
+	for {
+		c, err := next(archive)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if t.entries++; t.entries > maxEntries {
+			return errLarge
+		}
+		if t.names += len(c.name); t.names > maxNames {
+			return errLarge
+		}
+		if c.kind == "" {
+			continue
+		}
+		if err := t.apply(c, archive); err != nil {
+			return fmt.Errorf("%s %q: %w", c.kind, clip(c.name), err)
+		}
+	}
+}
+
+// apply makes one change.
+func (t *tree) apply(c change, content io.Reader) error {
+	switch c.kind {
+	case opaque:
+		return t.empty(c.name)
+	case whiteout:
+		return t.whiteout(c.name)
+	}
+	dir, err := t.dir(path.Dir(c.name), true)
+	if err != nil {
+		return err
+	}
+	base := path.Base(c.name)
+	t.note(c.name)
+	switch c.kind {
+	case makeDir:
+		return t.makeDir(dir, base, c)
+	case makeFile:
+		return t.makeFile(dir, base, c, content)
+	case makeLink:
+		return t.makeLink(dir, base, c)
+	}
+	if err := t.clear(dir, base); err != nil || c.kind == leaveOut {
+		return err
+	}
+	if err := unix.Symlinkat(c.link, dir, base); err != nil {
+		return err
+	}
+	return touch(dir, base, c.when)
+}
+
+// dir opens a directory of the tree, which is made if it is not there.
+func (t *tree) dir(name string, create bool) (int, error) {
+	if name == "." || name == "/" {
+		return t.root, nil
+	}
+	if t.at >= 0 && t.last == name {
+		return t.at, nil
+	}
+	fd, err := t.resolve(name)
+	if errors.Is(err, unix.ENOENT) && create {
+		fd, err = t.makeAll(name, 0)
+	}
+	if err != nil {
+		return -1, err
+	}
+	t.forget()
+	t.at, t.last = fd, name
+	return fd, nil
+}
+
+// resolve opens a directory, with the tree as the root of all links.
+func (t *tree) resolve(name string) (int, error) {
+	for {
+		fd, err := unix.Openat2(t.root, name, &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
+		})
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return fd, err
+		}
+	}
+}
+
+// maxHops is how many links in a row may lead to where nothing is yet.
+const maxHops = 16
+
+// makeAll makes a directory and those above it. A link that leads to where nothing is gets a
+// directory there.
+func (t *tree) makeAll(name string, hops int) (int, error) {
+	if hops > maxHops {
+		return -1, unix.ELOOP
+	}
+	fd, err := t.resolve(name)
+	if !errors.Is(err, unix.ENOENT) || name == "." {
+		return fd, err
+	}
+	above, err := t.makeAll(path.Dir(name), hops)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(above)
+	base := path.Base(name)
+	err = unix.Mkdirat(above, base, 0o755)
+	if err == nil {
+		if err = chmod(above, base, 0o755); err != nil {
+			return -1, err
+		}
+		return t.resolve(name)
+	}
+	to := make([]byte, maxName)
+	n, unread := unix.Readlinkat(above, base, to)
+	if !errors.Is(err, unix.EEXIST) || unread != nil {
+		return -1, err
+	}
+	where := string(to[:n])
+	if !path.IsAbs(where) {
+		where = path.Join("/", path.Dir(name), where)
+	}
+	if where = path.Clean(where)[1:]; where == "" {
+		where = "."
+	}
+	made, err := t.makeAll(where, hops+1)
+	if err != nil {
+		return -1, err
+	}
+	unix.Close(made)
+	return t.resolve(name)
+}
+
+// note remembers what this layer has made.
+func (t *tree) note(name string) {
+	t.made[name] = true
+	for dir := path.Dir(name); dir != "." && !t.above[dir]; dir = path.Dir(dir) {
+		t.above[dir] = true
+	}
+}
+
+// clear removes what is in the way of something new.
+func (t *tree) clear(dir int, base string) error {
+	if t.at != dir {
+		t.forget() // its name may lead elsewhere from now on
+	}
+	err := unix.Unlinkat(dir, base, 0)
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
+		return sandbox.RemoveTree("/proc/self/fd/" + strconv.Itoa(dir) + "/" + base)
+	}
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+func (t *tree) makeDir(dir int, base string, c change) error {
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		if err := t.clear(dir, base); err != nil {
+			return err
+		}
+		if err := unix.Mkdirat(dir, base, 0o700); err != nil {
+			return err
+		}
+	}
+	// The owner can always look into it and change it, or it could not be filled and removed.
+	return chmod(dir, base, c.mode|0o700)
+}
+
+// chmod changes the mode of a directory that is one.
+func chmod(dir int, base string, mode uint32) error {
+	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Fchmod(fd, mode)
+}
+
+func (t *tree) makeFile(dir int, base string, c change, content io.Reader) error {
+	if t.bytes += c.size; t.bytes > maxUnpacked || c.size < 0 {
+		return errLarge
+	}
+	if err := t.clear(dir, base); err != nil {
+		return err
+	}
+	fd, err := unix.Openat(dir, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), base)
+	defer f.Close()
+	if _, err := io.Copy(f, content); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(fd, c.mode|0o400); err != nil {
+		return err
+	}
+	if err := touch(dir, base, c.when); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// makeLink makes a second name for a file of the tree.
+func (t *tree) makeLink(dir int, base string, c change) error {
+	from, err := t.resolve(path.Dir(c.link))
+	if err != nil {
+		return fmt.Errorf("to %q: %w", clip(c.link), err)
+	}
+	defer unix.Close(from)
+	var old, now unix.Stat_t
+	target := path.Base(c.link)
+	if err := unix.Fstatat(from, target, &old, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return fmt.Errorf("to %q: %w", clip(c.link), err)
+	}
+	if kind := old.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFLNK {
+		return fmt.Errorf("to %q, which is not a file", clip(c.link))
+	}
+	if unix.Fstatat(dir, base, &now, unix.AT_SYMLINK_NOFOLLOW) == nil && now.Ino == old.Ino && now.Dev == old.Dev {
+		return nil // it is the same file already
+	}
+	if err := t.clear(dir, base); err != nil {
+		return err
+	}
+	return unix.Linkat(from, target, dir, base, 0)
+}
+
+// whiteout removes what lower layers have by a name.
+func (t *tree) whiteout(name string) error {
+	if t.made[name] {
+		return nil
+	}
+	dir, err := t.dir(path.Dir(name), false)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer t.forget()
+	return t.clear(dir, path.Base(name))
+}
+
+// empty removes what lower layers have in a directory.
+func (t *tree) empty(name string) error {
+	fd, err := t.resolve(name)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	t.forget()
+	return t.emptyAt(fd, name)
+}
+
+// emptyAt is empty for a directory that is open. Of those that this layer has too, what is in
+// them is asked in turn.
+func (t *tree) emptyAt(fd int, name string) error {
+	names, err := readNames(fd)
+	if err != nil {
+		return err
+	}
+	for _, base := range names {
+		full := path.Join(name, base)
+		if !t.made[full] && !t.above[full] {
+			if err := t.clear(fd, base); err != nil {
+				return err
+			}
+			continue
+		}
+		below, err := unix.Openat(fd, base, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue // no directory
+		}
+		err = t.emptyAt(below, full)
+		unix.Close(below)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readNames(fd int) ([]string, error) {
+	d, err := os.Open("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}
+
+// touch gives something its time, so that programs that compare times find them in order.
+func touch(dir int, base string, when int64) error {
+	if when < 0 || when > 1<<33 {
+		when = 0
+	}
+	ts := unix.Timespec{Sec: when}
+	return unix.UtimesNanoAt(dir, base, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
+}
