@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -225,7 +226,7 @@ func install(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
 	defer remove()
 	registry := agent.NPMRegistry(host)
 	fmt.Fprintf(os.Stderr, "coffer: installing %s from npm, once for all sandboxes …\n", a.Name)
-	s := settings{workspace: sandbox.WorkspaceNone, alone: true, mode: mode{sandbox: modeAuto}}
+	s := settings{workspace: sandbox.WorkspaceNone, alone: true, image: config.NoImage, mode: mode{sandbox: modeAuto}}
 	s.also = func(rec *sandbox.Record) error {
 		rec.Mounts = []sandbox.Mount{{Source: staged, Target: staged}}
 		if u, err := url.Parse(registry); err == nil && registry != "" {

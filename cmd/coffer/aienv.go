@@ -47,7 +47,7 @@ func trustToo(home *agent.Home, where string, a *agent.Agent) (env []string, err
 
 // pathFor puts what the agent needs in front of the PATH that programs of the sandbox have.
 func pathFor(place *agent.Place, sb *sandbox.Sandbox) (env []string, err error) {
-	e, err := inside.Exec(sb, nil, nil, false)
+	e, err := inside.Exec(sb, []string{place.Program}, nil, false)
 	if err != nil {
 		return nil, err
 	}

@@ -118,6 +118,10 @@ func (s *settings) fill(c *config.Config) {
 		s.timeout, _ = time.ParseDuration(c.Limits.Timeout)
 	}
 	s.nesting = s.nesting || c.Nesting
+	s.fromConfig = s.image == "" && c.Image != ""
+	if s.image == "" {
+		s.image = c.Image
+	}
 	// Who says --net none on the command line means it, rules or not.
 	if s.offline = s.net == "none"; s.net == "" {
 		s.net = c.Network.Mode

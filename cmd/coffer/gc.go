@@ -29,7 +29,7 @@ were not brought over is kept, and so is every branch that is merged nowhere.`,
 			}
 			err = store.Sweep(purge)
 			tidyTrees(c.Context(), store)
-			err = errors.Join(err, sweepIncluded(c.Context(), store))
+			err = errors.Join(err, sweepIncluded(c.Context(), store), images().Sweep(c.Context()))
 			return errors.Join(err, forgetOrphans(c.Context(), store))
 		},
 	}

@@ -57,7 +57,7 @@ for you alone, and have git ignore it.`,
 	}
 	c.Flags().BoolVar(&force, "force", false, "replace the file that is there")
 	c.Flags().BoolVar(&local, "local", false, "write coffer.local.toml, which is not checked in")
-	c.Flags().BoolVar(&dev, "devcontainer", false, "take over ports, variables, mounts and postCreateCommand of devcontainer.json")
+	c.Flags().BoolVar(&dev, "devcontainer", false, "take over the image, ports, variables, mounts and postCreateCommand of devcontainer.json")
 	c.Flags().BoolVar(&print, "print", false, "print it and write nothing")
 	return c
 }

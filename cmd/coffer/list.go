@@ -276,6 +276,9 @@ func printShow(d described) {
 		row("supervisor", fmt.Sprintf("process %d, running %s", d.PID, count(d.Execs, "program")))
 	}
 	row("engine", d.Engine)
+	if !d.Image.None() {
+		row("image", d.Image.Ref+" ("+d.Image.Digest+")")
+	}
 	row("created", d.Created.Format(time.RFC3339))
 	row("workspace", strings.TrimSpace(d.Workspace.Path+" ("+d.Workspace.Mode+")"))
 	for _, m := range d.Mounts {

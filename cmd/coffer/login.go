@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -87,7 +88,7 @@ func login(c *cobra.Command, a *agent.Agent, extra []string) error {
 	if err != nil {
 		return err
 	}
-	f.workspace, f.alone, f.dir = sandbox.WorkspaceNone, true, ""
+	f.workspace, f.alone, f.dir, f.image = sandbox.WorkspaceNone, true, "", config.NoImage
 	for _, port := range a.LoginPorts {
 		f.publish = append(f.publish, fmt.Sprint(port))
 	}

@@ -265,7 +265,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 		includeCommand(), unincludeCommand(),
 		stopCommand(), removeCommand(), gcCommand())
 	group(root, "What they may:", policyCommand(), auditCommand(), masksCommand(),
-		initCommand(), configCommand(), trustCommand(), presetsCommand(), secretCommand())
+		initCommand(), configCommand(), trustCommand(), presetsCommand(), imagesCommand(), secretCommand())
 	group(root, "Coding agents:", agentsCommand(), loginCommand())
 	group(root, "Coffer itself:", demoCommand(), doctorCommand(), versionCommand(), completionCommand(), superviseCommand())
 	root.SetHelpCommandGroupID("Coffer itself:")

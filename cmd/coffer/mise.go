@@ -47,7 +47,7 @@ func (s *settings) findMise(rec *sandbox.Record, top string) *mise {
 		return nil
 	}
 	// A workspace that is the home has no room of its own for tools.
-	if !s.conf.Mise() || rec.Workspace.Mode == sandbox.WorkspaceNone || rec.Workspace.Path == home {
+	if !s.conf.Mise() || !rec.Image.None() || rec.Workspace.Mode == sandbox.WorkspaceNone || rec.Workspace.Path == home {
 		return nil
 	}
 	place, err := (&agent.Agent{Name: "mise", Command: "mise"}).Locate(agentHost())

@@ -94,6 +94,9 @@ func (s *settings) runOff(l *listener, conf *config.Loaded, args []string) error
 	if s.root {
 		return usagef("--root is about a sandbox, and with --sandbox=off there is none")
 	}
+	if s.image != "" && s.image != config.NoImage {
+		return hint.New(fmt.Sprintf("the tools are to be those of the image %s, and with --sandbox=off there is no place for them", s.image), "say --image none, or run it in a sandbox")
+	}
 	if conf != nil {
 		if err := conf.Floor.EnforceOff(); err != nil {
 			return err
@@ -236,6 +239,7 @@ func beyondJail(s *settings, rec *sandbox.Record) (wants []string) {
 	want(len(rec.Daemons) > 0, "daemons")
 	want(s.conf.Setup().Run, "a setup")
 	want(rec.Nesting, "containers inside")
+	want(!rec.Image.None(), "the image "+rec.Image.Ref)
 	want(s.root, "root inside")
 	return wants
 }

@@ -34,6 +34,7 @@ Without a command, a shell is run.`,
 		Example: `  coffer run -- npm test
   coffer run --workspace cow -- ./untrusted.sh
   coffer run --memory 2g --timeout 10m -- make
+  coffer run --image debian:12 -- make
   coffer run --sandbox=require -- make test`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := s.checkTTY(); err != nil {

@@ -28,7 +28,7 @@ import (
 //	[root]                 the user is root
 //
 // Those whose names begin with net or policy run in a fake internet, and know more: see
-// network_linux_test.go.
+// network_linux_test.go; and so do those about images, see image_linux_test.go.
 //
 // A script starts in the workspace $WORK/work, which is empty but for the script's own
 // files, with a home of its own in $WORK/home.
@@ -46,7 +46,9 @@ func TestMain(m *testing.M) {
 				}
 				peer(os.Args[1:])
 			},
-			"visit": visit,
+			"visit":    visit,
+			"mkimage":  mkimage,
+			"registry": serveImage,
 		})
 	})
 }
@@ -67,7 +69,7 @@ func TestScripts(t *testing.T) {
 	binary(t)
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		t.Parallel()
-		runScripts(t, b, testscript.Params{Files: scripts(t, func(name string) bool { return !aboutNetwork(name) })})
+		runScripts(t, b, testscript.Params{Files: scripts(t, func(name string) bool { return !aboutNetwork(name) && !aboutImages(name) })})
 	})
 }
 

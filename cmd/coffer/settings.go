@@ -29,17 +29,20 @@ type settings struct {
 	timeout   time.Duration
 	keepFree  string
 	nesting   bool
-	net       string
-	allow     []string
-	deny      []string
-	hostPorts []string
-	offline   bool // by flag: the config's rules do not count
-	trust     bool
-	netAsked  bool                        // by flag: a network with rules
-	alone     bool                        // nothing that a repository's config says counts
-	also      func(*sandbox.Record) error // what a command adds that has no flag
-	heard     func()                      // returns when a Ctrl-C would be heard
-	decide    func() error                // what the workspace is to be, when the config is known
+	image     string
+	// fromConfig says that the image is one of the config's, not of a flag.
+	fromConfig bool
+	net        string
+	allow      []string
+	deny       []string
+	hostPorts  []string
+	offline    bool // by flag: the config's rules do not count
+	trust      bool
+	netAsked   bool                        // by flag: a network with rules
+	alone      bool                        // nothing that a repository's config says counts
+	also       func(*sandbox.Record) error // what a command adds that has no flag
+	heard      func()                      // returns when a Ctrl-C would be heard
+	decide     func() error                // what the workspace is to be, when the config is known
 
 	mode
 	openings
@@ -72,6 +75,8 @@ func (s *settings) addTo(c *cobra.Command) {
 	f.StringArrayVar(&s.hostPorts, "host-port", nil, "let programs reach `PORT` of this machine's loopback as host.coffer.internal:PORT (or INSIDE:OUTSIDE)")
 	f.BoolVar(&s.trust, "trust", false, "agree, this once, to what coffer.toml asks for; see 'coffer trust'")
 	f.BoolVar(&s.nesting, "nesting", false, "allow containers inside (a weaker wall: programs may make namespaces)")
+	f.StringVar(&s.image, "image", "", "have the tools of an OCI `IMAGE` inside, not this machine's: debian:12, oci:DIR, or none for this machine's; see 'coffer images'")
+	_ = c.RegisterFlagCompletionFunc("image", completeImage)
 	s.mode.addTo(c)
 	s.openings.addTo(c)
 }
@@ -126,6 +131,9 @@ func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Recor
 		return rec, err
 	}
 	if err := s.describe(&rec); err != nil {
+		return rec, err
+	}
+	if err := s.takeImage(ctx, &rec); err != nil {
 		return rec, err
 	}
 	if s.also != nil {

@@ -31,6 +31,10 @@ rm -f w
 rm -r ~/.local/share/coffer/sandboxes/*/home/d 2>/dev/null || echo cannot by hand
 coffer rm --force ids
 coffer run --root -- sh -c "mkdir $HOME/e && touch $HOME/e/f && chown -R 5:5 $HOME/e && chmod 700 $HOME/e"
+
+# With the tools of an image, its files are the user's, and root's inside.
+coffer run --image oci:$HOME/image --root -- sh -c "id; write /usr/share/mine changed; cat /usr/share/mine" 2>/dev/null
+coffer run --image oci:$HOME/image -- sh -c "id; cat /usr/share/mine"
 ls -A ~/.local/share/coffer/sandboxes | grep -v '^\.lock$' || echo nothing is left
 `
 
@@ -46,6 +50,10 @@ w is of 33:33
 closed to me
 f
 cannot by hand
+0:0
+changed
+64646:64646
+of the image
 nothing is left
 `
 
@@ -68,6 +76,11 @@ func TestSubordinateIDs(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		if b.UID == 0 {
 			return // has all of them anyway
+		}
+		if i, err := testImage(toolbox(t), "plain"); err != nil {
+			t.Fatal(err)
+		} else if err := i.Write(b.Home+"/image", "1"); err != nil {
+			t.Fatal(err)
 		}
 		etc := filepath.Join(b.Dir, "etc")
 		if err := os.Mkdir(etc, 0o755); err != nil {

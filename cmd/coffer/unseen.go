@@ -21,6 +21,9 @@ func unseen(err error, sb *sandbox.Sandbox, argv []string) error {
 	if sb == nil || !errors.As(err, &failure) || !strings.HasSuffix(failure.Message, "command not found in the sandbox") || len(argv) == 0 {
 		return err
 	}
+	if !sb.Image.None() {
+		return hint.Wrap(err, "the image %s does not have it; choose another, or install it inside as root, in a sandbox that stays", sb.Image.Ref)
+	}
 	path, missing := outside(argv[0])
 	if missing != nil || sb.Workspace.Path != "" && rootfs.Within(path, sb.Workspace.Path) {
 		return err // one that is hidden, or removed from a copy, is where it should be

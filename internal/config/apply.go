@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/image"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -32,6 +33,29 @@ func (l *Loaded) Environment() (list []string, err error) {
 		list = append(list, name+"="+env[name])
 	}
 	return list, nil
+}
+
+// NoImage is the word for this machine's own tools.
+const NoImage = "none"
+
+// Image is what sandboxes have their tools from; nil for this machine.
+func (l *Loaded) Image() (*image.Reference, error) {
+	if l == nil {
+		return nil, nil
+	}
+	return imageNamed(l.Config.Image, l.Repository, l.places.Home)
+}
+
+func imageNamed(name, dir, home string) (*image.Reference, error) {
+	if name == "" || name == NoImage {
+		return nil, nil
+	}
+	r, err := image.Parse(name)
+	if err != nil {
+		return nil, err
+	}
+	r = r.In(dir, home)
+	return &r, nil
 }
 
 // unfilled is about a template that could not be filled in.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/image"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -26,6 +27,7 @@ func decodeConfig(tree *node, complete bool, lacking ...Pos) (*Config, Problems)
 	var p Problems
 	p.decode(tree, reflect.ValueOf(&c).Elem(), "", "")
 	k := checker{&c, tree, complete, nil}
+	k.image()
 	k.once("presets")
 	k.once("caches")
 	k.limits()
@@ -72,6 +74,13 @@ func (k *checker) at(path []any, err error) {
 }
 
 func path(p ...any) []any { return p }
+
+func (k *checker) image() {
+	if k.tree.get("image") != nil && k.Image != NoImage {
+		_, err := image.Parse(k.Image)
+		k.at(path("image"), err)
+	}
+}
 
 func (k *checker) limits() {
 	l := k.Limits

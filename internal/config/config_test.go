@@ -73,7 +73,7 @@ memroy = "2g"
 `, `
 coffer.toml:2:1: unknown key "presetz": did you mean "presets"?
 coffer.toml:3:1: unknown key "memroy": did you mean "limits.memory"?
-coffer.toml:4:1: unknown key "nothing": there are presets, sandbox, isolation, nesting, workspace, limits, env, masks, mounts, network, home, caches, setup, profile, daemons, jail, ai, agents, git
+coffer.toml:4:1: unknown key "nothing": there are presets, sandbox, isolation, image, nesting, workspace, limits, env, masks, mounts, network, home, caches, setup, profile, daemons, jail, ai, agents, git
 coffer.toml:6:1: unknown key "memroy" in limits: did you mean "memory"?
 coffer.toml:7:1: unknown key "a b" in limits: there are memory, pids, cpus, open_files, timeout, keep_free
 coffer.toml:8:2: unknown key "netwrok": did you mean "network"?`},
@@ -124,11 +124,12 @@ coffer.toml:2:82: git.copy: want the path of a file in the repository
 coffer.toml:3:35: git.push_patterns: "a b" cannot match the name of a branch
 coffer.toml:3:42: git.push_patterns: "-x" cannot match the name of a branch
 coffer.toml:3:48: git.push_patterns: "refs/heads/x" cannot match the name of a branch`},
-		"not yet": {`image = "debian"
-[network.middleware.x]
+		"images": {`image = "Debian 12"
 `, `
-coffer.toml:1:1: image: not available yet: this coffer has no images, and does not go on with something else; without the key, sandboxes have this machine's own tools
-coffer.toml:2:10: network.middleware: not available yet: this coffer has no middleware, and does not go on without what was asked for`},
+coffer.toml:1:9: image: "Debian 12" is not the name of an image: a name has small letters, digits, and . _ - between them`},
+		"not yet": {`[network.middleware.x]
+`, `
+coffer.toml:1:10: network.middleware: not available yet: this coffer has no middleware, and does not go on without what was asked for`},
 		"duplicates": {`nesting = true
 nesting = false
 [limits]

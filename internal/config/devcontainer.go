@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/image"
 	"github.com/cofferhq/coffer/internal/jsonc"
 	"github.com/cofferhq/coffer/internal/template"
 )
@@ -74,8 +75,11 @@ func translate(data []byte) (string, error) {
 	}
 	var b strings.Builder
 	if d.Image != "" {
-		// The key is kept for it: whoever takes the mark off is told that it does not work yet.
-		fmt.Fprintf(&b, "# image = %s\n# not taken over: image; this machine's own tools are used\n", printable(tomlString(d.Image)))
+		if _, err := image.Parse(d.Image); err != nil {
+			fmt.Fprintf(&b, "# not taken over: image: %s\n", printable(err.Error()))
+		} else {
+			fmt.Fprintf(&b, "image = %s\n", tomlString(d.Image))
+		}
 	}
 	for _, no := range []struct {
 		is   bool
@@ -83,7 +87,7 @@ func translate(data []byte) (string, error) {
 	}{
 		{d.Build != nil, "build: this machine's own tools are used"},
 		{d.DockerCompose != nil, "dockerComposeFile: list the ports of its services in host_ports"},
-		{len(d.Features) > 0, "features: this machine's own tools are used"},
+		{len(d.Features) > 0, "features: what they bring is not installed"},
 	} {
 		if no.is {
 			fmt.Fprintf(&b, "# not taken over: %s\n", printable(no.what))

@@ -33,8 +33,7 @@ func TestDevContainer(t *testing.T) {
 	}
 	want := `
 # From .devcontainer/devcontainer.json:
-# image = "debian"
-# not taken over: image; this machine's own tools are used
+image = "debian"
 # not taken over: onCreateCommand
 # not taken over: privileged
 network.publish = [3000, 8080]
@@ -55,7 +54,7 @@ setup.commands = ["npm ci"]
 	}
 	w.write("coffer.toml", text)
 	got, err := w.load().Widens(usual)
-	if err != nil || len(got) != 5 {
+	if err != nil || len(got) != 6 {
 		t.Errorf("asks for %q, %v", got, err)
 	}
 	// With a starter it is still one file.

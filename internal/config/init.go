@@ -48,7 +48,7 @@ var signs = []struct{ preset, names string }{
 // others are worth a remark: what they ask for is not a preset's business.
 var others = []struct{ remark, names string }{
 	{"services of a compose file run on this machine; to let programs reach one as host.coffer.internal, list its port", "compose.yaml compose.yml docker-compose.yaml docker-compose.yml"},
-	{"a dev container's ports, variables, mounts and postCreateCommand are taken over by 'coffer init --devcontainer'", ".devcontainer .devcontainer.json"},
+	{"a dev container's image, ports, variables, mounts and postCreateCommand are taken over by 'coffer init --devcontainer'", ".devcontainer .devcontainer.json"},
 }
 
 // maxEntries bounds how much of a repository is looked at.

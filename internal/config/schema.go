@@ -19,6 +19,11 @@ type Config struct {
 	// Isolation is the weakest wall that is accepted: a container, or a jail. Auto is a
 	// jail, and with sandbox = "require" a container.
 	Isolation string `toml:"isolation" enum:"auto,jail,container"`
+	// Image is an OCI image that sandboxes have their system directories from, with all
+	// tools, instead of this machine's: a name in a registry, or oci:DIR, oci-archive:FILE
+	// or docker-archive:FILE, relative to the repository. It is pulled when it is not here;
+	// see 'coffer images'. "none" stands for this machine's own tools.
+	Image string `toml:"image" example:"\"debian:12\""`
 	// Nesting allows containers inside. The wall is weaker: programs may make
 	// namespaces.
 	Nesting   bool      `toml:"nesting"`
@@ -285,7 +290,6 @@ type Agent struct {
 // reserved are the keys that are planned. A file that has one wants something that it
 // would not get, so it is refused.
 var reserved = map[string]string{
-	"image":              "images, and does not go on with something else; without the key, sandboxes have this machine's own tools",
 	"network.middleware": "middleware, and does not go on without what was asked for",
 }
 

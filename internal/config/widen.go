@@ -25,6 +25,9 @@ func (l *Loaded) Widens(passed func(name string) bool) ([]string, error) {
 	}
 	w := widening{l: l, was: l.base.Config, is: l.Config, passed: passed}
 	w.wall()
+	if err := w.image(); err != nil {
+		return nil, err
+	}
 	w.limits()
 	w.env()
 	w.daemons()
@@ -81,6 +84,27 @@ func (w *widening) wall() {
 	if rank(w.is.Workspace.Mode, workspaceOrder...) > rank(w.was.Workspace.Mode, workspaceOrder...) {
 		w.add("workspace: the directory is shown as %s, where you have %s", w.is.Workspace.Mode, w.was.Workspace.Mode)
 	}
+}
+
+// image: what is in it stays inside; but who has it is asked by the host, as the user.
+func (w *widening) image() error {
+	was, err := w.l.base.Image()
+	if err != nil {
+		return err
+	}
+	is, err := w.l.Image()
+	switch {
+	case err != nil:
+		return err
+	case is == nil && was != nil:
+		w.add("image: programs see this machine's own tools, where you have those of %s", was)
+	case is == nil || was != nil && *is == *was:
+	case is.Local():
+		w.add("image: all tools inside are those of %s, which is read from this machine", is)
+	default:
+		w.add("image: all tools inside are those of %s, which is fetched from %s with your credentials, if you have any for it", is, is.Where())
+	}
+	return nil
 }
 
 // limits: where the user has one, it cannot be raised without a word.

@@ -19,9 +19,9 @@ import (
 var personal = []string{"user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email", "init.defaultbranch"}
 
 // SystemConfig is the text of git's system-wide settings for a sandbox without a repository:
-// those of this machine, and who the user is. It is empty if the user has said nothing. Only
+// those in the directory etc, and who the user is. It is empty if the user has said nothing. Only
 // the system's files and the user's own are read.
-func SystemConfig(ctx context.Context) string {
+func SystemConfig(ctx context.Context, etc string) string {
 	own, included := map[string]string{}, false
 	for _, file := range configFiles() {
 		rootfs.GitConfig(file, func(key, value string) {
@@ -50,7 +50,7 @@ func SystemConfig(ctx context.Context) string {
 	if c.Len() == 0 {
 		return ""
 	}
-	system, err := readIn("/etc", "gitconfig", maxSystemConfig)
+	system, err := readIn(etc, "gitconfig", maxSystemConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "" // what the machine says must not be lost
 	}

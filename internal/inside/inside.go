@@ -4,6 +4,7 @@ package inside
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -28,7 +29,10 @@ var ErrVariable = errors.New("environment")
 func Exec(sb *sandbox.Sandbox, args, extra []string, root bool) (e wire.Exec, err error) {
 	me := person.Me()
 	if len(args) == 0 {
-		args = []string{me.Shell}
+		args = []string{shell(me, sb)}
+		if args[0] == "" {
+			return e, hint.New(fmt.Sprintf("the image %s has no shell", sb.Image.Ref), "say which of its programs to run")
+		}
 	}
 	for _, a := range args {
 		e.Argv = append(e.Argv, []byte(a))
@@ -54,6 +58,14 @@ func ExecFor(sb *sandbox.Sandbox, argv [][]byte, env []string, here string) (e w
 	}
 	e.Env, err = environment(me, sb, env, nil, false)
 	return e, err
+}
+
+// shell is the one that the user gets: his own, or one of the image.
+func shell(me person.Person, sb *sandbox.Sandbox) string {
+	if sb.Image.None() {
+		return me.Shell
+	}
+	return sb.Image.Shell
 }
 
 // start is where a program starts that is not said to start elsewhere.
@@ -150,8 +162,12 @@ func environment(me person.Person, sb *sandbox.Sandbox, theirs, extra []string, 
 
 // identify sets what every program is given: what passes by itself, who and where it is.
 func (env *variables) identify(me person.Person, sb *sandbox.Sandbox, theirs []string, root bool) {
+	for _, e := range sb.Image.Env {
+		name, value, _ := strings.Cut(e, "=")
+		env.set(name, value)
+	}
 	for _, e := range theirs {
-		if name, value, ok := strings.Cut(e, "="); ok && Passes(name) {
+		if name, value, ok := strings.Cut(e, "="); ok && Passes(name) && (name != "PATH" || sb.Image.None()) {
 			env.set(name, value)
 		}
 	}
@@ -171,7 +187,7 @@ func (env *variables) identify(me person.Person, sb *sandbox.Sandbox, theirs []s
 	env.set("HOME", home)
 	env.set("USER", name)
 	env.set("LOGNAME", name)
-	env.set("SHELL", me.Shell)
+	env.set("SHELL", cmp.Or(shell(me, sb), "/bin/sh"))
 	env.set("TMPDIR", "/tmp")
 	env.set("COFFER_SANDBOX", sb.ID)
 	if len(sb.Profile) > 0 {

@@ -62,6 +62,35 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// With an image, PATH and the shell are its own, and what else it says counts least.
+func TestEnvironmentOfImage(t *testing.T) {
+	t.Setenv("PATH", "/host/bin")
+	t.Setenv("LANG", "C.UTF-8")
+	me := person.Person{Name: "me", UID: 1000, Home: "/home/me", Shell: "/bin/zsh"}
+	sb := &sandbox.Sandbox{Record: sandbox.Record{ID: "abcdefgh", Env: []string{"B=config"}, Image: sandbox.Image{
+		Ref: "x", Digest: "sha256:1", Shell: "/bin/ash", Env: []string{"PATH=/image/bin", "A=image", "B=image", "HOME=/image", "LANG=image"},
+	}}}
+	env, err := environment(me, sb, os.Environ(), nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := variables(env)
+	for name, want := range map[string]string{
+		"PATH": "/.coffer/bin:/image/bin", "A": "image", "B": "config", "HOME": "/home/me", "LANG": "C.UTF-8", "SHELL": "/bin/ash",
+	} {
+		if got := all.get(name); got != want {
+			t.Errorf("%s=%q, want %q", name, got, want)
+		}
+	}
+	sb.Image.Env, sb.Image.Shell = nil, ""
+	if env, err = environment(me, sb, os.Environ(), nil, false); err != nil || strings.Contains(variables(env).get("PATH"), "host") {
+		t.Errorf("without any: %q, %v", env, err)
+	}
+	if _, err := Exec(sb, nil, nil, false); err == nil {
+		t.Error("an image without a shell gives one")
+	}
+}
+
 // What is made for another process is what that would have made itself.
 func TestExecFor(t *testing.T) {
 	workspace := t.TempDir()

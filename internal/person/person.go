@@ -96,6 +96,29 @@ func (p Person) Accounts() (passwd, group string) {
 	return passwd, group
 }
 
+// AccountsIn returns an image's /etc/passwd and /etc/group with the user in them. Who has his
+// name or id there is somebody else, and makes room.
+func (p Person) AccountsIn(passwd, group, shell string) (string, string) {
+	own := fmt.Sprintf("%s:x:%d:%d::%s:%s\n", p.Name, p.UID, p.GID, p.Home, shell)
+	passwd = own + without(passwd, p.Name, strconv.Itoa(p.UID))
+	if !lists(group, p.GID) {
+		group = fmt.Sprintf("%s:x:%d:\n", p.Name, p.GID) + without(group, p.Name, "")
+	}
+	return passwd, group
+}
+
+// without leaves the lines of a name, and of an id, out of a file of colon-separated ones.
+func without(file, name, id string) string {
+	var b strings.Builder
+	for line := range strings.Lines(file) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 4)
+		if fields[0] != name && (len(fields) < 3 || id == "" || fields[2] != id) {
+			b.WriteString(strings.TrimRight(line, "\n") + "\n")
+		}
+	}
+	return b.String()
+}
+
 // lists says whether a file of colon-separated lines has the id in its third field.
 func lists(file string, id int) bool {
 	for line := range strings.SplitSeq(file, "\n") {

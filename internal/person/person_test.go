@@ -22,6 +22,21 @@ func TestLookup(t *testing.T) {
 	}
 }
 
+// Whoever has the user's name or id in an image makes room for him.
+func TestAccountsIn(t *testing.T) {
+	me := Person{Name: "me", UID: 1000, GID: 100, Home: "/home/me"}
+	passwd, group := me.AccountsIn("root:x:0:0::/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\nme:x:5:5::/:/bin/sh\nlast:x:7:7::/:/bin/sh", "root:x:0:\nme:x:5:\n", "/bin/ash")
+	if want := "me:x:1000:100::/home/me:/bin/ash\nroot:x:0:0::/root:/bin/sh\nlast:x:7:7::/:/bin/sh\n"; passwd != want {
+		t.Errorf("passwd is %q, want %q", passwd, want)
+	}
+	if want := "me:x:100:\nroot:x:0:\n"; group != want {
+		t.Errorf("group is %q, want %q", group, want)
+	}
+	if _, group = me.AccountsIn("", "users:x:100:\n", "/bin/sh"); group != "users:x:100:\n" {
+		t.Errorf("group is %q", group)
+	}
+}
+
 // The real file is understood as the standard library understands it.
 func TestMe(t *testing.T) {
 	want, err := user.LookupId("0")

@@ -9,9 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// oldRoot is where the host's root hangs while the new one is built.
-const oldRoot = "/.host"
-
 const safe = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
 // stage is a directory of the host on which the new root is put together, before it

@@ -32,7 +32,10 @@ func (l *Layers) prepare(p *Plan) (_ *bones, err error) {
 	}
 	team := newTeam()
 	for _, dir := range p.changeable() {
-		if err := b.build(l, team, dir); err != nil {
+		if p.Owned && dir != "/etc" { // in which files have others over them
+			continue
+		}
+		if err := b.build(l, team, dir, p.layerName(dir)); err != nil {
 			team.fail(fmt.Errorf("prepare %s: %w", dir, err))
 			break
 		}
@@ -65,8 +68,8 @@ func (b *bones) mount(l *Layers) error {
 }
 
 // build has the skeleton of a directory made.
-func (b *bones) build(l *Layers, t *team, dir string) error {
-	name := filepath.Join("/", layerName(dir))
+func (b *bones) build(l *Layers, t *team, dir, layer string) error {
+	name := filepath.Join("/", layer)
 	upper, err := l.root.make(filepath.Join(name, "upper"), true)
 	if err != nil {
 		return err

@@ -7,9 +7,10 @@
 //
 // The default view is the host's own system directories, read-only, so every tool of
 // the machine is there, and nothing else: no homes, no /run, no daemon's state, no
-// sockets. Read-only binds cost some 30 µs each and an overlay a full millisecond, so
-// nothing is an overlay until somebody asks to be root: then [MakeWritable] lays one
-// over each system directory, in the running sandbox.
+// sockets. An image takes their place where one is asked for ([View]'s Image). Read-only
+// binds cost some 30 µs each and an overlay a full millisecond, so nothing is an overlay
+// until somebody asks to be root: then [MakeWritable] lays one over each system directory,
+// in the running sandbox.
 //
 // Two directories hold files that a hostile program wrote in an earlier session: the
 // workspace and the sandbox's home. Mount points inside them are therefore never
@@ -25,6 +26,8 @@ type Plan struct {
 	System []string `json:"system"`
 	// Writable lists what programs may write to, for the second wall (Landlock).
 	Writable []string `json:"writable"`
+	// Owned says that the system directories are an image's, whose files belong to the user.
+	Owned bool `json:"owned,omitempty"`
 	// Volatile is set for throw-away sandboxes, whose layers need no sync to disk.
 	Volatile bool `json:"volatile,omitempty"`
 }
@@ -76,6 +79,9 @@ type Step struct {
 
 // Own is the directory in the sandbox where Coffer keeps its things.
 const Own = "/.coffer"
+
+// oldRoot is where the host's root hangs while the new one is built.
+const oldRoot = "/.host"
 
 // Empty is an empty directory there.
 const Empty = Own + "/empty"

@@ -21,7 +21,7 @@ func (p *Plan) MarshalText() ([]byte, error) {
 
 // Pack appends the plan.
 func (p *Plan) Pack(b []byte) []byte {
-	b = pack.Flags(b, p.Volatile)
+	b = pack.Flags(b, p.Volatile, p.Owned)
 	b = pack.Texts(b, p.System)
 	b = pack.Texts(b, p.Writable)
 	b = pack.Number(b, uint64(len(p.Steps)))
@@ -55,7 +55,7 @@ func (p *Plan) UnmarshalText(text []byte) error {
 // Unpack is Pack's counterpart.
 func (p *Plan) Unpack(r *pack.Reader) {
 	*p = Plan{}
-	r.Flags(&p.Volatile)
+	r.Flags(&p.Volatile, &p.Owned)
 	p.System, p.Writable = r.Strings(maxSteps), r.Strings(maxSteps)
 	p.Steps = make([]Step, r.Count(maxSteps))
 	for i := range p.Steps {

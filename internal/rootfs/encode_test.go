@@ -15,7 +15,7 @@ func TestPlanTravels(t *testing.T) {
 			t.Errorf("field %s is not covered", reflect.TypeFor[Step]().Field(i).Name)
 		}
 	}
-	want := Plan{Steps: []Step{full, {Do: Proc, Target: "/proc"}}, System: []string{"/usr", "/etc"}, Writable: []string{"/tmp"}, Volatile: true}
+	want := Plan{Steps: []Step{full, {Do: Proc, Target: "/proc"}}, System: []string{"/usr", "/etc"}, Writable: []string{"/tmp"}, Volatile: true, Owned: true}
 	for i := range reflect.TypeFor[Plan]().NumField() {
 		if reflect.ValueOf(want).Field(i).IsZero() {
 			t.Errorf("field %s is not covered", reflect.TypeFor[Plan]().Field(i).Name)

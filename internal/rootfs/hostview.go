@@ -22,6 +22,7 @@ const (
 // A View says what to show.
 type View struct {
 	Sandbox   string // the sandbox's folder on the host
+	Image     string // the tree that has the system directories; "" for the host's own
 	Home      string // the user's home, the same path inside and outside
 	Workspace string // a directory without symbolic links in its path; "" for none
 	Mode      string // Direct, CopyOnWrite or None
@@ -122,11 +123,13 @@ var toolchains = []string{
 	".local/share/uv/python", ".local/share/uv/tools", ".local/share/pipx", ".local/pipx",
 }
 
-// HostView plans a root that shows this host's tools, the workspace and a home of
-// the sandbox's own.
+// HostView plans a root that shows this host's tools, or an image's, the workspace and a
+// home of the sandbox's own.
 func HostView(v View) (*Plan, error) {
 	p := &Plan{Volatile: v.Volatile, Writable: []string{"/tmp", "/run", "/var", "/dev", "/proc"}}
-	p.hostSystem()
+	if err := p.system(v); err != nil {
+		return nil, err
+	}
 	p.kernel(v.Nesting)
 	p.own(v)
 	p.identity(v)
@@ -222,6 +225,15 @@ func (p *Plan) hostSystem() {
 			p.System = append(p.System, dir)
 		}
 	}
+}
+
+// system shows the system directories, and what is in memory in their midst.
+func (p *Plan) system(v View) error {
+	if v.Image == "" {
+		p.hostSystem()
+	} else if err := p.imageSystem(v); err != nil {
+		return err
+	}
 	p.add(
 		Step{Do: Scratch, Target: "/tmp", Shared: true},
 		Step{Do: Scratch, Target: "/run"},
@@ -230,6 +242,7 @@ func (p *Plan) hostSystem() {
 		// The number of processors is all that programs want of /sys.
 		Step{Do: Bind, Source: "/sys/devices/system/cpu", Target: "/sys/devices/system/cpu", ReadOnly: true, Optional: true},
 	)
+	return nil
 }
 
 // kernel gives the sandbox its own /proc and /dev, with what runc hides hidden. With
@@ -305,7 +318,11 @@ func (p *Plan) identity(v View) {
 		Step{Do: Replace, Target: "/etc/hostname", Data: v.Hostname + "\n", Optional: true},
 	)
 	if v.Resolver != "" {
-		p.add(Step{Do: Replace, Target: followed(resolvConf), Data: v.Resolver, Create: true})
+		at := resolvConf
+		if v.Image == "" {
+			at = followed(at)
+		}
+		p.add(Step{Do: Replace, Target: at, Data: v.Resolver, Create: true})
 	}
 	if v.Passwd != "" {
 		p.add(Step{Do: Replace, Target: "/etc/passwd", Data: v.Passwd})
@@ -423,6 +440,9 @@ func (p *Plan) hide(v View) error {
 func (p *Plan) toolchains(v View) error {
 	if v.Workspace != "" && (v.Workspace == v.Home || Within(v.Home, v.Workspace)) {
 		return nil // they are visible already
+	}
+	if v.Image != "" {
+		return nil // they are made for the host's libraries
 	}
 	shown := append([]string(nil), toolchains...)
 	sort.Strings(shown)

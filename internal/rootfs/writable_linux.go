@@ -55,6 +55,21 @@ func (l *Layers) mount(r root, volatile bool, lower, name, target string) error 
 	return attach(fd, at)
 }
 
+// overSystem lays an overlay over a system directory. A name of an image's is not for the list of
+// options, in which some characters mean something.
+func (l *Layers) overSystem(r root, p *Plan, under *bones, name, dir string) error {
+	lower := under.over(dir)
+	if p.Owned && lower == dir {
+		fd, err := r.open(dir)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		lower = fmt.Sprintf("/proc/self/fd/%d", fd)
+	}
+	return l.mount(r, p.Volatile, lower, name, dir)
+}
+
 // mountCopy puts the copy of a directory in its place. It is for /etc on hosts where files of it
 // are mounts of their own, as container engines make them: the kernel refuses an overlay over
 // these. The skeleton has copied the files; the links are missing the first time.
@@ -76,6 +91,24 @@ func (l *Layers) mountCopy(r root, dir, name string, b *bones) error {
 	}
 	defer unix.Close(at)
 	return cover(from, at, safe)
+}
+
+// copyLinksOf copies the symbolic links directly in a directory, but for those that are there.
+func copyLinksOf(from, to string) error {
+	entries, err := os.ReadDir(from)
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink == 0 {
+			continue
+		}
+		link, err := os.Readlink(filepath.Join(from, e.Name()))
+		if err == nil {
+			err = os.Symlink(link, filepath.Join(to, e.Name()))
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return err
 }
 
 // copyLinks copies the symbolic links below a directory.
@@ -136,8 +169,8 @@ func (l *Layers) MakeWritable(p *Plan, alone bool) error {
 		defer under.close()
 	}
 	for _, dir := range p.changeable() {
-		name := layerName(dir)
-		err := l.mount(r, p.Volatile, under.over(dir), name, dir)
+		name := p.layerName(dir)
+		err := l.overSystem(r, p, under, name, dir)
 		if dir == "/etc" && errors.Is(err, unix.EINVAL) {
 			err = l.mountCopy(r, dir, name, under)
 		}
@@ -171,6 +204,9 @@ func (l *Layers) keepVar(r root, p *Plan) error {
 		if err := os.Symlink(to, own+name); err != nil && !os.IsExist(err) {
 			return err
 		}
+	}
+	if err := copyLinksOf("/var", own); err != nil {
+		return err
 	}
 	records := map[string]int{}
 	for _, dir := range p.System {
@@ -226,8 +262,12 @@ func (p *Plan) changeable() (dirs []string) {
 	return dirs
 }
 
-// layerName is what the layer of a system directory is called.
-func layerName(dir string) string {
+// layerName is what the layer of a system directory is called. What an image calls its
+// directories, a stranger has chosen: two of his names must not become one, nor one of ours.
+func (p *Plan) layerName(dir string) string {
+	if p.Owned {
+		return "image" + strings.ReplaceAll(dir, "/", "/+/") // beside which are upper and work
+	}
 	return "system/" + strings.ReplaceAll(strings.TrimPrefix(dir, "/"), "/", "-")
 }
 

@@ -46,10 +46,10 @@ func printed(r *Record) (text []byte, ok bool) {
 
 // rare says whether a record has a field that is not printed.
 func rare(r *Record) bool {
-	n, m, g := r.Network, r.Masks, r.Git
+	n, m, g, i := r.Network, r.Masks, r.Git, r.Image
 	return r.Limits.CPUs != 0 || n.Rules != nil || n.HostPorts != nil || n.Max != "" || m.Prefix != "" || m.Rules != nil ||
 		len(r.Mounts)+len(r.Forwards)+len(r.Sockets)+len(r.Daemons)+len(r.Caches) > 0 || r.Audit ||
-		g.Push+g.Upstream+g.GH+g.GHRead+g.Nested != "" || g.Patterns != nil
+		g.Push+g.Upstream+g.GH+g.GHRead+g.Nested != "" || g.Patterns != nil || i.Ref+i.Digest+i.Shell != "" || i.Env != nil
 }
 
 func (p *printer) limits(l Limits) {

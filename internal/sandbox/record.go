@@ -16,7 +16,7 @@ import (
 // field needs a new version: an older coffer must refuse a limit it would not
 // enforce, and not overlook it. Records of older versions have fewer fields, and are
 // read all the same.
-const recordVersion = 6
+const recordVersion = 7
 
 // maxRecord bounds sandbox.json, for reading and for writing.
 const maxRecord = 1 << 20
@@ -68,6 +68,34 @@ type Record struct {
 	Audit bool `json:"audit,omitempty"`
 	// Git is what programs may have the host do with its repository.
 	Git Git `json:"git,omitzero"` // since version 4
+	// Image is where the system directories are from, if not from the host.
+	Image Image `json:"image,omitzero"` // since version 7
+}
+
+// An Image is what a sandbox has its system directories from. Once it is made, it stays with
+// the very image that its name stood for then.
+type Image struct {
+	Ref    string `json:"ref"` // how the user calls it
+	Digest string `json:"digest"`
+	// Env are the variables that it has for programs, as NAME=value.
+	Env []string `json:"env,omitempty"`
+	// Shell is the one in it that the user gets; empty if it has none.
+	Shell string `json:"shell,omitempty"`
+}
+
+// None says that there is no image: the system directories are the host's.
+func (i Image) None() bool { return i.Digest == "" }
+
+func (i Image) validate() error {
+	for _, text := range append([]string{i.Ref, i.Digest, i.Shell}, i.Env...) {
+		if !storable(text) {
+			return errors.New("what is said of the image is not UTF-8")
+		}
+	}
+	if i.Ref != "" && i.None() {
+		return fmt.Errorf("the image %s has no digest", i.Ref)
+	}
+	return nil
 }
 
 // Git says what a sandbox may have the host do with its repository.
@@ -171,6 +199,9 @@ func (r *Record) validate() error {
 		if err := c.validate(); err != nil {
 			return err
 		}
+	}
+	if err := r.Image.validate(); err != nil {
+		return err
 	}
 	return checkDaemons(r.Daemons)
 }

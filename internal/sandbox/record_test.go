@@ -34,6 +34,7 @@ func fullRecord() Record {
 		Caches:    []Cache{{Name: "npm", Source: "/home/me/.npm/_cacache", Target: "/home/me/.npm/_cacache"}},
 		Audit:     true,
 		Git:       Git{Push: "deny", Patterns: []string{"feature/*"}},
+		Image:     Image{Ref: "debian:12", Digest: "sha256:12", Env: []string{"A=b"}, Shell: "/bin/sh"},
 	}
 }
 
@@ -75,8 +76,8 @@ func TestDecodeRecord(t *testing.T) {
 		"zeros":            {strings.Repeat("\x00", 512), "is damaged"},
 		"null":             {"null", "no valid version"},
 		"no version":       {"{}", "no valid version"},
-		"old version":      {with(`"version": 6`, `"version": 0`), "no valid version"},
-		"newer":            {with(`"version": 6`, `"version": 7, "wall": "moat"`), "made by a newer coffer"},
+		"old version":      {with(`"version": 7`, `"version": 0`), "no valid version"},
+		"newer":            {with(`"version": 7`, `"version": 8, "wall": "moat"`), "made by a newer coffer"},
 		"unknown field":    {with(`"nesting"`, `"nestling"`), "unknown field"},
 		"wrong type":       {with(`"pids": 100`, `"pids": "100"`), "is damaged"},
 		"more follows":     {good + "{}", "after top-level value"},
@@ -115,7 +116,7 @@ func TestDecodeRecord(t *testing.T) {
 			t.Fatalf("the first %d of %d bytes were taken for a record", cut, len(data))
 		}
 	}
-	if _, err := decodeRecord([]byte(with(`"version": 6`, `"version": 7`))); !errors.Is(err, ErrNewer) {
+	if _, err := decodeRecord([]byte(with(`"version": 7`, `"version": 8`))); !errors.Is(err, ErrNewer) {
 		t.Errorf("got %v, want ErrNewer", err)
 	}
 }

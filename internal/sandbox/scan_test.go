@@ -45,12 +45,12 @@ func TestScanLeavesTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, change := range [][2]string{
-		{`"version": 6`, `"version": 01`},
-		{`"version": 6`, `"version": -1`},
-		{`"version": 6`, `"version": 1.0`},
-		{`"version": 6`, `"version": 99999999999999999999`},
-		{`"version": 6,`, `"version": 6`},
-		{`"version": 6,`, `"version": 6,,`},
+		{`"version": 7`, `"version": 01`},
+		{`"version": 7`, `"version": -1`},
+		{`"version": 7`, `"version": 1.0`},
+		{`"version": 7`, `"version": 99999999999999999999`},
+		{`"version": 7,`, `"version": 7`},
+		{`"version": 7,`, `"version": 7,,`},
 		{`"name": "parser"`, `"name": "par\u0073er"`},
 		{`"name": "parser"`, "\"name\": \"par\tser\""},
 		{`"name": "parser"`, "\"name\": \"par\xffser\""},

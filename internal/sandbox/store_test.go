@@ -237,7 +237,7 @@ func TestBroken(t *testing.T) {
 		"cannot be read": func(path string) error {
 			return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path))
 		},
-		"update coffer": func(path string) error { return os.WriteFile(path, []byte(`{"version":7}`), 0o600) },
+		"update coffer": func(path string) error { return os.WriteFile(path, []byte(`{"version":99}`), 0o600) },
 	}
 	for want, spoil := range spoil {
 		t.Run(want, func(t *testing.T) {

@@ -181,13 +181,17 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 		return nil, err
 	}
 	hide := []string{filepath.Dir(filepath.Dir(dir))}
+	from, err := s.openImage(filepath.Dir(filepath.Dir(dir)))
+	if err != nil {
+		return nil, err
+	}
 	bridged, err := s.openGit(ctx)
 	if err != nil {
 		return nil, err
 	}
 	gitConfig := ""
 	if bridged == nil && sb.Workspace.Path != "" {
-		gitConfig = gitbridge.SystemConfig(ctx)
+		gitConfig = gitbridge.SystemConfig(ctx, filepath.Join("/", from.tree, "etc"))
 	}
 	if sb.Workspace.Mode == sandbox.WorkspaceTree {
 		hide = nil // the workspace is in the store, and all that is seen of it
@@ -196,15 +200,14 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 	if !sb.Network.None() {
 		resolver = "nameserver " + link.Resolver4.String() + "\n"
 	}
-	passwd, group := me.Accounts()
 	mounts, err := showMounts(sb, dir)
 	if err != nil {
 		return nil, err
 	}
 	return rootfs.HostView(rootfs.View{
 		Mounts: mounts, Caches: caches(sb), Profile: rootfs.ProfileText(sb.Workspace.Path, sb.Profile),
-		Sandbox: dir, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
-		Hostname: sb.Name, Passwd: passwd, Group: group, Resolver: resolver, GitConfig: gitConfig, Program: program,
+		Sandbox: dir, Image: from.tree, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
+		Hostname: sb.Name, Passwd: from.passwd, Group: from.group, Resolver: resolver, GitConfig: gitConfig, Program: program,
 		Hide: hide, Git: bridged, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
 		Includes: includes, Masks: masks, Programs: s.shims(),
 	})

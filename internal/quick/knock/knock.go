@@ -27,7 +27,7 @@ import (
 const Off = "COFFER_NO_QUICK"
 
 // RecordVersion is the version of sandboxes' records that is known here.
-const RecordVersion = "5"
+const RecordVersion = "7"
 
 const (
 	// maxPath is shorter than what a socket's address holds on any system.

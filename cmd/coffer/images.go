@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/image"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func imagesCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "images",
+		Short: "List the images that sandboxes can have their tools from",
+		Long: `List the OCI images on this machine: their names, and which sandboxes have their tools
+from them. A sandbox gets one with --image, or image = "NAME" in a config file; it is
+pulled when it is not here.`,
+		Example: "  coffer images\n  coffer run --image debian:12 -- cat /etc/os-release",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			all, errs, err := imagesInUse()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = printJSON(all)
+			} else {
+				printImages(all)
+			}
+			for _, e := range errs {
+				report(e)
+			}
+			if err == nil && len(errs) > 0 {
+				err = status(125)
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.AddCommand(imagesPullCommand(), imagesRemoveCommand(), imagesPruneCommand())
+	return c
+}
+
+// listedImage is an image as listings show it.
+type listedImage struct {
+	Refs   []string  `json:"refs"`
+	Digest string    `json:"digest"`
+	Size   int64     `json:"size"`
+	Pulled time.Time `json:"pulled"`
+	UsedBy []string  `json:"used_by"` // names of sandboxes
+}
+
+// imagesInUse are all images, and what is wrong with some.
+func imagesInUse() (list []listedImage, errs []error, err error) {
+	users, err := imageUsers()
+	if err != nil {
+		return nil, nil, err
+	}
+	all, errs := images().List()
+	list = []listedImage{}
+	for _, i := range all {
+		list = append(list, listedImage{append([]string{}, i.Refs...), string(i.Digest), i.Size, i.Pulled, append([]string{}, users[string(i.Digest)]...)})
+	}
+	return list, errs, nil
+}
+
+// imageUsers are the sandboxes that have an image, by its digest.
+func imageUsers() (map[string][]string, error) {
+	store, err := openStore()
+	if err != nil {
+		return nil, err
+	}
+	all, errs := store.List()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err // one that cannot be read may use any
+	}
+	users := map[string][]string{}
+	for _, sb := range all {
+		if !sb.Image.None() {
+			users[sb.Image.Digest] = append(users[sb.Image.Digest], sb.Name)
+		}
+	}
+	return users, nil
+}
+
+func printImages(all []listedImage) {
+	if len(all) == 0 {
+		fmt.Fprintln(os.Stderr, "there are no images")
+		return
+	}
+	t := table{{"NAME", "DIGEST", "SIZE", "PULLED", "USED BY"}}
+	for _, i := range all {
+		name, users := strings.Join(i.Refs, " "), strings.Join(i.UsedBy, " ")
+		if name == "" {
+			name = "-" // another image has it now
+		}
+		if users == "" {
+			users = "-"
+		}
+		t.add(name, shortDigest(i.Digest), megabytes(i.Size), age(i.Pulled)+" ago", users)
+	}
+	t.print(stdout)
+}
+
+// shortDigest is enough to tell images apart.
+func shortDigest(d string) string { return strings.TrimPrefix(d, "sha256:")[:12] }
+
+func imagesPullCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "pull IMAGE",
+		Short: "Get an image, or what its name stands for now",
+		Long: `Get an image from a registry, a directory or an archive. A sandbox that exists stays
+with the image that it was made with. Credentials are those of 'docker login'.`,
+		Example: "  coffer images pull debian:12\n  coffer images pull oci:./image",
+		Args:    exactly(1, "the name of an image"),
+		RunE: func(c *cobra.Command, args []string) error {
+			ref, err := parseImage(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible(c)
+			defer stop()
+			i, err := pullImage(ctx, ref, images().Pull)
+			if err != nil {
+				return orGivenUp(ctx, err)
+			}
+			fmt.Fprintln(stdout, i.Digest)
+			return nil
+		},
+	}
+}
+
+func imagesRemoveCommand() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use:               "rm IMAGE…",
+		Short:             "Remove images that no sandbox uses",
+		Long:              `Remove images, by a name or by the beginning of a digest, unless a sandbox uses them.`,
+		Example:           "  coffer images rm debian:12",
+		ValidArgsFunction: completeImage,
+		Args:              some("the name of an image"),
+		RunE: func(c *cobra.Command, args []string) error {
+			var errs []error
+			for _, name := range args {
+				errs = append(errs, removeImage(c.Context(), name, force))
+			}
+			return errors.Join(errs...)
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "remove it although sandboxes use it, which cannot start then")
+	return c
+}
+
+func removeImage(ctx context.Context, name string, force bool) error {
+	digest, err := findImage(name)
+	if err != nil {
+		return err
+	}
+	if !force {
+		users, err := imageUsers()
+		if err != nil {
+			return err
+		}
+		if list := users[digest]; len(list) > 0 {
+			return hint.New(fmt.Sprintf("the image %s is used by %s", name, terminal.Escape(strings.Join(list, ", "))), "remove these with 'coffer rm', or see 'coffer images rm --help'")
+		}
+	}
+	return images().Remove(ctx, digest)
+}
+
+// findImage finds an image by a name, or by the beginning of its digest.
+func findImage(name string) (digest string, err error) {
+	if image.IsDigest(name) {
+		return name, nil // one that cannot be read is not listed
+	}
+	ref, wrong := parseImage(name)
+	all, _ := images().List()
+	var found []string
+	for _, i := range all {
+		hex := strings.TrimPrefix(string(i.Digest), "sha256:")
+		if wrong == nil && slices.Contains(i.Refs, ref.String()) {
+			return string(i.Digest), nil
+		}
+		if part := strings.TrimPrefix(name, "sha256:"); len(part) >= 4 && strings.HasPrefix(hex, part) {
+			found = append(found, string(i.Digest))
+		}
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	return "", hint.Wrap(fmt.Errorf("the image %s %w", name, image.ErrNotHere), "see 'coffer images'")
+}
+
+func imagesPruneCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "prune",
+		Short:   "Remove all images that no sandbox uses, and what is left of pulls",
+		Example: "  coffer images prune",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			// Asked when nobody else changes anything.
+			users := sync.OnceValues(imageUsers)
+			gone, err := images().Prune(c.Context(), func(i *image.Image) bool {
+				list, err := users()
+				return err != nil || len(list[string(i.Digest)]) > 0
+			})
+			if _, unread := users(); err == nil {
+				err = unread
+			}
+			for _, i := range gone {
+				fmt.Fprintf(stdout, "removed %s (%s)\n", terminal.Escape(strings.Join(append(i.Refs, shortDigest(string(i.Digest))), " ")), megabytes(i.Size))
+			}
+			return err
+		},
+	}
+}
+
+// completeImage offers the names of images that are here.
+func completeImage(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+	all, _ := images().List()
+	for _, i := range all {
+		names = append(names, i.Refs...)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

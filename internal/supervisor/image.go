@@ -1,0 +1,70 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/image"
+	"github.com/cofferhq/coffer/internal/person"
+)
+
+// system is what a sandbox has its system directories from.
+type system struct {
+	tree          string // of an image; "" for the host's own
+	passwd, group string // what the lists of accounts are to say; "" as they do
+}
+
+// Images is where the images of the store are that a sandbox is in. data is coffer's own
+// directory.
+func Images(data string) *image.Store { return image.Open(filepath.Join(data, "images")) }
+
+// openImage finds the image that the sandbox was made with, and the user's place in it.
+func (s *Supervisor) openImage(data string) (f system, err error) {
+	me, i := person.Me(), s.Sandbox.Image
+	if i.None() {
+		f.passwd, f.group = me.Accounts()
+		return f, nil
+	}
+	found, err := Images(data).Get(i.Digest)
+	if errors.Is(err, image.ErrNotHere) {
+		err = hint.New(fmt.Sprintf("the image %s, which sandbox %s was made with, is no longer on this machine", i.Ref, s.Sandbox.Name),
+			"pull it again with 'coffer images pull "+image.Pinned(i.Ref, i.Digest)+"'")
+	}
+	if err != nil {
+		return f, err
+	}
+	f.tree = found.Tree()
+	root, err := os.OpenRoot(f.tree)
+	if err != nil {
+		return f, err
+	}
+	defer root.Close()
+	shell := i.Shell
+	if shell == "" {
+		shell = "/bin/sh"
+	}
+	f.passwd, f.group = me.AccountsIn(readAccounts(root, "etc/passwd"), readAccounts(root, "etc/group"), shell)
+	return f, nil
+}
+
+// maxAccounts bounds an image's list of accounts.
+const maxAccounts = 1 << 20
+
+// readAccounts reads a list of accounts. One that cannot be read has nobody in it.
+func readAccounts(root *os.Root, name string) string {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxAccounts))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
