@@ -30,6 +30,7 @@ type aiFlags struct {
 	promptFile string
 	number     int
 	rm         bool
+	imaged     bool         // new sandboxes have their tools from an image
 	advised    bool         // the user was told how to log in
 	remember   func() error // makes the agent the usual one; nil when the user was not asked
 
@@ -117,6 +118,7 @@ func ai(c *cobra.Command, f *aiFlags, args []string) error {
 	if sb != nil {
 		return f.goOn(c, sb, a)
 	}
+	f.imaged = f.image != "" && f.image != config.NoImage || f.image == "" && conf != nil && conf.Config.Image != "" && conf.Config.Image != config.NoImage
 	return f.begin(c, store, a)
 }
 
@@ -250,9 +252,12 @@ func (f *aiFlags) which(places config.Places, conf *config.Loaded, all []*agent.
 
 // begin makes new sandboxes for an agent.
 func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) error {
-	place, err := f.locate(c, a)
-	if err != nil {
-		return err
+	var place *agent.Place
+	if !f.imaged {
+		var err error
+		if place, err = f.locate(c, a); err != nil {
+			return err
+		}
 	}
 	l := listen(c)
 	defer l.stop()
@@ -277,13 +282,12 @@ func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) 
 		if i > 0 && one.tree.branch != "" {
 			one.tree.branch = fmt.Sprintf("%s-%d", f.tree.branch, i+1)
 		}
-		errs = append(errs, one.beginOne(l, store, a, place))
+		errs = append(errs, one.beginOne(c, l, store, a, place))
 	}
-	err = errors.Join(errs...)
 	if len(made) > 1 {
 		fmt.Fprintf(stdout, "compare them with 'coffer ls' and 'coffer diff %s %s'\n", made[0], made[1])
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // leftAt says where an agent is that was left to itself, and how to come to it.

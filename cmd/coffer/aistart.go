@@ -49,10 +49,8 @@ func (f *aiFlags) locate(c *cobra.Command, a *agent.Agent) (*agent.Place, error)
 	if errors.Is(err, agent.ErrNotHere) {
 		place, err = install(c, a)
 	}
-	if err == nil && f.remember != nil {
-		if err := f.remember(); err != nil {
-			report(err) // it can be asked again
-		}
+	if err == nil {
+		f.rememberNow()
 	}
 	if err == nil && a.TooOld(place.Version) {
 		warn(fmt.Sprintf("%s %s is older than %s, so not all of it may be right; see 'coffer agents update'", a.Name, place.Version, a.Least))
@@ -60,9 +58,57 @@ func (f *aiFlags) locate(c *cobra.Command, a *agent.Agent) (*agent.Place, error)
 	return place, err
 }
 
+// rememberNow makes an agent that can be had the usual one, if the user has just chosen it.
+func (f *aiFlags) rememberNow() {
+	if f.remember == nil {
+		return
+	}
+	if err := f.remember(); err != nil {
+		report(err) // it can be asked again
+	}
+}
+
+// locateIn is locate for a sandbox with the tools of an image.
+func (f *aiFlags) locateIn(c *cobra.Command, from sandbox.Image, a *agent.Agent) (*agent.Place, error) {
+	found, err := images().Get(from.Digest)
+	if err != nil {
+		return nil, err
+	}
+	tools := agent.Image{Name: from.Ref, Look: found.Look}
+	place, err := a.LocateIn(agentHost(), tools)
+	if errors.Is(err, agent.ErrNotHere) {
+		if _, err = install(c, a); err == nil {
+			place, err = a.LocateIn(agentHost(), tools)
+		}
+	}
+	if err == nil {
+		f.rememberNow()
+	}
+	return place, err
+}
+
+// locateFor is locate for a sandbox that exists.
+func (f *aiFlags) locateFor(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) (*agent.Place, error) {
+	if sb.Image.None() {
+		return f.locate(c, a)
+	}
+	return f.locateIn(c, sb.Image, a)
+}
+
 // beginOne makes a sandbox for an agent and runs it there.
-func (f *aiFlags) beginOne(l *listener, store *sandbox.Store, a *agent.Agent, place *agent.Place) error {
-	f.also = func(rec *sandbox.Record) error { return furnishFor(a, place, rec) }
+func (f *aiFlags) beginOne(c *cobra.Command, l *listener, store *sandbox.Store, a *agent.Agent, place *agent.Place) error {
+	f.also = func(rec *sandbox.Record) (err error) {
+		switch {
+		case !rec.Image.None(): // which is known only now
+			place, err = f.locateIn(c, rec.Image, a)
+		case place == nil:
+			place, err = f.locate(c, a)
+		}
+		if err != nil {
+			return err
+		}
+		return furnishFor(a, place, rec)
+	}
 	words := []string{a.Name}
 	if f.prompt != "" {
 		words = append(words, f.prompt)
@@ -107,7 +153,7 @@ func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) er
 	if runs, last := stillRuns(sb); runs == a.Name && !f.fresh {
 		return f.comeBack(c, sb, a, last)
 	}
-	place, err := f.locate(c, a)
+	place, err := f.locateFor(c, sb, a)
 	if err != nil {
 		return err
 	}
