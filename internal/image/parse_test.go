@@ -13,14 +13,15 @@ const someDigest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef01234
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
-		"debian": "debian:latest|https://registry-1.docker.io/v2/|library/debian", "debian:12": "debian:12|https://registry-1.docker.io/v2/|library/debian",
-		"docker.io/library/debian:12": "debian:12|https://registry-1.docker.io/v2/|library/debian",
-		"team/tools":                  "team/tools:latest|https://registry-1.docker.io/v2/|team/tools",
-		"r.example/a/b:1":             "r.example/a/b:1|https://r.example/v2/|a/b", "r.example:8443/a": "r.example:8443/a:latest|https://r.example:8443/v2/|a",
+		"debian": "debian:latest|https://REGISTRY/v2/|library/debian", "debian:12": "debian:12|https://REGISTRY/v2/|library/debian",
+		hub + "/library/debian:12": "debian:12|https://REGISTRY/v2/|library/debian",
+		"team/tools":               "team/tools:latest|https://REGISTRY/v2/|team/tools",
+		"r.example/a/b:1":          "r.example/a/b:1|https://r.example/v2/|a/b", "r.example:8443/a": "r.example:8443/a:latest|https://r.example:8443/v2/|a",
 		"localhost/a:1": "localhost/a:1|http://localhost/v2/|a", "127.0.0.1:5000/a:1": "127.0.0.1:5000/a:1|http://127.0.0.1:5000/v2/|a", "[::1]:5000/a:1": "[::1]:5000/a:1|http://[::1]:5000/v2/|a",
-		"a@" + someDigest: "a@" + someDigest + "|https://registry-1.docker.io/v2/|library/a", "a:1@" + someDigest: "a:1@" + someDigest + "|https://registry-1.docker.io/v2/|library/a",
+		"a@" + someDigest: "a@" + someDigest + "|https://REGISTRY/v2/|library/a", "a:1@" + someDigest: "a:1@" + someDigest + "|https://REGISTRY/v2/|library/a",
 	} {
 		r, err := Parse(text)
+		want = strings.ReplaceAll(want, "REGISTRY", hubAPI)
 		if got := r.String() + "|" + r.base() + "|" + r.path; err != nil || got != want {
 			t.Errorf("%s: %s, %v, want %s", text, got, err, want)
 		}

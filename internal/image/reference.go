@@ -23,8 +23,8 @@ const (
 // it is to be reached.
 const (
 	hub        = "docker.io"
-	hubAPI     = "registry-1.docker.io"
-	hubAccount = "https://index.docker.io/v1/" // what its credentials are filed under
+	hubAPI     = "registry-1." + hub
+	hubAccount = "https://index." + hub + "/v1/" // what its credentials are filed under
 )
 
 // maxReference bounds what can be a reference.
