@@ -3,6 +3,7 @@ package jail
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -312,5 +313,27 @@ func TestNestedRepositories(t *testing.T) {
 				t.Errorf("opened, %d: %s", i, got)
 			}
 		}
+	})
+}
+
+// However many directories something has to stay in, the program starts.
+func TestManyRepositories(t *testing.T) {
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		s := newStage(t, b)
+		s.needNamespaces(t)
+		const many = 400
+		for i := range many {
+			s.write(t, fmt.Sprintf("%s/lib%d/.git/config", s.Work, i), "")
+			s.write(t, fmt.Sprintf("%s/app%d/.env", s.Work, i), "SECRET")
+		}
+		script := fmt.Sprintf(`for i in $(seq 0 %d); do
+			(echo x >lib$i/.git/config) && echo lib$i: write
+			mv lib$i elsewhere && echo lib$i: mv
+			cat app$i/.env && echo app$i: read
+		done 2>/dev/null; echo x >lib7/new && echo ran`, many-1)
+		if r := s.shell(t, Namespaces, script); r.out != "ran\n" {
+			t.Error(r)
+		}
+		s.unclean(t, s.Work)
 	})
 }

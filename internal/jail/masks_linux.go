@@ -128,13 +128,13 @@ func (v *view) hide(l *layout, h hidden) {
 }
 
 // pin makes mount points of the directories between a writable place and a path in it: a
-// mount point can be neither renamed nor removed. It says whether the path is in one.
-func (v *view) pin(write []string, path string, pinned map[string]bool) bool {
-	i := slices.IndexFunc(write, func(w string) bool { return rootfs.Within(path, w) })
-	if i < 0 {
-		return false
+// mount point can be neither renamed nor removed. It returns the place, "" if the path is in none.
+func (v *view) pin(write []string, path string, pinned map[string]bool) string {
+	place := around(write, path)
+	if place == "" {
+		return ""
 	}
-	above := write[i]
+	above := place
 	parts := strings.Split(strings.TrimPrefix(path, above+"/"), "/")
 	for _, name := range parts[:len(parts)-1] {
 		if above = filepath.Join(above, name); !pinned[above] {
@@ -142,5 +142,15 @@ func (v *view) pin(write []string, path string, pinned map[string]bool) bool {
 			v.cover(above)
 		}
 	}
-	return true
+	return place
+}
+
+// around is the place that a path is in, "" if there is none.
+func around(places []string, path string) string {
+	for _, place := range places {
+		if rootfs.Within(path, place) {
+			return place
+		}
+	}
+	return ""
 }

@@ -91,10 +91,13 @@ func (l *layout) build(s *script, private bool, sockets []string) *view {
 
 // hold takes hold of a place as it is now.
 func (v *view) hold(path string) mount {
-	at := v.find(path)
-	tree := v.Result(v.Call("take hold of "+path, unix.SYS_OPEN_TREE, 0, v.Text(""),
+	return mount{v.clone(v.find(path), path), path, isDir(path)}
+}
+
+// clone makes a mount of what is open.
+func (v *view) clone(at steps.Slot, path string) steps.Slot {
+	return v.Result(v.Call("take hold of "+path, unix.SYS_OPEN_TREE, 0, v.Text(""),
 		unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE).With(0, at))
-	return mount{tree, path, isDir(path)}
 }
 
 // find opens a place, without following a link, for nothing but to name it.
@@ -102,6 +105,13 @@ func (v *view) find(path string) steps.Slot {
 	here := int64(unix.AT_FDCWD)
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: noLinks}
 	return v.Result(v.Call("find "+path, unix.SYS_OPENAT2, uintptr(here), v.Text(path), steps.Data(v.List, how), unix.SizeofOpenHow))
+}
+
+// findBelow does so from a directory above it on, which is open.
+func (v *view) findBelow(from steps.Slot, above, path string) steps.Slot {
+	at := v.find("." + strings.TrimPrefix(path, above))
+	v.Last().With(0, from)
+	return at
 }
 
 // close makes a mount read-only.
@@ -183,36 +193,43 @@ func (v *view) devices(nodes []mount) {
 	}
 }
 
-// above finds the directories that places to be closed are in. It is done when everything is
-// read-only: what is taken from there is so, too, and need not be made so.
+// above finds the writable places that have something in them which is to be closed. It is done
+// when everything is read-only: what is taken from there is so, too, and need not be made so.
 func (v *view) above(l *layout) map[string]steps.Slot {
-	dirs := map[string]steps.Slot{}
+	write := outermost(l.write)
+	places := map[string]steps.Slot{}
 	for _, path := range l.locked() {
-		if dir := filepath.Dir(path); dirs[dir] == 0 {
-			dirs[dir] = v.find(dir)
+		if place := around(write, path); place != "" && places[place] == 0 {
+			places[place] = v.find(place)
 		}
 	}
-	return dirs
+	return places
 }
 
-// lock makes places read-only that lie in writable ones.
+// lock makes places read-only that lie in writable ones. There may be thousands, so only one
+// directory that they are in is held at a time; those in the same one follow each other, mostly.
 func (v *view) lock(l *layout, closed map[string]steps.Slot) {
 	write := outermost(l.write)
 	pinned := map[string]bool{}
-	open := map[string]steps.Slot{}
+	var last string
+	var from, to steps.Slot
 	for _, path := range l.locked() {
-		if !v.pin(write, path, pinned) {
+		place := v.pin(write, path, pinned)
+		if place == "" {
 			continue // closed already
 		}
 		pinned[path] = true
 		dir, name := filepath.Dir(path), filepath.Base(path)
-		if open[dir] == 0 {
-			open[dir] = v.find(dir)
+		if dir != last {
+			if last != "" {
+				v.Free(from, to)
+			}
+			from, to, last = v.findBelow(closed[place], place, dir), v.find(dir), dir
 		}
 		if slices.Contains(l.silent, path) {
-			v.silence(open[dir], name)
+			v.silence(to, name)
 		} else {
-			v.coverBy(closed[dir], open[dir], name)
+			v.coverBy(from, to, name)
 		}
 	}
 }
@@ -234,6 +251,7 @@ func (v *view) silence(dir steps.Slot, name string) {
 
 func (v *view) attachIn(tree, dir steps.Slot, name string) {
 	v.Call("put "+name+" in place", unix.SYS_MOVE_MOUNT, 0, v.Text(""), 0, v.Text(name), unix.MOVE_MOUNT_F_EMPTY_PATH).With(0, tree).With(2, dir)
+	v.Free(tree)
 }
 
 // locked is all that is closed although it lies in a writable place, outer before inner.
@@ -247,7 +265,12 @@ func (l *layout) locked() []string {
 }
 
 // cover lays a place over itself.
-func (v *view) cover(path string) { v.attach(v.hold(path).tree, v.find(path), path) }
+func (v *view) cover(path string) {
+	at := v.find(path)
+	tree := v.clone(at, path)
+	v.attach(tree, at, path)
+	v.Free(at, tree)
+}
 
 // mask covers the sockets that are there, because a read-only mount keeps nobody from
 // connecting to one. It does nothing about those to come.

@@ -15,6 +15,7 @@ type List struct {
 	what  []string // what each call is for
 	keep  []any    // what the calls point to
 	slots int
+	free  []Slot // of these
 	play  *play
 }
 
@@ -78,16 +79,30 @@ func (l *List) Before(other *List) {
 	l.keep = append(l.keep, other.keep...)
 }
 
-// Slot is a new slot.
+// Slot is a slot that is not in use.
 func (l *List) Slot() Slot {
+	if n := len(l.free); n > 0 {
+		s := l.free[n-1]
+		l.free = l.free[:n-1]
+		return s
+	}
 	l.slots++
 	return Slot(l.slots)
 }
 
-// Result puts the result of a call into a new slot.
+// Result puts the result of a call into a slot.
 func (l *List) Result(c *Call) Slot {
 	c.Into = l.Slot()
 	return c.Into
+}
+
+// Free closes descriptors that are in slots, which can be used for others then. These lines must
+// not be among those that Forgive leaves out.
+func (l *List) Free(slots ...Slot) {
+	for _, s := range slots {
+		l.Call("close", syscall.SYS_CLOSE).With(0, s)
+	}
+	l.free = append(l.free, slots...)
 }
 
 // Forgive accepts errors, and then leaves out the next n calls.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,6 +109,24 @@ func TestErrors(t *testing.T) {
 	become(l, "exit 0")
 	if _, err := playList(t, l); !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("another error was forgiven: %v", err)
+	}
+}
+
+// A slot that is free again can be used for another descriptor, and the first one is closed.
+func TestFree(t *testing.T) {
+	l := &List{}
+	dir := t.TempDir()
+	for i := range 2 * maxSlots {
+		l.Free(l.Result(open(l, filepath.Join(dir, strconv.Itoa(i%10)))))
+	}
+	kept := l.Result(open(l, filepath.Join(dir, "kept")))
+	l.Call("write", syscall.SYS_WRITE, 0, l.Text("text"), 4).With(0, kept)
+	become(l, "exit 3")
+	if code, err := playList(t, l); code != 3 || err != nil {
+		t.Errorf("%d, %v", code, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "kept")); string(text) != "text" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 
