@@ -125,7 +125,7 @@ func (s *Supervisor) unwatchMasks() {
 		s.masks.stop()
 	}
 	s.masks.ended.Wait()
-	s.lookForNested()
+	s.lookForNested(context.Background())
 	for _, one := range s.masks.trees() {
 		one.tree.Close()
 	}

@@ -114,20 +114,17 @@ func (s *Supervisor) appeared(one *shown, f mask.Found, tell func(string)) {
 }
 
 // lookForNested looks for what was made last, and remembers all of it. Nothing runs any more.
-func (s *Supervisor) lookForNested() {
+func (s *Supervisor) lookForNested(ctx context.Context) {
 	if s.masks.life == nil {
 		return // nothing ever ran
 	}
-	ctx, stop := context.WithTimeout(context.Background(), lookFor)
+	ctx, stop := context.WithTimeout(ctx, lookFor)
 	defer stop()
 	for _, one := range s.masks.trees() {
 		if !one.stays {
 			continue
 		}
-		found, err := one.tree.Repositories(ctx)
-		if err != nil {
-			continue // the tree is huge, and the watch has seen most of it
-		}
+		found, _ := one.tree.Repositories(ctx) // in a huge tree not all, but the watch has seen most
 		for _, f := range found {
 			s.appeared(one, f, func(line string) { s.nested.last = append(s.nested.last, line) })
 		}
