@@ -154,7 +154,8 @@ func (s *Supervisor) quiet(now time.Time) <-chan struct{} {
 // is still there.
 func (s *Supervisor) awaitRoom(d *disk, now room.Free) bool {
 	lacks := fmt.Sprintf("%s on the disk of %s: make room, and they go on; 'coffer stop %s'", d.floor.Lacks(now), d.path, s.Sandbox.Name)
-	if err := s.holdDisk(true, fmt.Sprintf("the programs of %s wait, because %s ends them", s.Sandbox.Name, lacks)); err != nil {
+	why := fmt.Sprintf("the programs of %s wait, because %s ends them", s.Sandbox.Name, lacks)
+	if err := s.holdDisk(true, why); err != nil {
 		return s.unstoppable(err)
 	}
 	s.tellDisk(fmt.Sprintf("all programs wait, because %s or Ctrl-C ends them", lacks))
@@ -172,7 +173,7 @@ func (s *Supervisor) awaitRoom(d *disk, now room.Free) bool {
 	}
 	// Before they do: one may end at once, and whoever looks at it leaves.
 	s.tellDisk("there is room again on the disk of " + d.path + ": all programs go on")
-	if err := s.holdDisk(false, ""); err != nil {
+	if err := s.holdDisk(false, why); err != nil {
 		return s.unstoppable(err)
 	}
 	return true

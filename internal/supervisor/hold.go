@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,53 +16,59 @@ import (
 // nearly full, which may take long. They go on when there is no reason any more.
 type holding struct {
 	mu    sync.Mutex
-	trees int    // of which the watch is behind
-	disks int    // that are nearly full
-	why   string // what is said of these
+	trees int      // of which the watch is behind
+	disks []string // what is said of each that is nearly full
 }
 
 // held is what the guest is to do. While files are to be hidden, whoever wants something of a
 // program waits for that.
 func (h *holding) held() (yes bool, why string) {
-	if h.trees == 0 && h.disks > 0 {
-		why = h.why
+	if h.trees == 0 {
+		why = h.why()
 	}
-	return h.trees+h.disks > 0, why
+	return h.trees+len(h.disks) > 0, why
+}
+
+// why is what is said of the disk that has been full for longest.
+func (h *holding) why() string {
+	if len(h.disks) == 0 {
+		return ""
+	}
+	return h.disks[0]
+}
+
+// disk notes that one is full, or not any longer.
+func (h *holding) disk(yes bool, why string) {
+	if yes {
+		h.disks = append(h.disks, why)
+	} else if i := slices.Index(h.disks, why); i >= 0 {
+		h.disks = slices.Delete(h.disks, i, i+1)
+	}
 }
 
 // hold has programs wait until files are hidden, or not any longer. Several trees are watched.
 func (s *Supervisor) hold(yes bool) error {
-	return s.holdFor(func(h *holding) { h.trees += more(yes) }, false)
+	n := -1
+	if yes {
+		n = 1
+	}
+	return s.holdFor(func(h *holding) { h.trees += n }, false)
 }
 
 // holdDisk has them wait until there is room on a disk, or not any longer.
 func (s *Supervisor) holdDisk(yes bool, why string) error {
-	return s.holdFor(func(h *holding) {
-		if h.disks += more(yes); yes {
-			h.why = why
-		}
-	}, false)
+	return s.holdFor(func(h *holding) { h.disk(yes, why) }, false)
 }
 
 // holdHard has those ended that do not wait.
 func (s *Supervisor) holdHard() error { return s.holdFor(func(*holding) {}, true) }
-
-func more(yes bool) int {
-	if yes {
-		return 1
-	}
-	return -1
-}
 
 // waits says what programs wait for, if that may take long.
 func (s *Supervisor) waits() string {
 	h := &s.holding
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.disks == 0 {
-		return ""
-	}
-	return h.why
+	return h.why()
 }
 
 // holdFor tells the guest if it has something else to do now that a reason came or went.

@@ -6,23 +6,23 @@ import "testing"
 // files are to be hidden, nobody is told that it may take long.
 func TestHolding(t *testing.T) {
 	tree := func(n int) func(*holding) { return func(h *holding) { h.trees += n } }
-	disk := func(n int) func(*holding) { return func(h *holding) { h.disks += n } }
-	h := &holding{why: "full"}
+	disk := func(yes bool, why string) func(*holding) { return func(h *holding) { h.disk(yes, why) } }
+	h := &holding{}
 	for i, step := range []struct {
 		change func(*holding)
 		yes    bool
 		why    string
 	}{
 		{tree(+1), true, ""},
-		{disk(+1), true, ""},
-		{tree(-1), true, "full"},
-		{disk(+1), true, "full"},
+		{disk(true, "a is full"), true, ""},
+		{tree(-1), true, "a is full"},
+		{disk(true, "b is full"), true, "a is full"},
 		{tree(+1), true, ""},
-		{disk(-1), true, ""},
+		{disk(false, "a is full"), true, ""},
 		{tree(+1), true, ""},
 		{tree(-1), true, ""},
-		{tree(-1), true, "full"},
-		{disk(-1), false, ""},
+		{tree(-1), true, "b is full"},
+		{disk(false, "b is full"), false, ""},
 	} {
 		step.change(h)
 		if yes, why := h.held(); yes != step.yes || why != step.why {
