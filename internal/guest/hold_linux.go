@@ -117,8 +117,8 @@ func (g *gate) wake(pid int) {
 // remains says whether a process is stopped when nobody has to wait.
 func (r *reaper) remains(pid int) bool { return r.gate.pass() == "" && halt.Here.Stopped(pid) }
 
-// hold serves OpHold. While programs wait, the stream stays open: who goes on nevertheless is
-// told there.
+// hold serves OpHold. While programs wait, the stream of whoever asked first stays open: who goes
+// on nevertheless is told there.
 func (a *agent) hold(s net.Conn, r wire.Request) {
 	g := &a.reaper.gate
 	if r.HoldHard {
@@ -137,7 +137,9 @@ func (a *agent) hold(s net.Conn, r wire.Request) {
 		halt.Here.EndRunning(programs(), func(sentence string) { tell(wire.Event{Notice: sentence}) })
 	}
 	tell(wire.Event{Done: &done})
-	if r.Hold && done.Error == "" {
+	// To be hard is to do more about those who wait already, on whose stream there is a watch, or
+	// is about to be.
+	if r.Hold && !r.HoldHard && done.Error == "" {
 		<-g.watch(tell)
 	}
 }
