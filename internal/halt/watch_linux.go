@@ -107,7 +107,7 @@ func (w *Watch) look() bool {
 			ran = true
 		}
 		if p.strikes >= enough {
-			w.end(pid)
+			w.Proc.end(pid, "it went on while all programs had to wait", w.Ended)
 			p.strikes = 0
 		}
 		if time.Now().After(until) {
@@ -152,12 +152,11 @@ func (w *Watch) order(all []int) {
 	slices.SortStableFunc(all, func(a, b int) int { return turn(a) - turn(b) })
 }
 
-// end kills one.
-func (w *Watch) end(pid int) {
-	name := w.Proc.read(strconv.Itoa(pid)+"/comm", make([]byte, 64))
-	w.Ended(fmt.Sprintf("%s (process %d) was ended, because it went on while all programs had to wait",
-		strings.TrimSpace(string(name)), pid))
-	_ = w.Proc.send(pid, 0, unix.SIGKILL)
+// end kills a process, after it was told why.
+func (p *Proc) end(pid int, why string, tell func(sentence string)) {
+	name := p.read(strconv.Itoa(pid)+"/comm", make([]byte, 64))
+	tell(fmt.Sprintf("%s (process %d) was ended, because %s", strings.TrimSpace(string(name)), pid, why))
+	_ = p.send(pid, 0, unix.SIGKILL)
 }
 
 // EndRunning kills those of some processes that are not stopped, though they were told to: a system call
@@ -170,10 +169,7 @@ func (p *Proc) EndRunning(pids []int, tell func(sentence string)) {
 			return !s.stopped && !s.over
 		})
 		if runs {
-			name := p.read(strconv.Itoa(pid)+"/comm", make([]byte, 64))
-			tell(fmt.Sprintf("%s (process %d) was ended, because it was in a system call that nobody can stop, and the disk went on filling up",
-				strings.TrimSpace(string(name)), pid))
-			_ = p.send(pid, 0, unix.SIGKILL)
+			p.end(pid, "it was in a system call that nobody can stop, and the disk went on filling up", tell)
 		}
 	}
 }
