@@ -207,6 +207,7 @@ func (n *names) release() {
 		return
 	}
 	defer n.context.Close()
+	defer func() { n.kept.close() }()
 	if unix.Flock(int(n.context.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
@@ -225,7 +226,6 @@ func (n *names) release() {
 			_ = unix.Unlink(place.Path)
 		}
 	}
-	n.kept.close()
 }
 
 // giveBack has a directory go that took a name. If the user has put something into it
