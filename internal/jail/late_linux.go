@@ -134,7 +134,7 @@ func (l *late) watch(ctx context.Context) error {
 		return err
 	}
 	l.mounts, l.root, l.below = files[0], files[1], files[2]
-	what := mask.Watching{Shared: true, Told: l.told, Slow: func() { l.tell(l.tree.Slow()) }}
+	what := mask.Watching{Shared: true, Told: l.told, Slow: l.tell}
 	if l.pids != nil {
 		what.Hold = l.hold
 	}

@@ -40,11 +40,6 @@ func most(list []Found) (dir string) {
 	return dir
 }
 
-// Slow says that not all of the tree can be watched.
-func (t *Tree) Slow() string {
-	return fmt.Sprintf("%s has more directories than can be watched: files to hide that appear there are found after a second or more; raise fs.inotify.max_user_watches", t.Root)
-}
-
 // A CrowdError says that a tree is too large to be looked through.
 type CrowdError struct{ Root string }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -156,7 +157,7 @@ func (h heard) watch(tree *Tree, shared bool) heard {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- tree.Watch(ctx, Watching{Shared: shared, Hold: h.hold, Slow: func() { h.paths <- "slow" }, Told: func(list []Found) error {
+		done <- tree.Watch(ctx, Watching{Shared: shared, Hold: h.hold, Slow: func(string) { h.paths <- "slow" }, Told: func(list []Found) error {
 			for _, f := range list {
 				if f.Keep {
 					f.Path = "keep " + f.Path
@@ -382,6 +383,16 @@ func TestStands(t *testing.T) {
 	}
 	if tree.Stands() {
 		t.Error("another is taken for it")
+	}
+}
+
+// Who is told that a tree cannot be watched is told which number to raise.
+func TestWhatToRaise(t *testing.T) {
+	tree := &Tree{Root: "/work"}
+	for fd, want := range map[int]string{-1: "/work cannot be watched: .*max_user_instances$", 3: "/work has more directories than can be watched: .*max_user_watches$"} {
+		if got := (&watcher{t: tree, fd: fd}).slow(); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%d: %s", fd, got)
+		}
 	}
 }
 

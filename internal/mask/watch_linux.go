@@ -84,7 +84,7 @@ func (t *Tree) Watch(ctx context.Context, what Watching) error {
 	// The kernel keeps no more watches for this user, from the beginning or since the tree
 	// has grown. So now and then all of it is looked at.
 	if what.Slow != nil {
-		what.Slow()
+		what.Slow(w.slow())
 	}
 	pause := max(time.Second, 20*time.Since(begun))
 	for ctx.Err() == nil {
@@ -106,6 +106,15 @@ func (t *Tree) Watch(ctx context.Context, what Watching) error {
 		}
 	}
 	return nil
+}
+
+// slow says that not all of the tree is watched, and which of the kernel's numbers is too low.
+func (w *watcher) slow() string {
+	what, number := "has more directories than can be watched", "max_user_watches"
+	if w.fd < 0 {
+		what, number = "cannot be watched", "max_user_instances"
+	}
+	return fmt.Sprintf("%s %s: files to hide that appear there are found after a second or more; raise fs.inotify.%s", w.t.Root, what, number)
 }
 
 // all looks through the whole tree. again says that all of it has to be told.

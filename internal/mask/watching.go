@@ -9,9 +9,9 @@ type Watching struct {
 	Told func([]Found) error
 	// Repository, if set, is called for each that is seen further down, maybe more than once.
 	Repository func(Found)
-	// Slow, if set, is called when not all of the tree can be watched, so that it is only looked
-	// through now and then.
-	Slow func()
+	// Slow, if set, is told when not all of the tree can be watched, so that it is only looked
+	// through now and then, and what to do about it.
+	Slow func(sentence string)
 	// Hold, if set, stops the programs that see the tree, or has them go on. Whoever makes
 	// files as fast as they can be hidden must not be able to read another one that has to
 	// wait for its turn.

@@ -83,7 +83,7 @@ func (s *Supervisor) watchTree(one *shown) {
 	s.masks.ended.Go(func() {
 		defer close(one.ended)
 		err := one.tree.Watch(ctx, mask.Watching{Shared: one.shared, Hold: s.hold, Repository: s.repositories(one),
-			Slow: func() { s.notices.tell(one.tree.Slow()) },
+			Slow: s.notices.tell,
 			Told: func(list []mask.Found) error { return s.hide(one, list) }})
 		switch {
 		case err == nil || ctx.Err() != nil || s.session.IsClosed():
