@@ -43,8 +43,9 @@ func (s *seen) checkouts(dir string, in int, name string, scope bool) {
 		return
 	}
 	for e := range entries(buf) {
+		s.entries++
 		switch {
-		case e.kind != unix.DT_DIR && e.kind != unix.DT_UNKNOWN:
+		case !e.known(fd) || e.kind != unix.DT_DIR: // of a link that leads to a package, the place is elsewhere
 		case !scope && (e.name[0] == '@' || e.name == "src"):
 			s.checkouts(join(dir, e.name), fd, e.name, true)
 		default:

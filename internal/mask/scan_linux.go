@@ -164,6 +164,17 @@ type entry struct {
 	kind byte
 }
 
+// known sees to it that it is known what an entry is: some file systems do not say. It may be gone.
+func (e *entry) known(dir int) bool {
+	if e.kind != unix.DT_UNKNOWN {
+		return true
+	}
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, e.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	e.kind = byte(st.Mode & unix.S_IFMT >> 12)
+	return err == nil
+}
+
 // maxDeep is the longest path that is looked at. The kernel takes none of more than 4096
 // bytes, and the tree has a path of its own, outside and inside.
 const maxDeep = 2048
@@ -240,12 +251,8 @@ const maxListing = 128 << 20
 
 // entry decides about one entry.
 func (w *walk) entry(got *seen, in Dir, dir string, fd int, e entry) {
-	if e.kind == unix.DT_UNKNOWN { // some file systems do not say
-		var st unix.Stat_t
-		if unix.Fstatat(fd, e.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-			return
-		}
-		e.kind = byte(st.Mode & unix.S_IFMT >> 12)
+	if !e.known(fd) {
+		return
 	}
 	isDir := e.kind == unix.DT_DIR
 	switch {
