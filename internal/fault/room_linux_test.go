@@ -137,7 +137,7 @@ func TestRoomEnds(t *testing.T) {
 		"removed":             {create, does("remove", "--force", "s")},
 		"exec interrupted":    {create, signal(unix.SIGINT)},
 		"exec killed":         {create, signal(unix.SIGKILL)},
-		"time":                {append(run, "--timeout", "4s"), nil},
+		"time":                {append(run, "--timeout", "8s"), nil},
 		"supervisor killed":   {create, func(t *testing.T, w world, _ *exec.Cmd) { unix.Kill(w.supervisors()[0].pid, unix.SIGKILL) }},
 		"interrupted as root": {append(run, "--root"), signal(unix.SIGINT)},
 	} {
