@@ -99,14 +99,14 @@ func take(from, to, perSecond uint64) time.Duration {
 // Lacks says in words what there is less of than the floor.
 func (f Floor) Lacks(now Free) string {
 	if now.Bytes < f.Bytes {
-		return "less than " + Size(f.Bytes) + " is free"
+		return "less than " + size(f.Bytes) + " is free"
 	}
 	return fmt.Sprintf("fewer than %d files can be made", f.Files)
 }
 
-// Size is a number of bytes as people say it.
-func Size(bytes uint64) string {
-	for i, unit := range []string{"GiB", "MiB", "kB"} {
+// size is a number of bytes as people say it.
+func size(bytes uint64) string {
+	for i, unit := range []string{"GiB", "MiB", "KiB"} {
 		if n := float64(bytes) / float64(uint64(1)<<(30-10*i)); n >= 1 {
 			return strconv.FormatFloat(math.Round(n*10)/10, 'f', -1, 64) + " " + unit
 		}

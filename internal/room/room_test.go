@@ -83,8 +83,8 @@ func TestNext(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	for bytes, want := range map[uint64]string{gib: "1 GiB", gib + gib/2: "1.5 GiB", 300 * mib: "300 MiB", 2048: "2 kB", 7: "7 bytes", 1023 * mib: "1023 MiB"} {
-		if got := Size(bytes); got != want {
+	for bytes, want := range map[uint64]string{gib: "1 GiB", gib + gib/2: "1.5 GiB", 300 * mib: "300 MiB", 2048: "2 KiB", 7: "7 bytes", 1023 * mib: "1023 MiB"} {
+		if got := size(bytes); got != want {
 			t.Errorf("%d is %s, want %s", bytes, got, want)
 		}
 	}
