@@ -52,6 +52,8 @@ const (
 	mostNested = 3
 	// maxMade is how many are remembered for each tree: the latest.
 	maxMade = 1000
+	// maxKnown is how many are known apart: a program can make and remove them all day.
+	maxKnown = 100_000
 	// lookFor is how long the end of a sandbox may be held up.
 	lookFor = 2 * time.Second
 )
@@ -101,7 +103,9 @@ func (s *Supervisor) appeared(one *shown, f mask.Found, tell func(string)) {
 	if s.nested.made == nil {
 		s.nested.made = map[string][]repository{}
 	}
-	s.nested.known[f.Which] = true
+	if len(s.nested.known) < maxKnown {
+		s.nested.known[f.Which] = true
+	}
 	all := append(s.nested.made[one.tree.Root], repository{f.Path, f.Which})
 	s.nested.made[one.tree.Root] = all[max(0, len(all)-maxMade):]
 	switch s.nested.told++; {

@@ -10,6 +10,19 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
+// Who makes and removes repositories all day fills neither the memory nor the screen.
+func TestNestedForEver(t *testing.T) {
+	s := &Supervisor{}
+	one := &shown{tree: &mask.Tree{Root: "/work"}, stays: true}
+	told := 0
+	for i := range maxKnown + 10 {
+		s.appeared(one, mask.Found{Path: "x/.git", Which: mask.Which{Ino: uint64(i + 1)}}, func(string) { told++ })
+	}
+	if n, made := len(s.nested.known), len(s.nested.made["/work"]); n != maxKnown || made != maxMade || told != mostNested+1 {
+		t.Errorf("%d are known, %d are to be remembered, %d lines were said", n, made, told)
+	}
+}
+
 // What the watch has seen is remembered, though there was no time to look through all in the end.
 func TestNestedRemembered(t *testing.T) {
 	dir := t.TempDir()
