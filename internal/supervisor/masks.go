@@ -224,8 +224,8 @@ func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
 	slices.Sort(m.Locked)
 	m.Pinned, m.Anchored, m.Hidden, m.Locked = slices.Compact(m.Pinned), slices.Compact(m.Anchored), slices.Compact(m.Hidden), slices.Compact(m.Locked)
 	if n := len(m.Pinned) + len(m.Anchored) + len(m.Locked); n > maxAbove {
-		return m, hint.New(fmt.Sprintf("hidden files and git repositories are in %d directories, more than %d", n, maxAbove),
-			"hide the directories that they are in, see 'coffer masks', or use --workspace cow")
+		return m, hint.New(fmt.Sprintf("hidden files and git repositories take %d mounts, more than %d", n, maxAbove),
+			"hide the directories that they are in, see 'coffer masks'; leave repositories open, git.nested = \"open\" in your config; or use --workspace cow")
 	}
 	return m, nil
 }
@@ -238,7 +238,7 @@ func addLocked(m *rootfs.Masks, one *shown, path string) {
 	}
 }
 
-// maxAbove bounds how many directories are kept in their places: each takes a mount.
+// maxAbove bounds how many files and directories are kept in their places: each takes a mount.
 const maxAbove = 10_000
 
 // inside lists where something that was found in a tree is seen. What says what to hide is
