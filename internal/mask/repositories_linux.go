@@ -31,7 +31,8 @@ func (s *seen) repository(dir string, fd int, name string) {
 }
 
 // checkouts looks for repositories in a directory that package managers fill. It may be huge,
-// so only where they put them: one package each, and those of a scope one further down.
+// so only where they put them: one package each, and those of a scope one further down. Or somebody
+// keeps all of it in one.
 func (s *seen) checkouts(dir string, in int, name string, scope bool) {
 	fd, err := unix.Openat(in, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -45,6 +46,8 @@ func (s *seen) checkouts(dir string, in int, name string, scope bool) {
 	for e := range entries(buf) {
 		s.entries++
 		switch {
+		case e.name == ".git": // all of it is one
+			s.repository(dir, fd, e.name)
 		case !e.known(fd) || e.kind != unix.DT_DIR: // of a link that leads to a package, the place is elsewhere
 		case !scope && (e.name[0] == '@' || e.name == "src"):
 			s.checkouts(join(dir, e.name), fd, e.name, true)

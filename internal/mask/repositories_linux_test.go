@@ -19,9 +19,9 @@ func TestRepositories(t *testing.T) {
 	plant(t, dir, map[string]string{
 		".git/": "", "sub/.git/": "", "sub/.git/modules/x/.git/": "", "a/b/c/.git": "gitdir: elsewhere", "link/.git": "-> ../file", "file": "x",
 		"node_modules/one/.git/": "", "node_modules/@scope/two/.git/": "", "node_modules/@scope/@scope/three/.git/": "",
-		".venv/src/four/.git/": "", "vendor/deep/er/.git/": "", ".env/.git/": "", "to": "-> sub",
+		".venv/src/four/.git/": "", "vendor/deep/er/.git/": "", "vendor/.git": "gitdir: elsewhere", "x/node_modules/.git/": "", ".env/.git/": "", "to": "-> sub",
 	})
-	want := []string{".venv/src/four/.git", "a/b/c/.git", "link/.git", "node_modules/@scope/two/.git", "node_modules/one/.git", "sub/.git"}
+	want := []string{".venv/src/four/.git", "a/b/c/.git", "link/.git", "node_modules/@scope/two/.git", "node_modules/one/.git", "sub/.git", "vendor/.git", "x/node_modules/.git"}
 	tree := openTree(t, dir)
 	all, err := tree.Scan(context.Background())
 	must(t, err)
@@ -36,7 +36,7 @@ func TestRepositories(t *testing.T) {
 		t.Errorf("Repositories found %v, want %v", got, want)
 	}
 	for _, f := range all.Repositories {
-		if f.Which == (Which{}) || f.Dir != !slices.Contains([]string{"a/b/c/.git", "link/.git"}, f.Path) {
+		if f.Which == (Which{}) || f.Dir != !slices.Contains([]string{"a/b/c/.git", "link/.git", "vendor/.git"}, f.Path) {
 			t.Errorf("%s: %+v", f.Path, f)
 		}
 	}
