@@ -8,10 +8,12 @@ import (
 	"strings"
 )
 
-// maxConfig and maxFiles bound what is read of git's configuration.
+// What is read of git's configuration is bounded, and so is what it can refer to: each is looked
+// for, and somebody hostile may have written it.
 const (
 	maxConfig = 1 << 20
 	maxFiles  = 100
+	maxNamed  = 1000
 )
 
 // gitConfig is what a file of git's configuration, and all that it includes, refer to.
@@ -31,6 +33,9 @@ func readGitConfig(file string) (c gitConfig) {
 			continue
 		}
 		for k, v := range parseGitConfig(io.LimitReader(f, maxConfig)) {
+			if len(c.files)+len(c.hooks) == maxNamed {
+				break
+			}
 			switch k {
 			case "core.hookspath":
 				c.hooks = append(c.hooks, v)

@@ -22,7 +22,7 @@ func NestedGit(tree, git string) []string {
 		}
 	}
 	at := filepath.Join(tree, git)
-	dir := at
+	dir, own := at, at
 	info, err := os.Lstat(at)
 	if err != nil {
 		return places
@@ -36,6 +36,7 @@ func NestedGit(tree, git string) []string {
 		if dir = to; !filepath.IsAbs(to) {
 			dir = filepath.Join(filepath.Dir(at), to)
 		}
+		own = dir
 		if common, ok := worktree(at, dir); ok {
 			add(common)
 			dir = common
@@ -45,15 +46,8 @@ func NestedGit(tree, git string) []string {
 	for _, path := range []string{dir, filepath.Join(dir, "hooks"), filepath.Join(dir, "config")} {
 		add(path)
 	}
-	c := readGitConfig(filepath.Join(dir, "config"))
-	for _, file := range c.files {
-		add(file)
-	}
-	for _, hooks := range c.hooks {
-		if hooks = expandHome(hooks); !filepath.IsAbs(hooks) {
-			hooks = filepath.Join(filepath.Dir(at), hooks)
-		}
-		add(hooks)
+	for _, path := range references(filepath.Dir(at), os.Getenv("HOME"), dir, own) {
+		add(path)
 	}
 	return places
 }

@@ -193,9 +193,20 @@ func (r Repository) References(dir, home string) ([]string, error) {
 			return nil, err
 		}
 	}
+	for _, path := range references(dir, home, r.Common, r.Own) {
+		if err := add(path); err != nil {
+			return nil, err
+		}
+	}
+	return places, nil
+}
+
+// references lists the directories of hooks and the included files that the configuration names
+// for a worktree, the user's own among it.
+func references(dir, home, common, own string) (paths []string) {
 	for _, file := range []string{
 		filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config/git/config"), "/etc/gitconfig",
-		filepath.Join(r.Common, "config"), filepath.Join(r.Own, "config.worktree"),
+		filepath.Join(common, "config"), filepath.Join(own, "config.worktree"),
 	} {
 		c := readGitConfig(file)
 		for _, hooks := range c.hooks {
@@ -204,11 +215,7 @@ func (r Repository) References(dir, home string) ([]string, error) {
 			}
 			c.files = append(c.files, filepath.Clean(hooks))
 		}
-		for _, f := range c.files {
-			if err := add(f); err != nil {
-				return nil, err
-			}
-		}
+		paths = append(paths, c.files...)
 	}
-	return places, nil
+	return paths
 }
