@@ -17,12 +17,12 @@ func (t *Tree) Repositories(ctx context.Context) ([]Found, error) {
 	return w.Repositories, err
 }
 
-// repository notes one, by its name in the directory that fd is. That at the root is not
-// further down.
+// nested says whether a repository in a directory is to be told of. That at the root is not
+// further down, and kept by others, but for some trees.
+func (t *Tree) nested(dir string) bool { return dir != "" || t.Top }
+
+// repository notes one, by its name in the directory that fd is.
 func (s *seen) repository(dir string, fd int, name string) {
-	if dir == "" {
-		return
-	}
 	is, kind, _ := which(fd, name)
 	if kind == 0 {
 		return

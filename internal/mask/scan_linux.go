@@ -260,7 +260,9 @@ func (w *walk) entry(got *seen, in Dir, dir string, fd int, e entry) {
 		w.sameInode(got, dir, fd, e, w.inodes)
 		return
 	case e.name == ".git" && w.inodes == nil:
-		got.repository(dir, fd, e.name)
+		if w.t.nested(dir) {
+			got.repository(dir, fd, e.name)
+		}
 		if isDir {
 			return
 		}

@@ -16,7 +16,9 @@ import (
 type Tree struct {
 	Set  *Set
 	Root string
-	fd   int
+	// Top says that a repository at the root is told of as those further down are.
+	Top bool
+	fd  int
 }
 
 // Open opens a tree to ask a set about.

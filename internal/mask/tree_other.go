@@ -11,6 +11,8 @@ import (
 type Tree struct {
 	Set  *Set
 	Root string
+	// Top says that a repository at the root is told of as those further down are.
+	Top bool
 }
 
 // Open opens a tree to ask a set about.

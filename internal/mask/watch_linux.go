@@ -351,7 +351,7 @@ func (w *watcher) appeared(ctx context.Context, dir, name string, isDir bool) er
 	in.effort = &w.effort
 	switch {
 	case name == ".git":
-		if is, kind, _ := w.t.which(at); w.git != nil && dir != "" && kind != 0 {
+		if is, kind, _ := w.t.which(at); w.git != nil && w.t.nested(dir) && kind != 0 {
 			w.git(Found{Path: at, Dir: kind == unix.S_IFDIR, Which: is})
 		}
 		return nil

@@ -123,6 +123,7 @@ func (s *Supervisor) openMasks() error {
 		if err != nil {
 			return err
 		}
+		t.Top = true // nobody else keeps that
 		s.masks.add(&shown{tree: t, at: m.Target, shared: !m.ReadOnly, stays: !m.ReadOnly})
 	}
 	return nil
