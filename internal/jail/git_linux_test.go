@@ -291,8 +291,14 @@ func TestNestedRepositories(t *testing.T) {
 		for _, dir := range []string{"lib", "a/deep"} {
 			s.repository(t, filepath.Join(s.Work, dir))
 		}
+		// The tool called repo has them elsewhere, and leaves a link.
+		s.repository(t, filepath.Join(s.Work, "linked"))
+		if err := errors.Join(os.Rename(s.Work+"/linked/.git", s.Work+"/store"), os.Symlink("../store", s.Work+"/linked/.git")); err != nil {
+			t.Fatal(err)
+		}
 		v := &victims{stage: s}
-		bad := []string{"create:" + s.Work + "/lib/.git/hooks/x", "write:" + s.Work + "/lib/.git/config", "create:" + s.Work + "/a/deep/.git/commondir"}
+		bad := []string{"create:" + s.Work + "/lib/.git/hooks/x", "write:" + s.Work + "/lib/.git/config", "create:" + s.Work + "/a/deep/.git/commondir",
+			"create:" + s.Work + "/store/hooks/x", "rename:" + s.Work + "/linked/.git"}
 		good := []string{"create:" + s.Work + "/lib/new", "write:" + s.Work + "/a/deep/file"}
 		policy := s.policy()
 		for i, got := range v.try(t, &policy, append(bad, good...)) {

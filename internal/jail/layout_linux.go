@@ -104,6 +104,7 @@ func (l *layout) protect(root string, place rootfs.Place, missing *[]rootfs.Plac
 				*missing = append(*missing, place)
 			}
 			return
+		case err == nil && path == place.Path && missing == nil: // it stays what it is, also a link
 		case err != nil || info.Mode()&os.ModeSymlink != 0:
 			l.gaps = append(l.gaps, Gap{What: path + " is a symbolic link, which can be replaced", Needs: "a real file or directory"})
 			return
