@@ -28,10 +28,16 @@ const filler = `i=0; until [ -e stop ]; do i=$((i+1)); head -c 1000000 /dev/zero
 // sandbox alone, and by others as its current directory.
 func (w world) onDisk(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
+	return w.withDisk(t, ".", args...)
+}
+
+// withDisk is the same with the disk in a directory of the workspace.
+func (w world) withDisk(t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount")
 	}
-	script := fmt.Sprintf(`mount -t tmpfs -o size=64m,mode=755,uid=%d,gid=%d none "$PWD"; cd "$PWD"; exec setpriv --reuid %d --regid %d --clear-groups "$@"`, w.UID, w.UID, w.UID, w.UID)
+	script := fmt.Sprintf(`mount -t tmpfs -o size=64m,mode=755,uid=%d,gid=%d none "$PWD/%s"; cd "$PWD"; exec setpriv --reuid %d --regid %d --clear-groups "$@"`, w.UID, w.UID, dir, w.UID, w.UID)
 	c := exec.Command("unshare", append([]string{"--mount", "sh", "-euc", script, "sh", w.Coffer}, args...)...)
 	c.Dir, c.Env = w.Work, w.Env()
 	return c
@@ -112,6 +118,22 @@ func TestRoom(t *testing.T) {
 			t.Error(out)
 		}
 		w.must(t, "remove", "--force", "s")
+	})
+}
+
+// A disk that is mounted further down in the workspace is kept from filling up, too.
+func TestRoomBelow(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		if err := os.Mkdir(filepath.Join(w.Work, "disk"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		c := w.withDisk(t, "disk", "run", "--", "sh", "-c", "cd disk; "+filler)
+		start(t, c)
+		w.awaits(t)
+		c.Process.Signal(unix.SIGINT)
+		if r := finish(t, c); r.code == 9 || !strings.Contains(r.err, "all programs wait, because less than ") || !strings.Contains(r.err, "/disk: ") {
+			t.Error(r)
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package room
 
 import (
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +26,29 @@ func Open(path string) (*Disk, error) {
 		return nil, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	return &Disk{fd, st.Dev}, nil
+}
+
+// Below lists where other file systems are mounted below a path, which is one without links.
+func Below(path string) []string {
+	text, _ := os.ReadFile("/proc/self/mountinfo")
+	return below(string(text), path)
+}
+
+// blanks undoes how the kernel writes them in a path.
+var blanks = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+func below(mountinfo, path string) (points []string) {
+	for line := range strings.Lines(mountinfo) {
+		// 36 35 98:0 / /mnt/disk rw,noatime shared:1 - ext4 /dev/disk rw
+		f := strings.Fields(line)
+		if len(f) < 5 {
+			continue
+		}
+		if point := blanks.Replace(f[4]); strings.HasPrefix(point, strings.TrimSuffix(path, "/")+"/") {
+			points = append(points, point)
+		}
+	}
+	return points
 }
 
 // Same says whether two are one.

@@ -10,6 +10,9 @@ type Disk struct{}
 // Open fails.
 func Open(string) (*Disk, error) { return nil, errors.ErrUnsupported }
 
+// Below lists nothing.
+func Below(string) []string { return nil }
+
 // Same says whether two are one.
 func (d *Disk) Same(*Disk) bool { return true }
 

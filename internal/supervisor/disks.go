@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
@@ -68,6 +69,10 @@ func (s *Supervisor) openDisks(keep uint64) (list []*disk) {
 		if !m.ReadOnly && !m.Copy {
 			places = append(places, m.Source)
 		}
+	}
+	// What is mounted in a place is seen inside, too.
+	for _, path := range slices.Clone(places) {
+		places = append(places, room.Below(path)...)
 	}
 	for _, path := range places {
 		at, err := room.Open(path)
