@@ -52,8 +52,6 @@ const (
 	mostNested = 3
 	// maxMade is how many are remembered for each tree: the latest.
 	maxMade = 1000
-	// maxKnown is how many are known apart: a program can make and remove them all day.
-	maxKnown = 100_000
 	// lookFor is how long the end of a sandbox may be held up.
 	lookFor = 2 * time.Second
 )
@@ -68,10 +66,7 @@ func (s *Supervisor) protectNested(one *shown, found []mask.Found) (locked []str
 	if s.nested.known == nil {
 		s.nested.known = map[mask.Which]bool{}
 	}
-	theirs := map[mask.Which]bool{}
-	for _, r := range s.remembered(one).Made {
-		theirs[r.Which] = true
-	}
+	theirs := s.remembered(one).theirs()
 	for _, f := range found {
 		s.nested.known[f.Which] = true
 		if !theirs[f.Which] && s.Sandbox.Git.Nested != sandbox.NestedOpen {
@@ -103,11 +98,12 @@ func (s *Supervisor) appeared(one *shown, f mask.Found, tell func(string)) {
 	if s.nested.made == nil {
 		s.nested.made = map[string][]repository{}
 	}
-	if len(s.nested.known) < maxKnown {
-		s.nested.known[f.Which] = true
-	}
+	s.nested.known[f.Which] = true
 	all := append(s.nested.made[one.tree.Root], repository{f.Path, f.Which})
-	s.nested.made[one.tree.Root] = all[max(0, len(all)-maxMade):]
+	for ; len(all) > maxMade; all = all[1:] { // who makes and removes them all the time must not fill our memory
+		delete(s.nested.known, all[0].Which)
+	}
+	s.nested.made[one.tree.Root] = all
 	switch s.nested.told++; {
 	case s.nested.told <= mostNested:
 		tell(fmt.Sprintf("a git repository was made in %s: git there runs what its config and hooks say, so look at them before you use it",
@@ -153,8 +149,7 @@ func (s *Supervisor) remember(one *shown) {
 		return
 	}
 	was := s.remembered(one)
-	all := slices.DeleteFunc(was.Made, func(r repository) bool { return one.tree.Gone(r.Path) })
-	all = append(all, fresh...)
+	all := slices.DeleteFunc(append(was.Made, fresh...), func(r repository) bool { return one.tree.Gone(r.Path) })
 	was.Made = all[max(0, len(all)-maxMade):]
 	was.write(s.madeFile(one))
 }
@@ -165,6 +160,18 @@ func (s *Supervisor) remembered(one *shown) (r remembered) {
 		return remembered{}
 	}
 	return r
+}
+
+// theirs are those that sandboxes have made. One whose file system does not say when it was born is
+// none: the user's next one may have its number.
+func (r remembered) theirs() map[mask.Which]bool {
+	all := map[mask.Which]bool{}
+	for _, one := range r.Made {
+		if one.Born != 0 {
+			all[one.Which] = true
+		}
+	}
+	return all
 }
 
 // write remembers it. A repository that is forgotten is read-only the next time.

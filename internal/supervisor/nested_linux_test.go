@@ -10,19 +10,6 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
-// Who makes and removes repositories all day fills neither the memory nor the screen.
-func TestNestedForEver(t *testing.T) {
-	s := &Supervisor{}
-	one := &shown{tree: &mask.Tree{Root: "/work"}, stays: true}
-	told := 0
-	for i := range maxKnown + 10 {
-		s.appeared(one, mask.Found{Path: "x/.git", Which: mask.Which{Ino: uint64(i + 1)}}, func(string) { told++ })
-	}
-	if n, made := len(s.nested.known), len(s.nested.made["/work"]); n != maxKnown || made != maxMade || told != mostNested+1 {
-		t.Errorf("%d are known, %d are to be remembered, %d lines were said", n, made, told)
-	}
-}
-
 // What the watch has seen is remembered, though there was no time to look through all in the end.
 func TestNestedRemembered(t *testing.T) {
 	dir := t.TempDir()
@@ -53,5 +40,30 @@ func TestNestedRemembered(t *testing.T) {
 	s.lookForNested(ctx)
 	if made := s.remembered(one).Made; len(made) != 1 || made[0].Path != "seen/.git" {
 		t.Errorf("remembered: %+v", made)
+	}
+}
+
+// Who makes repositories all the time does not fill the memory of the host.
+func TestManyRepositories(t *testing.T) {
+	s := &Supervisor{}
+	one := &shown{tree: &mask.Tree{Root: "/work"}}
+	told := 0
+	for i := range uint64(3 * maxMade) {
+		s.appeared(one, mask.Found{Path: "sub/.git", Which: mask.Which{Ino: i + 1, Born: 1}}, func(string) { told++ })
+	}
+	if n, m := len(s.nested.known), len(s.nested.made["/work"]); n != maxMade || m != maxMade || told != mostNested+1 {
+		t.Errorf("%d are known, %d noted, and %d told of", n, m, told)
+	}
+	if last := s.nested.made["/work"][maxMade-1]; !s.nested.known[last.Which] || last.Ino != 3*maxMade {
+		t.Errorf("the latest is %+v", last)
+	}
+}
+
+// A number alone does not say whose a repository is.
+func TestTheirRepositories(t *testing.T) {
+	old, ours := mask.Which{Ino: 1}, mask.Which{Ino: 2, Born: 1}
+	theirs := remembered{Made: []repository{{"a/.git", old}, {"b/.git", ours}}}.theirs()
+	if theirs[old] || !theirs[ours] {
+		t.Errorf("%v", theirs)
 	}
 }
