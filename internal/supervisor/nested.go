@@ -121,14 +121,23 @@ func (s *Supervisor) lookForNested(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, lookFor)
 	defer stop()
 	for _, one := range s.masks.trees() {
-		if !one.stays {
-			continue
+		if one.stays {
+			s.lookLast(ctx, one)
+			s.remember(one)
 		}
-		found, _ := one.tree.Repositories(ctx) // in a huge tree not all, but the watch has seen most
-		for _, f := range found {
-			s.appeared(one, f, func(line string) { s.nested.last = append(s.nested.last, line) })
-		}
-		s.remember(one)
+	}
+}
+
+// lookLast looks through a tree. If that is too large the watch has seen most of it, but a program
+// may have made it so, and waited with a repository for its last moment.
+func (s *Supervisor) lookLast(ctx context.Context, one *shown) {
+	tell := func(line string) { s.nested.last = append(s.nested.last, line) }
+	found, err := one.tree.Repositories(ctx)
+	for _, f := range found {
+		s.appeared(one, f, tell)
+	}
+	if err != nil {
+		tell(fmt.Sprintf("%s is too large to look through all of it for git repositories that were made in the last moment", one.tree.Root))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/mask"
@@ -65,5 +67,30 @@ func TestTheirRepositories(t *testing.T) {
 	theirs := remembered{Made: []repository{{"a/.git", old}, {"b/.git", ours}}}.theirs()
 	if theirs[old] || !theirs[ours] {
 		t.Errorf("%v", theirs)
+	}
+}
+
+// Who makes a tree too large for the last look does not keep the user from hearing of it.
+func TestLastLook(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "sub/.git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := mask.Open(dir, mask.NewSet(nil, nil, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	s := &Supervisor{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.lookLast(ctx, &shown{tree: tree, stays: true})
+	if !slices.ContainsFunc(s.LastWords(), func(line string) bool { return strings.Contains(line, "too large to look through") }) {
+		t.Errorf("%q", s.LastWords())
+	}
+	s = &Supervisor{}
+	s.lookLast(t.Context(), &shown{tree: tree, stays: true})
+	if last := s.LastWords(); len(last) != 1 || !strings.Contains(last[0], "made in "+dir+"/sub:") {
+		t.Errorf("%q", last)
 	}
 }
