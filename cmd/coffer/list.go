@@ -337,7 +337,7 @@ func showLimits(l sandbox.Limits, row func(name, value string)) {
 	}
 	switch {
 	case l.KeepFree > 0:
-		row("kept free", fmt.Sprintf("%d bytes of each disk", l.KeepFree))
+		row("kept free", fmt.Sprintf("%d bytes of each disk, or half of what was free at the start", l.KeepFree))
 	case l.KeepFree < 0:
 		row("kept free", "nothing of a disk")
 	}

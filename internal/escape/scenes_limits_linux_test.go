@@ -84,37 +84,56 @@ func diskSpace(s *stage) {
 	// It is so large that a busy machine has time to see it filled.
 	const all = 1 << 30
 	bytes, files := fmt.Sprint("size=", all), "nr_inodes=200000"
-	try := func(name, options, then string, argv ...string) (r result, waits, left [2]int64) {
-		r = s.run(s.bed.Program(program(s.t), append([]string{"small-disk", s.fresh(name), options, then}, argv...)...))
-		for line := range strings.SplitSeq(r.out, "\n") {
-			fmt.Sscanf(line, "WAITS %d %d", &waits[0], &waits[1])
-			fmt.Sscanf(line, "LEFT %d %d", &left[0], &left[1])
+	try := func(name, options, then string, argv ...string) (d filled) {
+		d.result = s.run(s.bed.Program(program(s.t), append([]string{"small-disk", s.fresh(name), options, then}, argv...)...))
+		for line := range strings.SplitSeq(d.out, "\n") {
+			fmt.Sscanf(line, "WAITS %d %d", &d.waits[0], &d.waits[1])
+			fmt.Sscanf(line, "LEFT %d %d", &d.left[0], &d.left[1])
 		}
-		return r, waits, left
+		return d
 	}
-	inside := func(argv ...string) []string {
-		return append([]string{s.bed.Coffer, "run", "--net", "none", "--", s.probe}, argv...)
+	wentOn := func(d filled) bool { return d.probed().Wall != "ENOSPC" && containsLine(d.out, "WENT-ON") }
+	for _, a := range []struct {
+		n, name, options, then string
+		what                   []string
+		full                   func(filled) bool // outside
+		contained              func(filled) bool
+		said                   func(filled) string
+	}{
+		{"100", "fill the disk", bytes, "room", []string{"fill-disk", "fill"},
+			func(d filled) bool { return d.probed().Wall == "ENOSPC" && d.left[0] == 0 },
+			func(d filled) bool { return d.waits[0] > all/8 && wentOn(d) },
+			func(d filled) string { return fmt.Sprintf("waits, %d MiB free", d.waits[0]>>20) }},
+		{"100.i", "make as many files as the disk can have", files, "room", []string{"fill-files", "fill"},
+			func(d filled) bool { return d.probed().Wall == "ENOSPC" && d.left[1] == 0 },
+			func(d filled) bool { return d.waits[1] > 0 && wentOn(d) },
+			func(d filled) string { return fmt.Sprintf("waits, %d left", d.waits[1]) }},
+		{"100.a", "allocate all of the disk by one call", bytes, "room", []string{"allocate", "fill"},
+			func(d filled) bool { return d.probed().Wall == "" && d.left[0] == 0 },
+			func(d filled) bool { return d.probed().Wall == "ENOTSUP" && d.left[0] > all/2 },
+			func(d filled) string { return d.probed().String() }},
+		{"100.w", "write all of the disk by one call", bytes, "-", []string{"fill-once", "fill", "1536"},
+			func(d filled) bool { return d.probed().Wall == "ENOSPC" && d.left[0] == 0 },
+			func(d filled) bool {
+				return d.left[0] > all/16 && strings.Contains(d.err, "was ended, because it was in a system call")
+			},
+			func(d filled) string { return fmt.Sprintf("ended, %d MiB free", d.left[0]>>20) }},
+	} {
+		free := try(a.n+"-out", a.options, a.then, append([]string{s.probe}, a.what...)...)
+		// Coffer looks how much is left: on a machine that is too busy to let it, it comes late.
+		var kept filled
+		for i := 0; i < 3 && (i == 0 || !a.contained(kept)); i++ {
+			kept = try(fmt.Sprint(a.n, "-in", i), a.options, a.then, append([]string{s.bed.Coffer, "run", "--net", "none", "--", s.probe}, a.what...)...)
+		}
+		s.r.judge(a.n, a.name, a.full(free), free.probed().String(), a.contained(kept), a.said(kept))
 	}
+}
 
-	free, _, left := try("disk-out", bytes, "room", s.probe, "fill-disk", "fill")
-	got, waits, _ := try("disk-in", bytes, "room", inside("fill-disk", "fill")...)
-	s.r.judge("100", "fill the disk", free.probed().Wall == "ENOSPC" && left[0] == 0, free.probed().String(),
-		waits[0] > all/8 && got.probed().Wall != "ENOSPC" && containsLine(got.out, "WENT-ON"), fmt.Sprintf("waits, %d MiB free", waits[0]>>20))
-
-	free, _, left = try("files-out", files, "room", s.probe, "fill-files", "fill")
-	got, waits, _ = try("files-in", files, "room", inside("fill-files", "fill")...)
-	s.r.judge("100.i", "make as many files as the disk can have", free.probed().Wall == "ENOSPC" && left[1] == 0, free.probed().String(),
-		waits[1] > 0 && got.probed().Wall != "ENOSPC" && containsLine(got.out, "WENT-ON"), fmt.Sprintf("waits, %d left", waits[1]))
-
-	free, _, left = try("allocate-out", bytes, "room", s.probe, "allocate", "fill")
-	got, _, kept := try("allocate-in", bytes, "room", inside("allocate", "fill")...)
-	s.r.judge("100.a", "allocate all of the disk by one call", free.probed().Wall == "" && left[0] == 0, free.probed().String(),
-		got.probed().Wall == "ENOTSUP" && kept[0] > all/2, got.probed().String())
-
-	free, _, left = try("once-out", bytes, "-", s.probe, "fill-once", "fill", "1536")
-	got, _, kept = try("once-in", bytes, "-", inside("fill-once", "fill", "1536")...)
-	s.r.judge("100.w", "write all of the disk by one call", free.probed().Wall == "ENOSPC" && left[0] == 0, free.probed().String(),
-		kept[0] > all/16 && strings.Contains(got.err, "was ended, because it was in a system call"), fmt.Sprintf("ended, %d MiB free", kept[0]>>20))
+// filled is what became of a disk: what of it was left, bytes and files, when programs waited and
+// at the end.
+type filled struct {
+	result
+	waits, left [2]int64
 }
 
 // outputFlood: a program that prints faster than anybody reads.

@@ -18,10 +18,11 @@ import (
 // personal are those of the settings carried that do not depend on a repository.
 var personal = []string{"user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email", "init.defaultbranch"}
 
-// SystemConfig is the text of git's system-wide settings for a sandbox without a repository:
+// SystemConfig is the text of git's system-wide settings for repositories that programs make:
 // those in the directory etc, and who the user is. It is empty if the user has said nothing. Only
-// the system's files and the user's own are read.
-func SystemConfig(ctx context.Context, etc string) string {
+// the system's files and the user's own are read; files that these include only if there is time
+// to ask git.
+func SystemConfig(ctx context.Context, etc string, ask bool) string {
 	own, included := map[string]string{}, false
 	for _, file := range configFiles() {
 		rootfs.GitConfig(file, func(key, value string) {
@@ -29,7 +30,7 @@ func SystemConfig(ctx context.Context, etc string) string {
 			included = included || strings.HasPrefix(key, "include")
 		})
 	}
-	if included { // by rules of git's own
+	if included && ask { // by rules of git's own
 		all, err := host{dir: "/"}.settings(ctx)
 		if err != nil {
 			all = nil // what is plain is better than nothing

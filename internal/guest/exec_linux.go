@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -79,6 +80,8 @@ type running struct {
 	tty bool
 	// signal sends to the program and what it started in its session's first group.
 	signal func(syscall.Signal)
+	// asked is by what signal it was asked to end while it could not hear.
+	asked atomic.Int32
 }
 
 // exec runs a program for the client at the other end of the stream.
@@ -115,6 +118,9 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 	exit := wire.Exit{Code: status.ExitStatus()}
 	if status.Signaled() {
 		exit = wire.Exit{Signal: status.Signal()}
+	}
+	if s := syscall.Signal(p.asked.Load()); s != 0 && exit.Signal == unix.SIGKILL {
+		exit.Signal = s // which is what the user did
 	}
 	_ = out.Exited(exit)
 }
@@ -204,7 +210,7 @@ func (p *running) listen(conn net.Conn, g *gate) {
 		switch kind {
 		case wire.Input:
 			if p.tty && bytes.IndexByte(body, ctrlC) >= 0 && g.waitsLong() {
-				p.signal(unix.SIGINT) // the key's own would reach nobody before all go on
+				p.ask(unix.SIGINT, g) // the key's own would reach nobody before all go on
 			}
 			if !p.in.Put(body) {
 				return // more than it had credit for
@@ -214,17 +220,26 @@ func (p *running) listen(conn net.Conn, g *gate) {
 			if err != nil {
 				return
 			}
-			p.control(c)
+			p.control(c, g)
 		}
 	}
 }
 
-func (p *running) control(c wire.Control) {
+// ask sends a signal, and notes one by which a program is asked to end that waits, and may do so
+// for long: something else is sent for it.
+func (p *running) ask(s syscall.Signal, g *gate) {
+	if ends(s) && g.waitsLong() {
+		p.asked.Store(int32(s))
+	}
+	p.signal(s)
+}
+
+func (p *running) control(c wire.Control, g *gate) {
 	if c.Resize != nil {
 		p.io.resize(*c.Resize)
 	}
 	if c.Signal > 0 && c.Signal < 65 {
-		p.signal(c.Signal)
+		p.ask(c.Signal, g)
 	}
 	if c.EOF {
 		p.in.Close()

@@ -82,10 +82,10 @@ func (g *gate) waitsLong() bool {
 // not hear that they shall end before they go on, which is what they must not do. One that
 // shall go on, of a group, does so with all others. The lock is held.
 func (g *gate) instead(s syscall.Signal, group int) syscall.Signal {
-	switch s {
-	case unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM:
+	switch {
+	case ends(s):
 		return unix.SIGKILL
-	case unix.SIGCONT:
+	case s == unix.SIGCONT:
 		maps.DeleteFunc(g.stopped, func(pid int, _ bool) bool {
 			of, err := unix.Getpgid(pid)
 			return err == nil && of == group
@@ -93,6 +93,11 @@ func (g *gate) instead(s syscall.Signal, group int) syscall.Signal {
 		return 0
 	}
 	return s
+}
+
+// ends says whether a signal asks a program to end.
+func ends(s syscall.Signal) bool {
+	return s == unix.SIGHUP || s == unix.SIGINT || s == unix.SIGQUIT || s == unix.SIGTERM
 }
 
 // born has a process wait that has come since, or it would be the only one that does not. The lock

@@ -24,7 +24,7 @@ func TestLeftRunning(t *testing.T) {
 			"stopped":            `sh -c 'kill -STOP $$' & sleep 0.05; exit 3`,
 			"by a signal":        `setsid sleep 1000 & kill -KILL $$`,
 			"going on by itself": `perl -e 'use POSIX; $SIG{CONT} = sub {}; if (!fork) { setsid; $p = getppid; while (1) { kill CONT => $$, -getpgrp; select undef, undef, undef, 0.0001 } }'; exit 3`,
-			"on the run":         `perl -e 'for (1..3) { if (!fork) { while (time < $^T + 15) { exit if fork } exit } }'; exit 3`,
+			"on the run":         `perl -e 'for (1..3) { if (!fork) { while (time < $^T + 15) { exit if fork; select undef, undef, undef, 0.0005 } exit } }'; exit 3`,
 			"a bomb":             `perl -e 'while (time < $^T + 15) { last if -s "count" > 100; open F, ">>count"; syswrite F, "x"; close F; fork } sleep 60' & sleep 0.3; exit 3`,
 		} {
 			os.Remove(filepath.Join(s.Work, "count"))

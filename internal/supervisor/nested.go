@@ -120,7 +120,11 @@ func (s *Supervisor) lookForNested(ctx context.Context) {
 	}
 	ctx, stop := context.WithTimeout(ctx, lookFor)
 	defer stop()
-	for _, one := range s.masks.trees() {
+	trees := s.masks.trees()
+	if len(trees) > 0 && s.fleeting() { // it may have ended before it was said
+		s.warnNested(trees[0], s.lastWord)
+	}
+	for _, one := range trees {
 		if one.stays {
 			s.lookLast(ctx, one)
 			s.remember(one)
@@ -131,15 +135,16 @@ func (s *Supervisor) lookForNested(ctx context.Context) {
 // lookLast looks through a tree. If that is too large the watch has seen most of it, but a program
 // may have made it so, and waited with a repository for its last moment.
 func (s *Supervisor) lookLast(ctx context.Context, one *shown) {
-	tell := func(line string) { s.nested.last = append(s.nested.last, line) }
 	found, err := one.tree.Repositories(ctx)
 	for _, f := range found {
-		s.appeared(one, f, tell)
+		s.appeared(one, f, s.lastWord)
 	}
 	if err != nil {
-		tell(fmt.Sprintf("%s is too large to look through all of it for git repositories that were made in the last moment", one.tree.Root))
+		s.lastWord(fmt.Sprintf("%s is too large to look through all of it for git repositories that were made in the last moment", one.tree.Root))
 	}
 }
+
+func (s *Supervisor) lastWord(line string) { s.nested.last = append(s.nested.last, line) }
 
 // LastWords are lines for the user about what was found when the sandbox had ended.
 func (s *Supervisor) LastWords() []string { return s.nested.last }
@@ -193,7 +198,7 @@ func (r remembered) write(file string) {
 }
 
 // warnNested tells the user which repositories are locked, once for as long as they are the same.
-func (s *Supervisor) warnNested(one *shown) {
+func (s *Supervisor) warnNested(one *shown, tell func(string)) {
 	s.nested.mu.Lock()
 	defer s.nested.mu.Unlock()
 	if len(s.nested.kept) == 0 {
@@ -209,5 +214,5 @@ func (s *Supervisor) warnNested(one *shown) {
 	if n := len(s.nested.kept) - mostNested; n > 0 {
 		names += fmt.Sprintf(" and %d more", n)
 	}
-	s.notices.tell("other git repositories are read-only for git inside: " + names + "; to open them: git.nested = \"open\" in your config")
+	tell("other git repositories are read-only for git inside: " + names + "; to commit to one, start there; to open all: git.nested = \"open\" in your config")
 }

@@ -190,8 +190,9 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 		return nil, err
 	}
 	gitConfig := ""
-	if bridged == nil && sb.Workspace.Path != "" {
-		gitConfig = gitbridge.SystemConfig(ctx, filepath.Join("/", from.tree, "etc"))
+	if sb.Workspace.Path != "" {
+		// The workspace's own repository says all of it itself.
+		gitConfig = gitbridge.SystemConfig(ctx, filepath.Join("/", from.tree, "etc"), bridged == nil)
 	}
 	if sb.Workspace.Mode == sandbox.WorkspaceTree {
 		hide = nil // the workspace is in the store, and all that is seen of it
