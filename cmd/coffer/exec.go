@@ -244,6 +244,7 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 	if l != nil {
 		ctx, options.TakeOver = l.ctx, l.takeOver
 	}
+	defer supervisor.TellSuspended(sb, attach.Note)()
 	exit, err := attach.Run(ctx, line, e, options)
 	warnGit(sb)
 	if errors.Is(err, attach.ErrLeft) {

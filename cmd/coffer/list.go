@@ -64,6 +64,10 @@ func describe(sb *sandbox.Sandbox, ports bool) described {
 		return d
 	}
 	defer line.Close()
+	if supervisor.Suspended(sb) {
+		d.State = "suspended"
+		return d
+	}
 	st, err := line.Status(ports)
 	if err != nil {
 		d.State = "starting"

@@ -76,7 +76,7 @@ func (s *settings) rules() ([]rules.Source, error) {
 func (d *described) addNetwork(sb *sandbox.Sandbox) error {
 	live, err := sb.LiveRules()
 	d.Live = live.Rules
-	if err == nil && d.State != "starting" {
+	if err == nil && d.State != "starting" && d.State != "suspended" {
 		d.Budgets, err = supervisor.Budgets(sb)
 	}
 	return err

@@ -92,6 +92,14 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 	if !sb.Running() {
 		return nil
 	}
+	if supervisor.Suspended(sb) {
+		if !force {
+			return hint.New(fmt.Sprintf("sandbox %s is suspended, as by Ctrl-Z, and hears nothing", sb.Name), "let it go on with 'fg' in its terminal, or kill it with 'coffer stop --force "+sb.Name+"'")
+		}
+		if err := supervisor.KillHung(sb); err != nil {
+			return err
+		}
+	}
 	defer busy.Start("stopping sandbox " + sb.Name)()
 	grace := stopGrace
 	if force {

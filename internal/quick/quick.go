@@ -77,6 +77,7 @@ func carryOn(k *knock.Knock) *Result {
 		opts.Meanwhile = func() { r.Sweep = store.Littered() }
 	}
 	if sb := r.Sandbox; sb != nil {
+		defer line.TellSuspended(sb, attach.Note)()
 		opts.Last = attach.Notes(sb.HasGit())
 		if l, err := line.Over(sb); err == nil {
 			defer l.Close()
@@ -131,6 +132,7 @@ func run(a knock.Args) *Result {
 	r := &Result{Sandbox: sb}
 	// Other commands sweep first. This one looks while the program starts.
 	opts := attach.Options{Last: attach.Notes(sb.HasGit()), Notices: l.Notices(), Meanwhile: func() { r.Sweep = store.Littered() }}
+	defer line.TellSuspended(sb, attach.Note)()
 	r.Exit, r.Err = attach.Run(context.Background(), l, e, opts)
 	if errors.Is(r.Err, attach.ErrNotStarted) {
 		return nil

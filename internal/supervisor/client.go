@@ -27,6 +27,14 @@ type Line = line.Line
 // Connect reaches the supervisor of a running sandbox.
 func Connect(sb *sandbox.Sandbox) (*Line, error) { return line.Connect(sb) }
 
+// Suspended says whether a sandbox answers nobody because its run is stopped.
+func Suspended(sb *sandbox.Sandbox) bool { return line.Suspended(sb) }
+
+// TellSuspended tells, in a while, if it does so.
+func TellSuspended(sb *sandbox.Sandbox, tell func(string)) (stop func() bool) {
+	return line.TellSuspended(sb, tell)
+}
+
 // Reach connects to a sandbox's supervisor, starting one if there is none. lock may
 // be the sandbox's lock if the caller holds it, and is released.
 func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*Line, error) {

@@ -4,7 +4,9 @@
 package line
 
 import (
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -28,6 +30,18 @@ func Connect(sb *sandbox.Sandbox) (*Line, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// silent is how long a supervisor may take until it is looked at.
+const silent = time.Second
+
+// TellSuspended tells, in a while, if a sandbox answers nobody because it is suspended.
+func TellSuspended(sb *sandbox.Sandbox, tell func(line string)) (stop func() bool) {
+	return time.AfterFunc(silent, func() {
+		if Suspended(sb) {
+			tell(fmt.Sprintf("sandbox %s is suspended, as by Ctrl-Z: it goes on with 'fg' in its terminal, and 'coffer stop --force %s' ends it", sb.Name, sb.Name))
+		}
+	}).Stop
 }
 
 // Over is the line to the supervisor of a running sandbox for who has a connection already.
