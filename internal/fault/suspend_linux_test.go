@@ -8,7 +8,7 @@ import (
 )
 
 // A run that is suspended, as by Ctrl-Z, answers nobody. Others say so, and do not hang without a word.
-func TestSuspended(t *testing.T) {
+func TestSuspendedRun(t *testing.T) {
 	each(t, func(t *testing.T, w world) {
 		c := w.Command("run", "--name", "s", "--", "sleep", "1000")
 		start(t, c)
