@@ -306,6 +306,10 @@ func TestNestedRepositories(t *testing.T) {
 				t.Errorf("%d: %s", i, got)
 			}
 		}
+		policy.Argv, policy.Quiet = []string{"true"}, false
+		if r := s.run(t, policy); !strings.Contains(r.err, "git can only read other repositories here: a/deep, lib, linked; --write opens one") {
+			t.Errorf("it says %v", r)
+		}
 		one := s.policy()
 		one.Write = []string{s.Work + "/lib/.git"}
 		if got := v.try(t, &one, bad); got[0] != "ok" || got[2] == "ok" {

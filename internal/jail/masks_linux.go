@@ -20,7 +20,18 @@ import (
 type hidden struct {
 	paths []mask.Found // with the whole path
 	keep  []string     // files that say so, and repositories further down, which stay as they are
+	repos []string     // the directories that these repositories are in
 	tree  *mask.Tree   // open, to hear of what appears
+}
+
+// note says which repositories are closed, a few of them by name.
+func (h hidden) note() string {
+	const most = 3
+	text := "git can only read other repositories here: " + strings.Join(h.repos[:min(most, len(h.repos))], ", ")
+	if n := len(h.repos) - most; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text + "; --write opens one"
 }
 
 // scan looks through a context for what is to be hidden there.
@@ -63,6 +74,7 @@ func (p *Policy) scan() (h hidden, err error) {
 		for _, place := range rootfs.NestedGit(dir, f.Path) {
 			h.keep = append(h.keep, filepath.Join(dir, place))
 		}
+		h.repos = append(h.repos, filepath.Dir(f.Path))
 	}
 	return h, nil
 }
@@ -73,7 +85,9 @@ func (j *jail) hidden() (hidden, error) {
 	if err == nil && h.tree.Root != j.layout.context {
 		err = fmt.Errorf("%s is another directory than a moment ago", j.Policy.Context)
 	}
-	h.paths = slices.DeleteFunc(slices.Clone(h.paths), func(f mask.Found) bool { return slices.Contains(j.layout.asked, f.Path) })
+	asked := func(path string) bool { return slices.Contains(j.layout.asked, path) }
+	h.paths = slices.DeleteFunc(slices.Clone(h.paths), func(f mask.Found) bool { return asked(f.Path) })
+	h.repos = slices.DeleteFunc(slices.Clone(h.repos), func(dir string) bool { return asked(filepath.Join(j.layout.context, dir, ".git")) })
 	return h, err
 }
 

@@ -204,6 +204,9 @@ func (p *performance) write() (*script, error) {
 	for _, file := range secrets.keep {
 		j.layout.protect(j.layout.context, rootfs.Place{Path: file}, nil)
 	}
+	if len(secrets.repos) > 0 && !slices.Contains(j.layout.notes, secrets.note()) {
+		j.layout.note("%s", secrets.note())
+	}
 	view := j.layout.build(s, j.Private, sockets)
 	view.hide(j.layout, secrets)
 	if j.wired() {
