@@ -295,6 +295,10 @@ func (s *jailSettings) place() error {
 			return hint.New(fmt.Sprintf("programs that write to %s could change %s, which says what sandboxes may do", path, file),
 				"choose another directory, or work in a sandbox: coffer run --workspace cow")
 		}
+		if data := dataDir(); config.Leads(path, data) {
+			return hint.New(fmt.Sprintf("programs that write to %s could change coffer's own files in %s: sandboxes, and the images that they have their tools from", path, data),
+				"choose a project's directory")
+		}
 	}
 	if s.Dir = here; here != s.Context && !rootfs.Within(here, s.Context) {
 		s.Dir = s.Context

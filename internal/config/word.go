@@ -42,6 +42,20 @@ func (p Places) Holds(path string) string {
 	return ""
 }
 
+// Leads says whether a program that can write to a path could change what is in a directory, or
+// put another in its place.
+func Leads(path, dir string) bool {
+	if dir == "" {
+		return false
+	}
+	if holds(path, dir) != "" {
+		return true
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	path, gone := filepath.EvalSymlinks(path)
+	return err == nil && gone == nil && rootfs.Within(path, real)
+}
+
 // holds looks for a way to one of the places that leads through a path.
 func holds(path string, places ...string) string {
 	if path == "" {
