@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -270,13 +271,9 @@ func (i *instance) hand(p *rootfs.Plan) (fds []int, err error) {
 		return nil, err
 	}
 	defer userns.Close()
-	system := map[string]bool{}
-	for _, s := range p.System {
-		system[s] = true
-	}
 	for n := range p.Steps {
 		s := &p.Steps[n]
-		if s.Do != rootfs.Bind && s.Do != rootfs.Keep || s.Device || system[s.Source] {
+		if !closed(p, s) {
 			continue
 		}
 		if !s.Mine && !s.ReadOnly {
@@ -300,6 +297,12 @@ func (i *instance) hand(p *rootfs.Plan) (fds []int, err error) {
 		s.FD = len(fds)
 	}
 	return fds, nil
+}
+
+// closed says whether the first process could not open what a step shows. The host's system
+// directories are open to everybody; those of an image are not the host's, whatever their names.
+func closed(p *rootfs.Plan, s *rootfs.Step) bool {
+	return (s.Do == rootfs.Bind || s.Do == rootfs.Keep) && !s.Device && (p.Owned || !slices.Contains(p.System, s.Source))
 }
 
 // lost explains a first process that died on us.
