@@ -46,12 +46,12 @@ func decompress(r io.Reader) (io.Reader, error) {
 // bounded is a reader that fails where there is too much.
 type bounded struct {
 	io.Reader
-	left int64
+	left *int64
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	if b.left -= int64(n); b.left < 0 {
+	if *b.left -= int64(n); *b.left < 0 {
 		return 0, errLarge
 	}
 	return n, err

@@ -63,6 +63,8 @@ func parseManifest(data []byte) (*manifest, error) {
 		return nil, errors.New("the manifest has the form of before 2016, which coffer does not read")
 	case len(m.Manifests) > maxIndex || len(m.Layers) > maxLayers:
 		return nil, fmt.Errorf("the manifest has %d layers, more than %d", len(m.Manifests)+len(m.Layers), maxLayers)
+	case len(m.Manifests) > 0 && (len(m.Layers) > 0 || m.Config.Digest != ""):
+		return nil, errors.New("the manifest is that of an image and a list of others, and who reads it could take it for either")
 	case len(m.Manifests) > 0:
 		return &m, nil
 	}

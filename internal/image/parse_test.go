@@ -82,7 +82,7 @@ func FuzzLayer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		archive := tar.NewReader(&bounded{r, 1 << 20})
+		archive := tar.NewReader(&bounded{r, new(int64(1 << 20))})
 		for {
 			c, err := next(archive)
 			if err != nil {

@@ -172,9 +172,6 @@ func (p *pull) fetchAll(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// maxUnknown bounds what does not say how large it is.
-const maxUnknown = maxUnpacked
-
 // fetch gets one blob, and checks it before it has its name.
 func (p *pull) fetch(ctx context.Context, d descriptor) (err error) {
 	if err := context.Cause(ctx); err != nil {
@@ -195,7 +192,7 @@ func (p *pull) fetch(ctx context.Context, d descriptor) (err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	most := int64(maxUnknown)
+	most := int64(maxUnpacked)
 	if d.Size > 0 {
 		most = d.Size
 	}
@@ -217,11 +214,15 @@ func (p *pull) fetch(ctx context.Context, d descriptor) (err error) {
 
 func short(d Digest) string { return "the part " + d.hex()[:12] }
 
-// counter tells how much was fetched.
+// counter tells how much was fetched, and bounds it: a part need not say how large it is.
 type counter struct{ p *pull }
 
 func (c counter) Write(b []byte) (int, error) {
-	c.p.tell("pulling "+c.p.ref.String(), c.p.done.Add(int64(len(b))), c.p.total.Load())
+	done := c.p.done.Add(int64(len(b)))
+	if done > maxUnpacked {
+		return 0, errLarge
+	}
+	c.p.tell("pulling "+c.p.ref.String(), done, c.p.total.Load())
 	return len(b), nil
 }
 
@@ -287,17 +288,19 @@ func (p *pull) unpack(ctx context.Context, dir string, diffs []Digest) (size int
 		return 0, err
 	}
 	defer t.close()
+	left := int64(maxUnpacked + maxPadding)
 	for i, d := range p.Layers {
 		p.tell("unpacking "+p.ref.String(), int64(i), 0)
-		if err := p.layer(ctx, t, d, diffs[i]); err != nil {
+		if err := p.layer(ctx, t, d, diffs[i], &left); err != nil {
 			return 0, fmt.Errorf("layer %d: %w", i+1, err)
 		}
 	}
 	return t.bytes, t.furnish()
 }
 
-// layer lays one layer over what is there, and checks that it was what it should be.
-func (p *pull) layer(ctx context.Context, t *tree, d descriptor, diff Digest) error {
+// layer lays one layer over what is there, and checks that it was what it should be. left is
+// how much may be unpacked yet.
+func (p *pull) layer(ctx context.Context, t *tree, d descriptor, diff Digest, left *int64) error {
 	f, err := os.Open(p.blobPath(d))
 	if err != nil {
 		return err
@@ -308,7 +311,7 @@ func (p *pull) layer(ctx context.Context, t *tree, d descriptor, diff Digest) er
 		return err
 	}
 	sum := sha256.New()
-	all := io.TeeReader(&cancellable{ctx, &bounded{plain, maxUnpacked + maxPadding}}, sum)
+	all := io.TeeReader(&cancellable{ctx, &bounded{plain, left}}, sum)
 	if err := t.layer(all); err != nil {
 		return err
 	}

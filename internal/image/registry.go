@@ -34,6 +34,7 @@ const silence = 60 * time.Second
 func newRegistry(r Reference, o Options) *registry {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = silence
+	t.DisableCompression = true // what is sent is what has the digest, whatever a header calls it
 	if r.loopback() {
 		// What is not encrypted stays on this machine, whatever its name leads to.
 		t.Proxy = nil
@@ -137,8 +138,7 @@ func (g *registry) get(ctx context.Context, what, accept string) (*http.Response
 		if r.StatusCode == http.StatusOK {
 			return r, nil
 		}
-		io.Copy(io.Discard, io.LimitReader(r.Body, 64<<10))
-		r.Body.Close()
+		r.Body.Close() // unread: it may never end
 		if r.StatusCode != http.StatusUnauthorized || again {
 			return nil, g.refused(r.StatusCode)
 		}

@@ -67,8 +67,8 @@ func (t *tree) layer(r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		if t.entries++; t.entries > maxEntries {
-			return errLarge
+		if err := t.count(); err != nil {
+			return err
 		}
 		if t.names += len(c.name); t.names > maxNames {
 			return errLarge
@@ -80,6 +80,14 @@ func (t *tree) layer(r io.Reader) error {
 			return fmt.Errorf("%s %q: %w", c.kind, clip(c.name), err)
 		}
 	}
+}
+
+// count counts something that is made, named in a layer or above what is.
+func (t *tree) count() error {
+	if t.entries++; t.entries > maxEntries {
+		return errLarge
+	}
+	return nil
 }
 
 // apply makes one change.
@@ -164,12 +172,15 @@ func (t *tree) makeAll(name string, hops int) (int, error) {
 	}
 	defer unix.Close(above)
 	base := path.Base(name)
+	if err := t.count(); err != nil {
+		return -1, err
+	}
 	err = unix.Mkdirat(above, base, 0o755)
 	if err == nil {
 		if err = chmod(above, base, 0o755); err != nil {
 			return -1, err
 		}
-		return t.resolve(name)
+		return unix.Openat(above, base, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	}
 	to := make([]byte, maxName)
 	n, unread := unix.Readlinkat(above, base, to)

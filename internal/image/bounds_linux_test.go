@@ -1,0 +1,79 @@
+package image
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cofferhq/coffer/internal/image/imagetest"
+)
+
+// What a layer only implies counts like what it names, and what layers have together like what
+// one has.
+func TestBounds(t *testing.T) {
+	tr, err := newTree(filepath.Join(t.TempDir(), "tree"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.close()
+	tr.entries = maxEntries - 20
+	deep := imagetest.Tar(file{Name: strings.Repeat("a/", 50) + "f", Data: "x"})
+	if err := tr.layer(strings.NewReader(string(deep))); !errors.Is(err, errLarge) {
+		t.Errorf("directories above a file: %v", err)
+	}
+	left := int64(10)
+	for _, want := range []error{nil, errLarge} {
+		if _, err := io.Copy(io.Discard, &bounded{strings.NewReader("123456"), &left}); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	p := &pull{ref: reference(t, "a")}
+	p.done.Store(maxUnpacked)
+	if _, err := (counter{p}).Write([]byte("x")); !errors.Is(err, errLarge) {
+		t.Errorf("more than anything has: %v", err)
+	}
+}
+
+// A registry that refuses at endless length is not listened to, and what it calls encoded is
+// taken as it comes.
+func TestOddAnswers(t *testing.T) {
+	i := imagetest.New(nil, base)
+	g := &imagetest.Registry{Images: map[string]*imagetest.Image{"a:1": i}}
+	g.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasPrefix(r.URL.Path, "/v2/a/") {
+			if strings.Contains(r.URL.Path, "/blobs/") && strings.HasPrefix(string(i.Blobs[filepath.Base(r.URL.Path)]), "\x1f\x8b") {
+				w.Header().Set("Content-Encoding", "gzip")
+			}
+			return false
+		}
+		w.WriteHeader(http.StatusNotFound)
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		return true
+	}
+	s, host := store(t), serve(t, g)
+	if _, err := s.Pull(t.Context(), reference(t, host+"/other:1"), Options{}); err == nil || !strings.Contains(err.Error(), "no such image") {
+		t.Error(err)
+	}
+	if _, err := s.Pull(t.Context(), reference(t, host+"/a:1"), Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// What can be read in two ways is not read in either.
+func TestAmbiguousManifest(t *testing.T) {
+	d := `{"digest": "` + string(digestOf(nil)) + `", "size": 1}`
+	for text, ok := range map[string]bool{
+		`{"schemaVersion": 2, "manifests": [` + d + `]}`:                                      true,
+		`{"schemaVersion": 2, "config": ` + d + `, "layers": [` + d + `]}`:                    true,
+		`{"schemaVersion": 2, "manifests": [` + d + `], "layers": [` + d + `]}`:               false,
+		`{"schemaVersion": 2, "manifests": [` + d + `], "config": ` + d + `, "layers": null}`: false,
+	} {
+		if _, err := parseManifest([]byte(text)); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
