@@ -174,8 +174,11 @@ func removeImage(ctx context.Context, name string, force bool) error {
 			return hint.New(fmt.Sprintf("the image %s is used by %s", name, terminal.Escape(strings.Join(list, ", "))), "remove these with 'coffer rm', or see 'coffer images rm --help'")
 		}
 	}
-	return images().Remove(ctx, digest)
+	return images().Remove(ctx, digest, sayWaiting)
 }
+
+// sayWaiting says why nothing happens.
+func sayWaiting() { fmt.Fprintln(os.Stderr, "coffer: waiting for a pull to end …") }
 
 // findImage finds an image by a name, or by the beginning of its digest.
 func findImage(name string) (digest string, err error) {
@@ -209,7 +212,7 @@ func imagesPruneCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			// Asked when nobody else changes anything.
 			users := sync.OnceValues(imageUsers)
-			gone, err := images().Prune(c.Context(), func(i *image.Image) bool {
+			gone, err := images().Prune(c.Context(), sayWaiting, func(i *image.Image) bool {
 				list, err := users()
 				return err != nil || len(list[string(i.Digest)]) > 0
 			})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -75,5 +76,35 @@ func TestAmbiguousManifest(t *testing.T) {
 		if _, err := parseManifest([]byte(text)); (err == nil) != ok {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// Who tidies up does not wait for a pull, and takes away what is in the way of one.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	if err := imagetest.New(nil, base).Write(dir+"/oci", "1"); err != nil {
+		t.Fatal(err)
+	}
+	s, ref := store(t), reference(t, "oci:"+dir+"/oci")
+	i, err := s.Pull(t.Context(), ref, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := s.lock(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+	unlock()
+	if err := os.Remove(filepath.Join(i.dir, infoName)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Pull(t.Context(), ref, Options{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Find(ref); err != nil {
+		t.Error(err)
 	}
 }

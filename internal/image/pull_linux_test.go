@@ -65,7 +65,7 @@ func TestRegistry(t *testing.T) {
 	if len(all) != 1 || len(errs) > 0 || len(all[0].Refs) != 2 {
 		t.Errorf("%+v %v", all, errs)
 	}
-	if err := s.Remove(t.Context(), string(got.Digest)); err != nil {
+	if err := s.Remove(t.Context(), string(got.Digest), nil); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.Find(ref); !errors.Is(err, ErrNotHere) {
@@ -274,7 +274,7 @@ func TestLocal(t *testing.T) {
 		t.Errorf("by a path of the user's: %v", err)
 	}
 	whole(t, s)
-	if gone, err := s.Prune(t.Context(), func(i *Image) bool { return strings.HasPrefix(i.Refs[0], "docker-archive:"+dir+"/docker.tar") }); err != nil || len(gone) != 1 {
+	if gone, err := s.Prune(t.Context(), nil, func(i *Image) bool { return strings.HasPrefix(i.Refs[0], "docker-archive:"+dir+"/docker.tar") }); err != nil || len(gone) != 1 {
 		t.Errorf("%v, %v", gone, err)
 	}
 }

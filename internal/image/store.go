@@ -185,13 +185,14 @@ func (s *Store) List() (all []*Image, errs []error) {
 	return all, errs
 }
 
-// Remove removes an image. Whoever asks has seen to it that no sandbox uses it.
-func (s *Store) Remove(ctx context.Context, d string) error {
+// Remove removes an image. Whoever asks has seen to it that no sandbox uses it. waits is called
+// if somebody else is at work.
+func (s *Store) Remove(ctx context.Context, d string, waits func()) error {
 	digest, err := parseDigest(d)
 	if err != nil {
 		return err
 	}
-	unlock, err := s.lock(ctx, nil)
+	unlock, err := s.lock(ctx, waits)
 	if err != nil {
 		return err
 	}
@@ -219,9 +220,9 @@ func (s *Store) remove(d Digest) error {
 }
 
 // Prune removes the images that are not to be kept, and what is left of pulls. It returns those
-// that it has removed.
-func (s *Store) Prune(ctx context.Context, keep func(*Image) bool) (removed []*Image, err error) {
-	unlock, err := s.lock(ctx, nil)
+// that it has removed. waits is called if somebody else is at work.
+func (s *Store) Prune(ctx context.Context, waits func(), keep func(*Image) bool) (removed []*Image, err error) {
+	unlock, err := s.lock(ctx, waits)
 	if err != nil {
 		return nil, err
 	}
@@ -242,12 +243,21 @@ func (s *Store) Prune(ctx context.Context, keep func(*Image) bool) (removed []*I
 	return removed, errors.Join(errs...)
 }
 
-// Sweep removes what is left of those who were killed, but for what was fetched whole.
+// errBusy is for who does not wait.
+var errBusy = errors.New("somebody else changes the images")
+
+// Sweep removes what is left of those who were killed, but for what was fetched whole. Whoever
+// is at work has done that.
 func (s *Store) Sweep(ctx context.Context) error {
 	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	unlock, err := s.lock(ctx, nil)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	unlock, err := s.lock(ctx, func() { cancel(errBusy) })
+	if errors.Is(err, errBusy) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -260,7 +270,12 @@ func (s *Store) Sweep(ctx context.Context) error {
 func (s *Store) sweep() {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), newName) || strings.HasPrefix(e.Name(), goneName) {
+		left := strings.HasPrefix(e.Name(), newName) || strings.HasPrefix(e.Name(), goneName)
+		if IsDigest(sha + e.Name()) { // of which nothing is known, which is in the way of a pull
+			_, err := os.Lstat(filepath.Join(s.dir, e.Name(), infoName))
+			left = errors.Is(err, fs.ErrNotExist)
+		}
+		if left {
 			_ = sandbox.RemoveTree(filepath.Join(s.dir, e.Name()))
 		}
 	}
