@@ -108,3 +108,27 @@ func TestSweep(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A pull that waits for a prune finds nothing of what was there before.
+func TestPullAfterPrune(t *testing.T) {
+	dir := t.TempDir()
+	if err := imagetest.New(nil, base).Write(dir+"/oci", "1"); err != nil {
+		t.Fatal(err)
+	}
+	s := store(t)
+	unlock, err := s.lock(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell := func(what string, _, _ int64) {
+		if strings.HasPrefix(what, "waiting") {
+			if err := os.RemoveAll(filepath.Join(s.dir, blobsName)); err != nil {
+				t.Error(err)
+			}
+			unlock()
+		}
+	}
+	if _, err := s.Pull(t.Context(), reference(t, "oci:"+dir+"/oci"), Options{Tell: tell}); err != nil {
+		t.Error(err)
+	}
+}

@@ -58,6 +58,10 @@ func (s *Store) Pull(ctx context.Context, r Reference, o Options) (*Image, error
 	}
 	defer unlock()
 	s.sweep()
+	// Whoever had the lock may have taken it away.
+	if err := os.MkdirAll(filepath.Join(s.dir, blobsName), 0o700); err != nil {
+		return nil, fmt.Errorf("make room for images: %w", err)
+	}
 	from, err := r.open(o)
 	if err != nil {
 		return nil, err
