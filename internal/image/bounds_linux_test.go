@@ -132,3 +132,27 @@ func TestPullAfterPrune(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A pull that would take the last of a disk ends.
+func TestNearlyFull(t *testing.T) {
+	l := openLedge(t.TempDir())
+	defer l.close()
+	read := func() error {
+		_, err := io.Copy(io.Discard, l.above(io.LimitReader(zeros{}, 3*lookEvery)))
+		return err
+	}
+	if err := read(); err != nil {
+		t.Error(err)
+	}
+	l.floor.Bytes = 1 << 62
+	if err := read(); err == nil || !strings.Contains(err.Error(), "the disk is nearly full: less than ") {
+		t.Error(err)
+	}
+	if err := (ledge{}).above(strings.NewReader("")); err == nil {
+		t.Error("without a disk nothing can be read")
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }

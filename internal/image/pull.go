@@ -95,6 +95,7 @@ type pull struct {
 	digest Digest
 	manifest
 	total, done atomic.Int64
+	ledge       ledge
 }
 
 func (p *pull) run(ctx context.Context) (*Image, error) {
@@ -104,6 +105,8 @@ func (p *pull) run(ctx context.Context) (*Image, error) {
 	if i, err := p.store.Get(string(p.digest)); !errors.Is(err, ErrNotHere) {
 		return i, err
 	}
+	p.ledge = openLedge(p.store.dir)
+	defer p.ledge.close()
 	if err := p.fetchAll(ctx); err != nil {
 		return nil, err
 	}
@@ -201,7 +204,7 @@ func (p *pull) fetch(ctx context.Context, d descriptor) (err error) {
 		most = d.Size
 	}
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, sum, counter{p}), &cancellable{ctx, io.LimitReader(r, most+1)})
+	n, err := io.Copy(io.MultiWriter(f, sum, counter{p}), &cancellable{ctx, p.ledge.above(io.LimitReader(r, most+1))})
 	switch got := Digest(sha + hex.EncodeToString(sum.Sum(nil))); {
 	case err != nil:
 		return fmt.Errorf("fetch %s: %w", short(d.Digest), err)
@@ -315,7 +318,7 @@ func (p *pull) layer(ctx context.Context, t *tree, d descriptor, diff Digest, le
 		return err
 	}
 	sum := sha256.New()
-	all := io.TeeReader(&cancellable{ctx, &bounded{plain, left}}, sum)
+	all := io.TeeReader(&cancellable{ctx, p.ledge.above(&bounded{plain, left})}, sum)
 	if err := t.layer(all); err != nil {
 		return err
 	}
