@@ -152,6 +152,7 @@ func (a *agent) hold(s net.Conn, r wire.Request) {
 // alone serves OpAlone.
 func (a *agent) alone(s net.Conn) {
 	defer mux.HangUp(s)
+	defer a.shed.Soon()
 	var done wire.Done
 	if unix.Kill(-1, 0) != unix.ESRCH {
 		done.Error = "there are programs"

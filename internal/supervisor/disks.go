@@ -121,11 +121,11 @@ func (s *Supervisor) watchDisk(d *disk) {
 // untilLook waits until there is to be a look, and says whether the sandbox is still there. While
 // it has no program there is nothing to see.
 func (s *Supervisor) untilLook(wait time.Duration) bool {
-	if !outlives(s, time.After(wait)) {
-		return false
+	// One that has no program now is not woken later to find that out.
+	if again := s.quiet(time.Now()); again != nil {
+		return outlives(s, again)
 	}
-	again := s.quiet(time.Now())
-	return again == nil || outlives(s, again)
+	return outlives(s, time.After(wait))
 }
 
 // askAfter is how long programs that were left behind are taken to be there still.
@@ -146,6 +146,7 @@ func (s *Supervisor) quiet(now time.Time) <-chan struct{} {
 	s.mu.Unlock()
 	// Programs may have left others behind.
 	e, err := s.askGuest(wire.Request{Op: wire.OpAlone}, visitPatience)
+	s.shed.Soon() // of what that took
 	if err != nil || e.Done == nil || e.Done.Error != "" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
