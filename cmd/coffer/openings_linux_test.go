@@ -298,7 +298,7 @@ func TestListWithHungSandboxes(t *testing.T) {
 		}
 		for range 2 {
 			said := must(t, b, "list")
-			for _, want := range []string{` well +running .* [0-9]+:3000 `, ` hung-guest +idle .* - `, ` hung-supervisor +starting `} {
+			for _, want := range []string{` well +running .* [0-9]+:3000 `, ` hung-guest +idle .* - `, ` hung-supervisor +suspended `} {
 				if !regexp.MustCompile(want).MatchString(said) {
 					t.Errorf("no %q in the list:\n%s", want, said)
 				}
