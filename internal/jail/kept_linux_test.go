@@ -181,6 +181,9 @@ func TestNowhereToKeep(t *testing.T) {
 			"another's":    func() { os.Mkdir(s.names(), 0o700); os.Chown(s.names(), s.UID+1, s.UID+1) },
 			"not possible": func() { os.RemoveAll(filepath.Dir(s.names())); os.WriteFile(filepath.Dir(s.names()), nil, 0o644) },
 		} {
+			if what == "another's" && os.Getuid() != 0 {
+				continue // only root can give it away
+			}
 			os.RemoveAll(filepath.Dir(s.names()))
 			s.write(t, filepath.Join(filepath.Dir(s.names()), "x"), "")
 			prepare()
