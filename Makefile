@@ -15,7 +15,7 @@ demo: build
 	./bin/coffer demo
 
 test: lint build
-	go test -timeout 20m ./...
+	go test -timeout 40m ./...
 	@$(MAKE) --no-print-directory fuzz FUZZ=500x PACKAGES="./internal/policy ./internal/gateway/..."
 
 # What takes too long for every day: repositories with tens of thousands of files.
