@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"golang.org/x/sys/unix"
@@ -26,12 +27,7 @@ type hidden struct {
 
 // note says which repositories are closed, a few of them by name.
 func (h hidden) note() string {
-	const most = 3
-	text := "git can only read other repositories here: " + strings.Join(h.repos[:min(most, len(h.repos))], ", ")
-	if n := len(h.repos) - most; n > 0 {
-		text += fmt.Sprintf(" and %d more", n)
-	}
-	return text + "; --write opens one"
+	return "git can only read other repositories here: " + hint.Few(h.repos) + "; --write opens one"
 }
 
 // scan looks through a context for what is to be hidden there.

@@ -28,10 +28,11 @@ func (t *Tree) Scan(ctx context.Context) (*Result, error) {
 	if err := w.links(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(w.hidden, func(a, b Found) int { return cmp.Compare(a.Path, b.Path) })
+	byPath := func(a, b Found) int { return cmp.Compare(a.Path, b.Path) }
+	slices.SortFunc(w.hidden, byPath)
 	w.hidden = slices.CompactFunc(w.hidden, func(a, b Found) bool { return a.Path == b.Path })
 	slices.Sort(w.Rules)
-	slices.SortFunc(w.Repositories, func(a, b Found) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(w.Repositories, byPath)
 	w.Hidden = w.hidden
 	return &w.Result, nil
 }

@@ -27,6 +27,9 @@ type Line = line.Line
 // Connect reaches the supervisor of a running sandbox.
 func Connect(sb *sandbox.Sandbox) (*Line, error) { return line.Connect(sb) }
 
+// Process is the process of the supervisor at the other end of a socket, or 0.
+func Process(c syscall.Conn) int { return line.Process(c) }
+
 // Suspended says whether a sandbox answers nobody because its run is stopped.
 func Suspended(sb *sandbox.Sandbox) bool { return line.Suspended(sb) }
 

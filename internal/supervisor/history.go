@@ -108,7 +108,7 @@ func (s *Supervisor) lookBack(ctx context.Context, dir string) {
 	rules, _ := json.Marshal(s.Sandbox.Masks.Rules) // texts always can be
 	at := head + " " + sum(string(rules))
 	file := filepath.Join(dir, sum(r.Common)+".json")
-	was := readLookedBack(file)
+	was := recall[lookedBack](file)
 	if was.At == at {
 		return
 	}
@@ -125,7 +125,7 @@ func (s *Supervisor) lookBack(ctx context.Context, dir string) {
 	for _, c := range list {
 		is.Told = append(is.Told, c.Path)
 	}
-	is.write(file)
+	remember(file, is)
 }
 
 func committedFiles(n int) string {
@@ -140,25 +140,27 @@ func sum(text string) string {
 	return hex.EncodeToString(s[:])
 }
 
-// maxLookedBack bounds the file that is remembered.
-const maxLookedBack = 8 << 20
+// maxRemembered bounds such a file.
+const maxRemembered = 8 << 20
 
-func readLookedBack(file string) (was lookedBack) {
+// recall reads what was remembered in a file; what cannot be read was not.
+func recall[T any](file string) T {
+	var nothing, was T
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return was
+		return nothing
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxLookedBack))
+	data, err := io.ReadAll(io.LimitReader(f, maxRemembered))
 	if err != nil || json.Unmarshal(data, &was) != nil {
-		return lookedBack{}
+		return nothing
 	}
 	return was
 }
 
-// write remembers it. What cannot be remembered is told again.
-func (l lookedBack) write(file string) {
-	data, err := json.Marshal(l)
+// remember writes it. What cannot be remembered is told again.
+func remember[T any](file string, is T) {
+	data, err := json.Marshal(is)
 	if err != nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
 		return
 	}

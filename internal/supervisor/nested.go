@@ -2,16 +2,14 @@ package supervisor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -127,7 +125,7 @@ func (s *Supervisor) lookForNested(ctx context.Context) {
 	for _, one := range trees {
 		if one.stays {
 			s.lookLast(ctx, one)
-			s.remember(one)
+			s.rememberMade(one)
 		}
 	}
 }
@@ -154,8 +152,9 @@ func (s *Supervisor) madeFile(one *shown) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(s.Sandbox.Dir())), "repositories", sum(one.tree.Root)+".json")
 }
 
-// remember keeps what appeared in a tree, with what is still there of earlier times.
-func (s *Supervisor) remember(one *shown) {
+// rememberMade keeps what appeared in a tree, with what is still there of earlier times. A
+// repository that is forgotten is read-only the next time.
+func (s *Supervisor) rememberMade(one *shown) {
 	s.nested.mu.Lock()
 	defer s.nested.mu.Unlock()
 	fresh := s.nested.made[one.tree.Root]
@@ -165,16 +164,10 @@ func (s *Supervisor) remember(one *shown) {
 	was := s.remembered(one)
 	all := slices.DeleteFunc(append(was.Made, fresh...), func(r repository) bool { return one.tree.Gone(r.Path) })
 	was.Made = all[max(0, len(all)-maxMade):]
-	was.write(s.madeFile(one))
+	remember(s.madeFile(one), was)
 }
 
-func (s *Supervisor) remembered(one *shown) (r remembered) {
-	data, err := os.ReadFile(s.madeFile(one))
-	if err != nil || json.Unmarshal(data, &r) != nil {
-		return remembered{}
-	}
-	return r
-}
+func (s *Supervisor) remembered(one *shown) remembered { return recall[remembered](s.madeFile(one)) }
 
 // theirs are those that sandboxes have made. One whose file system does not say when it was born is
 // none: the user's next one may have its number.
@@ -186,15 +179,6 @@ func (r remembered) theirs() map[mask.Which]bool {
 		}
 	}
 	return all
-}
-
-// write remembers it. A repository that is forgotten is read-only the next time.
-func (r remembered) write(file string) {
-	data, err := json.Marshal(r)
-	if err != nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
-		return
-	}
-	_ = draft.File{Path: file}.Write(data)
 }
 
 // warnNested tells the user which repositories are locked, once for as long as they are the same.
@@ -209,10 +193,6 @@ func (s *Supervisor) warnNested(one *shown, tell func(string)) {
 		return
 	}
 	was.Told = is
-	was.write(s.madeFile(one))
-	names := strings.Join(s.nested.kept[:min(mostNested, len(s.nested.kept))], ", ")
-	if n := len(s.nested.kept) - mostNested; n > 0 {
-		names += fmt.Sprintf(" and %d more", n)
-	}
-	tell("other git repositories are read-only for git inside: " + names + "; to commit to one, start there; to open all: git.nested = \"open\" in your config")
+	remember(s.madeFile(one), was)
+	tell("other git repositories are read-only for git inside: " + hint.Few(s.nested.kept) + "; to commit to one, start there; to open all: git.nested = \"open\" in your config")
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"sync"
-	"syscall"
 
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -87,21 +86,6 @@ func KillHung(sb *sandbox.Sandbox) error {
 		return fmt.Errorf("the supervisor of sandbox %s is not ours", sb.Name)
 	}
 	return unix.Kill(int(cred.Pid), unix.SIGKILL)
-}
-
-// Process is the process of the supervisor at the other end of a socket, or 0 if the kernel
-// does not say.
-func Process(c syscall.Conn) (pid int) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid = int(cred.Pid)
-		}
-	})
-	return pid
 }
 
 // peer is who is at the other end of a socket, as an id and, where the kernel has that (from

@@ -5,7 +5,6 @@ package supervisor
 import (
 	"errors"
 	"net"
-	"syscall"
 
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -15,8 +14,5 @@ func trusted(*net.UnixConn) error { return errors.New("not supported on this sys
 
 // KillHung has nobody to kill.
 func KillHung(*sandbox.Sandbox) error { return errors.New("not supported on this system") }
-
-// Process knows of nobody.
-func Process(syscall.Conn) int { return 0 }
 
 func keepDescriptors() error { return nil }

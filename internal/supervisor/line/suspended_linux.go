@@ -1,13 +1,27 @@
 package line
 
 import (
-	"bytes"
-	"fmt"
-	"os"
+	"syscall"
 
+	"github.com/cofferhq/coffer/internal/halt"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"golang.org/x/sys/unix"
 )
+
+// Process is the process of the supervisor at the other end of a socket, or 0 if the kernel
+// does not say.
+func Process(c syscall.Conn) (pid int) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(cred.Pid)
+		}
+	})
+	return pid
+}
 
 // Suspended says whether the supervisor of a sandbox is stopped, as a run is by Ctrl-Z. Then it
 // answers nobody. Who listens at a socket the kernel tells, before anybody has answered.
@@ -17,17 +31,5 @@ func Suspended(sb *sandbox.Sandbox) bool {
 		return false
 	}
 	defer l.Close()
-	raw, err := l.first.SyscallConn()
-	if err != nil {
-		return false
-	}
-	pid := int32(0)
-	_ = raw.Control(func(fd uintptr) {
-		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid = cred.Pid
-		}
-	})
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, ok := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
-	return err == nil && ok && bytes.HasPrefix(rest, []byte("T "))
+	return halt.Here.Stopped(Process(l.first))
 }
