@@ -18,15 +18,25 @@ const maxHeld = 1000
 // heldRef is where one is held.
 func (b *Bridge) heldRef(id string) string { return b.own() + "shown/" + id }
 
-// hold holds what was shown inside before, and is not shown any more.
+// hold holds what was shown inside before, and is not shown any more. What it fails to hold now
+// is tried again with the next.
 func (b *Bridge) hold(ctx context.Context) error {
 	gone := vanished(b.unheld, b.shown)
+	gone = gone[:min(len(gone), maxHeld)]
 	b.unheld = ""
 	if len(gone) == 0 || b.memory != nil {
 		return nil
 	}
+	err := b.holdAll(ctx, gone)
+	if err != nil {
+		b.unheld = strings.Join(gone, " \n") + " \n"
+	}
+	return err
+}
+
+func (b *Bridge) holdAll(ctx context.Context, gone []string) error {
 	h := b.refs()
-	ids := strings.Join(gone[:min(len(gone), maxHeld)], "\n") + "\n"
+	ids := strings.Join(gone, "\n") + "\n"
 	kinds, err := h.run(ctx, ids, "cat-file", "--batch-check=%(objectname) %(objecttype)")
 	if err != nil {
 		return err
