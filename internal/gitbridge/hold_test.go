@@ -1,6 +1,8 @@
 package gitbridge
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -57,12 +59,19 @@ func FuzzWithoutLost(f *testing.F) {
 	})
 }
 
-// A ref that is the first in a new directory, beside others, changes what is looked at.
+// A ref that is the first in a new directory changes what is looked at, beside others or in one
+// that git has made and not yet put it into; what other sandboxes commit does not.
 func TestRefPlaces(t *testing.T) {
-	got := refPlaces([]ref{{name: "refs/heads/main"}, {name: "refs/heads/deep/1/er"}})
-	for _, want := range []string{"packed-refs", "refs/heads", "refs/heads/deep", "refs/heads/deep/1"} {
-		if !slices.Contains(got, want) {
-			t.Errorf("%s is not among %v", want, got)
+	common := t.TempDir()
+	for _, dir := range []string{"refs/heads/empty/er", "refs/heads/coffer/box", "refs/tags"} {
+		if err := os.MkdirAll(filepath.Join(common, dir), 0o700); err != nil {
+			t.Fatal(err)
 		}
+	}
+	got := refPlaces(common, []ref{{name: "refs/heads/main"}, {name: "refs/heads/deep/1/er"}})
+	slices.Sort(got)
+	want := []string{"packed-refs", "refs/heads", "refs/heads/deep", "refs/heads/deep/1", "refs/heads/empty", "refs/heads/empty/er", "refs/tags", "reftable"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package gitbridge
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -29,7 +30,7 @@ func (b *Bridge) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.refPlaces = refPlaces(refs)
+	b.refPlaces = refPlaces(b.Common, refs)
 	var last time.Time
 	if b.refStamp, last = b.stamp(); last.After(began.Add(-refTick)) {
 		b.refStamp = "" // it may be what has moved since they were read
@@ -100,13 +101,34 @@ const maxRefPlaces = 64
 const refTick = 20 * time.Millisecond
 
 // refPlaces are the files and directories that change when git moves a ref: it writes a file
-// beside it, and renames that. For the first one of a directory it makes that.
-func refPlaces(refs []ref) []string {
+// beside it, and renames that. For the first one of a directory it makes that, and may take its
+// time until there is one in it.
+func refPlaces(common string, refs []ref) []string {
 	places := []string{"packed-refs", "refs/heads", "refs/tags", "reftable"}
-	for _, r := range refs {
-		for dir := path.Dir(r.name); strings.Contains(dir, "/") && !slices.Contains(places, dir) && len(places) < maxRefPlaces; dir = path.Dir(dir) {
+	add := func(dir string) {
+		if len(places) < maxRefPlaces && !slices.Contains(places, dir) {
 			places = append(places, dir)
 		}
+	}
+	for _, r := range refs {
+		for dir := path.Dir(r.name); strings.Contains(dir, "/"); dir = path.Dir(dir) {
+			add(dir)
+		}
+	}
+	all := os.DirFS(common)
+	for _, kind := range []string{"refs/heads", "refs/tags"} {
+		_ = fs.WalkDir(all, kind, func(dir string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil, !d.IsDir():
+				return nil
+			case dir == wayRef: // those of sandboxes
+				return fs.SkipDir
+			case len(places) == maxRefPlaces:
+				return fs.SkipAll
+			}
+			add(dir)
+			return nil
+		})
 	}
 	return places
 }

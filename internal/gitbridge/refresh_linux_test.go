@@ -51,7 +51,7 @@ func TestRefreshMovedIsPatient(t *testing.T) {
 	}
 	// Who reads them next gets the lock when the slow one is gone.
 	b.showing.Lock()
-	b.refPlaces = refPlaces(nil)
+	b.refPlaces = refPlaces(common, nil)
 	b.refStamp, _ = b.stamp()
 	b.showing.Unlock()
 	if err := b.RefreshMoved(context.Background()); err != nil {
