@@ -1,6 +1,7 @@
 package gitbridge
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,9 +70,15 @@ func TestRefPlaces(t *testing.T) {
 		}
 	}
 	got := refPlaces(common, []ref{{name: "refs/heads/main"}, {name: "refs/heads/deep/1/er"}})
-	slices.Sort(got)
-	want := []string{"packed-refs", "refs/heads", "refs/heads/deep", "refs/heads/deep/1", "refs/heads/empty", "refs/heads/empty/er", "refs/tags", "reftable"}
+	want := []string{"packed-refs", "reftable", "refs/heads", "refs/tags", "refs/heads/deep", "refs/heads/empty", "refs/heads/deep/1", "refs/heads/empty/er"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+	var many []ref
+	for i := range 2 * maxRefPlaces {
+		many = append(many, ref{name: fmt.Sprintf("refs/heads/deep/%d/er", i)})
+	}
+	if got := refPlaces(common, append(many, ref{name: "refs/heads/other/one"})); !slices.Contains(got, "refs/heads/other") || len(got) > maxRefPlaces+2 {
+		t.Errorf("of many, %v", got)
 	}
 }

@@ -1,9 +1,11 @@
 package gitbridge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -102,35 +104,31 @@ const refTick = 20 * time.Millisecond
 
 // refPlaces are the files and directories that change when git moves a ref: it writes a file
 // beside it, and renames that. For the first one of a directory it makes that, and may take its
-// time until there is one in it.
+// time until there is one in it. Of too many, those further down are left out.
 func refPlaces(common string, refs []ref) []string {
-	places := []string{"packed-refs", "refs/heads", "refs/tags", "reftable"}
-	add := func(dir string) {
-		if len(places) < maxRefPlaces && !slices.Contains(places, dir) {
-			places = append(places, dir)
-		}
-	}
+	dirs := map[string]bool{}
 	for _, r := range refs {
-		for dir := path.Dir(r.name); strings.Contains(dir, "/"); dir = path.Dir(dir) {
-			add(dir)
+		for dir := path.Dir(r.name); strings.Contains(dir, "/") && !dirs[dir]; dir = path.Dir(dir) {
+			dirs[dir] = true
 		}
 	}
-	all := os.DirFS(common)
 	for _, kind := range []string{"refs/heads", "refs/tags"} {
-		_ = fs.WalkDir(all, kind, func(dir string, d fs.DirEntry, err error) error {
+		dirs[kind] = true
+		_ = fs.WalkDir(os.DirFS(common), kind, func(dir string, d fs.DirEntry, err error) error {
 			switch {
-			case err != nil, !d.IsDir():
+			case err != nil || !d.IsDir():
 				return nil
 			case dir == wayRef: // those of sandboxes
 				return fs.SkipDir
-			case len(places) == maxRefPlaces:
-				return fs.SkipAll
 			}
-			add(dir)
+			dirs[dir] = true
 			return nil
 		})
 	}
-	return places
+	list := slices.SortedFunc(maps.Keys(dirs), func(a, b string) int {
+		return cmp.Or(strings.Count(a, "/")-strings.Count(b, "/"), strings.Compare(a, b))
+	})
+	return append([]string{"packed-refs", "reftable"}, list[:min(len(list), maxRefPlaces)]...)
 }
 
 // stamp is different after one of them has changed, and never empty. It says when that was the
