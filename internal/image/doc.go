@@ -6,9 +6,10 @@
 // missing, checks each against its hash, and lays them into one tree of directories. The tree
 // is made aside and takes its place by a rename: it is there as a whole or not at all.
 //
-// Everything that is read here was written by strangers. Names in a layer are resolved by the
-// kernel with the tree as the root, so that no link leads out of it; what could do harm outside
-// of a sandbox (device nodes, set-user-id bits, owners) is left out; all has a bound.
+// Everything that is read here was written by strangers. Names in a layer are looked up by the
+// kernel with the tree as the root, and links one by one, so that none leads out of it; what
+// could do harm outside of a sandbox (device nodes, set-user-id bits, owners) is left out; all
+// has a bound.
 //
 //	images/<hash>/image.json   what is known of an image
 //	images/<hash>/rootfs/      its files, which belong to the user

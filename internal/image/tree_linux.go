@@ -14,14 +14,15 @@ import (
 )
 
 // tree is the root directory of an image that is being unpacked, by descriptor. Names are looked
-// up by the kernel as if it were the root of everything: links of an earlier entry lead to where
-// they would in the sandbox, and never out. What is made or removed is then named in a directory
+// up as if it were the root of everything: links of an earlier entry lead to where they would in
+// the sandbox, and never out. What is made or removed is then named in a directory
 // that is open.
 type tree struct {
 	path    string
 	root    int
 	entries int
 	names   int
+	walked  int
 	bytes   int64
 	// made is by the layer that is being laid, above are the directories that this is in.
 	made, above map[string]bool
@@ -129,9 +130,9 @@ func (t *tree) dir(name string, create bool) (int, error) {
 	if t.at >= 0 && t.last == name {
 		return t.at, nil
 	}
-	fd, err := t.resolve(name)
+	real, fd, err := t.walk(name)
 	if errors.Is(err, unix.ENOENT) && create {
-		fd, err = t.makeAll(name, 0)
+		fd, err = t.makeAll(real)
 	}
 	if err != nil {
 		return -1, err
@@ -139,67 +140,6 @@ func (t *tree) dir(name string, create bool) (int, error) {
 	t.forget()
 	t.at, t.last = fd, name
 	return fd, nil
-}
-
-// resolve opens a directory, with the tree as the root of all links.
-func (t *tree) resolve(name string) (int, error) {
-	for {
-		fd, err := unix.Openat2(t.root, name, &unix.OpenHow{
-			Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
-		})
-		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
-			return fd, err
-		}
-	}
-}
-
-// maxHops is how many links in a row may lead to where nothing is yet.
-const maxHops = 16
-
-// makeAll makes a directory and those above it. A link that leads to where nothing is gets a
-// directory there.
-func (t *tree) makeAll(name string, hops int) (int, error) {
-	if hops > maxHops {
-		return -1, unix.ELOOP
-	}
-	fd, err := t.resolve(name)
-	if !errors.Is(err, unix.ENOENT) || name == "." {
-		return fd, err
-	}
-	above, err := t.makeAll(path.Dir(name), hops)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(above)
-	base := path.Base(name)
-	if err := t.count(); err != nil {
-		return -1, err
-	}
-	err = unix.Mkdirat(above, base, 0o755)
-	if err == nil {
-		if err = chmod(above, base, 0o755); err != nil {
-			return -1, err
-		}
-		return unix.Openat(above, base, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	}
-	to := make([]byte, maxName)
-	n, unread := unix.Readlinkat(above, base, to)
-	if !errors.Is(err, unix.EEXIST) || unread != nil {
-		return -1, err
-	}
-	where := string(to[:n])
-	if !path.IsAbs(where) {
-		where = path.Join("/", path.Dir(name), where)
-	}
-	if where = path.Clean(where)[1:]; where == "" {
-		where = "."
-	}
-	made, err := t.makeAll(where, hops+1)
-	if err != nil {
-		return -1, err
-	}
-	unix.Close(made)
-	return t.resolve(name)
 }
 
 // note remembers what this layer has made.
@@ -337,6 +277,9 @@ func (t *tree) emptyAt(fd int, name string) error {
 		return err
 	}
 	for _, base := range names {
+		if err := t.look(base); err != nil {
+			return err
+		}
 		full := path.Join(name, base)
 		if !t.made[full] && !t.above[full] {
 			if err := t.clear(fd, base); err != nil {
