@@ -20,7 +20,7 @@ const (
 	maxPadding  = 8 << 30 // headers, and what is between files
 	maxEntries  = 2 << 20
 	maxNames    = 256 << 20 // bytes of all names
-	maxWalked   = 128 << 20 // bytes of all names by which directories are looked up, with links followed, and of what is found in those that are emptied
+	maxWalked   = 512 << 20 // bytes of all names by which directories are looked up, with links followed, and of what is found in those that are emptied
 	maxName     = 4096
 )
 
