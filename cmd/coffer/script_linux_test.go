@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -23,6 +24,7 @@ import (
 //	coffer ARG…            coffer as the user
 //	shell 'COMMANDS'       a shell of the user, on the host
 //	exits N COMMAND ARG…   the command exits with exactly N
+//	json                   the last command printed JSON, and nothing else
 //	peer ARG…              one end of a connection, see peer_linux_test.go; to have it
 //	                       inside as well, copy $PEER into the workspace
 //	[root]                 the user is root
@@ -91,6 +93,10 @@ func scripts(t *testing.T, choose func(name string) bool) (files []string) {
 func runScripts(t *testing.T, b *testbed.Bed, p testscript.Params, vars ...string) {
 	p.WorkdirRoot = b.Dir
 	p.RequireUniqueNames = true
+	if p.Cmds == nil {
+		p.Cmds = map[string]func(*testscript.TestScript, bool, []string){}
+	}
+	p.Cmds["json"] = wantJSON
 	p.Setup = func(e *testscript.Env) error {
 		err := furnish(e, b)
 		e.Vars = append(e.Vars, vars...)
@@ -103,6 +109,16 @@ func runScripts(t *testing.T, b *testbed.Bed, p testscript.Params, vars ...strin
 		return false, fmt.Errorf("unknown condition %q", c)
 	}
 	testscript.Run(t, p)
+}
+
+// wantJSON is for scripts: the last command printed JSON.
+func wantJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: json")
+	}
+	if out := ts.ReadFile("stdout"); !json.Valid([]byte(out)) {
+		ts.Fatalf("this is not JSON: %s", out)
+	}
 }
 
 // furnish gives a script a home and a workspace of the bed's user.
