@@ -186,9 +186,6 @@ func TestInsisted(t *testing.T) {
 func TestGivenUpInGit(t *testing.T) {
 	t.Parallel()
 	binary(t)
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		quietly(t, b.Program("sh", "-c", "git init -q . && echo x >file && git add . && git -c user.name=Ada -c user.email=ada@example.com commit -qm first"))
 		quietly(t, b.Command("exec", "--create", "--name", "kept", "--", "true"))

@@ -512,9 +512,6 @@ func TestLogOnTerminal(t *testing.T) {
 func TestHookOnTerminal(t *testing.T) {
 	t.Parallel()
 	binary(t)
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		quietly(t, b.Program("git", "init", "-q", "."))
 		who := []string{"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit", "-q", "--allow-empty", "-m", "x"}

@@ -35,9 +35,6 @@ func TestDiff(t *testing.T) {
 
 // TestGitReadsDiff lets git apply our diff and compares with what Apply does.
 func TestGitReadsDiff(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("no git")
-	}
 	s := newScene(t)
 	s.sh(t, s.lower, `printf 'one\ntwo\nthree\n' >text; echo gone >gone; ln -s a link; echo x >run; echo t >typed; printf x >'sp ace'; seq 100 >long`)
 	s.sh(t, s.upper, `printf 'one\n2\nthree' >text; ln -s b link; echo x >run; chmod 755 run; : >empty; mkdir d; echo 1 >d/n

@@ -2,7 +2,6 @@ package escape
 
 import (
 	"fmt"
-	"os/exec"
 	"sync"
 	"testing"
 
@@ -43,9 +42,6 @@ func TestEscape(t *testing.T) {
 
 // TestEscapeGit makes the attempts by way of git, and of what coffer does with git.
 func TestEscapeGit(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		t.Parallel()
 		w := &world{t: t, bed: b, dir: b.Dir, home: b.Home, work: b.Work}

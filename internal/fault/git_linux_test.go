@@ -29,9 +29,6 @@ const sound = `for i in 1 2 3 4 5; do wrong=$(git fsck 2>&1 | grep -v -e danglin
 // repository makes the workspace one.
 func (w world) repository(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	w.host(t, `git config --global user.name Ada; git config --global user.email ada@example.com; git config --global init.defaultBranch main; git init -q . && echo 1 >file && git add file && git commit -qm first`)
 }
 

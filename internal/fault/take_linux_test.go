@@ -2,7 +2,6 @@ package fault
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -137,9 +136,6 @@ func TestKillUndoLaid(t *testing.T) {
 // over when there is room again. Nothing is half written.
 func TestSyncFull(t *testing.T) {
 	each(t, func(t *testing.T, w world) {
-		if _, err := os.Stat("/usr/bin/git"); err != nil {
-			t.Skip("needs git")
-		}
 		r := w.script(t, `
 			mount -t tmpfs -o size=3m,mode=755,uid=$UID_,gid=$UID_ none "$PWD"
 			cd "$PWD"

@@ -21,9 +21,6 @@ func (w world) noted() bool {
 // manyFiles makes the workspace one, with files enough for an undo to take a while.
 func (w world) manyFiles(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	c := w.Program("sh", "-c", `git config --global user.name Ada; git config --global user.email ada@example.com
 		git init -q . && for i in $(seq 200); do echo first >f$i; done && git add -A && git commit -qm first`)
 	if out, err := c.CombinedOutput(); err != nil {

@@ -2,7 +2,6 @@ package gitbridge_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,9 +44,6 @@ var commands = []struct{ mode, words string }{
 
 // TestPlantsForCommands: no plant is run on the host by what coffer does with it.
 func TestPlantsForCommands(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	testbed.Binary(t)
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		put(t, b, filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n[advice]\n\taddEmbeddedRepo = false\n", 0o644)

@@ -1,7 +1,6 @@
 package gitbridge_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,9 +11,6 @@ import (
 // TestCrew: commits come over, many or few, also when the sandbox ends the git inside that
 // waits to hand them out; and nothing stays where they lay aside.
 func TestCrew(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		put(t, b, filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n", 0o644)
 		sh(t, b, b.Work, `git init -q . && echo 1 >file && git add file && git commit -qm first`)

@@ -1,7 +1,6 @@
 package gitbridge_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,9 +11,6 @@ import (
 // TestDraft: after every commit inside, the index outside is as git would have made it: files
 // that are as committed are known to be, others show, and what is staged stays staged.
 func TestDraft(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	for _, format := range []string{"sha1", "sha256"} {
 		testbed.Each(t, func(t *testing.T, b *testbed.Bed) { draft(t, b, format) })
 	}

@@ -2,7 +2,6 @@ package gitbridge_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -101,9 +100,6 @@ const (
 // commit, tree, index and file, must be the same. In a directory of the user's, nothing of it
 // may be in the user's own git directory afterwards.
 func TestFlows(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	testbed.Binary(t)
 	// Who does it outside makes no difference, so it is done once.
 	outside := sync.OnceValue(func() string {

@@ -1,7 +1,6 @@
 package gitbridge_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,9 +32,6 @@ var badTrees = []struct {
 // TestBadObjects: a commit with such a tree does not come over, and nothing moves; when it
 // is gone, what is good does.
 func TestBadObjects(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	commit := func(tree string) string {
 		return `T=$(git rev-parse HEAD^{tree}); B=$(git hash-object -w --stdin </dev/null); c=$(git commit-tree -m bad -p HEAD $(` + tree + ` | git mktree)) && git update-ref HEAD $c`
 	}
@@ -64,9 +60,6 @@ func TestBadObjects(t *testing.T) {
 // TestTreeBomb: a commit of a few trees with a million million files comes over, but no branch
 // is moved to it; git outside works as before, and so does what else is done inside.
 func TestTreeBomb(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	const bomb = `t=$(git rev-parse HEAD^{tree}); for level in $(seq 12); do
 t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf '040000 tree %s\t%s\n' $t $i; done | git mktree); done
 git update-ref HEAD $(git commit-tree -m bomb -p HEAD $t)`
@@ -105,9 +98,6 @@ git update-ref HEAD $(git commit-tree -m bomb -p HEAD $t)`
 // TestFalseName: a branch that is at a commit by another's name does not come over, nor does
 // the commit, whatever lies in the files inside; and the sandbox goes on.
 func TestFalseName(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	const name = "1111111111111111111111111111111111111111"
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		put(t, b, filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n", 0o644)
@@ -131,9 +121,6 @@ mkdir -p objects/11 refs/heads/coffer; cp objects/$(echo $c | cut -c 1-2)/$(echo
 
 // TestOthersRefs: nothing that is done to refs inside touches those of the user.
 func TestOthersRefs(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		put(t, b, filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n", 0o644)
 		sh(t, b, b.Work, `git init -q . && echo 1 >file && git add file && git commit -qm first && git branch release && git tag v1 && git update-ref refs/coffer/other/base HEAD`)

@@ -1,7 +1,6 @@
 package gitbridge_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,9 +62,6 @@ var shapes = []shape{
 // TestShapes makes a worktree of each, and runs a throw-away over each. A commit made inside
 // must arrive, or it says why it cannot.
 func TestShapes(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	testbed.Binary(t)
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		put(t, b, filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n", 0o644)

@@ -2,7 +2,6 @@ package gitbridge_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,9 +18,6 @@ git clone -q --bare . ../other.git
 // TestStrangersRepository starts sandboxes over a repository that somebody else made:
 // neither may what its config names be run on the host, nor what it leads to be read inside.
 func TestStrangersRepository(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	testbed.Binary(t)
 	commit := "echo 2 >file; git commit -qam second; git log -1 --format=%s"
 	look := `cat .git/info/exclude .git/info/attributes .git/shallow .git/hooks/* /.coffer/objects/*/* /.coffer/objects/*/*/* 2>/dev/null; true`

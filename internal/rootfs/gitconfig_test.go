@@ -163,10 +163,6 @@ func TestGitlinks(t *testing.T) {
 
 // What git itself writes is understood.
 func TestGitlinksOfGit(t *testing.T) {
-	git, err := exec.LookPath("git")
-	if err != nil {
-		t.Skip("this host has no git")
-	}
 	dir := t.TempDir()
 	for _, version := range []string{"2", "4"} {
 		for _, args := range [][]string{
@@ -174,7 +170,7 @@ func TestGitlinksOfGit(t *testing.T) {
 			{"update-index", "--add", "--cacheinfo", "160000,4b825dc642cb6eb9a060e54bf8d69288fbee4904,some/sub"},
 			{"update-index", "--force-write-index"},
 		} {
-			c := exec.Command(git, args...)
+			c := exec.Command("git", args...)
 			c.Dir = dir
 			c.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1"}
 			if out, err := c.CombinedOutput(); err != nil {

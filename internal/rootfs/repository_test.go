@@ -27,9 +27,6 @@ func place(t *testing.T, path, text string) {
 }
 
 func TestFindRepository(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip(err)
-	}
 	// Directories called worktrees, above and below, must not confuse anybody.
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

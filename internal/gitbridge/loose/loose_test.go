@@ -159,9 +159,6 @@ func TestUnusual(t *testing.T) {
 
 // Git takes the pack apart, and has what was put in.
 func TestPack(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
 	for _, format := range []struct {
 		name string
 		size int
