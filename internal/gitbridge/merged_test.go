@@ -123,7 +123,7 @@ func TestMergedSpace(t *testing.T) {
 	git("checkout", "-q", "main")
 	commit("if x:\n  y\n")
 	if left := git("rev-list", "--right-only", "--cherry-pick", "main...coffer/box"); left != "" {
-		t.Skip("this git tells them apart by itself")
+		t.Log("this git tells them apart by itself, which proves less")
 	}
 	if n, err := b.Unmerged(t.Context()); err != nil || n != 1 {
 		t.Errorf("%d commits are unmerged, %v; want 1", n, err)

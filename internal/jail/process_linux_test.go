@@ -116,7 +116,7 @@ func TestIgnoredSignals(t *testing.T) {
 func TestKilled(t *testing.T) {
 	eachLayer(t, func(t *testing.T, s *stage, layer Layer) {
 		if layer == InPlace {
-			t.Skip("it is the program")
+			return // coffer is the program
 		}
 		fifo := filepath.Join(s.Work, "alive")
 		if err := unix.Mkfifo(fifo, 0o666); err != nil {

@@ -178,7 +178,7 @@ func TestTwin(t *testing.T) {
 // nobody is there to say so.
 func TestAwait(t *testing.T) {
 	if !Shared {
-		t.Skip("it has a copy of the list")
+		t.Skip("on this architecture it has a copy of the list")
 	}
 	for _, goes := range []bool{true, false} {
 		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

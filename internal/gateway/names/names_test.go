@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -385,14 +386,20 @@ func TestRealResolver(t *testing.T) {
 
 // serve answers on a UDP and a TCP socket of the loopback interface with the same port.
 func serve(t *testing.T, r *Resolver) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	pc, err := net.ListenPacket("udp", l.Addr().String())
-	if err != nil {
-		t.Skip("the port of the TCP socket is taken for UDP:", err)
+	t.Helper()
+	var l net.Listener
+	var pc net.PacketConn
+	for pc == nil {
+		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { tcp.Close() })
+		l = tcp
+		// Somebody may have it for UDP. Another is chosen while the first is held.
+		if pc, err = net.ListenPacket("udp", l.Addr().String()); err != nil && !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
 	}
 	t.Cleanup(func() { pc.Close() })
 	go func() {
