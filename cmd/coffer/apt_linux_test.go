@@ -13,11 +13,7 @@ import (
 // Root of a sandbox installs and removes packages, the changes last as long as the
 // sandbox, and the host does not notice: whatever ids are mapped.
 func TestInstallPackage(t *testing.T) {
-	for _, tool := range []string{"dpkg-deb", "apt-get"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("this host has no %s", tool)
-		}
-	}
+	testbed.Needs(t, "dpkg-deb", "apt-get")
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		pkg := filepath.Join(b.Dir, "pkg")
 		for name, text := range map[string]string{

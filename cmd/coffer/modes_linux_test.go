@@ -42,6 +42,9 @@ func TestOffOnTerminal(t *testing.T) {
 // An administrator who has said anything is not passed by, neither without a sandbox nor
 // in a jail that could not keep it.
 func TestFloorAndModes(t *testing.T) {
+	if os.Getuid() != 0 && !testbed.Apart(t) {
+		return
+	}
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config")) // by whatever home another test began

@@ -16,9 +16,7 @@ func TestMountsInEtc(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make such mounts")
 	}
-	if _, err := exec.LookPath("unshare"); err != nil {
-		t.Skip(err)
-	}
+	testbed.Needs(t, "unshare")
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		t.Parallel()
 		for name, test := range map[string]struct{ prepare, run, want string }{
@@ -60,9 +58,7 @@ func TestSharedMounts(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can have mounts passed on")
 	}
-	if _, err := exec.LookPath("unshare"); err != nil {
-		t.Skip(err)
-	}
+	testbed.Needs(t, "unshare")
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		t.Parallel()
 		if err := os.WriteFile(filepath.Join(b.Work, ".env"), []byte("KEY=1\n"), 0o644); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -65,11 +64,7 @@ func TestSubordinateIDs(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can lend ids")
 	}
-	for _, tool := range []string{"unshare", "setpriv", "newuidmap"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip(err)
-		}
-	}
+	testbed.Needs(t, "unshare", "setpriv", "newuidmap")
 	if _, err := os.Stat("/etc/subuid"); err != nil {
 		t.Skip(err) // there is nothing to lay another over
 	}

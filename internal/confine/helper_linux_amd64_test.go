@@ -41,8 +41,11 @@ func TestInt80(t *testing.T) {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && strings.Contains(string(exit.Stderr), "SIGSEGV") {
 		t.Skip("this kernel has no 32-bit emulation")
 	}
+	if string(out) == "ENOSYS" {
+		t.Skip("somebody else has closed the 32-bit entry")
+	}
 	if err != nil || string(out) != "open" {
-		t.Skipf("the 32-bit entry does not work unconfined: %s, %v", out, err)
+		t.Fatalf("unconfined: %s, %v", out, err)
 	}
 	if out, err := helperCommand("int80 confined").Output(); err != nil || string(out) != "ENOSYS" {
 		t.Errorf("int 0x80 under the filter: %s, %v", out, err)

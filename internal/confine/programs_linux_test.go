@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/testbed"
 )
 
 // programs must run under everything at once. Each works in a directory of its
@@ -35,12 +37,9 @@ var programs = []struct {
 func TestPrograms(t *testing.T) {
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) {
-			path, err := exec.LookPath(p.name)
-			if err != nil {
-				t.Skip(err)
-			}
+			testbed.Needs(t, p.name)
 			run := func(dir string) (string, error) {
-				cmd := exec.Command(path, p.args...)
+				cmd := exec.Command(p.name, p.args...)
 				cmd.Dir = dir
 				// No place for configuration, where the go command would
 				// keep writing counters while the test cleans up.

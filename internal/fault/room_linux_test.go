@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cofferhq/coffer/internal/testbed"
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 )
@@ -37,6 +38,7 @@ func (w world) withDisk(t *testing.T, dir string, args ...string) *exec.Cmd {
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount")
 	}
+	testbed.Needs(t, "unshare", "setpriv")
 	script := fmt.Sprintf(`mount -t tmpfs -o size=64m,mode=755,uid=%d,gid=%d none "$PWD/%s"; cd "$PWD"; exec setpriv --reuid %d --regid %d --clear-groups "$@"`, w.UID, w.UID, dir, w.UID, w.UID)
 	c := exec.Command("unshare", append([]string{"--mount", "sh", "-euc", script, "sh", w.Coffer}, args...)...)
 	c.Dir, c.Env = w.Work, w.Env()

@@ -169,6 +169,7 @@ func (w world) script(t testing.TB, text string) result {
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount")
 	}
+	testbed.Needs(t, "unshare", "setpriv")
 	user := fmt.Sprintf(`user() { setpriv --reuid %d --regid %d --clear-groups "$@"; }`, w.UID, w.UID)
 	c := exec.Command("unshare", "--mount", "sh", "-euc", user+"\n"+text)
 	c.Dir, c.Env = w.Work, append(w.Env(), "UID_="+strconv.Itoa(w.UID), "STORE="+w.store())

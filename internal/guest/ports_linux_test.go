@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+	"github.com/cofferhq/coffer/internal/testbed"
 	"golang.org/x/sys/unix"
 )
 
@@ -60,92 +62,106 @@ func FuzzReadTable(f *testing.F) {
 	})
 }
 
+// hasDiag skips a test on a kernel that tells nobody about sockets.
+func hasDiag(t testing.TB) {
+	t.Helper()
+	s, err := diag(unix.NLM_F_DUMP, func(q []byte) { q[0] = unix.AF_INET })
+	if err == unix.EPROTONOSUPPORT || err == unix.EAFNOSUPPORT {
+		t.Skipf("this kernel does not tell about sockets: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(s)
+	b := make([]byte, 32<<10)
+	n, err := unix.Read(s, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := syscall.ParseNetlinkMessage(b[:n]); len(said) > 0 && said[0].Header.Type == unix.NLMSG_ERROR {
+		if no := -int32(binary.NativeEndian.Uint32(said[0].Data)); no == int32(unix.ENOENT) {
+			t.Skip("this kernel does not tell about TCP sockets")
+		}
+	}
+}
+
 // Both ways to ask the kernel say the same.
 func TestAskKernel(t *testing.T) {
+	hasDiag(t)
 	for _, c := range []struct {
-		family         uint8
-		network, table string
-	}{{unix.AF_INET, "tcp4", "/proc/self/net/tcp"}, {unix.AF_INET6, "tcp6", "/proc/self/net/tcp6"}} {
-		l, err := net.Listen(c.network, map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0"}[c.network])
-		if err != nil {
-			t.Skip(err)
-		}
-		defer l.Close()
-		at := l.Addr().(*net.TCPAddr).AddrPort()
-		mine := func(all []listener) (found []listener) {
-			for _, l := range all {
-				if l.addr == at.Addr() && l.port == at.Port() && l.inode != 0 {
-					found = append(found, l)
+		family             uint8
+		network, at, table string
+	}{{unix.AF_INET, "tcp4", "127.0.0.1:0", "/proc/self/net/tcp"}, {unix.AF_INET6, "tcp6", "[::1]:0", "/proc/self/net/tcp6"}} {
+		t.Run(c.network, func(t *testing.T) {
+			at := testbed.Listen(t, c.network, c.at).Addr().(*net.TCPAddr).AddrPort()
+			mine := func(all []listener) (found []listener) {
+				for _, l := range all {
+					if l.addr == at.Addr() && l.port == at.Port() && l.inode != 0 {
+						found = append(found, l)
+					}
 				}
+				return found
 			}
-			return found
-		}
-		asked, err := askKernel(c.family)
-		if err != nil {
-			t.Skip(err)
-		}
-		read := readProc(c.table)
-		if a, b := mine(asked), mine(read); len(a) != 1 || !slices.Equal(a, b) {
-			t.Errorf("%s: netlink says %v, /proc says %v", c.network, a, b)
-		}
+			asked, err := askKernel(c.family)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := readProc(c.table)
+			if a, b := mine(asked), mine(read); len(a) != 1 || !slices.Equal(a, b) {
+				t.Errorf("netlink says %v, /proc says %v", a, b)
+			}
+		})
 	}
 }
 
 // Who has closed a connection has not only ended his side of it.
 func TestClosed(t *testing.T) {
+	hasDiag(t)
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
-		l, err := net.Listen("tcp", at)
-		if err != nil {
-			t.Log(err)
-			continue
+		t.Run(at, func(t *testing.T) { testClosed(t, testbed.Listen(t, "tcp", at)) })
+	}
+}
+
+func testClosed(t *testing.T, l net.Listener) {
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	far, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	from, to := far.RemoteAddr().(*net.TCPAddr).AddrPort(), far.LocalAddr().(*net.TCPAddr).AddrPort()
+	ask := func() bool {
+		a, b := net.Pipe()
+		defer a.Close()
+		go new(agent).ports(b, wire.Survey{Connection: &wire.Connection{From: from.String(), To: to.String()}})
+		e, err := wire.Answer(a)
+		if err != nil || e.Ports == nil {
+			t.Fatalf("got %+v, %v", e, err)
 		}
-		defer l.Close()
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
+		return e.Ports.Closed
+	}
+	end := func() {
+		t.Helper()
+		if n, err := far.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Fatal(n, err)
 		}
-		defer c.Close()
-		far, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer far.Close()
-		from, to := far.RemoteAddr().(*net.TCPAddr).AddrPort(), far.LocalAddr().(*net.TCPAddr).AddrPort()
-		if s, err := diag(0, func([]byte) {}); err != nil {
-			t.Skip(err)
-		} else {
-			unix.Close(s)
-		}
-		ask := func() bool {
-			a, b := net.Pipe()
-			defer a.Close()
-			go new(agent).ports(b, wire.Survey{Connection: &wire.Connection{From: from.String(), To: to.String()}})
-			e, err := wire.Answer(a)
-			if err != nil || e.Ports == nil {
-				t.Fatalf("got %+v, %v", e, err)
-			}
-			return e.Ports.Closed
-		}
-		end := func() {
-			t.Helper()
-			if n, err := far.Read(make([]byte, 1)); n != 0 || err != io.EOF {
-				t.Fatal(n, err)
-			}
-		}
-		if ask() {
-			t.Errorf("%s: an open connection is closed", at)
-		}
-		if closed(netip.AddrPortFrom(from.Addr(), 1), to) {
-			t.Errorf("%s: one that is not there is closed", at)
-		}
-		_ = c.(*net.TCPConn).CloseWrite()
-		if end(); ask() {
-			t.Errorf("%s: a half of it was ended, and it is closed", at)
-		}
-		c.Close()
-		if end(); !ask() {
-			t.Errorf("%s: it is not closed", at)
-		}
+	}
+	if ask() {
+		t.Error("an open connection is closed")
+	}
+	if closed(netip.AddrPortFrom(from.Addr(), 1), to) {
+		t.Error("one that is not there is closed")
+	}
+	_ = c.(*net.TCPConn).CloseWrite()
+	if end(); ask() {
+		t.Error("a half of it was ended, and it is closed")
+	}
+	c.Close()
+	if end(); !ask() {
+		t.Error("it is not closed")
 	}
 }
 
@@ -168,9 +184,10 @@ func FuzzReadDiag(f *testing.F) {
 
 func BenchmarkListening(b *testing.B) {
 	b.Run("netlink", func(b *testing.B) {
+		hasDiag(b)
 		for b.Loop() {
 			if _, err := askKernel(unix.AF_INET); err != nil {
-				b.Skip(err)
+				b.Fatal(err)
 			}
 		}
 	})
@@ -245,10 +262,7 @@ func TestDial(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	for _, at := range [][2]string{{"tcp4", "127.0.0.1:0"}, {"tcp6", "[::1]:0"}, {"unix", path}} {
 		t.Run(at[0], func(t *testing.T) {
-			l, err := net.Listen(at[0], at[1])
-			if err != nil {
-				t.Skip(err)
-			}
+			l := testbed.Listen(t, at[0], at[1])
 			target := wire.Target{Path: path}
 			if a, ok := l.Addr().(*net.TCPAddr); ok {
 				target = wire.Target{Port: uint16(a.Port)}

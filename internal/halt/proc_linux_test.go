@@ -1,45 +1,46 @@
 package halt
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/testbed"
 	"golang.org/x/sys/unix"
 )
 
 // apart is the child of a process in a namespace, with several threads, and its /proc.
 func apart(t *testing.T) (child int, proc *os.File) {
 	t.Helper()
+	testbed.Children(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := exec.Command("sh", "-c", `mount -t proc proc /proc && { "$0" & echo; wait; }`, self)
 	c.Env = append(os.Environ(), role+"=obedient")
-	c.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-		Pdeathsig:   unix.SIGKILL,
-	}
+	c.SysProcAttr = testbed.Namespaces(t, unix.CLONE_NEWPID)
+	c.SysProcAttr.Pdeathsig = unix.SIGKILL
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Start(); err != nil {
-		t.Skipf("no namespaces: %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		c.Process.Kill()
 		c.Wait()
 	})
 	if n, _ := out.Read(make([]byte, 1)); n == 0 {
-		t.Skip("no /proc in a namespace")
+		c.Wait()
+		t.Skipf("this host lets nobody mount a /proc: %s", stderr.Bytes())
 	}
 	if proc, err = os.Open(fmt.Sprintf("/proc/%d/root/proc", c.Process.Pid)); err != nil {
 		t.Fatal(err)
@@ -47,7 +48,7 @@ func apart(t *testing.T) (child int, proc *os.File) {
 	t.Cleanup(func() { proc.Close() })
 	below := Here.children(c.Process.Pid)
 	if len(below) == 0 {
-		t.Skip("this kernel does not tell about children")
+		t.Fatal("it has no children")
 	}
 	return below[0], proc
 }

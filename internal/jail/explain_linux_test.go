@@ -13,6 +13,7 @@ import (
 // namespace, and neither is one spoken of.
 func TestExplainCoveredProc(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		testbed.Needs(t, "unshare")
 		s := newStage(t, b)
 		// The kernel counts what lies there if it is held by a user namespace above.
 		for _, cover := range []string{"true", "mount -t tmpfs none /proc/irq"} {

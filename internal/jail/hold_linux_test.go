@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,19 +15,16 @@ import (
 // On a kernel that sends no signal to a single thread by a descriptor, a process in the namespace
 // does so, by numbers that count there.
 func TestSignalOne(t *testing.T) {
+	testbed.Children(t)
 	c := exec.Command("sh", "-c", "sleep 600 & echo $!; wait")
-	c.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWPID,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-		Pdeathsig:   unix.SIGKILL,
-	}
+	c.SysProcAttr = testbed.Namespaces(t, unix.CLONE_NEWPID)
+	c.SysProcAttr.Pdeathsig = unix.SIGKILL
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Start(); err != nil {
-		t.Skipf("no namespaces: %v", err)
+		t.Fatal(err)
 	}
 	defer c.Wait()
 	defer c.Process.Kill()
@@ -38,7 +34,7 @@ func TestSignalOne(t *testing.T) {
 	}
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", c.Process.Pid, c.Process.Pid))
 	if _, err := fmt.Sscan(string(children), &child); err != nil {
-		t.Skip("this kernel does not tell about children")
+		t.Fatal(err)
 	}
 	enter := func(name string, flag uintptr) *door {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", c.Process.Pid, name))

@@ -125,11 +125,7 @@ func TestRefused(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		s := newStage(t, b)
 		s.needNamespaces(t)
-		for _, tool := range []string{"unshare", "setpriv"} {
-			if _, err := exec.LookPath(tool); err != nil {
-				t.Skip(err)
-			}
-		}
+		testbed.Needs(t, "unshare", "setpriv")
 		c := s.command(t, s.policy("sh", "-c", "echo works >made; echo x >/etc/made; cat made"))
 		// In a namespace of its own a user may forbid further ones.
 		c = s.Program("unshare", "--user", "--map-root-user", "sh", "-c",
@@ -256,11 +252,7 @@ func TestMaskedProc(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		s := newStage(t, b)
 		s.needNamespaces(t)
-		for _, tool := range []string{"unshare", "setpriv"} {
-			if _, err := exec.LookPath(tool); err != nil {
-				t.Skip(err)
-			}
-		}
+		testbed.Needs(t, "unshare", "setpriv")
 		w := s.policy("sh", "-c", "test -d /proc/$PPID && echo sees; echo x >/etc/made || echo closed")
 		w.ABI = 5
 		c := s.command(t, w)

@@ -8,9 +8,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/confine"
@@ -77,14 +77,15 @@ func newStage(t *testing.T, b *testbed.Bed) *stage {
 	t.Helper()
 	base := "/var/lib"
 	if os.Getuid() != 0 {
-		var err error
-		if base, err = os.UserHomeDir(); err != nil {
-			t.Skip(err)
+		me, err := user.Current()
+		if err != nil {
+			t.Fatal(err)
 		}
+		base = me.HomeDir
 	}
 	dir, err := os.MkdirTemp(base, "coffer-jail-test-")
 	if err != nil {
-		t.Skipf("no place outside of /tmp: %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -236,15 +237,8 @@ func eachLayer(t *testing.T, test func(t *testing.T, s *stage, layer Layer)) {
 // needNamespaces skips a test on a host that has none.
 func (s *stage) needNamespaces(t *testing.T) {
 	t.Helper()
-	c := s.Program("/bin/true")
-	if c.SysProcAttr == nil {
-		c.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	c.SysProcAttr.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID
 	if s.UID == os.Getuid() {
-		if err := c.Run(); err != nil {
-			t.Skipf("no namespaces: %v", err)
-		}
+		testbed.Namespaces(t, unix.CLONE_NEWPID)
 	}
 }
 

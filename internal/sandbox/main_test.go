@@ -9,14 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
 // The test binary is also the other processes that tests need.
 const childEnv = "COFFER_SANDBOX_TEST_CHILD"
-
-const nobody = 65534
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(childEnv); role != "" {
@@ -134,35 +131,6 @@ func (p *process) kill() {
 		_ = p.Process.Kill()
 		_ = p.Wait()
 	}
-}
-
-// unprivileged runs the calling test again as nobody if we are root, for whom
-// permissions do not exist. It is true for the run that shall do the work.
-func unprivileged(t *testing.T) bool {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		return true
-	}
-	dir, err := os.MkdirTemp("/tmp", "coffer-nobody-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chown(dir, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
-	cmd.Dir = dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) {
-		t.Skip("cannot become nobody")
-	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("as nobody: %v\n%s", err, out)
-	}
-	return false
 }
 
 func throwAway() Record {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/testbed"
 )
 
 func TestDefaultDir(t *testing.T) {
@@ -65,8 +66,8 @@ func TestOpen(t *testing.T) {
 	foreign := "/usr"
 	if os.Geteuid() == 0 {
 		foreign = t.TempDir()
-		if err := os.Chown(foreign, nobody, nobody); err != nil {
-			t.Skip(err)
+		if err := os.Chown(foreign, testbed.Ordinary, testbed.Ordinary); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if _, err := Open(foreign); err == nil || !strings.Contains(err.Error(), "belongs to uid") {
@@ -320,7 +321,7 @@ func TestSave(t *testing.T) {
 }
 
 func TestReadOnlyStore(t *testing.T) {
-	if !unprivileged(t) {
+	if !testbed.AsOrdinary(t) {
 		return
 	}
 	s := newStore(t)
@@ -354,7 +355,7 @@ func TestReadOnlyStore(t *testing.T) {
 }
 
 func TestUnreadableStore(t *testing.T) {
-	if !unprivileged(t) {
+	if !testbed.AsOrdinary(t) {
 		return
 	}
 	s := newStore(t)

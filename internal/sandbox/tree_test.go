@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cofferhq/coffer/internal/testbed"
 	"golang.org/x/sys/unix"
 )
 
@@ -87,7 +88,7 @@ func TestOpenDirTakesNoLink(t *testing.T) {
 }
 
 func TestRemoveTreeModes(t *testing.T) {
-	if !unprivileged(t) {
+	if !testbed.AsOrdinary(t) {
 		return
 	}
 	tree := t.TempDir() + "/tree"
@@ -129,7 +130,7 @@ func TestRemoveTreeDeepAndWide(t *testing.T) {
 }
 
 // What belongs to others stays and is named; the rest goes. Root prepares it,
-// nobody is to delete it.
+// an ordinary user is to delete it.
 func TestRemoveTreeOfOthers(t *testing.T) {
 	const env = "COFFER_SANDBOX_TEST_OTHERS"
 	if os.Geteuid() == 0 {
@@ -146,12 +147,12 @@ func TestRemoveTreeOfOthers(t *testing.T) {
 			os.Mkdir(tree+"/closed", 0o700), os.Mkdir(tree+"/closed-and-full", 0o700), os.WriteFile(tree+"/closed-and-full/x", nil, 0))
 		must(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err == nil && !strings.Contains(path, "theirs") && !strings.Contains(path, "closed") {
-				err = os.Chown(path, nobody, nobody)
+				err = os.Chown(path, testbed.Ordinary, testbed.Ordinary)
 			}
 			return err
 		}))
 		t.Setenv(env, tree)
-		unprivileged(t)
+		testbed.AsOrdinary(t)
 		for path, want := range map[string]bool{bottom + "/theirs/file": true, tree + "/closed-and-full/x": true, tree + "/closed": false} {
 			if _, err := os.Lstat(path); (err == nil) != want {
 				t.Errorf("%s: %v", path, err)

@@ -15,16 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/testbed"
 	"golang.org/x/sys/unix"
 )
 
 // listen makes a listener on loopback of a family.
 func listen(t *testing.T, at string) *Listener {
 	t.Helper()
-	n, err := net.Listen("tcp", at)
-	if err != nil {
-		t.Skip(err)
-	}
+	n := testbed.Listen(t, "tcp", at)
 	defer n.Close()
 	f, err := n.(*net.TCPListener).File()
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// ordinary is the id of the unprivileged user that root's tests become. It needs no
+// Ordinary is the id of the unprivileged user that root's tests become. It needs no
 // account.
-const ordinary = 64646
+const Ordinary = 64646
 
 // A Bed is where one user's test runs.
 type Bed struct {
@@ -30,7 +30,7 @@ func Each(t *testing.T, test func(t *testing.T, b *Bed)) {
 	t.Helper()
 	t.Run(fmt.Sprintf("uid=%d", os.Getuid()), func(t *testing.T) { test(t, New(t, os.Getuid())) })
 	if os.Getuid() == 0 {
-		t.Run(fmt.Sprintf("uid=%d", ordinary), func(t *testing.T) { test(t, New(t, ordinary)) })
+		t.Run(fmt.Sprintf("uid=%d", Ordinary), func(t *testing.T) { test(t, New(t, Ordinary)) })
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/cofferhq/coffer/internal/testbed"
 )
 
 // registry is an npm registry with one package in it.
@@ -57,9 +58,7 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 // An agent that is not on the machine is installed from npm, in a sandbox, once for all; an
 // update is there for sandboxes that exist; and none of them can change it.
 func TestInstall(t *testing.T) {
-	if _, err := exec.LookPath("npm"); err != nil {
-		t.Skip("there is no npm")
-	}
+	testbed.Needs(t, "npm")
 	each(t, func(t *testing.T, s *stage) {
 		r := &registry{}
 		r.version.Store("1.0.0")

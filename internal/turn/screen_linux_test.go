@@ -2,13 +2,13 @@ package turn
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/testbed"
 )
 
 // The agents' full-screen interfaces, under tmux: no question is asked, a prompt is typed,
@@ -16,9 +16,7 @@ import (
 // to go on. The conversation looks as it does when the same agent runs outside, colours
 // included.
 func TestScreen(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("there is no tmux")
-	}
+	testbed.Needs(t, "tmux")
 	eachReal(t, func(s *stage, a client) {
 		p := s.onPane("inside", s.Work, nil, append([]string{s.Coffer, "ai", a.name, "--create", "--name", "one", "--"}, a.extra...))
 		inside := s.talk(p, a, func() bool { return strings.HasPrefix(s.git("log", "-1", "--format=%s", "coffer/one"), "made") })

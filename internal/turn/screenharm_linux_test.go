@@ -1,17 +1,16 @@
 package turn
 
 import (
-	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/cofferhq/coffer/internal/testbed"
 )
 
 // What a model that means harm has an agent try from its full-screen interface comes to
 // nothing there too, and is written down.
 func TestScreenHarm(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("there is no tmux")
-	}
+	testbed.Needs(t, "tmux")
 	eachReal(t, func(s *stage, a client) {
 		p := s.onPane("harm", s.Work, nil, append([]string{s.Coffer, "ai", a.name, "--create", "--name", "bad", "--"}, a.extra...))
 		p.see(a.ready)
@@ -27,9 +26,7 @@ func TestScreenHarm(t *testing.T) {
 
 // The stand-in, which has no interface of its own, does the same on a terminal.
 func TestStandInScreenHarm(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("there is no tmux")
-	}
+	testbed.Needs(t, "tmux")
 	each(t, func(t *testing.T, s *stage) {
 		p := s.onPane("harm", s.Work, nil, []string{s.Coffer, "ai", "standin", "--create", "--name", "bad", s.harm()})
 		p.see("DONE")

@@ -2,10 +2,11 @@ package turn
 
 import (
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cofferhq/coffer/internal/testbed"
 )
 
 // pasted is a prompt of two lines. The first follows a word that was typed.
@@ -15,9 +16,7 @@ const pasted = "RUN: touch one\nRUN: touch two; git add one two; git commit -qm 
 // off one by one, and the whole is one prompt. It looks as it does outside, and so does
 // what the agent has asked of the terminal: the mouse, the other screen, the cursor.
 func TestScreenPaste(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("there is no tmux")
-	}
+	testbed.Needs(t, "tmux")
 	eachReal(t, func(s *stage, a client) {
 		p := s.onPane("inside", s.Work, nil, append([]string{s.Coffer, "ai", a.name, "--create", "--name", "one", "--"}, a.extra...))
 		inside := s.paste(p, a, func() bool { return s.git("log", "-1", "--format=%s", "coffer/one") == "pasted" })

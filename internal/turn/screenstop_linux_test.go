@@ -1,19 +1,18 @@
 package turn
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cofferhq/coffer/internal/testbed"
 )
 
 // Ctrl-Z in an agent's full-screen interface has the user back in the shell, with the
 // terminal as it was, and fg has the agent back, as outside: it heeds the keyboard, does
 // its work, and can be stopped again.
 func TestScreenStop(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("there is no tmux")
-	}
+	testbed.Needs(t, "tmux")
 	eachReal(t, func(s *stage, a client) {
 		// What is waited for must not be in the line that is typed.
 		start := filepath.Join(s.Home, "start")

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/testbed"
 )
 
 // Agents are started one after another while this process uses its memory, which they have
@@ -14,6 +16,7 @@ func TestStartBesideWork(t *testing.T) {
 	if os.Getuid() != 0 && Whoever().Helper {
 		t.Skip("their ids would have to be written by a helper")
 	}
+	testbed.Namespaces(t, namespaces)
 	stop := make(chan struct{})
 	worked := make(chan bool)
 	go func() {
@@ -41,7 +44,7 @@ func TestStartBesideWork(t *testing.T) {
 		if err != nil {
 			close(stop)
 			<-worked
-			t.Skip("no namespaces: ", err)
+			t.Fatal(err)
 		}
 		// TestMain is in the place of an agent, and says so.
 		said := make(chan int64)
