@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/changes"
@@ -35,19 +36,47 @@ var forChanges = choice{
 
 // chooseCOW finds a copy-on-write sandbox, for a command that says of another what there is
 // instead.
-func chooseCOW(args []string, instead func(*sandbox.Sandbox) error) (*sandbox.Sandbox, error) {
+func chooseCOW(match, verb string, args []string, instead func(*sandbox.Sandbox) error) (*sandbox.Sandbox, error) {
 	store, err := openStore()
 	if err != nil {
 		return nil, err
 	}
 	sb, err := forChanges.choose(store, first(args))
 	if err != nil {
-		return nil, err
+		return nil, meantPath(err, match, verb, func() (*sandbox.Sandbox, error) { return forChanges.choose(store, "") })
 	}
 	if sb.Workspace.Mode != sandbox.WorkspaceCOW {
 		return nil, instead(sb)
 	}
 	return sb, nil
+}
+
+// named puts the sandbox that -m names where the first word does otherwise.
+func named(match string, args []string) []string {
+	if match == "" {
+		return args
+	}
+	return append([]string{match}, args...)
+}
+
+// meantPath tells who wrote a path where a sandbox is named how to give both.
+func meantPath(err error, match, verb string, here func() (*sandbox.Sandbox, error)) error {
+	if match != "" || !errors.As(err, new(noMatch)) {
+		return err
+	}
+	name := "NAME"
+	if sb, err := here(); err == nil {
+		name = sb.Name
+	}
+	if verb == "discard" {
+		return hint.Wrap(err, "see 'coffer ls'; %s", onlyAll(name))
+	}
+	return hint.Wrap(err, "see 'coffer ls'; a path comes after the sandbox: 'coffer %s %s PATH'", verb, name)
+}
+
+// onlyAll says what there is for who wants to drop some changes.
+func onlyAll(name string) string {
+	return fmt.Sprintf("for some of the changes, take the others with 'coffer apply %s PATH', then drop the rest with 'coffer discard %s'", name, name)
 }
 
 // notApplied says how the work of a sandbox is taken of which nothing waits to be applied.
@@ -76,7 +105,7 @@ func notWaiting(sb *sandbox.Sandbox, verb string) error {
 	return hint.New(fmt.Sprintf("sandbox %s %s: there is nothing to %s", sb.Name, what, verb), "use --workspace cow when you make a sandbox")
 }
 
-func listChanges(ctx context.Context, sb *sandbox.Sandbox, asJSON bool) error {
+func listChanges(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 	hidden, done, err := hiddenFrom(ctx, sb)
 	if err != nil {
 		return err
@@ -88,7 +117,11 @@ func listChanges(ctx context.Context, sb *sandbox.Sandbox, asJSON bool) error {
 	if err := none(err); err != nil {
 		return err
 	}
-	if !asJSON {
+	list = slices.DeleteFunc(list, func(c changes.Change) bool { return !style.wants(c.Path) })
+	if len(list) == 0 && len(style.paths) > 0 {
+		return style.nothingThere()
+	}
+	if !style.json {
 		for _, c := range list {
 			fmt.Fprintf(stdout, "%-12s %s\n", c.Kind, terminal.Escape(changes.Quote(c.Path)))
 		}
@@ -123,15 +156,18 @@ func rest(args []string) []string {
 
 func applyCommand() *cobra.Command {
 	var force, dry bool
+	var match string
 	c := &cobra.Command{
 		Use:               "apply [MATCH] [PATH…]",
 		ValidArgsFunction: completeSandbox,
 		Short:             "Bring the changes of a copy-on-write sandbox into the workspace",
 		Long: `Apply what a copy-on-write sandbox has changed. Nothing is applied if something
-changed on both sides. Git directories, devices and set-user-id bits never are.`,
-		Example: "  coffer apply parser\n  coffer apply parser src/main.go",
+changed on both sides. Git directories, devices and set-user-id bits never are.
+Paths are relative to the top of the workspace.`,
+		Example: "  coffer apply parser\n  coffer apply parser src/main.go\n  coffer apply -m parser src/main.go",
 		RunE: func(c *cobra.Command, args []string) error {
-			sb, err := chooseCOW(args, notApplied)
+			args = named(match, args)
+			sb, err := chooseCOW(match, "apply", args, notApplied)
 			if err != nil {
 				return err
 			}
@@ -142,6 +178,7 @@ changed on both sides. Git directories, devices and set-user-id bits never are.`
 	}
 	c.Flags().BoolVar(&force, "force", false, "overwrite what changed in the workspace meanwhile")
 	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what would be done")
+	matchFlag(c, &match)
 	return c
 }
 
@@ -191,7 +228,10 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 		err = errors.Join(err, writeStamps(stamps, o.Known, result.Stamps))
 	}
 	var conflict *changes.ConflictError
-	if errors.As(err, &conflict) {
+	switch {
+	case errors.Is(err, changes.ErrNoMatch):
+		return hint.Wrap(err, "paths are relative to the top of the workspace; see 'coffer diff --names %s'", sb.Name)
+	case errors.As(err, &conflict):
 		return hint.Wrap(err, "see 'coffer diff %s', then overwrite your version with --force or apply other paths", sb.Name)
 	}
 	if err != nil || o.DryRun || len(o.Paths) > 0 || !sb.Once {
@@ -246,16 +286,20 @@ func writeStamps(path string, known, more changes.Stamps) error {
 }
 
 func discardCommand() *cobra.Command {
+	var match string
 	c := &cobra.Command{
 		Use:               "discard [MATCH]",
 		ValidArgsFunction: completeSandbox,
 		Short:             "Drop the changes of a copy-on-write sandbox",
 		Example:           "  coffer discard parser",
-		Args:              atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
-			sb, err := chooseCOW(args, notDiscarded)
+			args = named(match, args)
+			sb, err := chooseCOW(match, "discard", args, notDiscarded)
 			if err != nil {
 				return err
+			}
+			if len(args) > 1 {
+				return hint.Wrap(usagef("discard takes one sandbox and no paths: it drops all of its changes"), "%s", onlyAll(sb.Name))
 			}
 			lock, err := lockStopped(sb)
 			if err != nil {
@@ -269,5 +313,6 @@ func discardCommand() *cobra.Command {
 			return none(changes.Discard(upper(sb), work(sb)))
 		},
 	}
+	matchFlag(c, &match)
 	return c
 }

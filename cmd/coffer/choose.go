@@ -31,12 +31,17 @@ type noneHere string
 
 func (n noneHere) Error() string { return string(n) }
 
+// noMatch is a word that no sandbox has in its name.
+type noMatch string
+
+func (n noMatch) Error() string { return fmt.Sprintf("no sandbox matches %q", string(n)) }
+
 // choose finds a sandbox by a word, or by where the user is.
 func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, error) {
 	if match != "" {
 		sb, err := store.Find(match)
 		if errors.Is(err, sandbox.ErrNotFound) {
-			return nil, hint.Wrap(fmt.Errorf("no sandbox matches %q", match), "see 'coffer ls'")
+			return nil, hint.Wrap(noMatch(match), "see 'coffer ls'")
 		}
 		return sb, err
 	}
@@ -89,6 +94,12 @@ func listed(all []*sandbox.Sandbox) string {
 	var lines strings.Builder
 	t.print(&lines)
 	return strings.TrimSuffix(lines.String(), "\n")
+}
+
+// matchFlag is for commands whose other words are no names of sandboxes, or need not be.
+func matchFlag(c *cobra.Command, match *string) {
+	c.Flags().StringVarP(match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
+	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
 }
 
 // completeSandbox offers the names of sandboxes to the shell.

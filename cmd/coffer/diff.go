@@ -40,6 +40,7 @@ var forDiff = choice{keep: func(sb *sandbox.Sandbox) bool {
 
 func diffCommand() *cobra.Command {
 	var style diffStyle
+	var match string
 	c := &cobra.Command{
 		Use:               "diff [MATCH] [PATH…]",
 		ValidArgsFunction: completeSandbox,
@@ -56,12 +57,13 @@ A part of the second name will do where there is no path of that name.`,
 			if err != nil {
 				return err
 			}
+			args = named(match, args)
 			sb, err := forDiff.choose(store, first(args))
 			if err != nil {
 				sb, err = forName.choose(store, first(args))
 			}
 			if err != nil {
-				return err
+				return meantPath(err, match, "diff", func() (*sandbox.Sandbox, error) { return forDiff.choose(store, "") })
 			}
 			style.paths = rest(args)
 			other, err := otherSandbox(c.Context(), store, sb, args, style.repo)
@@ -82,6 +84,7 @@ A part of the second name will do where there is no path of that name.`,
 	c.Flags().BoolVar(&style.stat, "stat", false, "print how many lines of each file were changed")
 	c.Flags().BoolVar(&style.json, "json", false, "print the list of changes as JSON")
 	repoFlag(c, &style.repo)
+	matchFlag(c, &match)
 	c.Flags().BoolVar(&style.names, "names", false, "print the list of changes, without their content")
 	pagerFlag(c, &style.noPager)
 	return c
@@ -180,7 +183,7 @@ func leaveOutHidden(ctx context.Context, sb *sandbox.Sandbox, top string, w *git
 // diffCOW shows what waits to be applied.
 func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 	if style.json || style.names {
-		return listChanges(ctx, sb, style.json)
+		return listChanges(ctx, sb, style)
 	}
 	hidden, done, err := hiddenFrom(ctx, sb)
 	if err != nil {
@@ -198,11 +201,18 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 		if err != nil {
 			return err
 		}
+		if len(all) == 0 && len(style.paths) > 0 {
+			return style.nothingThere()
+		}
 		return style.printStat(all)
 	}
 	out, finish := paintDiff(style.noPager)
 	defer finish()
-	return none(changes.Diff(ctx, out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: style.paths, Masked: hidden}))
+	err = none(changes.Diff(ctx, out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: style.paths, Masked: hidden}))
+	if errors.Is(err, changes.ErrNoMatch) {
+		return style.nothingThere()
+	}
+	return err
 }
 
 // diffBetween shows what is different between two worktrees.
@@ -239,6 +249,11 @@ func (s diffStyle) wants(p string) bool {
 	return false
 }
 
+// nothingThere is about paths that were asked for and are the same on both sides.
+func (s diffStyle) nothingThere() error {
+	return hint.New("nothing is different at "+strings.Join(s.paths, ", "), "paths are relative to the top of the workspace; see 'coffer diff --names'")
+}
+
 // show prints what is different.
 func (s diffStyle) show(all []tree.Delta, read func(tree.Delta) changes.File) error {
 	wanted := all[:0:0]
@@ -248,7 +263,7 @@ func (s diffStyle) show(all []tree.Delta, read func(tree.Delta) changes.File) er
 		}
 	}
 	if len(wanted) == 0 && len(s.paths) > 0 {
-		return hint.New("nothing is different at "+strings.Join(s.paths, ", "), "paths are relative to the top of the workspace; see 'coffer diff --names'")
+		return s.nothingThere()
 	}
 	switch {
 	case s.json:

@@ -49,8 +49,7 @@ commits of the repository have added, which can be read in git's objects.`,
 			return printMasks(list, root)
 		},
 	}
-	c.Flags().StringVarP(&match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
-	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
+	matchFlag(c, &match)
 	c.Flags().BoolVar(&past, "history", false, "list files in git's history that would be hidden")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the list as JSON")
 	return c

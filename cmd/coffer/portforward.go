@@ -54,8 +54,7 @@ when it is started again. Without ports, those that there are are listed.`,
 			return addForwards(c.Context(), sb, ports)
 		},
 	}
-	c.Flags().StringVarP(&match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
-	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
+	matchFlag(c, &match)
 	c.Flags().BoolVarP(&list, "list", "l", false, "list what leads inside, and which ports are listened on there")
 	c.Flags().BoolVar(&drop, "clear", false, "give up the forwards from these ports (:P: to them), or all")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
