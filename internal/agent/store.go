@@ -204,7 +204,7 @@ func lookup(v any, dotted string) any {
 
 // put replaces a file of the store. One of two who do so at the same time is the last.
 func (s *Store) put(file string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+	if err := draft.Directory(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
 	return draft.File{Path: file, Synced: true}.Write(data)

@@ -290,7 +290,7 @@ func (s *Store) sweep() {
 
 // lock waits until nobody else changes anything. waits is called if that takes time.
 func (s *Store) lock(ctx context.Context, waits func()) (unlock func(), err error) {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := draft.Directory(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make room for images: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(s.dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/hint"
 	"golang.org/x/sys/unix"
 )
@@ -103,7 +104,7 @@ func (s *Store) make() error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := draft.Directory(s.dir, 0o700); err != nil {
 		return fmt.Errorf("make its store: %w", err)
 	}
 	return s.check()

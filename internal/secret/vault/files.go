@@ -14,7 +14,7 @@ import (
 
 // lock makes this process the only writer. What another one left half written goes.
 func (v *Vault) lock() (unlock func(), err error) {
-	if err := os.MkdirAll(v.dir, 0o700); err != nil {
+	if err := draft.Directory(v.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a place for the vault: %w", err)
 	}
 	info, err := os.Lstat(v.dir)
