@@ -276,9 +276,7 @@ func printShow(d described) {
 	row("name", d.Name)
 	row("state", d.State)
 	row("waits", d.Waits)
-	if d.PID > 0 {
-		row("supervisor", fmt.Sprintf("process %d, running %s", d.PID, count(d.Execs, "program")))
-	}
+	row("supervisor", d.supervisor())
 	row("engine", d.Engine)
 	if !d.Image.None() {
 		row("image", d.Image.Ref+" ("+d.Image.Digest+")")
@@ -301,6 +299,22 @@ func printShow(d described) {
 	if d.Nesting {
 		row("nesting", "allowed")
 	}
+}
+
+// supervisor is who keeps a sandbox running, and what runs in it.
+func (d *described) supervisor() string {
+	process := fmt.Sprintf("process %d", d.PID)
+	switch {
+	case d.PID == 0:
+		return ""
+	case d.Execs > 0:
+		return process + ", running " + count(d.Execs, "program")
+	case len(d.Running) > 0:
+		return process + ", running nothing but daemons"
+	case d.State == "idle":
+		return process + ", idle"
+	}
+	return process
 }
 
 // showGit shows how the sandbox's branch stands, and those of repositories that it includes.
