@@ -89,15 +89,11 @@ func (j *jail) hidden() (hidden, error) {
 
 // gap is about what is not hidden without mounts.
 func (h hidden) gap() Gap {
-	const most = 3
 	var names []string
-	for _, f := range h.paths[:min(most, len(h.paths))] {
+	for _, f := range h.paths {
 		names = append(names, f.Path)
 	}
-	if n := len(h.paths) - most; n > 0 {
-		names = append(names, fmt.Sprintf("and %d more", n))
-	}
-	return Gap{What: "files that are to be hidden can be read and changed: " + strings.Join(names, ", "), Needs: needsNamespaces}
+	return Gap{What: "files that are to be hidden can be read and changed: " + hint.Few(names), Needs: needsNamespaces}
 }
 
 // hide covers what is to be hidden by something that nobody can open, on a mount that

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cofferhq/coffer/internal/mask"
 )
 
 // Files with secrets cannot be read, replaced, renamed or removed, nor can what is above
@@ -68,4 +70,15 @@ func TestMasks(t *testing.T) {
 			t.Errorf("outside: %v, so it proves nothing", outside)
 		}
 	})
+}
+
+// The first few of many hidden files are named, as other lists are.
+func TestGap(t *testing.T) {
+	var h hidden
+	for _, path := range []string{"/a", "/b", "/c", "/d", "/e"} {
+		h.paths = append(h.paths, mask.Found{Path: path})
+	}
+	if what := h.gap().What; !strings.HasSuffix(what, ": /a, /b, /c and 2 more") {
+		t.Error(what)
+	}
 }
