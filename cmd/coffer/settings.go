@@ -12,6 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/room"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/spf13/cobra"
@@ -174,6 +175,9 @@ func (s *settings) limits() (l sandbox.Limits, err error) {
 	if s.keepFree != "" {
 		if l.KeepFree, err = limits.ParseKeepFree(s.keepFree); err != nil {
 			return l, usage{err}
+		}
+		if l.KeepFree == room.Default {
+			l.KeepFree = 0 // that holds anyway, and is nothing that a jail lacks
 		}
 	}
 	l.Pids, l.CPUs, l.OpenFiles, l.Timeout = s.pids, s.cpus, s.openFiles, s.timeout

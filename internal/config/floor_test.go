@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/room"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
@@ -171,6 +172,28 @@ func TestFloorFollowsLinks(t *testing.T) {
 		rec := sandbox.Record{Sockets: []sandbox.Socket{{Host: filepath.Join(w.Home, name)}}}
 		if err := fl.Enforce(&rec, "container", w.Home); (err != nil) != refused {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What is kept free of a disk is shown as it holds: the built-in default, and what the floor
+// makes of it.
+func TestKeepFreeShown(t *testing.T) {
+	w := newWorld(t)
+	l, err := w.Defaults()
+	if err != nil || kept(l.Config.Limits.KeepFree) != room.Default {
+		t.Fatalf("%q, %v: another default than the one that holds", l.Config.Limits.KeepFree, err)
+	}
+	w.write(w.Floor, "limits.keep_free = \"5g\"\n")
+	for file, want := range map[string]string{
+		"":                            "limits.keep_free = \"1g\"  # built-in, which the administrator's floor raises: FLOOR:1\n",
+		"limits.keep_free = \"2g\"\n": "limits.keep_free = \"2g\"  # coffer.toml:1, which the administrator's floor raises: FLOOR:1\n",
+		"limits.keep_free = \"5g\"\n": "limits.keep_free = \"5g\"  # coffer.toml:1\n",
+		"limits.keep_free = \"0\"\n":  "limits.keep_free = \"0\"  # coffer.toml:1, which the administrator's floor refuses: FLOOR:1\n",
+	} {
+		w.write("coffer.toml", file)
+		if got := strings.ReplaceAll(w.load().Show(true), w.Floor, "FLOOR"); !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
 		}
 	}
 }

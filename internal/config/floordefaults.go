@@ -22,8 +22,8 @@ func (f *Floor) lower(tree *node) *node {
 	return merge(tree, own)
 }
 
-// note is what the floor has to do with a value of the merged config: it set it, or refuses
-// it.
+// note is what the floor has to do with a value of the merged config: it set it, raises it, or
+// refuses it.
 func (f *Floor) note(path string, n *node) string {
 	if f == nil {
 		return ""
@@ -32,6 +32,7 @@ func (f *Floor) note(path string, n *node) string {
 		return ": the administrator's floor"
 	}
 	var at *node
+	does := "refuses"
 	switch {
 	case path == "network.mode" && rank(n.text, networkOrder...) > rank(f.Network.Max, networkOrder...):
 		at = f.tree.get("network", "max")
@@ -43,9 +44,14 @@ func (f *Floor) note(path string, n *node) string {
 		at = f.tree.get("network", "forbid_host_ports")
 	case path == "sandbox" && n.text == "off" && len(f.tree.order) > 0:
 		at = f.tree.fields[f.tree.order[0]]
+	case path == "limits.keep_free" && kept(n.text) < kept(f.Limits.KeepFree):
+		at = f.tree.get("limits", "keep_free")
+		if kept(n.text) > 0 {
+			does = "raises"
+		}
 	}
 	if at == nil {
 		return ""
 	}
-	return ", which the administrator's floor refuses: " + strings.TrimSpace(printable(at.at.Origin()))
+	return ", which the administrator's floor " + does + ": " + strings.TrimSpace(printable(at.at.Origin()))
 }

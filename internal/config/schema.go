@@ -314,6 +314,8 @@ isolation = "auto"
 nesting = false
 [workspace]
 mode = "auto"
+[limits]
+keep_free = "1g"
 [network]
 mode = "standard"
 [git]

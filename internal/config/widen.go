@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
-	"github.com/cofferhq/coffer/internal/room"
 	"github.com/cofferhq/coffer/internal/template"
 )
 
@@ -130,15 +128,12 @@ func (w *widening) limits() {
 		}
 	}
 	if kept(w.is.Limits.KeepFree) < kept(w.was.Limits.KeepFree) {
-		w.add("limits: programs leave %s of a disk free, where you have %s", w.is.Limits.KeepFree, cmp.Or(w.was.Limits.KeepFree, "1g"))
+		w.add("limits: programs leave %s of a disk free, where you have %s", w.is.Limits.KeepFree, w.was.Limits.KeepFree)
 	}
 }
 
 // kept is how many bytes of a disk are kept free.
 func kept(text string) int64 {
-	if text == "" {
-		return room.Default
-	}
 	n, _ := limits.ParseKeepFree(text)
 	return n
 }
