@@ -31,11 +31,35 @@ func (r Reference) open(o Options) (source, error) {
 		return newRegistry(r, o), nil
 	}
 	s, err := r.openLocal()
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err // the path is said already
+	}
 	if err != nil {
-		return nil, hint.Wrap(fmt.Errorf("read the image %s: %w", r.file, err), "name a directory with oci:DIR, or an archive with oci-archive:FILE or docker-archive:FILE")
+		return nil, hint.Wrap(fmt.Errorf("read the image %s: %w", r.file, err), "%s", localHint)
 	}
 	return s, nil
 }
+
+// localHint tells the local sources apart.
+const localHint = "oci:DIR is a directory with an OCI layout, oci-archive:FILE and docker-archive:FILE are archives"
+
+// lacks is a part that a directory or an archive should have.
+func lacks(name string) error {
+	switch name {
+	case indexName:
+		return hint.New("it is no OCI layout, for it has no "+name, localHint)
+	case savedName:
+		return hint.New("it is not what 'docker save' writes, for it has no "+name, localHint)
+	}
+	return hint.New("it has no "+clip(name), "it is not whole: get it here once more")
+}
+
+// The files that say what is in an OCI layout, and in what 'docker save' wrote.
+const (
+	indexName = "index.json"
+	savedName = "manifest.json"
+)
 
 func (r Reference) openLocal() (source, error) {
 	openDir, openFile, name := os.OpenRoot, os.OpenFile, r.file
@@ -64,7 +88,7 @@ func (r Reference) openLocal() (source, error) {
 		return nil, err
 	}
 	// What docker writes today is both.
-	if _, ok := a.entries["index.json"]; !ok && r.kind == dockerArchive {
+	if _, ok := a.entries[indexName]; !ok && r.kind == dockerArchive {
 		return saved{a, map[Digest]string{}}, nil
 	}
 	return layout{a}, nil
@@ -83,6 +107,9 @@ func (d directory) close() { d.root.Close() }
 
 func (d directory) open(name string) (io.ReadCloser, error) {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, lacks(name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +153,7 @@ func (a *archive) index() error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("it is not a tar archive: %w", err)
+			return errors.New("it is not a tar archive, or not a whole one")
 		}
 		at, err := a.f.Seek(0, io.SeekCurrent) // the reader reads no further than it must
 		if err != nil {
@@ -153,7 +180,7 @@ func (a *archive) open(name string) (io.ReadCloser, error) {
 		e, ok = a.entries[e.link]
 	}
 	if !ok || e.link != "" {
-		return nil, fmt.Errorf("it has no %s: %w", clip(name), fs.ErrNotExist)
+		return nil, lacks(name)
 	}
 	return io.NopCloser(io.NewSectionReader(a.f, e.at, e.size)), nil
 }
@@ -179,7 +206,7 @@ func (l layout) manifest(_ context.Context, name string) ([]byte, error) {
 	if d, err := parseDigest(name); err == nil {
 		return readSmall(l, "blobs/sha256/"+d.hex())
 	}
-	data, err := readSmall(l, "index.json")
+	data, err := readSmall(l, indexName)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +234,10 @@ func (l layout) manifest(_ context.Context, name string) ([]byte, error) {
 			tags = append(tags, clip(tag))
 		}
 	}
-	return nil, fmt.Errorf("there is no %q in it, but: %s", name, strings.Join(tags, ", "))
+	if len(tags) == 0 {
+		return nil, hint.New(fmt.Sprintf("nothing in it is called %q, nor anything else", name), "leave the tag out")
+	}
+	return nil, hint.New(fmt.Sprintf("nothing in it is called %q", name), "it has "+hint.Few(tags))
 }
 
 // saved is what 'docker save' wrote before it wrote OCI layouts. It has no manifest with
@@ -218,7 +248,7 @@ type saved struct {
 }
 
 func (s saved) manifest(context.Context, string) ([]byte, error) {
-	data, err := readSmall(s, "manifest.json")
+	data, err := readSmall(s, savedName)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +257,7 @@ func (s saved) manifest(context.Context, string) ([]byte, error) {
 		Layers []string
 	}
 	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("its manifest cannot be read: %w", err)
+		return nil, errManifest
 	}
 	if len(list) != 1 {
 		return nil, fmt.Errorf("it has %d images, and there must be one", len(list))

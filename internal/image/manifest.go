@@ -50,13 +50,16 @@ type manifest struct {
 // refName is the annotation by which an index of a directory says what is called how.
 const refName = "org.opencontainers.image.ref.name"
 
+// errManifest is what an answer is that is no registry's, or a file that is not an image's.
+var errManifest = hint.New("what should be its manifest is not one", "look at the name: what is there may be something else than an image")
+
 func parseManifest(data []byte) (*manifest, error) {
 	if len(data) > maxManifest {
 		return nil, fmt.Errorf("the manifest is larger than %d bytes", maxManifest)
 	}
 	var m manifest
 	if err := json.Unmarshal(data, &m); err != nil {
-		return nil, fmt.Errorf("the manifest cannot be read: %w", err)
+		return nil, errManifest
 	}
 	switch {
 	case m.SchemaVersion == 1:
@@ -113,6 +116,9 @@ func (m *manifest) ours() (descriptor, error) {
 			known = append(known, clip(p.OS+"/"+p.Architecture))
 		}
 	}
+	if len(known) == 0 {
+		return descriptor{}, hint.New("it is a list of images that does not say for which machines they are", "name one of them by its tag or digest")
+	}
 	slices.Sort(known)
 	return descriptor{}, hint.New(fmt.Sprintf("the image is not made for this machine, linux/%s, but for %s", runtime.GOARCH, strings.Join(slices.Compact(known), ", ")),
 		"choose an image that is")
@@ -139,7 +145,7 @@ func parseConfig(data []byte, layers int) (*config, error) {
 	}
 	var c config
 	if err := json.Unmarshal(data, &c); err != nil {
-		return nil, fmt.Errorf("the image's config cannot be read: %w", err)
+		return nil, errors.New("what should be the image's config is not one")
 	}
 	if c.OS != "" && !c.fits() {
 		return nil, hint.New(fmt.Sprintf("the image is for %s/%s, and this machine is linux/%s", clip(c.OS), clip(c.Architecture), runtime.GOARCH), "choose an image that is made for it")

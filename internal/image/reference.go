@@ -102,7 +102,13 @@ func wrong(text, why string) error {
 	if len(text) > 200 {
 		text = text[:200] + "…"
 	}
-	return hint.New(fmt.Sprintf("%q is not the name of an image: %s", text, why), "write it like debian:12, registry.example.com/team/tools:1.2, or oci:DIR")
+	how := "write it like debian:12, registry.example.com/team/tools:1.2, or oci:DIR"
+	if scheme, _, ok := strings.Cut(text, "://"); ok && isTag(scheme) {
+		how = "leave out " + scheme + "://"
+	} else if text != "" && strings.Contains("./~", text[:1]) || strings.HasSuffix(text, "/") {
+		how = localHint
+	}
+	return hint.New(fmt.Sprintf("%q is not the name of an image: %s", text, why), how)
 }
 
 // plain wants something that can be shown and filed.

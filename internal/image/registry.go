@@ -173,7 +173,8 @@ func (g *registry) failed(ctx context.Context, err error) error {
 	if hint.Of(err) != "" {
 		return err
 	}
-	return hint.Wrap(fmt.Errorf("the registry cannot be asked: %w", err), "see that this machine reaches it, and try again: what was fetched whole is kept")
+	err = reason(err)
+	return hint.Wrap(fmt.Errorf("the registry cannot be asked: %w", err), "%s", hintOr(err, "see that this machine reaches it, and try again: what was fetched whole is kept"))
 }
 
 func (g *registry) refused(code int) error {
@@ -186,7 +187,10 @@ func (g *registry) refused(code int) error {
 	case http.StatusTooManyRequests:
 		return hint.New("the registry was asked too often", "wait, or log in with 'docker login "+g.ref.host+"'")
 	}
-	return fmt.Errorf("the registry answers with %d", code)
+	if code >= http.StatusInternalServerError {
+		return hint.New(fmt.Sprintf("the registry is out of order and answers with %d", code), "try again later: what was fetched whole is kept")
+	}
+	return hint.New(fmt.Sprintf("the registry answers with %d", code), "look at the name: what answers at "+g.ref.host+" may be no registry")
 }
 
 // authorize gets what the registry wants to see, by the first way that it offers and we know.
@@ -246,7 +250,7 @@ func (g *registry) bearer(ctx context.Context, p map[string]string, who credenti
 		Access string `json:"access_token"`
 	}
 	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&answer); err != nil {
-		return "", fmt.Errorf("the token cannot be read: %w", err)
+		return "", errors.New("the token that it gives out cannot be read")
 	}
 	if answer.Token == "" {
 		answer.Token = answer.Access

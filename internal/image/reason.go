@@ -1,0 +1,45 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"syscall"
+
+	"github.com/cofferhq/coffer/internal/hint"
+)
+
+// reason says what kept somebody from answering. What Go's packages say has the address, the
+// protocol and the call in it, each more than once.
+func reason(err error) error {
+	var name *net.DNSError
+	var op *net.OpError
+	var number syscall.Errno
+	var asked *url.Error
+	if !errors.As(err, &asked) {
+		return err
+	}
+	host := asked.URL
+	if u, err := url.Parse(asked.URL); err == nil {
+		host = u.Host
+	}
+	if errors.As(err, &op) && op.Op == "proxyconnect" {
+		host = "the proxy"
+	}
+	host = clip(host)
+	switch {
+	case errors.As(err, &name) && name.IsNotFound:
+		return hint.New("there is no host "+clip(name.Name), "look at the name: what is before its first slash is the registry's host, if it has a dot")
+	case errors.As(err, &name):
+		return fmt.Errorf("the address of %s cannot be looked up", clip(name.Name))
+	case asked.Timeout():
+		return fmt.Errorf("%s does not answer", host)
+	case errors.As(err, &number):
+		return fmt.Errorf("%s: %w", host, number)
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%s hangs up without an answer", host)
+	}
+	return asked.Err
+}
