@@ -31,7 +31,6 @@ type aiFlags struct {
 	number     int
 	rm         bool
 	imaged     bool         // new sandboxes have their tools from an image
-	advised    bool         // the user was told how to log in
 	remember   func() error // makes the agent the usual one; nil when the user was not asked
 
 	agent  string // by name, "" for the usual one
@@ -277,7 +276,7 @@ func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) 
 	}
 	for i, name := range names {
 		one := *f
-		one.name, one.advised = name, i > 0
+		one.name, one.told = name, i > 0
 		if i > 0 && one.tree.branch != "" {
 			one.tree.branch = fmt.Sprintf("%s-%d", f.tree.branch, i+1)
 		}

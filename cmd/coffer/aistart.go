@@ -269,7 +269,7 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	if err := furnishHome(home, a, scene); err != nil {
 		return nil, err
 	}
-	if !f.advised {
+	if !f.told {
 		adviseLogin(a, home, scene.Variable, sb.EnvFrom)
 	}
 	path, err := pathFor(place, sb)

@@ -44,6 +44,7 @@ type settings struct {
 	also       func(*sandbox.Record) error // what a command adds that has no flag
 	heard      func()                      // returns when a Ctrl-C would be heard
 	decide     func() error                // what the workspace is to be, when the config is known
+	told       bool                        // it is one of several, and what goes for all was said with the first
 
 	mode
 	openings

@@ -19,7 +19,7 @@ const patienceStays = time.Second
 // committed. A person at a terminal is told: an agent would work on what was before. In a
 // repository that is so large that it takes long, nobody waits for it.
 func (p *plannedTree) stays(ctx context.Context, rec sandbox.Record) (say func()) {
-	if !terminal.IsTerminal(2) || p.flags.carry || p.flags.base != "" || p.repository.Top == "" {
+	if p.told || !terminal.IsTerminal(2) || p.flags.carry || p.flags.base != "" || p.repository.Top == "" {
 		return func() {}
 	}
 	ctx, stop := context.WithCancel(ctx)

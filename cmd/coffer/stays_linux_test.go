@@ -47,6 +47,13 @@ func TestStays(t *testing.T) {
 		if text := create("--carry"); strings.Contains(text, "not committed") {
 			t.Errorf("they are there: %q", text)
 		}
+		// Who makes several at once hears it once.
+		sh(`mkdir -p ~/.config/coffer && printf '[agents.mine]\ncommand = "echo"\n' >~/.config/coffer/config.toml`)
+		s := onScreen(t, 24, 100, b.Command("ai", "-n", "2", "mine", "x"))
+		s.end(0)
+		if n := strings.Count(s.text(), "not committed"); n > 1 {
+			t.Errorf("told %d times: %q", n, s.text())
+		}
 		sh(b.Coffer + ` rm --force --delete-branch --all`)
 	})
 }

@@ -47,6 +47,7 @@ type plannedTree struct {
 	base       string
 	carrying   gitbridge.Carrying
 	bridge     *gitbridge.Bridge
+	told       bool // the user has heard what it does not have
 }
 
 // mind keeps secrets where they are: what the sandbox will not see is not carried along.
@@ -90,7 +91,7 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 	} else if err := guardPlanted(store, top); err != nil {
 		return nil, err
 	}
-	p := &plannedTree{flags: t}
+	p := &plannedTree{flags: t, told: s.told}
 	p.carrying.Work = t.carry
 	if s.conf != nil {
 		p.carrying.Named = s.conf.Config.Git.Copy
@@ -217,6 +218,9 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 		return err
 	}
 	for _, path := range left {
+		if p.told {
+			break
+		}
 		fmt.Fprintf(os.Stderr, "coffer: left behind: %s\n", terminal.Escape(path))
 	}
 	if p.carrying.Work || len(p.carrying.Named) > 0 {
@@ -226,7 +230,9 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 			return err
 		}
 	}
-	p.missHooks()
+	if !p.told {
+		p.missHooks()
+	}
 	return nil
 }
 
