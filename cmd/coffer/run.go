@@ -232,30 +232,7 @@ func waiting(sb *sandbox.Sandbox) (int, error) {
 // countWaiting is waiting for who looks at many, without a word.
 func countWaiting(ctx context.Context, sb *sandbox.Sandbox) (int, error) {
 	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb))
-	n := len(list)
-	for _, c := range list {
-		if c.Path == ".git" && c.Skipped == changes.SkipGit && onlyIndex(sb) {
-			n--
-		}
-	}
-	return n, none(err)
-}
-
-// onlyIndex says whether all that changed in .git is what git remembers about files:
-// any git status does that, and nobody would miss it.
-func onlyIndex(sb *sandbox.Sandbox) bool {
-	root, err := os.OpenRoot(upper(sb))
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	dir, err := root.Open(".git")
-	if err != nil {
-		return false
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(10)
-	return err == nil && len(names) == 1 && names[0] == "index"
+	return len(list), none(err)
 }
 
 // runDetached leaves the program running under a supervisor of its own.

@@ -50,6 +50,20 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
+// That git has looked at its files is no change, wherever the repository is; all else in a git
+// directory is.
+func TestOnlyIndex(t *testing.T) {
+	s := newScene(t)
+	s.sh(t, s.lower, `for r in . seen locked deep/er written linked gone; do mkdir -p $r/.git; echo 1 >$r/.git/index; echo 1 >$r/.git/HEAD; done`)
+	s.sh(t, s.upper, `for r in . seen deep/er written new; do mkdir -p $r/.git; echo 2 >$r/.git/index; done
+		echo 2 >written/.git/HEAD; mkdir -p locked/.git linked/.git gone/.git; ln -s /etc/passwd linked/.git/index; mkfifo gone/.git/index`)
+	same2(t, "list", brief(s.list(t)), `modified gone/.git [git]
+modified linked/.git [git]
+added new
+added new/.git [git]
+modified written/.git [git]`)
+}
+
 func TestNeverApplied(t *testing.T) {
 	s := newScene(t)
 	s.sh(t, s.lower, `mkdir -p repo/.git sub; echo 1 >repo/.git/config; echo 1 >repo/f; echo 1 >wasfile`)

@@ -185,6 +185,9 @@ func (w *walker) children(rel string, dir, lowDir *os.File, names []string, m ma
 			w.included = true // where other repositories are shown, which is not the sandbox's doing
 			continue
 		}
+		if up.isDir() && low.isDir() && w.onlyIndex(p) {
+			continue
+		}
 		if up.isDir() && p.reason() == "" && !w.hides(p.rel, low) {
 			subs = append(subs, subdir{p.rel, low})
 			continue
@@ -194,25 +197,6 @@ func (w *walker) children(rel string, dir, lowDir *os.File, names []string, m ma
 		}
 	}
 	return subs, nil
-}
-
-// place is one name in an upper directory and in the lower one, if there is one.
-type place struct {
-	rel, name   string
-	dir, lowDir *os.File
-}
-
-// reason is why a name is left alone whatever it is.
-func (p place) reason() Reason {
-	switch {
-	case IsGit(p.name):
-		return SkipGit
-	case isTemp(p.name):
-		return SkipReserved
-	case len(p.rel) > maxPath:
-		return SkipTooLong
-	}
-	return ""
 }
 
 // leaf handles everything that is not a directory to go into.
