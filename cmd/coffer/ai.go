@@ -73,11 +73,11 @@ What follows -- goes to the agent as it is.`,
 	flags := c.Flags()
 	matchFlag(c, &f.match)
 	flags.BoolVar(&f.create, "create", false, "make a new sandbox")
-	flags.DurationVar(&f.idle, "idle", idleDefault, "stop a new sandbox when nothing has run in it for this `time`")
+	flags.DurationVar(&f.idle, "idle", idleDefault, "stop a new sandbox when nothing has run in it for this `TIME`")
 	flags.BoolVar(&f.fresh, "fresh", false, "begin a new conversation in a sandbox that exists")
 	flags.BoolVar(&f.headless, "headless", false, "do what the prompt says and end, on a terminal too")
 	flags.StringVar(&f.promptFile, "prompt-file", "", "read the prompt from a `FILE`, - for standard input")
-	flags.IntVarP(&f.number, "number", "n", 1, "do the same in so many new sandboxes side by side, detached")
+	flags.IntVarP(&f.number, "number", "n", 1, "do the same in `N` new sandboxes side by side, detached")
 	flags.BoolVar(&f.rm, "rm", false, "remove the sandbox afterwards if nothing in it would be lost")
 	return c
 }

@@ -291,7 +291,9 @@ func discardCommand() *cobra.Command {
 		Use:               "discard [MATCH]",
 		ValidArgsFunction: completeSandbox,
 		Short:             "Drop the changes of a copy-on-write sandbox",
-		Example:           "  coffer discard parser",
+		Long: `Drop all changes that wait in a copy-on-write sandbox. The workspace stays as it is. A
+sandbox that was made for one run goes with them; another one stays.`,
+		Example: "  coffer discard parser",
 		RunE: func(c *cobra.Command, args []string) error {
 			args = named(match, args)
 			sb, err := chooseCOW(match, "discard", args, notDiscarded)

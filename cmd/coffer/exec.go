@@ -75,7 +75,7 @@ direct, it works on the current directory itself.`,
 	tree.addTo(c, &s)
 	matchFlag(c, &match)
 	c.Flags().BoolVar(&create, "create", false, "make a new sandbox: in a git worktree of its own, or, where there is no repository, over the current directory")
-	c.Flags().DurationVar(&idle, "idle", idleDefault, "stop the sandbox when nothing has run in it for this `time`")
+	c.Flags().DurationVar(&idle, "idle", idleDefault, "stop the sandbox when nothing has run in it for this `TIME`")
 	c.Flags().SetInterspersed(false)
 	return c
 }

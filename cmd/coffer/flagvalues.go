@@ -41,25 +41,25 @@ func (n *nameFlag) Type() string   { return "string" }
 // addLimitsTo adds the flags about what the sandbox may use.
 func (s *settings) addLimitsTo(f *pflag.FlagSet) {
 	add := func(name, kind, usage string, set func(string) error) { f.Var(limitFlag{kind, set}, name, usage) }
-	add("memory", "string", "memory `limit`, such as 512m or 2g", func(text string) error {
+	add("memory", "string", "memory `LIMIT`, such as 512m or 2g", func(text string) error {
 		s.memory = text
 		_, err := limits.ParseMemory(text)
 		return err
 	})
-	add("pids", "int", "`limit` on processes and threads", whole(&s.pids, limits.CheckPids))
-	add("cpus", "float64", "`limit` on processors, such as 1.5", func(text string) (err error) {
+	add("pids", "int", "`LIMIT` on processes and threads", whole(&s.pids, limits.CheckPids))
+	add("cpus", "float64", "`LIMIT` on processors, such as 1.5", func(text string) (err error) {
 		if s.cpus, err = strconv.ParseFloat(text, 64); err != nil && !errors.Is(err, strconv.ErrRange) {
 			return err
 		}
 		return limits.CheckCPUs(s.cpus)
 	})
-	add("open-files", "int", "`limit` on open files of one process", whole(&s.openFiles, limits.CheckOpenFiles))
-	add("keep-free", "string", "have programs wait when less than this `size` is free on a disk that they write to, 1g if you do not say; 0 is never", func(text string) error {
+	add("open-files", "int", "`LIMIT` on open files of one process", whole(&s.openFiles, limits.CheckOpenFiles))
+	add("keep-free", "string", "have programs wait when less than this `SIZE` is free on a disk that they write to, 1g if you do not say; 0 is never", func(text string) error {
 		s.keepFree = text
 		_, err := limits.ParseKeepFree(text)
 		return err
 	})
-	add("timeout", "duration", "end the sandbox after this `time`, such as 10m", func(text string) (err error) {
+	add("timeout", "duration", "end the sandbox after this `TIME`, such as 10m", func(text string) (err error) {
 		if s.timeout, err = time.ParseDuration(text); err == nil && s.timeout <= 0 {
 			err = &limits.WrongError{What: text + " is no time to run", Want: "want more than 0; for no limit, leave it out"}
 		}

@@ -45,9 +45,9 @@ sandbox over your own directory, too, the second one gets a worktree.`,
 			return orGivenUp(ctx, fork(ctx, store, sb, at, name, branch))
 		},
 	}
-	c.Flags().IntVar(&at, "at", 0, "the `number` of the checkpoint (default: as it is now)")
-	c.Flags().Var((*nameFlag)(&name), "name", "the new sandbox's `name`")
-	c.Flags().StringVar(&branch, "branch", "", "the `name` of its branch (default: coffer/NAME)")
+	c.Flags().IntVar(&at, "at", 0, "the `NUMBER` of the checkpoint (default: as it is now)")
+	c.Flags().Var((*nameFlag)(&name), "name", "the new sandbox's `NAME`")
+	c.Flags().StringVar(&branch, "branch", "", "the `BRANCH` to make for it (default: coffer/NAME)")
 	return c
 }
 

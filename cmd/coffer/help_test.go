@@ -50,6 +50,9 @@ func TestHelp(t *testing.T) {
 				if !f.Hidden && !strings.Contains(out.String(), "--"+f.Name) {
 					t.Errorf("the help does not have --%s", f.Name)
 				}
+				if value, _ := pflag.UnquoteUsage(f); value != strings.ToUpper(value) {
+					t.Errorf("--%s %s: what it takes is not named in capitals", f.Name, value)
+				}
 			})
 		})
 		for _, sub := range c.Commands() {

@@ -62,11 +62,10 @@ It is there at once, for programs that run already as well.`,
 	}
 	c.Flags().StringVar(&f.repo, "repo", "", "include the repository at `PATH`")
 	c.Flags().BoolVar(&f.this, "this", false, "include the repository of the current directory")
-	c.Flags().StringVar(&f.as, "as", "", "the `name` to include it by (default: that of its directory)")
-	c.Flags().StringVar(&f.branch, "branch", "", "the `name` of its branch (default: coffer/SANDBOX)")
-	c.Flags().StringVar(&f.base, "base", "", "the `commit` that it starts from (default: HEAD)")
-	c.Flags().StringVarP(&match, "match", "m", "", "the `sandbox` that gets it")
-	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
+	c.Flags().StringVar(&f.as, "as", "", "the `NAME` to include it by (default: that of its directory)")
+	c.Flags().StringVar(&f.branch, "branch", "", "the `BRANCH` to make for it (default: coffer/SANDBOX)")
+	c.Flags().StringVar(&f.base, "base", "", "the `COMMIT` that it starts from (default: HEAD)")
+	matchFlag(c, &match)
 	return c
 }
 
@@ -185,8 +184,7 @@ only.`,
 	}
 	c.Flags().BoolVar(&force, "force", false, "take it out although something would be lost")
 	c.Flags().BoolVar(&branch, "delete-branch", false, "delete its branches too")
-	c.Flags().StringVarP(&match, "match", "m", "", "the `sandbox` that has it")
-	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
+	matchFlag(c, &match)
 	return c
 }
 
@@ -322,5 +320,5 @@ func bridgeOf(sb *sandbox.Sandbox, repo string) (*gitbridge.Bridge, error) {
 
 // repoFlag lets a command be about a repository that is included.
 func repoFlag(c *cobra.Command, repo *string) {
-	c.Flags().StringVar(repo, "repo", "", "the included repository of this `name`, instead of the sandbox's own")
+	c.Flags().StringVar(repo, "repo", "", "the included repository of this `NAME`, instead of the sandbox's own")
 }

@@ -64,12 +64,12 @@ They are told not to ask before they act.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&s.Context, "context", "C", "", "the `directory` to work in (default: the current one)")
-	f.StringArrayVar(&s.Write, "write", nil, "a further `path` that can be written to")
+	f.StringVarP(&s.Context, "context", "C", "", "the `DIRECTORY` to work in (default: the current one)")
+	f.StringArrayVar(&s.Write, "write", nil, "a further `PATH` that can be written to")
 	f.BoolVar(&s.Private, "private", false, "show only the system, your tools and what is needed; nothing else of your home")
-	f.StringArrayVar(&s.Read, "read", nil, "with --private, a further `path` that can be read")
+	f.StringArrayVar(&s.Read, "read", nil, "with --private, a further `PATH` that can be read")
 	s.addNetworkTo(c)
-	f.StringVar(&s.Git, "git", "", "whether the repository here can be committed to: write, or read (default: write; read with --strict)")
+	f.StringVar(&s.Git, "git", "", "whether the repository here can be committed to: `ACCESS` is write, or read (default: write; read with --strict)")
 	f.BoolVar(&s.allow, "allow-parent-git", false, "in a linked worktree, allow commits to the repository it belongs to")
 	f.BoolVar(&s.disallow, "no-allow-parent-git", false, "in a linked worktree, do not, and do not ask")
 	f.BoolVar(&s.Unix, "unix-sockets", false, "allow Unix sockets even where those of other programs cannot be closed")
@@ -79,7 +79,7 @@ They are told not to ask before they act.`,
 	f.BoolVarP(&s.Quiet, "quiet", "q", false, "do not say what cannot be enforced")
 	f.BoolVarP(&s.Verbose, "verbose", "v", false, "say all of it, also what no host can enforce yet; on a terminal one line is said otherwise")
 	f.BoolVar(&s.Explain, "explain", false, "say what the wall is made of here, what it does not hold and what it would take; run nothing")
-	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on: your variable, or else your secret")
+	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=VALUE` inside, or pass NAME on: your variable, or else your secret")
 	_ = c.RegisterFlagCompletionFunc("git", cobra.FixedCompletions([]string{jail.GitWrite, jail.GitRead}, cobra.ShellCompDirectiveNoFileComp))
 	s.mode.addTo(c)
 	f.Lookup("sandbox").Usage = "`MODE` is auto (say what this host cannot enforce, the default), require (the same as --strict) or off (no jail, after you have said yes)"

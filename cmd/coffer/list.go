@@ -113,6 +113,11 @@ func listCommand() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the sandboxes",
+		Long: `List the sandboxes. One that is running has a program in it, one that is idle waits for
+its next command, one that is waiting has no room on a disk, one that is suspended was
+stopped by Ctrl-Z; one that is stopped is started by 'coffer exec'. In a git repository
+its branch is there too, how many commits that has which yours has not and the other
+way round, and how many files are not committed.`,
 		Example: "  coffer list\n  coffer ls --json | jq -r '.[] | select(.state!=\"stopped\") | .name'",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -237,8 +242,10 @@ func showCommand() *cobra.Command {
 		Use:               "show [MATCH]",
 		ValidArgsFunction: completeSandbox,
 		Short:             "Show one sandbox in detail",
-		Example:           "  coffer show parser",
-		Args:              atMostOne,
+		Long: `Show one sandbox in detail: what runs in it, what it sees and may reach, its limits,
+its ports, and where its files are.`,
+		Example: "  coffer show parser",
+		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
 			if err != nil {

@@ -20,8 +20,10 @@ func logsCommand() *cobra.Command {
 		Use:               "logs [-f] [MATCH]",
 		ValidArgsFunction: completeSandbox,
 		Short:             "Show what detached programs, or daemons, printed",
-		Example:           "  id=$(coffer run --detach -- make test)\n  coffer logs -f $id\n  coffer logs parser --daemon db",
-		Args:              atMostOne,
+		Long: `Show what programs printed that were started with --detach, or the daemons of a config
+file. For what a sandbox reached and was refused, see also 'coffer audit'.`,
+		Example: "  id=$(coffer run --detach -- make test)\n  coffer logs -f $id\n  coffer logs parser --daemon db",
+		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
 			if err != nil {

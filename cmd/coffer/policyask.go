@@ -164,7 +164,7 @@ all of that kind that come within that time. Reading and writing with gh are two
 	}
 	c.Flags().StringVarP(&a.match, "sandbox", "m", "", "the sandbox that asks, by `ID` or name (default: the only one with that question)")
 	_ = c.RegisterFlagCompletionFunc("sandbox", completeSandbox)
-	c.Flags().DurationVar(&lasts, "for", 0, "how long the answer holds, such as 1h")
+	c.Flags().DurationVar(&lasts, "for", 0, "have the answer hold for this `TIME`, such as 1h")
 	c.Flags().BoolVar(&once, "once", false, "for what waits now only")
 	c.Flags().BoolVar(&always, "always", false, "until it is reset (the default)")
 	return c

@@ -63,8 +63,8 @@ func policyAllow(allow bool) *cobra.Command {
 		},
 	}
 	a.addTo(c)
-	c.Flags().DurationVar(&lasts, "for", 0, "how long the rule lasts, such as 1h (default: until it is reset)")
-	c.Flags().StringVar(&protocol, "protocol", "", "limit the rule to tcp, udp, tls or http")
+	c.Flags().DurationVar(&lasts, "for", 0, "have the rule last for this `TIME`, such as 1h (default: until it is reset)")
+	c.Flags().StringVar(&protocol, "protocol", "", "limit the rule to this `PROTOCOL`: tcp, udp, tls or http")
 	return c
 }
 

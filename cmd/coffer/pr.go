@@ -56,9 +56,9 @@ high, unless you insist with --force.`,
 			return f.send(c.Context(), sb, words)
 		},
 	}
-	c.Flags().StringVarP(&f.title, "title", "t", "", "its title")
-	c.Flags().StringVarP(&f.body, "body", "b", "", "its text")
-	c.Flags().StringVarP(&f.base, "base", "B", "", "the branch that it is to be merged into")
+	c.Flags().StringVarP(&f.title, "title", "t", "", "its `TITLE`")
+	c.Flags().StringVarP(&f.body, "body", "b", "", "its `TEXT`")
+	c.Flags().StringVarP(&f.base, "base", "B", "", "the `BRANCH` that it is to be merged into")
 	c.Flags().BoolVarP(&f.draft, "draft", "d", false, "make a draft of it")
 	c.Flags().BoolVarP(&f.web, "web", "w", false, "open the page in a browser that makes it")
 	c.Flags().BoolVar(&f.force, "force", false, "whatever is not committed, or was found")

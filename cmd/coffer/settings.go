@@ -65,7 +65,7 @@ type settings struct {
 // addTo adds the flags about the sandbox.
 func (s *settings) addTo(c *cobra.Command) {
 	f := c.Flags()
-	f.Var((*nameFlag)(&s.name), "name", "the sandbox's `name` (default: a random one)")
+	f.Var((*nameFlag)(&s.name), "name", "the sandbox's `NAME` (default: a random one)")
 	f.StringVar(&s.workspace, "workspace", "", "how the current directory is shown: `MODE` is direct (the default), worktree (a git worktree of its own), cow (changes wait for 'coffer apply') or none")
 	_ = c.RegisterFlagCompletionFunc("workspace", cobra.FixedCompletions([]string{"direct", "worktree", "cow", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&s.force, "force", false, "accept a workspace that coffer thinks is a mistake")
@@ -86,7 +86,7 @@ func (s *settings) addTo(c *cobra.Command) {
 // addExecTo adds the flags about the program.
 func (s *settings) addExecTo(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=value` inside, or pass NAME on: your variable, or else your secret")
+	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=VALUE` inside, or pass NAME on: your variable, or else your secret")
 	f.BoolVar(&s.root, "root", false, "run as root of the sandbox")
 	f.BoolVarP(&s.detach, "detach", "d", false, "leave it running and print its id; see 'coffer logs'")
 	f.BoolVar(&s.tty, "tty", false, "with --detach: on a terminal of its own, to be seen and typed to with 'coffer attach'")

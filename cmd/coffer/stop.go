@@ -80,7 +80,7 @@ What they changed stays; 'coffer exec' starts the sandbox again.`,
 	}
 	c.Flags().BoolVar(&all, "all", false, "stop every sandbox")
 	c.Flags().BoolVar(&force, "force", false, "kill at once")
-	c.Flags().StringArrayVarP(&match, "match", "m", nil, "the `sandbox` to stop")
+	c.Flags().StringArrayVarP(&match, "match", "m", nil, "a sandbox to stop: its id starts with `MATCH`, or its name contains it")
 	return c
 }
 
@@ -201,7 +201,7 @@ cherry-picks count as a merge. One that only waits for its next command is stopp
 	c.Flags().BoolVar(&all, "all", false, "remove every sandbox")
 	c.Flags().BoolVar(&force, "force", false, "remove it although programs run in it, or something would be lost")
 	c.Flags().BoolVar(&branch, "delete-branch", false, "delete its branches too")
-	c.Flags().StringArrayVarP(&match, "match", "m", nil, "the `sandbox` to remove")
+	c.Flags().StringArrayVarP(&match, "match", "m", nil, "a sandbox to remove: its id starts with `MATCH`, or its name contains it")
 	return c
 }
 

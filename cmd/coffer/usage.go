@@ -23,6 +23,7 @@ func showUsage(c *cobra.Command) error {
 	if c.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "  %s [command]\n", c.CommandPath())
 	}
+	b.WriteString(aboutMatch(c))
 	if len(c.Aliases) > 0 {
 		fmt.Fprintf(&b, "\nAliases:\n  %s\n", c.NameAndAliases())
 	}
@@ -42,6 +43,18 @@ func showUsage(c *cobra.Command) error {
 	}
 	_, err := fmt.Fprint(c.OutOrStderr(), b.String())
 	return err
+}
+
+// aboutMatch says what MATCH is, where no flag does.
+func aboutMatch(c *cobra.Command) string {
+	if !strings.Contains(c.Use, "MATCH") || strings.Contains(c.Use, "-m MATCH") {
+		return ""
+	}
+	text := "\nMATCH is how a sandbox's id begins, or a part of its name."
+	if strings.Contains(c.Use, "[MATCH]") {
+		text += " Without it, the one over\nthe current directory is meant."
+	}
+	return text + "\n"
 }
 
 func usageCommands(b *strings.Builder, title string, list []*cobra.Command) {

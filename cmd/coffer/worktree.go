@@ -32,8 +32,8 @@ type treeFlags struct {
 
 func (t *treeFlags) addTo(c *cobra.Command, s *settings) {
 	f := c.Flags()
-	f.StringVar(&t.branch, "branch", "", "the `name` of the worktree's branch (default: coffer/NAME)")
-	f.StringVar(&t.base, "base", "", "the `commit` that the worktree starts from (default: HEAD)")
+	f.StringVar(&t.branch, "branch", "", "the `BRANCH` to make for the worktree (default: coffer/NAME)")
+	f.StringVar(&t.base, "base", "", "the `COMMIT` that the worktree starts from (default: HEAD)")
 	f.BoolVar(&t.carry, "carry", false, "bring what is not committed along: changed files, and new ones that git does not ignore")
 	w := f.Lookup("workspace")
 	w.Usage = "what the sandbox works on: `MODE` is worktree (a git worktree of its own, on a branch of its own; the default in a repository), direct (the current directory; the default elsewhere), cow (changes to the directory wait for 'coffer apply') or none"
