@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/gitbridge"
@@ -188,8 +189,39 @@ only.`,
 	return c
 }
 
+// errBetween is about a sandbox that is just starting or ending. One that ends waits for who
+// takes something out of it, so that one must not wait for it.
+var errBetween = errors.New("the sandbox is starting or ending")
+
 // uninclude takes a repository out of a sandbox.
 func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch bool) error {
+	err := takeOut(ctx, sb, name, force, branch, true)
+	if errors.Is(err, errBetween) {
+		awaitSettled(ctx, sb)
+		err = takeOut(ctx, sb, name, force, branch, false)
+	}
+	return err
+}
+
+// awaitSettled waits until a sandbox is started, or has ended, but not for ever.
+func awaitSettled(ctx context.Context, sb *sandbox.Sandbox) {
+	ctx, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	for sb.Running() {
+		if line, err := supervisor.Connect(sb); err == nil {
+			line.Close()
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// takeOut is uninclude, in one try. gently returns errBetween where there is to be another one.
+func takeOut(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch, gently bool) error {
 	unlock, err := gitbridge.LockIncluded(ctx, sb.Dir(), purgeFiles)
 	if err != nil {
 		return err
@@ -198,7 +230,7 @@ func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, bra
 	if _, err := gitbridge.OpenIncluded(sb.Dir(), name); err != nil {
 		return err
 	}
-	release, err := letGo(ctx, sb, name, force, branch)
+	release, err := letGo(ctx, sb, name, force, branch, gently)
 	if err != nil {
 		return err
 	}
@@ -283,7 +315,7 @@ func hiddenIncluded(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridg
 
 // letGo takes a repository from the sight of a sandbox that runs, if nothing would be lost. One
 // that cannot let go of it is stopped. What does not run stays so until release is called.
-func letGo(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch bool) (release func(), err error) {
+func letGo(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch, gently bool) (release func(), err error) {
 	if line, err := supervisor.Connect(sb); err == nil {
 		defer line.Close()
 		bringRunning(sb)
@@ -295,6 +327,8 @@ func letGo(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch 
 			return func() {}, nil
 		}
 		fmt.Fprintf(os.Stderr, "coffer: sandbox %s has to end for it: %s\n", sb.Name, terminal.Escape(err.Error()))
+	} else if gently && sb.Running() && !supervisor.Suspended(sb) {
+		return nil, errBetween
 	}
 	end := stopIdle(ctx, sb)
 	if force {
