@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,9 +13,10 @@ import (
 // What takes long is said: on a terminal in a line that goes away, elsewhere once.
 func TestBusy(t *testing.T) {
 	t.Parallel()
-	binary(t)
+	released := testbed.Released(t)
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		t.Parallel()
+		b.Coffer = released
 		stubborn := func(name string) *exec.Cmd {
 			// The shell ignores what should end it, and so does what it starts.
 			start := b.Command("exec", "--create", "--name", name, "--detach", "--", "sh", "-c", `trap "" TERM; echo ready; while :; do sleep 1000; done`)
@@ -27,7 +29,13 @@ func TestBusy(t *testing.T) {
 			return b.Command("stop", name)
 		}
 		s := onScreen(t, 24, 80, stubborn("one"))
-		s.see("\r\x1b[Kcoffer: stopping sandbox one … 1s")
+		first := regexp.MustCompile(`^\r\x1b\[Kcoffer: stopping sandbox one … [1-9][0-9]*s`)
+		eventually(t, func() error {
+			if !first.MatchString(s.text()) {
+				return fmt.Errorf("on the screen: %q", s.text())
+			}
+			return nil
+		})
 		s.end(0)
 		eventually(t, func() error {
 			if !strings.HasSuffix(s.text(), "s\r\x1b[K") {

@@ -19,19 +19,27 @@ import (
 // patience is how long work may take without a word.
 const patience = time.Second
 
+// silent, if it is not empty, has nothing said. Only the linker can set it, for tests of what else
+// is said, on machines that may stand still for a second at any point:
+// go build -ldflags '-X …/internal/busy.silent=yes'.
+var silent string
+
 // Start says that work begins, in words that follow "coffer:". done ends it; until then
 // nobody else should write to standard error.
-func Start(what string) (done func()) {
-	l := &line{what: terminal.Escape(what), to: os.Stderr, begun: time.Now()}
-	l.timer = time.AfterFunc(patience, l.tick)
-	return l.done
-}
+func Start(what string) (done func()) { return start(what, false) }
 
 // Ahead is Start for work after which a program gets the terminal. What the user types while
 // the line is there is for the program, and is not shown in the middle of it. ctx must come
 // from [Heard].
 func Ahead(ctx context.Context, what string) (done func()) {
-	l := &line{what: terminal.Escape(what), to: os.Stderr, begun: time.Now(), mute: ctx.Value(heard{}) != nil}
+	return start(what, ctx.Value(heard{}) != nil)
+}
+
+func start(what string, mute bool) (done func()) {
+	if silent != "" {
+		return func() {}
+	}
+	l := &line{what: terminal.Escape(what), to: os.Stderr, begun: time.Now(), mute: mute}
 	l.timer = time.AfterFunc(patience, l.tick)
 	return l.done
 }

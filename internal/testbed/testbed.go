@@ -112,8 +112,12 @@ var build = sync.OnceValues(func() (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
-	return compile(filepath.Join(dir, "coffer"), "")
+	return compile(filepath.Join(dir, "coffer"), quiet)
 })
+
+// quiet has a binary not say what takes long, which is more on some machines than on others, and at
+// times: tests compare all that it says.
+const quiet = "-X github.com/cofferhq/coffer/internal/busy.silent=yes"
 
 func compile(path, ldflags string) (string, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
@@ -135,12 +139,22 @@ func Variant(t testing.TB, ldflags string) string {
 	t.Helper()
 	path := Binary(t)
 	if os.Getenv(shared) == "" {
-		var err error
-		if path, err = compile(filepath.Join(filepath.Dir(path), "variant", "coffer"), ldflags); err != nil {
-			t.Fatal(err)
-		}
+		path = another(t, "variant", quiet+" "+ldflags)
 	}
 	return shared + "=" + path
+}
+
+// Released builds coffer as users have it, which says what takes long.
+func Released(t testing.TB) string { return another(t, "released", "") }
+
+// another builds one more binary, beside the usual one.
+func another(t testing.TB, name, ldflags string) string {
+	t.Helper()
+	path, err := compile(filepath.Join(filepath.Dir(Binary(t)), name, "coffer"), ldflags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // Binary builds coffer once per test program. It stays until Main ends.
