@@ -165,6 +165,11 @@ func ended(exit wire.Exit, err error, why string) error {
 // exit code stays what it was.
 func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Lock) {
 	sb, rest := super.Sandbox, purgeSupervised
+	defer func() {
+		for _, line := range super.LastWords() {
+			attach.Note(terminal.Escape(line))
+		}
+	}()
 	if sb.Once {
 		super.Close()
 		n, err := waiting(sb)
@@ -203,9 +208,6 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 	err := lock.Remove(rest)
 	super.Close()
 	warnGit(sb)
-	for _, line := range super.LastWords() {
-		attach.Note(terminal.Escape(line))
-	}
 	if err != nil {
 		err = store.Sweep(purge)
 	}

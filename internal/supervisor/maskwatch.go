@@ -32,7 +32,7 @@ func (s *Supervisor) watchMasks() {
 		}
 		s.warnTracked()
 		s.warnRefused(all[0])
-		s.warnNested(all[0], s.notices.tell)
+		s.warnNested(all[0], s.tellOrKeep)
 		for _, one := range all {
 			s.watchTree(one)
 		}

@@ -80,7 +80,7 @@ func (s *Supervisor) repositories(one *shown) func(mask.Found) {
 	if !one.stays {
 		return nil
 	}
-	return func(f mask.Found) { s.appeared(one, f, s.notices.tell) }
+	return func(f mask.Found) { s.appeared(one, f, s.tellOrKeep) }
 }
 
 // appeared notes a repository that is seen while the sandbox runs.
@@ -143,6 +143,16 @@ func (s *Supervisor) lookLast(ctx context.Context, one *shown) {
 }
 
 func (s *Supervisor) lastWord(line string) { s.nested.last = append(s.nested.last, line) }
+
+// tellOrKeep tells what is told once. In a run nobody listens before its program has started, nor
+// when it has just ended: then it is a last word.
+func (s *Supervisor) tellOrKeep(line string) {
+	if !s.fleeting() {
+		s.notices.tell(line)
+	} else if !s.notices.tellNow(line) {
+		s.lastWord(line)
+	}
+}
 
 // LastWords are lines for the user about what was found when the sandbox had ended.
 func (s *Supervisor) LastWords() []string { return s.nested.last }

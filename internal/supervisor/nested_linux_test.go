@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -92,5 +93,26 @@ func TestLastLook(t *testing.T) {
 	s.lookLast(t.Context(), &shown{tree: tree, stays: true})
 	if last := s.LastWords(); len(last) != 1 || !strings.Contains(last[0], "made in "+dir+"/sub:") {
 		t.Errorf("%q", last)
+	}
+}
+
+// What is told once is heard: in a run that has just ended, or not begun, as a last word.
+func TestToldToSomebody(t *testing.T) {
+	s, _ := newSupervisor(t, sandbox.Record{Ephemeral: true})
+	s.tellOrKeep("to nobody")
+	lines, leave := s.notices.listen(time.Time{})
+	s.tellOrKeep("to somebody")
+	leave()
+	s.tellOrKeep("too late")
+	if last := s.LastWords(); !slices.Equal(last, []string{"to nobody", "too late"}) {
+		t.Errorf("last words: %q", last)
+	}
+	if len(lines) != 1 || <-lines != "to somebody" {
+		t.Error("who listens is not told what is for him, or more")
+	}
+	s, _ = newSupervisor(t, sandbox.Record{})
+	s.tellOrKeep("for who comes next")
+	if lines, _ := s.notices.listen(time.Time{}); len(lines) != 1 {
+		t.Error("in a sandbox that stays the next one is not told")
 	}
 }

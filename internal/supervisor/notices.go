@@ -124,12 +124,28 @@ func (s *Supervisor) anew() {
 
 func (n *notices) tell(line string) { n.add(terminal.Escape(line)) }
 
+// tellNow tells who listens, if anybody does: what is told once must not be told to nobody.
+func (n *notices) tellNow(line string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.listeners) == 0 {
+		return false
+	}
+	n.put(terminal.Escape(line))
+	return true
+}
+
 // urge tells what cannot wait until a program gives the screen back.
 func (n *notices) urge(line string) { n.add(wire.Urgent + terminal.Escape(line)) }
 
 func (n *notices) add(line string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.put(line)
+}
+
+// put is add for who has the lock.
+func (n *notices) put(line string) {
 	if len(n.latest) == keptNotices {
 		n.latest = slices.Delete(n.latest, 0, 1)
 	}
