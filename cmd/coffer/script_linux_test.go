@@ -1,16 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/fakenet"
 	"github.com/cofferhq/coffer/internal/quick/knock"
@@ -25,6 +28,9 @@ import (
 //	shell 'COMMANDS'       a shell of the user, on the host
 //	exits N COMMAND ARG…   the command exits with exactly N
 //	json                   the last command printed JSON, and nothing else
+//	until REGEXP COMMAND ARG…
+//	                       the command, again and again until it works and prints that: for
+//	                       what is true in a moment
 //	peer ARG…              one end of a connection, see peer_linux_test.go; to have it
 //	                       inside as well, copy $PEER into the workspace
 //	[root]                 the user is root
@@ -42,6 +48,7 @@ func TestMain(m *testing.M) {
 			"coffer": func() { become(os.Getenv("COFFER_TEST_BINARY"), os.Args[1:]...) },
 			"shell":  func() { become("/bin/sh", append([]string{"-c"}, os.Args[1:]...)...) },
 			"exits":  exits,
+			"until":  until,
 			"peer": func() {
 				if os.Getenv("COFFER_TEST_UID") != "" { // not a copy
 					drop()
@@ -202,6 +209,30 @@ func exits() {
 	}
 	if got := c.ProcessState.ExitCode(); got != want {
 		die(fmt.Errorf("%s (exit code %d), want exit code %d", c.ProcessState, got, want))
+	}
+}
+
+// until runs a command until it prints what is wanted, and prints what it did then.
+func until() {
+	env := drop()
+	want, err := regexp.Compile("(?m)" + os.Args[1])
+	if err != nil {
+		die(err)
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		var out, said bytes.Buffer
+		c := exec.Command(os.Args[2], os.Args[3:]...)
+		c.Env, c.Stdout, c.Stderr = env, &out, &said
+		err := c.Run()
+		over := time.Now().After(end)
+		if met := err == nil && want.Match(out.Bytes()); met || over {
+			os.Stdout.Write(out.Bytes())
+			os.Stderr.Write(said.Bytes())
+			if !met {
+				die(fmt.Errorf("it never printed %q (%v)", want, err))
+			}
+			return
+		}
 	}
 }
 
