@@ -291,15 +291,15 @@ func TestSpecialIsSaid(t *testing.T) {
 func TestSilenceIsReset(t *testing.T) {
 	const never = time.Hour
 	for _, test := range []struct {
-		port          uint16
-		glance, sniff time.Duration
+		port        uint16
+		glance, web time.Duration
 	}{{22, never, never}, {3306, never, never}, {7, time.Millisecond, never}, {443, never, time.Millisecond}} {
-		r := newRig(t, rules(t, "allow other.com"), func(_ *Config, l *limits) { l.glance, l.sniff = test.glance, test.sniff })
+		r := newRig(t, rules(t, "allow other.com"), func(_ *Config, l *limits) { l.glance, l.web = test.glance, test.web })
 		if said, end := outcome(r.connect("example.com", test.port)); said != "" || end != "reset" {
 			t.Errorf("port %d: %s after %q", test.port, end, said)
 		}
 	}
-	r := newRig(t, rules(t, "allow other.com"), func(_ *Config, l *limits) { l.glance, l.sniff = 1, never })
+	r := newRig(t, rules(t, "allow other.com"), func(_ *Config, l *limits) { l.glance, l.web = 1, never })
 	c := r.connect("example.com", 8080)
 	for _, part := range []string{"GE", "T / HTTP/1.1\r\n", "Host: example.com:8080\r\n\r\n"} {
 		io.WriteString(c, part)

@@ -94,7 +94,7 @@ func FuzzConnection(f *testing.F) {
 		}
 	}
 	r := newRig(f, rules(f, "allow web.com http methods=GET paths=/ok", "allow tls.com tls", "allow raw.com"), func(c *Config, l *limits) {
-		l.sniff, l.linger = time.Second, time.Second
+		l.sniff, l.web, l.linger = time.Second, time.Second, time.Second
 		dial := c.Dial // what was begun reaches the server, so that a verdict comes for each
 		c.Dial = func(_ context.Context, n string, to netip.AddrPort) (net.Conn, error) {
 			return dial(context.Background(), n, to)

@@ -137,6 +137,7 @@ type limits struct {
 	dial      time.Duration // resolving and connecting
 	sniff     time.Duration // for a flow that will be refused to say what it speaks
 	glance    time.Duration // the same, where most programs that speak first do so at once
+	web       time.Duration // the same, where no server speaks first: a slow machine is waited for
 	first     time.Duration // until a first byte, where the server cannot speak first
 	head      time.Duration // from the first byte to the end of a head, of a response too
 	expect    time.Duration // for a server to say that it wants a body
@@ -153,7 +154,7 @@ func defaults() limits {
 		flows: affordable(8192), sessions: affordable(1024), queries: 128, about: 64, names: 1 << 14,
 		ahead: 64 << 20, waiting: 4 << 20,
 		held: 64, questions: 16, perMinute: 30, filed: 8, filing: time.Hour,
-		dial: 10 * time.Second, sniff: 500 * time.Millisecond, glance: 100 * time.Millisecond, first: 2 * time.Minute,
+		dial: 10 * time.Second, sniff: 500 * time.Millisecond, glance: 100 * time.Millisecond, web: 3 * time.Second, first: 2 * time.Minute,
 		head: 30 * time.Second, expect: time.Second, patience: 100 * time.Millisecond, linger: 2 * time.Second, half: 15 * time.Minute,
 		udpIdle: 2 * time.Minute, tick: 10 * time.Second, cool: time.Minute,
 	}

@@ -100,7 +100,7 @@ func (f *flow) overhear(possible policy.Possible) (head.Kind, *refusal) {
 		return kind, f.g.unruled(f.ask(policy.TLS), possible.TLS)
 	case head.HTTP:
 		r := f.g.unruled(f.ask(policy.HTTP), possible.HTTP)
-		if req, err := f.client.request(f.g.limits.sniff); err == nil {
+		if req, err := f.client.request(f.g.limits.web); err == nil {
 			q := f.ask(policy.HTTP)
 			q.Method, q.Path = req.Method, req.Path
 			if d := f.g.policy.Load().Decide(q); d.Verdict == policy.Deny {
@@ -119,7 +119,7 @@ func (f *flow) language() head.Kind {
 	wait := f.g.limits.glance
 	switch {
 	case usual(f.port, webPorts):
-		wait = f.g.limits.sniff
+		wait = f.g.limits.web
 	case usual(f.port, greetingPorts) && len(f.client.ahead) == 0:
 		return head.Unknown
 	}

@@ -197,7 +197,7 @@ type rig struct {
 // quick are limits under which tests need not wait.
 func quick() limits {
 	l := defaults()
-	l.sniff, l.glance = time.Second, time.Second
+	l.sniff, l.glance, l.web = time.Second, time.Second, time.Second
 	l.patience = 20 * time.Millisecond
 	l.tick = time.Hour
 	return l
