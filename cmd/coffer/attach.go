@@ -109,15 +109,19 @@ func watch(ctx context.Context, sb *sandbox.Sandbox) error {
 	return nil
 }
 
-// hasProgram says whether programs run in a sandbox.
+// hasProgram says whether programs run in a sandbox. While it runs and does not answer, because
+// much is going on, they may.
 func hasProgram(sb *sandbox.Sandbox) bool {
 	line, err := supervisor.Connect(sb)
 	if err != nil {
-		return false
+		return sb.Running()
 	}
 	defer line.Close()
 	st, err := line.Status(false)
-	return err == nil && st.Execs > 0
+	if err != nil {
+		return sb.Running()
+	}
+	return st.Execs > 0
 }
 
 // tail remembers the end of what is written.
