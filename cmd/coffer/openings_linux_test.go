@@ -193,10 +193,13 @@ func TestForwardFlood(t *testing.T) {
 		if got := must(t, b, "exec", "-m", "s", "--", "echo", "alive"); got != "alive\n" {
 			t.Errorf("a program in the flood said %q", got)
 		}
-		d := shown(t, b, "s")
-		if len(d.Listening) != 1 {
-			t.Errorf("%+v", d)
-		}
+		var d described
+		eventually(t, func() error {
+			if d = shown(t, b, "s"); len(d.Listening) != 1 { // the guest is not waited for for long
+				return fmt.Errorf("%+v", d)
+			}
+			return nil
+		})
 		if rss := (process{pid: d.PID}).rss(); rss == 0 || rss > 100<<20 {
 			t.Errorf("the supervisor holds %d MB", rss>>20)
 		}
@@ -271,6 +274,12 @@ func TestListWithHungSandboxes(t *testing.T) {
 		served(t, b, "well", nil, "serve")
 		for _, name := range []string{"hung-supervisor", "hung-guest"} {
 			must(t, b, "exec", "--create", "--name", name, "--", "true")
+			eventually(t, func() error { // its program is seen to have ended
+				if d := shown(t, b, name); d.State != "idle" {
+					return fmt.Errorf("%s is %s", name, d.State)
+				}
+				return nil
+			})
 		}
 		var stopped []int
 		for _, p := range processes() {
@@ -297,12 +306,15 @@ func TestListWithHungSandboxes(t *testing.T) {
 			})
 		}
 		for range 2 {
-			said := must(t, b, "list")
-			for _, want := range []string{` well +running .* [0-9]+:3000 `, ` hung-guest +idle .* - `, ` hung-supervisor +suspended `} {
-				if !regexp.MustCompile(want).MatchString(said) {
-					t.Errorf("no %q in the list:\n%s", want, said)
+			eventually(t, func() error {
+				said := must(t, b, "list") // where the machine stands still, others answer late as well
+				for _, want := range []string{` well +running .* [0-9]+:3000 `, ` hung-guest +idle .* - `, ` hung-supervisor +suspended `} {
+					if !regexp.MustCompile(want).MatchString(said) {
+						return fmt.Errorf("no %q in the list:\n%s", want, said)
+					}
 				}
-			}
+				return nil
+			})
 		}
 	})
 }
