@@ -24,7 +24,7 @@ const (
 	// then, and would have waited for us. The supervisor keeps what it tells meanwhile.
 	unhurried = 50 * time.Millisecond
 	// lastWords is how long the supervisor may take to say what is left.
-	lastWords = time.Second
+	lastWords = 5 * time.Second
 )
 
 // Watch shows the lines that come until stop, which returns when all are shown. After a
