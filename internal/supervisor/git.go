@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,10 @@ type git struct {
 	ended  chan struct{}
 	asks   chan chan<- brought
 
-	mu   sync.Mutex
-	told []string  // what some command has said to the user already
-	busy time.Time // since when it is at work, or zero
+	mu     sync.Mutex
+	told   []string  // what some command has said to the user already
+	busy   time.Time // since when it is at work, or zero
+	failed error     // why the last try did not succeed, or nil
 }
 
 // syncPatience is how long a command waits for commits to come over.
@@ -115,7 +117,7 @@ type brought struct {
 	err   error
 }
 
-// errLate is for who does not wait any longer.
+// errLate is for who does not wait any longer, and nothing is known.
 var errLate = errors.New("they are still on their way, and will be there later")
 
 // words is all of it for the user.
@@ -146,8 +148,8 @@ func (g *git) of(what string) string {
 
 // sync brings commits over.
 func (s *Supervisor) sync(ctx context.Context, g *git) (b brought) {
-	g.working(true)
-	defer g.working(false)
+	g.begin()
+	defer func() { g.done(b.err) }()
 	b.notes, b.err = g.bridge.Sync(ctx, s)
 	if ctx.Err() != nil || errors.Is(b.err, wire.ErrGone) {
 		b.err = nil // nobody is there any more
@@ -155,12 +157,24 @@ func (s *Supervisor) sync(ctx context.Context, g *git) (b brought) {
 	return b
 }
 
-func (g *git) working(yes bool) {
+func (g *git) begin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.busy = (time.Time{}); yes {
-		g.busy = time.Now()
-	}
+	g.busy = time.Now()
+}
+
+func (g *git) done(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.busy, g.failed = time.Time{}, err
+}
+
+// whyLate is for who does not wait any longer. What failed before is most likely what it is tried
+// again for, and says more, to who can do something about it.
+func (g *git) whyLate() brought {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return brought{err: cmp.Or(g.failed, errLate)}
 }
 
 // late says whether it has been at work for longer than anybody waits.
@@ -179,7 +193,7 @@ func (g *git) bringOver(patience time.Duration) brought {
 		return brought{notes: notes}
 	}
 	if g.late() {
-		return brought{err: errLate}
+		return g.whyLate()
 	}
 	done := make(chan brought, 1)
 	over := time.NewTimer(patience)
@@ -189,7 +203,7 @@ func (g *git) bringOver(patience time.Duration) brought {
 	case <-g.ended:
 		return brought{}
 	case <-over.C:
-		return brought{err: errLate}
+		return g.whyLate()
 	}
 	select {
 	case b := <-done:
@@ -197,7 +211,7 @@ func (g *git) bringOver(patience time.Duration) brought {
 	case <-g.ended:
 		return brought{}
 	case <-over.C:
-		return brought{err: errLate}
+		return g.whyLate()
 	}
 }
 
