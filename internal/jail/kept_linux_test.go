@@ -290,11 +290,7 @@ func TestNamesAtOnce(t *testing.T) {
 		}
 		all.Wait()
 		for _, dir := range []string{s.Work, other} {
-			w := s.policy("true")
-			w.Context, w.Dir = dir, dir
-			if r := s.run(t, w); r.code != 0 {
-				t.Error(r)
-			}
+			s.settles(t, dir)
 			if out, err := exec.Command("ls", "-A", dir).Output(); err != nil || strings.Contains(string(out), ".") {
 				t.Errorf("left: %s", out)
 			}

@@ -55,7 +55,10 @@ when ../../two; gone ../../.env; gone .env; echo own >.env.local; cat ../../plai
 		if err := os.Link(filepath.Join(s.Work, ".env"), filepath.Join(s.Work, "named")); err != nil {
 			t.Fatal(err)
 		}
-		s.write(t, filepath.Join(s.Work, "one"), "secret of one\n")
+		// With all that is in it, for the program reads it when it is there.
+		if err := os.Rename(s.write(t, filepath.Join(s.Work, "one.new"), "secret of one\n"), filepath.Join(s.Work, "one")); err != nil {
+			t.Fatal(err)
+		}
 		await("seen")
 		// In place, and by another one.
 		s.write(t, filepath.Join(s.Work, ".env"), "another\n")

@@ -57,7 +57,7 @@ func TestEndedAtAnyMoment(t *testing.T) {
 			held.Close()
 			time.Sleep(after)
 			_ = c.Process.Signal(sig)
-			r.SetReadDeadline(time.Now().Add(30 * time.Second))
+			r.SetReadDeadline(time.Now().Add(2 * time.Minute))
 			if _, err := r.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 				t.Errorf("%v after %v: somebody is left: %v", sig, after, err)
 				_ = c.Process.Kill()
@@ -87,7 +87,7 @@ func TestInterruptedAtAnyMoment(t *testing.T) {
 		go func() { c.Wait(); close(ended) }()
 		select {
 		case <-ended:
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Errorf("after %v: it was not interrupted", after)
 			c.Process.Kill()
 			<-ended

@@ -54,7 +54,7 @@ func far(network, address string) error {
 	if err != nil || strings.Count(string(devices), ":") != 1 && !(strings.Count(string(devices), ":") == 3 && strings.Contains(string(devices), veth.FarName+":")) {
 		return errors.New("there are other interfaces than a jail's")
 	}
-	c, err := net.DialTimeout(network, address, 20*time.Second)
+	c, err := net.DialTimeout(network, address, time.Minute)
 	if err != nil {
 		return err
 	}

@@ -214,7 +214,7 @@ func TestBackground(t *testing.T) {
 // stopped and continued.
 func TestTerminal(t *testing.T) {
 	eachLayer(t, func(t *testing.T, s *stage, layer Layer) {
-		w := s.policy("sh", "-c", `trap 'echo int' INT; echo runs; read x; echo got; read y; echo end $x $y; test -t 0 && test -w /dev/tty && exit 5`).in(layer)
+		w := s.policy("sh", "-c", `trap 'echo int' INT; trap 'minded=1' USR1; echo runs; until [ "$minded" ]; do sleep 0.01; done; echo minded; read x; echo got; read y; echo end $x $y; test -t 0 && test -w /dev/tty && exit 5`).in(layer)
 		c, tty := s.onTerminal(t, w)
 		defer tty.Close()
 		r := bufio.NewReader(tty)
@@ -232,10 +232,11 @@ func TestTerminal(t *testing.T) {
 			return all
 		}
 		wait("runs")
+		c.Process.Signal(unix.SIGUSR1) // until it gets one, a program may get a key's signal twice
+		wait("minded")
 		fmt.Fprint(tty, "a\n")
 		wait("got")
-		time.Sleep(200 * time.Millisecond) // in its first moment a program may get a key's signal twice
-		fmt.Fprint(tty, "\x03")            // Ctrl-C
+		fmt.Fprint(tty, "\x03") // Ctrl-C
 		wait("int")
 		fmt.Fprint(tty, "b\n")
 		if all := wait("end"); strings.Count(all, "int") != 0 {
@@ -331,8 +332,8 @@ func TestHoldInTheWay(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		s := newStage(t, b)
 		s.needNamespaces(t)
-		w := s.policy("perl", "-e", `$SIG{ALRM} = sub { exit 0 }; alarm 60; mkdir "flood";
-if (!fork) { alarm 60; while (1) { kill STOP => $_ for $$+1..$$+40 } }
+		w := s.policy("perl", "-e", `$SIG{ALRM} = sub { exit 0 }; alarm 300; mkdir "flood";
+if (!fork) { alarm 300; while (1) { kill STOP => $_ for $$+1..$$+40 } }
 while (1) { $i++; open F, ">flood/.env.$i"; print F "x"; close F; unlink "flood/.env.$i" }`)
 		w.ABI = 5
 		if r := s.run(t, w); r.code == 0 || !strings.Contains(r.err, "have programs wait") {

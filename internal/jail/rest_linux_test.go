@@ -24,8 +24,8 @@ func TestLeftRunning(t *testing.T) {
 			"stopped":            `sh -c 'kill -STOP $$' & sleep 0.05; exit 3`,
 			"by a signal":        `setsid sleep 1000 & kill -KILL $$`,
 			"going on by itself": `perl -e 'use POSIX; $SIG{CONT} = sub {}; if (!fork) { setsid; $p = getppid; while (1) { kill CONT => $$, -getpgrp; select undef, undef, undef, 0.0001 } }'; exit 3`,
-			"on the run":         `perl -e 'for (1..3) { if (!fork) { while (time < $^T + 15) { exit if fork; select undef, undef, undef, 0.0005 } exit } }'; exit 3`,
-			"a bomb":             `perl -e 'while (time < $^T + 15) { last if -s "count" > 100; open F, ">>count"; syswrite F, "x"; close F; fork } sleep 60' & sleep 0.3; exit 3`,
+			"on the run":         `perl -e 'for (1..3) { if (!fork) { while (time < $^T + 300) { exit if fork; select undef, undef, undef, 0.0005 } exit } }'; exit 3`,
+			"a bomb":             `perl -e 'while (time < $^T + 15) { last if -s "count" > 100; open F, ">>count"; syswrite F, "x"; close F; fork } sleep 1000' & sleep 0.3; exit 3`,
 		} {
 			os.Remove(filepath.Join(s.Work, "count"))
 			r, held, err := os.Pipe()
@@ -51,8 +51,9 @@ func TestLeftRunning(t *testing.T) {
 			if code := c.ProcessState.ExitCode(); code != 3 && !(what == "by a signal" && code == 128+int(unix.SIGKILL)) {
 				t.Errorf("%s: %v", what, c.ProcessState)
 			}
-			// All of the jail's have this as their output, and it is closed when they are gone.
-			r.SetReadDeadline(time.Now().Add(time.Second))
+			// All of the jail's have this as their output, and it is closed when they are gone. They
+			// would stay for longer than this.
+			r.SetReadDeadline(time.Now().Add(time.Minute))
 			if _, err := io.Copy(io.Discard, r); err != nil {
 				t.Errorf("%s: something still runs: %v", what, err)
 			}
