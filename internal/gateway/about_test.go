@@ -82,7 +82,7 @@ func TestRequestAccess(t *testing.T) {
 }
 
 func TestAbout(t *testing.T) {
-	r := newRig(t, rules(t, "allow good.com:443", "ask maybe.com", "deny never.com"))
+	r := newRig(t, rules(t, "allow good.com:443", "ask maybe.com", "deny never.com"), silent)
 	c := r.connect("denied.com", 80)
 	io.WriteString(c, strings.ReplaceAll(getRequest, "example.com", "denied.com"))
 	outcome(c)

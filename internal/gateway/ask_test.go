@@ -42,7 +42,11 @@ func TestAsk(t *testing.T) {
 		for _, allow := range []bool{true, false} {
 			t.Run(fmt.Sprint(test.what, allow), func(t *testing.T) {
 				t.Parallel()
-				r := newRig(t, rules(t, test.rule))
+				r := newRig(t, rules(t, test.rule), func(c *Config, l *limits) {
+					if test.send == "" {
+						silent(c, l)
+					}
+				})
 				r.serve("example.com", 80, func(c *net.TCPConn) {
 					io.WriteString(c, "hi")
 					io.ReadFull(c, make([]byte, len(test.send)))
@@ -128,7 +132,7 @@ func TestAskTimeout(t *testing.T) {
 // TestAskAddress: a yes to a special address is an answer; a yes to a name that
 // resolves to one is not.
 func TestAskAddress(t *testing.T) {
-	r := newRig(t, rules(t, "ask 10.0.0.0/8", "ask example.com"))
+	r := newRig(t, rules(t, "ask 10.0.0.0/8", "ask example.com"), silent)
 	r.serveAt(mustPort("10.1.2.3:80"), func(c *net.TCPConn) { io.WriteString(c, "hi") })
 	r.world.name("example.com", addrs("10.1.2.3"))
 	c := r.connectTo(mustPort("10.1.2.3:80"))
@@ -284,7 +288,7 @@ func TestPolicyChangeCloses(t *testing.T) {
 	hello := func(c *net.TCPConn) { io.WriteString(c, "hi"); io.Copy(c, c) }
 	const begun = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhi"
 	open := func(t *testing.T, goOn chan struct{}) (*rig, map[string]*net.TCPConn) {
-		r := newRig(t, rules(t, all...))
+		r := newRig(t, rules(t, all...), silent)
 		r.world.name("private.com", addrs("10.0.0.1"))
 		flows := map[string]*net.TCPConn{}
 		for _, name := range []string{"raw.com", "kept.com", "private.com", "asked.com"} {

@@ -209,7 +209,9 @@ func TestOwnAddresses(t *testing.T) {
 // TestAcceptSurvives: errors that pass do not end the gateway; others do.
 func TestAcceptSurvives(t *testing.T) {
 	l := &failingLink{fakeLink: newFakeLink(t), errs: []error{syscall.EMFILE, &net.OpError{Op: "accept", Err: syscall.ENFILE}, syscall.ECONNABORTED}}
-	g := build(l, Config{Policy: rules(t)}, quick())
+	brief := quick()
+	silent(nil, &brief)
+	g := build(l, Config{Policy: rules(t)}, brief)
 	done := make(chan error, 1)
 	go func() { done <- g.Serve() }()
 	c, err := l.open(netip.AddrPortFrom(public, 80))

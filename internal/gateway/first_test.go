@@ -123,7 +123,11 @@ func TestFirstBytes(t *testing.T) {
 		t.Run(test.what, func(t *testing.T) {
 			t.Parallel()
 			var server recorder
-			r := newRig(t, rules(t, test.rule))
+			r := newRig(t, rules(t, test.rule), func(c *Config, l *limits) {
+				if test.send == "" {
+					silent(c, l)
+				}
+			})
 			r.serve(name, 443, server.handle)
 			c := r.connect(name, 443)
 			if _, err := io.WriteString(c, test.send); err != nil {
