@@ -1,13 +1,13 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // host runs a shell of the user's in the workspace.
@@ -114,12 +114,13 @@ func TestKillLaid(t *testing.T) {
 				times(t, w, "guest output incoming", func(t *testing.T, when func(*exec.Cmd, func() bool)) {
 					w.murder(t, victim, when, "run", "--", "sh", "-c", "git commit -q --allow-empty -m inside; echo in; sleep 0.005")
 					w.alone(t)
-					for range 50 { // a process that is killed takes its time to be gone
-						if w.must(t, "list"); w.host(t, "git for-each-ref refs/coffer") == "" {
-							break
+					eventually(t, func() error { // a process that is killed takes its time to be gone
+						w.must(t, "list")
+						if left := w.host(t, "git for-each-ref refs/coffer"); left != "" {
+							return errors.New("left behind: " + left)
 						}
-						time.Sleep(20 * time.Millisecond)
-					}
+						return nil
+					})
 					w.pristine(t)
 				})
 			})

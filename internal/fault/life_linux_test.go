@@ -125,19 +125,32 @@ func (w world) stoppedNow(t *testing.T, name string) bool {
 func TestTimeout(t *testing.T) {
 	each(t, func(t *testing.T, w world) {
 		const stubborn = `trap '' TERM HUP INT; sleep 1000 & setsid sleep 1000 & setsid sh -c 'sleep 1000 & sleep 1000' & echo up; while :; do sleep 0.02; done`
-		r := w.coffer(t, "run", "--timeout", "300ms", "--", "sh", "-c", stubborn)
-		if r.code != 137 || r.out != "up\n" || !strings.Contains(r.err, "time limit of 300ms") {
+		r, limit := timed(func(limit string) result { return w.coffer(t, "run", "--timeout", limit, "--", "sh", "-c", stubborn) })
+		if r.code != 137 || r.out != "up\n" || !strings.Contains(r.err, "time limit of "+limit) {
 			t.Error(r)
 		}
 		w.alone(t)
 		w.tidy(t)
-		r = w.coffer(t, "exec", "--create", "--name", "s", "--timeout", "300ms", "--", "sh", "-c", stubborn)
+		r, _ = timed(func(limit string) result {
+			w.coffer(t, "remove", "--force", "s") // if there is one
+			return w.coffer(t, "exec", "--create", "--name", "s", "--timeout", limit, "--", "sh", "-c", stubborn)
+		})
 		if r.code == 0 || r.out != "up\n" || !strings.Contains(r.err, "coffer: ") {
 			t.Error(r)
 		}
 		w.alone(t)
 		w.tidy(t)
 	})
+}
+
+// timed runs a program with a time limit, with a longer one if it was over before the program
+// could say anything.
+func timed(run func(limit string) result) (r result, limit string) {
+	for d := 300 * time.Millisecond; d < patience && r.out == ""; d *= 2 {
+		limit = d.String()
+		r = run(limit)
+	}
+	return r, limit
 }
 
 // What a program leaves running when it ends goes with a throw-away.

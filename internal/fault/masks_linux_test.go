@@ -36,7 +36,7 @@ func TestMaskedFileRemoved(t *testing.T) {
 			}
 			w.must(t, "exec", "-m", "m", "--", "sh", "-c", "! test -e dir")
 			secret(t, w, "dir/.env")
-			w.must(t, "exec", "-m", "m", "--", "sh", "-c", "n=0; while cat dir/.env >/dev/null 2>&1; do n=$((n+1)); test $n -lt 400 || exit 1; sleep 0.05; done; test -e dir/.env")
+			w.must(t, "exec", "-m", "m", "--", "sh", "-c", "n=0; while cat dir/.env >/dev/null 2>&1; do n=$((n+1)); test $n -lt 2000 || exit 1; sleep 0.05; done; test -e dir/.env")
 		}
 		w.must(t, "rm", "--force", "m")
 	})

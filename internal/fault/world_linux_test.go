@@ -301,15 +301,13 @@ func (w world) alone(t testing.TB) {
 // until the kernel is done with it, and for that long it is not dead.
 func (w world) tidy(t testing.TB) {
 	t.Helper()
-	var left []string
-	for range 20 {
+	eventually(t, func() error {
 		w.must(t, "list")
-		if left = w.leftovers(t); len(left) == 0 {
-			return
+		if left := w.leftovers(t); len(left) > 0 {
+			return fmt.Errorf("left behind: %s", strings.Join(left, ", "))
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Errorf("left behind: %s", strings.Join(left, ", "))
+		return nil
+	})
 }
 
 func (w world) leftovers(t testing.TB) (left []string) {

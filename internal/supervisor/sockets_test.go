@@ -368,6 +368,7 @@ func TestSurvey(t *testing.T) {
 			t.Errorf("got %v before it was told", got)
 		}
 	}
+	eventually(t, "the guest is asked", func() bool { return asked.Load() > 0 })
 	if n := asked.Load(); n != 1 {
 		t.Errorf("it was asked %d times", n)
 	}

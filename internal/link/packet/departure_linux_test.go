@@ -48,8 +48,11 @@ func TestDeparturesWithoutReader(t *testing.T) {
 		}
 		defer in.Close()
 		inside = append(inside, in)
-		out.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-		out.Write(make([]byte, 8<<20))
+		for sent := 0; sent < 1<<20; { // again if time passed before anything was sent
+			out.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+			n, _ := out.Write(make([]byte, 8<<20))
+			sent += n
+		}
 		out.Close()
 	}
 	if n := len(l.stack.RegisteredEndpoints()); n >= full {

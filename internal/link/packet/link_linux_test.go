@@ -119,7 +119,7 @@ func TestNothingStays(t *testing.T) {
 	if open != 0 || waiting != 0 {
 		t.Errorf("%d connections are counted, %d wait, want none", open, waiting)
 	}
-	for until := time.Now().Add(30 * time.Second); len(l.stack.RegisteredEndpoints()) > 0; time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); len(l.stack.RegisteredEndpoints()) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("%d endpoints are left", len(l.stack.RegisteredEndpoints()))
 		}
