@@ -31,9 +31,10 @@ type git struct {
 	asks   chan chan<- brought
 
 	mu     sync.Mutex
-	told   []string  // what some command has said to the user already
-	busy   time.Time // since when it is at work, or zero
-	failed error     // why the last try did not succeed, or nil
+	told   []string // what some command has said to the user already
+	busy   bool     // it is at work
+	vain   bool     // and somebody has waited for that in vain
+	failed error    // why the last try did not succeed, or nil
 }
 
 // syncPatience is how long a command waits for commits to come over.
@@ -160,13 +161,13 @@ func (s *Supervisor) sync(ctx context.Context, g *git) (b brought) {
 func (g *git) begin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.busy = time.Now()
+	g.busy, g.vain = true, false
 }
 
 func (g *git) done(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.busy, g.failed = time.Time{}, err
+	g.busy, g.vain, g.failed = false, false, err
 }
 
 // whyLate is for who does not wait any longer. What failed before is most likely what it is tried
@@ -174,14 +175,15 @@ func (g *git) done(err error) {
 func (g *git) whyLate() brought {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.vain = g.busy
 	return brought{err: cmp.Or(g.failed, errLate)}
 }
 
-// late says whether it has been at work for longer than anybody waits.
+// late says whether it has been at work for longer than somebody has waited.
 func (g *git) late() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.busy.IsZero() && time.Since(g.busy) > syncPatience
+	return g.vain
 }
 
 // bringOver has commits brought over that were made before it was called.
@@ -195,24 +197,32 @@ func (g *git) bringOver(patience time.Duration) brought {
 	if g.late() {
 		return g.whyLate()
 	}
+	piece := time.NewTicker(patience / pieces)
+	defer piece.Stop()
+	return g.within(piece.C)
+}
+
+// pieces are what a wait is counted in. All the time in which this machine stands still, and nobody
+// could have brought anything, is one of them.
+const pieces = 50
+
+// within has commits brought over, and waits for so many pieces.
+func (g *git) within(piece <-chan time.Time) brought {
 	done := make(chan brought, 1)
-	over := time.NewTimer(patience)
-	defer over.Stop()
-	select {
-	case g.asks <- done:
-	case <-g.ended:
-		return brought{}
-	case <-over.C:
-		return g.whyLate()
+	asks := g.asks
+	for n := 0; n < pieces; {
+		select {
+		case asks <- done:
+			asks = nil
+		case b := <-done:
+			return b
+		case <-g.ended:
+			return brought{}
+		case <-piece:
+			n++
+		}
 	}
-	select {
-	case b := <-done:
-		return b
-	case <-g.ended:
-		return brought{}
-	case <-over.C:
-		return g.whyLate()
-	}
+	return g.whyLate()
 }
 
 // news is what of these notes nobody has heard, or who heard only the old ones has not.

@@ -12,14 +12,14 @@ import (
 func TestLateAgain(t *testing.T) {
 	g := &git{bridge: &gitbridge.Bridge{}, asks: make(chan chan<- brought)}
 	g.begin()
-	if b := g.bringOver(0); !errors.Is(b.err, errLate) {
+	if b := g.bringOver(pieces); !errors.Is(b.err, errLate) {
 		t.Errorf("the first time: %v", b.err)
 	}
 	locked := errors.New("the repository is locked")
 	g.done(locked)
 	g.news(g.words(brought{err: locked}), nil)
 	g.begin()
-	late := g.bringOver(0)
+	late := g.bringOver(pieces)
 	if !errors.Is(late.err, locked) {
 		t.Errorf("the second time: %v", late.err)
 	}
@@ -27,7 +27,7 @@ func TestLateAgain(t *testing.T) {
 		t.Errorf("told again: %q", news)
 	}
 	g.done(nil)
-	if b := g.bringOver(0); !errors.Is(b.err, errLate) {
+	if b := g.bringOver(pieces); !errors.Is(b.err, errLate) {
 		t.Errorf("when it has worked since: %v", b.err)
 	}
 }
