@@ -87,7 +87,7 @@ func lateStays(s *stage, dir, lib string) {
 
 	refused, failed := false, ""
 	hit := ""
-	for n := 0; n < 20 && !refused && failed == ""; n++ {
+	for n := 0; n < 60 && !refused && failed == ""; n++ {
 		hit = fmt.Sprintf("HIT=$HOME/stay%d; ", n)
 		for _, args := range [][]string{
 			{"include", "--repo", lib, "-m", "late"},

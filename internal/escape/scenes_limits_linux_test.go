@@ -122,7 +122,7 @@ func diskSpace(s *stage) {
 		free := try(a.n+"-out", a.options, a.then, append([]string{s.probe}, a.what...)...)
 		// Coffer looks how much is left: on a machine that is too busy to let it, it comes late.
 		var kept filled
-		for i := 0; i < 3 && (i == 0 || !a.contained(kept)); i++ {
+		for i := 0; i < 10 && (i == 0 || !a.contained(kept)); i++ {
 			kept = try(fmt.Sprint(a.n, "-in", i), a.options, a.then, append([]string{s.bed.Coffer, "run", "--net", "none", "--", s.probe}, a.what...)...)
 		}
 		s.r.judge(a.n, a.name, a.full(free), free.probed().String(), a.contained(kept), a.said(kept))

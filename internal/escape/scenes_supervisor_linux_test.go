@@ -87,7 +87,7 @@ func (s *stage) jailedClient(dir string) {
 func firstProcess(s *stage) {
 	dir := s.fresh("signals")
 	free := s.outside(dir, "signals", strconv.Itoa(s.there.process("signals").pid))
-	dead := s.there.state("pid:signals") == "dead"
+	dead := poll(s.t, "the victim has died", func() bool { return s.there.state("pid:signals") == "dead" })
 	for i, root := range []string{"--root=false", "--root=true"} {
 		mark := s.mark(4717 + i)
 		got := s.coffer(dir, "run", root, "--", "/bin/sh", "-c", `setsid -f /bin/sleep `+mark+`; "$0" signals 1 && "$0" read /proc/self/status && echo alive`, s.probe)

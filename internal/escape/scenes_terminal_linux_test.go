@@ -21,7 +21,7 @@ func (s *stage) onTerminal(c *exec.Cmd) string {
 	t, err := pty.StartWithSize(c, &pty.Winsize{Rows: 24, Cols: 200})
 	must(s.t, err)
 	defer t.Close()
-	watch := time.AfterFunc(60*time.Second, func() { c.Process.Kill() })
+	watch := time.AfterFunc(3*time.Minute, func() { c.Process.Kill() })
 	defer watch.Stop()
 	var got bytes.Buffer
 	io.Copy(&got, t) // ends with EIO when the last program has closed it

@@ -21,9 +21,10 @@ import (
 
 // A disk that programs inside fill: they wait before it is full.
 
-// filler is a program that writes a megabyte at a time, not too fast for a busy machine, until there
-// is a file stop.
-const filler = `i=0; until [ -e stop ]; do i=$((i+1)); head -c 1000000 /dev/zero >f$i || exit 9; sleep 0.005; done; exit 7`
+// filler is a program that fills a small disk until there is a file stop: nearly half of it fast, and
+// then so slowly that a busy machine has seconds to see it.
+const filler = `i=0 n=1000000 pause=0.005; until [ -e stop ]; do i=$((i+1)); [ $i -lt 28 ] || n=200000 pause=0.02
+head -c $n /dev/zero >f$i || exit 9; sleep $pause; done; exit 7`
 
 // onDisk is a command of coffer whose workspace is a small disk. That is seen by itself and its
 // sandbox alone, and by others as its current directory.
@@ -161,7 +162,7 @@ func TestRoomEnds(t *testing.T) {
 		"removed":             {create, does("remove", "--force", "s")},
 		"exec interrupted":    {create, signal(unix.SIGINT)},
 		"exec killed":         {create, signal(unix.SIGKILL)},
-		"time":                {append(run, "--timeout", "8s"), nil},
+		"time":                {append(run, "--timeout", "30s"), nil},
 		"supervisor killed":   {create, func(t *testing.T, w world, _ *exec.Cmd) { unix.Kill(w.supervisors()[0].pid, unix.SIGKILL) }},
 		"interrupted as root": {append(run, "--root"), signal(unix.SIGINT)},
 	} {

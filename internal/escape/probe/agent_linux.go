@@ -107,7 +107,7 @@ func abuse(a []string) error {
 
 // knock connects to the agent, which may not listen yet when the first program starts.
 func knock() (c net.Conn, err error) {
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(wait); ; time.Sleep(time.Millisecond) {
 		if c, err = net.Dial("unix", guest.Socket); err == nil || time.Now().After(end) {
 			return c, err
 		}

@@ -23,7 +23,7 @@ var sockets = map[string]func([]string) error{
 
 // dial connects: network, address, word.
 func dial(a []string) error {
-	c, err := net.DialTimeout(a[0], a[1], 5*time.Second)
+	c, err := net.DialTimeout(a[0], a[1], wait)
 	if err != nil {
 		return err
 	}
