@@ -1,9 +1,13 @@
 package jail
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +65,50 @@ func TestSignalOne(t *testing.T) {
 	if err := l.signalOne(999, 999, unix.SIGSTOP); err != nil {
 		t.Errorf("about one that has ended: %v", err)
 	}
+}
+
+// Why a program was ended is told also if nobody listens before it has.
+func TestGiveUpHeard(t *testing.T) {
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		s := newStage(t, b)
+		s.needNamespaces(t)
+		fifo := filepath.Join(s.Work, "alive")
+		if err := errors.Join(unix.Mkfifo(fifo, 0o666), os.Chmod(fifo, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		// The program has it open, and coffer has not.
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			if f, err := os.Open(fifo); err == nil {
+				io.Copy(io.Discard, f)
+			}
+		}()
+		w := s.policy("perl", "-e", `open A, ">alive"; mkdir "flood"; for $i (1..20000) { open F, ">flood/.env.$i"; print F "x"; close F } sleep 1000`)
+		w.Quiet = true
+		c := s.command(t, w)
+		r, theirs, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		c.Stderr = theirs
+		full := theirs.SetWriteDeadline(time.Now().Add(time.Second))
+		for full == nil {
+			_, full = theirs.Write(make([]byte, 4096))
+		}
+		err = c.Start()
+		theirs.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-over
+		said, err := io.ReadAll(r)
+		_ = c.Wait()
+		if err != nil || !strings.Contains(string(said), "the program is ended, because") {
+			t.Errorf("it is not said: %d bytes, %v", len(said), err)
+		}
+	})
 }
 
 // A program is ended also if it has seen to it that nobody can be told.

@@ -41,8 +41,9 @@ type late struct {
 	hidden map[string]mask.Which
 	tree   *mask.Tree
 	stop   context.CancelFunc
-	begun  atomic.Bool // to watch, or to end before that
-	given  sync.Once   // up
+	begun  atomic.Bool                   // to watch, or to end before that
+	given  sync.Once                     // up
+	saying atomic.Pointer[chan struct{}] // the last sentence; closed when it was said
 	anchors
 	pause
 }
@@ -105,6 +106,7 @@ func (l *late) giveUp(err error) {
 // what it shares with this process, and nobody need read that.
 func (l *late) tell(sentence string) {
 	said := make(chan struct{})
+	l.saying.Store(&said)
 	go func() {
 		defer close(said)
 		fmt.Fprintf(l.say, "coffer: %s\n", terminal.Escape(sentence))
@@ -112,6 +114,21 @@ func (l *late) tell(sentence string) {
 	select {
 	case <-said:
 	case <-time.After(20 * time.Millisecond):
+	}
+}
+
+// lastWords is how long it may take to say why a program was ended, when it has.
+const lastWords = 10 * time.Second
+
+// heard waits for what is still being said. Nobody is there any more who could use the time.
+func (l *late) heard() {
+	said := l.saying.Load()
+	if said == nil {
+		return
+	}
+	select {
+	case <-*said:
+	case <-time.After(lastWords):
 	}
 }
 

@@ -92,6 +92,7 @@ func (j *jail) runNamespaces(sp *spaces) (code int, err error) {
 		j.endRest(others)
 	}
 	p.disconnect()
+	p.late.heard()
 	j.reportReplaced(before)
 	return code, err
 }
