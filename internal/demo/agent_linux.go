@@ -21,7 +21,7 @@ const (
 )
 
 // daemonLife ends a daemon that nobody else ended, as when the demo was killed.
-const daemonLife = 15 * time.Second
+const daemonLife = 2 * patience
 
 // Act plays a role.
 func Act(ctx context.Context, args []string) error {

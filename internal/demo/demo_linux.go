@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	patience = 10 * time.Second // for the whole demo
-	mercy    = 2 * time.Second  // for coffer to clean up when interrupted
+	patience = time.Minute      // for the whole demo, which takes a second on most machines
+	mercy    = 10 * time.Second // for coffer to clean up when interrupted
 )
 
 // Run shows the play. Whatever happens, nothing is left of it.

@@ -94,7 +94,7 @@ func openDoor(network, address, word string) (*door, error) {
 // been noted.
 func (d *door) answer(c net.Conn, word string) {
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Second))
+	c.SetDeadline(time.Now().Add(knockTime))
 	said, err := bufio.NewReader(io.LimitReader(c, 1024)).ReadString('\n')
 	if err == nil && strings.TrimSpace(said) == word {
 		d.opened.Store(true)

@@ -97,14 +97,17 @@ func variable(file, name string) (string, error) {
 	return "", unix.ENOENT
 }
 
+// knockTime is how long a visit may take.
+const knockTime = 10 * time.Second
+
 // knock says the word at a door and brings back the answer.
 func knock(network, address, word string) (string, error) {
-	c, err := net.DialTimeout(network, address, time.Second)
+	c, err := net.DialTimeout(network, address, knockTime)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Second))
+	c.SetDeadline(time.Now().Add(knockTime))
 	if _, err := fmt.Fprintln(c, word); err != nil {
 		return "", err
 	}

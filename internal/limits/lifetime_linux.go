@@ -74,23 +74,25 @@ func lock(path string) (fd int, err error) {
 	return fd, nil
 }
 
-// destroyTime bounds how long we wait for killed processes to be gone. They
-// need milliseconds, unless one is stuck in the kernel.
-const destroyTime = 3 * time.Second
+// destroyTries bounds how long we wait for killed processes to be gone, about
+// three seconds. They need milliseconds, unless one is stuck in the kernel; on a
+// machine that stands still meanwhile, it is not the time that counts.
+const destroyTries = 64
 
 // destroy removes a group, its children, and the processes in them.
 func (s *system) destroy(path string) error {
-	deadline := time.Now().Add(destroyTime)
-	for delay := time.Millisecond; ; delay = min(2*delay, 50*time.Millisecond) {
+	delay := time.Millisecond
+	for try := 1; ; try++ {
 		err := s.removeTree(path)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+		if !errors.Is(err, unix.EBUSY) || try == destroyTries {
 			return fmt.Errorf("remove cgroup: %w", err)
 		}
 		s.killAll(path)
 		time.Sleep(delay)
+		delay = min(2*delay, 50*time.Millisecond)
 	}
 }
 
