@@ -64,8 +64,9 @@ func open(dir, name string, flags int) (*os.File, error) {
 // ErrLocked is for a log that another process writes.
 var ErrLocked = errors.New("another process writes this log")
 
-// lockPatience is how long the end of another writer is waited for.
-const lockPatience = 3 * time.Second
+// lockTries is how often it is looked whether another writer has ended: for three seconds, and for
+// longer on a machine that stands still meanwhile.
+const lockTries = 300
 
 // lockDir makes the directory of a log and takes its lock, which ends with the file.
 func lockDir(dir string) (*os.File, error) {
@@ -92,7 +93,7 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	// Who was killed may have a child that has not let go of its files yet.
-	for until := time.Now().Add(lockPatience); errors.Is(err, unix.EWOULDBLOCK) && time.Now().Before(until); {
+	for try := 0; errors.Is(err, unix.EWOULDBLOCK) && try < lockTries; try++ {
 		time.Sleep(10 * time.Millisecond)
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	}

@@ -134,9 +134,12 @@ func TestManySandboxes(t *testing.T) {
 				t.Errorf("exec %d: %s", i, r)
 			}
 		})
-		if got := len(w.running(t)); got != n {
-			t.Errorf("%d are listed as running", got)
-		}
+		eventually(t, func() error { // one that is slow to answer is said to be starting
+			if got := len(w.running(t)); got != n {
+				return fmt.Errorf("%d are listed as running", got)
+			}
+			return nil
+		})
 		w.must(t, "remove", "--force", "--all")
 		w.alone(t)
 		w.tidy(t)

@@ -194,15 +194,16 @@ func (b *Bridge) readTrees(ctx context.Context, draft, was, is string) error {
 // ours is what a lock of ours says.
 const ours = "coffer\n"
 
-// patienceIndex is how long git on the host may hold the lock, which it does not for long.
-const patienceIndex = 2 * time.Second
+// indexTries is how often it is looked whether git on the host still holds the lock, which it does
+// not for long: for two seconds, and for longer on a machine that stands still meanwhile.
+const indexTries = 100
 
 // lockIndex takes the lock that git takes to write an index.
 func lockIndex(ctx context.Context, index string) (unlock func(), err error) {
 	lock := index + ".lock"
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	for late := time.Now().Add(patienceIndex); ; {
+	for try := 1; ; try++ {
 		if err = putLock(lock); err == nil {
 			return func() { os.Remove(lock) }, nil
 		}
@@ -211,10 +212,7 @@ func lockIndex(ctx context.Context, index string) (unlock func(), err error) {
 			os.Remove(lock)
 			continue
 		}
-		if !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		if time.Now().After(late) {
+		if !errors.Is(err, fs.ErrExist) || try == indexTries {
 			return nil, err
 		}
 		select {

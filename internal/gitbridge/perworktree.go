@@ -44,16 +44,16 @@ func (r *Repository) perWorktree(ctx context.Context) error {
 // worktree at the same time was quicker.
 const gitUnset = 5
 
-// patienceConfig is how long another git may hold the lock of a config, which it does for the
-// time that it takes to write it. Git itself does not wait.
-const patienceConfig = 5 * time.Second
+// configTries is how often a config is tried that another git holds the lock of, which it does for
+// the time that it takes to write it: for more than five seconds. Git itself does not wait.
+const configTries = 250
 
 // configure has git write a config.
 func (r *Repository) configure(ctx context.Context, args ...string) error {
-	for late := time.Now().Add(patienceConfig); ; {
+	for try := 1; ; try++ {
 		_, err := r.git().run(ctx, "", append([]string{"config"}, args...)...)
 		var said *Error
-		if !errors.As(err, &said) || !said.isConfigLocked() || time.Now().After(late) || !pause(ctx, 20*time.Millisecond) {
+		if !errors.As(err, &said) || !said.isConfigLocked() || try == configTries || !pause(ctx, 20*time.Millisecond) {
 			return err
 		}
 	}

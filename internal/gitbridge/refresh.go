@@ -68,16 +68,19 @@ func (b *Bridge) RefreshMoved(ctx context.Context) error {
 			done <- nil
 		}
 	}()
-	enough := time.NewTimer(patienceMoved)
-	defer enough.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("read the refs of %s: %w", b.Common, context.Cause(ctx))
-	case <-enough.C: // it goes on, for those who come later
-		return fmt.Errorf("read the refs of %s: %w", b.Common, context.DeadlineExceeded)
+	piece := time.NewTicker(patienceMoved / 50) // the time in which this machine stands still is one of them
+	defer piece.Stop()
+	for range 50 {
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("read the refs of %s: %w", b.Common, context.Cause(ctx))
+		case <-piece.C:
+		}
 	}
+	// It goes on, for those who come later.
+	return fmt.Errorf("read the refs of %s: %w", b.Common, context.DeadlineExceeded)
 }
 
 // patienceMoved is how long a program's start waits for its refs. They are read from a few

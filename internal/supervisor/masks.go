@@ -315,7 +315,7 @@ func gone(trees []*shown, path string) bool {
 
 // Masked asks the supervisor at the end of a line what is hidden.
 func Masked(l *Line) (list []Hidden, err error) {
-	e, err := l.Ask(wire.Request{Op: wire.OpMasks}, 5*time.Second)
+	e, err := l.Ask(wire.Request{Op: wire.OpMasks}, 20*time.Second)
 	if err != nil {
 		return nil, err
 	}

@@ -46,13 +46,17 @@ func (l *Line) Forward(w wire.Forwarding) ([]wire.Forward, error) {
 	return e.Ports.Forwards, nil
 }
 
+// statusTime is how long that may take: who took a supervisor that is slow for one in which nothing
+// runs would start a second agent beside the first. One that is suspended is found out otherwise.
+const statusTime = 10 * time.Second
+
 // Status asks how the sandbox at the end of the line is, with its ports if wanted.
 func (l *Line) Status(ports bool) (*wire.Status, error) {
 	r := wire.Request{Op: wire.OpStatus}
 	if ports {
 		r.Ports = &wire.Survey{}
 	}
-	e, err := l.Ask(r, 2*time.Second)
+	e, err := l.Ask(r, statusTime)
 	if err == nil && e.Status == nil {
 		err = errors.New("the supervisor told no status")
 	}
