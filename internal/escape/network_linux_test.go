@@ -188,7 +188,7 @@ func (s *wires) within(sandbox string, list []trial, root bool) map[string]outco
 // patiently makes attempts, and those again, some times, of which it is not enough.
 func (s *wires) patiently(list []trial, do func([]trial) map[string]outcome, enough func(trial, outcome) bool) map[string]outcome {
 	s.t.Helper()
-	const tries = 4
+	const tries = 10
 	all := map[string]outcome{}
 	for range tries {
 		maps.Copy(all, do(list))
