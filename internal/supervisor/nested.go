@@ -138,14 +138,17 @@ func (s *Supervisor) lookLast(ctx context.Context, one *shown) {
 		s.appeared(one, f, s.lastWord)
 	}
 	if err != nil {
+		s.nested.mu.Lock()
+		defer s.nested.mu.Unlock()
 		s.lastWord(fmt.Sprintf("%s is too large to look through all of it for git repositories that were made in the last moment", one.tree.Root))
 	}
 }
 
+// lastWord is for who has the lock.
 func (s *Supervisor) lastWord(line string) { s.nested.last = append(s.nested.last, line) }
 
-// tellOrKeep tells what is told once. In a run nobody listens before its program has started, nor
-// when it has just ended: then it is a last word.
+// tellOrKeep tells what is told once, for who has the lock. In a run nobody listens before its
+// program has started, nor when it has just ended: then it is a last word.
 func (s *Supervisor) tellOrKeep(line string) {
 	if !s.fleeting() {
 		s.notices.tell(line)
@@ -155,7 +158,11 @@ func (s *Supervisor) tellOrKeep(line string) {
 }
 
 // LastWords are lines for the user about what was found when the sandbox had ended.
-func (s *Supervisor) LastWords() []string { return s.nested.last }
+func (s *Supervisor) LastWords() []string {
+	s.nested.mu.Lock()
+	defer s.nested.mu.Unlock()
+	return slices.Clone(s.nested.last)
+}
 
 // madeFile is where it is remembered what appeared in a tree.
 func (s *Supervisor) madeFile(one *shown) string {
