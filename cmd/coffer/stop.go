@@ -205,10 +205,18 @@ cherry-picks count as a merge. One that only waits for its next command is stopp
 	return c
 }
 
-// idle says that a sandbox only waits for its next command: nobody would miss it.
+// idle says that a sandbox only waits for its next command: nobody would miss it. A program whose
+// command is back counts for a moment longer, so it is asked again.
 func idle(sb *sandbox.Sandbox) bool {
-	d := describe(sb, false)
-	return d.PID > 0 && d.Execs == 0
+	const tries, pause = 10, 20 * time.Millisecond
+	for range tries {
+		d := describe(sb, false)
+		if d.PID == 0 || d.Execs == 0 {
+			return d.PID > 0
+		}
+		time.Sleep(pause)
+	}
+	return false
 }
 
 // stopIdle stops a sandbox that waits for its next command. One that does something is
