@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/patient"
 )
 
 // Refresh shows the sandbox the host's branches and tags as they are now.
@@ -68,19 +70,14 @@ func (b *Bridge) RefreshMoved(ctx context.Context) error {
 			done <- nil
 		}
 	}()
-	piece := time.NewTicker(patienceMoved / 50) // the time in which this machine stands still is one of them
-	defer piece.Stop()
-	for range 50 {
-		select {
-		case err := <-done:
-			return err
-		case <-ctx.Done():
-			return fmt.Errorf("read the refs of %s: %w", b.Common, context.Cause(ctx))
-		case <-piece.C:
-		}
+	wait, cancel := patient.WithTimeout(ctx, patienceMoved)
+	defer cancel()
+	select {
+	case err := <-done:
+		return err
+	case <-wait.Done(): // it goes on, for those who come later
+		return fmt.Errorf("read the refs of %s: %w", b.Common, context.Cause(wait))
 	}
-	// It goes on, for those who come later.
-	return fmt.Errorf("read the refs of %s: %w", b.Common, context.DeadlineExceeded)
 }
 
 // patienceMoved is how long a program's start waits for its refs. They are read from a few

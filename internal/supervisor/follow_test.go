@@ -25,43 +25,6 @@ func TestLull(t *testing.T) {
 	lull(ended, time.Hour, func() string { return "" }, prepare)
 }
 
-// A command waits for commits for a number of pieces of time, however long each was; and nobody waits
-// once more for work for which somebody has waited in vain.
-func TestWithin(t *testing.T) {
-	piece := make(chan time.Time)
-	pass := func(n int) {
-		for range n {
-			piece <- time.Now().Add(time.Hour)
-		}
-	}
-	g := &git{ended: make(chan struct{}), asks: make(chan chan<- brought)}
-	came := make(chan brought)
-	within := func() { came <- g.within(piece) }
-	go within()
-	pass(1)
-	done := <-g.asks
-	pass(pieces - 2)
-	done <- brought{notes: []string{"all"}}
-	if b := <-came; b.err != nil || len(b.notes) != 1 {
-		t.Errorf("in time: %+v", b)
-	}
-	g.begin()
-	go within()
-	<-g.asks
-	pass(pieces)
-	if b := <-came; b.err != errLate || !g.late() {
-		t.Errorf("too late: %+v, and the next one waits: %v", b, !g.late())
-	}
-	if g.done(nil); g.late() {
-		t.Error("it is late with nothing")
-	}
-	go within()
-	close(g.ended)
-	if b := <-came; b.err != nil {
-		t.Errorf("at the end: %+v", b)
-	}
-}
-
 // Refs of others can wait, unless a program runs. Whoever asks meanwhile is not kept, and is no
 // reason to look again at once.
 func TestDawdle(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/patient"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -197,32 +197,29 @@ func (g *git) bringOver(patience time.Duration) brought {
 	if g.late() {
 		return g.whyLate()
 	}
-	piece := time.NewTicker(patience / pieces)
-	defer piece.Stop()
-	return g.within(piece.C)
+	ctx, cancel := patient.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return g.within(ctx)
 }
 
-// pieces are what a wait is counted in. All the time in which this machine stands still, and nobody
-// could have brought anything, is one of them.
-const pieces = 50
-
-// within has commits brought over, and waits for so many pieces.
-func (g *git) within(piece <-chan time.Time) brought {
+// within has commits brought over, for as long as that is waited for.
+func (g *git) within(ctx context.Context) brought {
 	done := make(chan brought, 1)
-	asks := g.asks
-	for n := 0; n < pieces; {
-		select {
-		case asks <- done:
-			asks = nil
-		case b := <-done:
-			return b
-		case <-g.ended:
-			return brought{}
-		case <-piece:
-			n++
-		}
+	select {
+	case g.asks <- done:
+	case <-g.ended:
+		return brought{}
+	case <-ctx.Done():
+		return g.whyLate()
 	}
-	return g.whyLate()
+	select {
+	case b := <-done:
+		return b
+	case <-g.ended:
+		return brought{}
+	case <-ctx.Done():
+		return g.whyLate()
+	}
 }
 
 // news is what of these notes nobody has heard, or who heard only the old ones has not.
@@ -338,71 +335,4 @@ func (s *Supervisor) ForgetGit() {
 		b.Tidy(context.Background())
 		_ = b.Forget(context.Background(), false)
 	}
-}
-
-// answerSync serves OpSync.
-func (s *Supervisor) answerSync(c net.Conn, only *wire.Sync) {
-	var answer wire.Synced
-	var err error
-	if only != nil {
-		err = s.fetchCommit(only)
-	} else {
-		for _, g := range s.gits() {
-			b := g.bringOver(time.Minute)
-			answer.Notes = append(answer.Notes, g.words(brought{notes: b.notes})...)
-			if err == nil {
-				err = b.err
-			}
-		}
-	}
-	if err != nil {
-		answer.Error, answer.Hint = err.Error(), hint.Of(err)
-	}
-	_ = wire.WriteMessage(c, wire.Event{Synced: &answer})
-}
-
-// fetchCommit brings over one commit, for a hook.
-func (s *Supervisor) fetchCommit(only *wire.Sync) error {
-	for _, g := range s.gits() {
-		if g.bridge.Folder() == only.Repository {
-			return g.bridge.Fetch(context.Background(), s, only.Commit)
-		}
-	}
-	return errors.New("the sandbox has no such repository")
-}
-
-// FetchCommit has the supervisor at the end of a line bring over one commit, of the
-// repository whose bridge is in a folder.
-func FetchCommit(l wire.Opener, folder, commit string) error {
-	_, err := askSync(l, &wire.Sync{Commit: commit, Repository: folder})
-	return err
-}
-
-// Sync has the supervisor at the end of a line bring commits over, and says what the user
-// should know.
-func Sync(l wire.Opener) (notes []string, err error) { return askSync(l, nil) }
-
-func askSync(l wire.Opener, only *wire.Sync) (notes []string, err error) {
-	c, err := l.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpSync, Sync: only}); err != nil {
-		return nil, err
-	}
-	var e wire.Event
-	if err := wire.ReadMessage(c, wire.MaxReply, &e); err != nil {
-		return nil, err
-	}
-	if e.Synced == nil {
-		return nil, errors.New("the supervisor did not say whether commits were brought over")
-	}
-	if e.Synced.Error != "" {
-		err = errors.New(e.Synced.Error)
-		if e.Synced.Hint != "" {
-			err = hint.Wrap(err, "%s", e.Synced.Hint)
-		}
-	}
-	return e.Synced.Notes, err
 }
