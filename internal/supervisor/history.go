@@ -117,9 +117,9 @@ func (s *Supervisor) lookBack(ctx context.Context, dir string) {
 		return
 	}
 	fresh := slices.DeleteFunc(slices.Clone(list), func(c Committed) bool { return slices.Contains(was.Told, c.Path) })
-	if len(fresh) > 0 && !s.notices.tellNow(fmt.Sprintf("%s can be read in git's history, such as %s of commit %.12s: see 'coffer masks --history'",
+	if len(fresh) > 0 && !s.tellSomebody(fmt.Sprintf("%s can be read in git's history, such as %s of commit %.12s: see 'coffer masks --history'",
 		committedFiles(len(fresh)), fresh[0].Path, fresh[0].Commit)) {
-		return // who listened is gone by now: the next one is told
+		return // a later sandbox tells it
 	}
 	is := lookedBack{At: at}
 	for _, c := range list {

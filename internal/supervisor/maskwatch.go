@@ -32,7 +32,7 @@ func (s *Supervisor) watchMasks() {
 		}
 		s.warnTracked()
 		s.warnRefused(all[0])
-		s.warnNested(all[0], s.tellOrKeep)
+		s.warnNested(all[0], s.notices.once)
 		for _, one := range all {
 			s.watchTree(one)
 		}
@@ -49,6 +49,16 @@ func outlives[T any](s *Supervisor, c <-chan T) bool {
 	case <-c:
 		return true
 	}
+}
+
+// tellSomebody tells who listens, or who does next. It is false if the sandbox ends before.
+func (s *Supervisor) tellSomebody(line string) bool {
+	for !s.notices.tellNow(line) {
+		if !outlives(s, s.notices.heard()) {
+			return false
+		}
+	}
+	return true
 }
 
 // warnRefused tells the user if files of the workspace would show what is hidden.

@@ -80,7 +80,7 @@ func (s *Supervisor) repositories(one *shown) func(mask.Found) {
 	if !one.stays {
 		return nil
 	}
-	return func(f mask.Found) { s.appeared(one, f, s.tellOrKeep) }
+	return func(f mask.Found) { s.appeared(one, f, s.notices.once) }
 }
 
 // appeared notes a repository that is seen while the sandbox runs.
@@ -147,21 +147,12 @@ func (s *Supervisor) lookLast(ctx context.Context, one *shown) {
 // lastWord is for who has the lock.
 func (s *Supervisor) lastWord(line string) { s.nested.last = append(s.nested.last, line) }
 
-// tellOrKeep tells what is told once, for who has the lock. In a run nobody listens before its
-// program has started, nor when it has just ended: then it is a last word.
-func (s *Supervisor) tellOrKeep(line string) {
-	if !s.fleeting() {
-		s.notices.tell(line)
-	} else if !s.notices.tellNow(line) {
-		s.lastWord(line)
-	}
-}
-
-// LastWords are lines for the user about what was found when the sandbox had ended.
+// LastWords are lines for the user that nobody has heard, and those about what was found when the
+// sandbox had ended.
 func (s *Supervisor) LastWords() []string {
 	s.nested.mu.Lock()
 	defer s.nested.mu.Unlock()
-	return slices.Clone(s.nested.last)
+	return append(s.notices.left(), s.nested.last...)
 }
 
 // madeFile is where it is remembered what appeared in a tree.

@@ -96,23 +96,40 @@ func TestLastLook(t *testing.T) {
 	}
 }
 
-// What is told once is heard: in a run that has just ended, or not begun, as a last word.
-func TestToldToSomebody(t *testing.T) {
-	s, _ := newSupervisor(t, sandbox.Record{Ephemeral: true})
-	s.tellOrKeep("to nobody")
-	lines, leave := s.notices.listen(time.Time{})
-	s.tellOrKeep("to somebody")
+// What is told once is heard, by who listens or who does next; and if nobody does, as a last word.
+func TestToldOnce(t *testing.T) {
+	s, _ := newSupervisor(t, sandbox.Record{})
+	s.notices.once("early")
+	lines, leave := s.notices.listen(time.Now().Add(time.Hour)) // whatever else he has missed
+	s.notices.once("now")
 	leave()
-	s.tellOrKeep("too late")
-	if last := s.LastWords(); !slices.Equal(last, []string{"to nobody", "too late"}) {
+	s.notices.once("late")
+	if last := s.LastWords(); !slices.Equal(last, []string{"late"}) {
 		t.Errorf("last words: %q", last)
 	}
-	if len(lines) != 1 || <-lines != "to somebody" {
+	if len(lines) != 2 || <-lines != "early" || <-lines != "now" {
 		t.Error("who listens is not told what is for him, or more")
 	}
-	s, _ = newSupervisor(t, sandbox.Record{})
-	s.tellOrKeep("for who comes next")
-	if lines, _ := s.notices.listen(time.Time{}); len(lines) != 1 {
-		t.Error("in a sandbox that stays the next one is not told")
+	lines, leave = s.notices.listen(time.Now().Add(time.Hour))
+	defer leave()
+	if len(lines) != 1 || len(s.LastWords()) != 0 {
+		t.Errorf("the next one has %d lines, and %d are left", len(lines), len(s.LastWords()))
+	}
+}
+
+// What is to be remembered as told waits for somebody to tell it to.
+func TestToldToSomebody(t *testing.T) {
+	s, _ := newSupervisor(t, sandbox.Record{})
+	s.masks.life, s.masks.stop = context.WithCancel(t.Context())
+	told := make(chan bool)
+	go func() { told <- s.tellSomebody("at last") }()
+	lines, leave := s.notices.listen(time.Time{})
+	if !<-told || len(lines) != 1 {
+		t.Errorf("%d lines came", len(lines))
+	}
+	leave()
+	s.masks.stop()
+	if s.tellSomebody("too late") {
+		t.Error("nobody can have heard it")
 	}
 }

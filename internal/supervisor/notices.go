@@ -74,6 +74,7 @@ type notices struct {
 	mu        sync.Mutex
 	listeners map[chan string]bool
 	latest    []notice
+	unheard   []string  // what is told once, and was told to nobody
 	since     time.Time // when refusals were last counted anew
 	refusals  int
 	somebody  chan struct{} // closed when somebody listens, if that is waited for
@@ -124,7 +125,25 @@ func (s *Supervisor) anew() {
 
 func (n *notices) tell(line string) { n.add(terminal.Escape(line)) }
 
-// tellNow tells who listens, if anybody does: what is told once must not be told to nobody.
+// once tells what is not told again. If nobody listens, it is for who does next, whenever that is.
+func (n *notices) once(line string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.listeners) > 0 {
+		n.put(terminal.Escape(line))
+	} else if len(n.unheard) < keptNotices {
+		n.unheard = append(n.unheard, line)
+	}
+}
+
+// left is what was told once and nobody has heard.
+func (n *notices) left() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.unheard)
+}
+
+// tellNow tells who listens, if anybody does.
 func (n *notices) tellNow(line string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -184,6 +203,10 @@ func (n *notices) listen(since time.Time) (lines <-chan string, stop func()) {
 			c <- l.line
 		}
 	}
+	for _, line := range n.unheard {
+		c <- terminal.Escape(line)
+	}
+	n.unheard = nil
 	if n.listeners == nil {
 		n.listeners = map[chan string]bool{}
 	}
@@ -259,6 +282,7 @@ func (s *Supervisor) watch(client net.Conn, since time.Time) {
 	go func() {
 		defer close(done)
 		_, _ = client.Read(make([]byte, 1))
+		stop() // what comes from now on is for others
 	}()
 	pour(lines, done, func(line string) bool {
 		return wire.WriteMessage(client, wire.Event{Notice: line}) == nil
