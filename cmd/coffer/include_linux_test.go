@@ -17,7 +17,7 @@ func TestUnincludeAtTheEnd(t *testing.T) {
 	lib := filepath.Join(dir, "lib")
 	setup := exec.Command("sh", "-ec", `mkdir "$0" && cd "$0" && git init -q . && git -c user.name=a -c user.email=a@b commit -qm 1 --allow-empty; mkdir ../work`, lib)
 	if out, err := setup.CombinedOutput(); err != nil {
-		t.Skipf("needs git: %v\n%s", err, out)
+		t.Fatalf("%v\n%s", err, out)
 	}
 	store, err := sandbox.Open(filepath.Join(dir, "store"))
 	if err != nil {

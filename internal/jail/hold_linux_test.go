@@ -67,6 +67,32 @@ func TestSignalOne(t *testing.T) {
 	}
 }
 
+// overheard starts a command whose standard error leads to what it returns, and is full already if
+// that is wanted.
+func overheard(t *testing.T, c *exec.Cmd, full bool) *os.File {
+	t.Helper()
+	r, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	defer theirs.Close()
+	if full {
+		size, err := unix.FcntlInt(theirs.Fd(), unix.F_GETPIPE_SZ, 0)
+		if err == nil {
+			_, err = theirs.Write(make([]byte, size))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Stderr = theirs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // Why a program was ended is told also if nobody listens before it has.
 func TestGiveUpHeard(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
@@ -87,21 +113,7 @@ func TestGiveUpHeard(t *testing.T) {
 		w := s.policy("perl", "-e", `open A, ">alive"; mkdir "flood"; for $i (1..20000) { open F, ">flood/.env.$i"; print F "x"; close F } sleep 1000`)
 		w.Quiet = true
 		c := s.command(t, w)
-		r, theirs, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		c.Stderr = theirs
-		full := theirs.SetWriteDeadline(time.Now().Add(time.Second))
-		for full == nil {
-			_, full = theirs.Write(make([]byte, 4096))
-		}
-		err = c.Start()
-		theirs.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := overheard(t, c, true)
 		<-over
 		said, err := io.ReadAll(r)
 		_ = c.Wait()
@@ -121,17 +133,7 @@ if (!fork) { alarm 300; syswrite STDERR, "x" x 1e6; exit 0 }
 select undef, undef, undef, 0.2;
 for $i (1..20000) { open F, ">flood/.env.$i"; print F "x"; close F } sleep 300`)
 		c := s.command(t, w)
-		r, theirs, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		c.Stderr = theirs
-		err = c.Start()
-		theirs.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		overheard(t, c, false)
 		_ = c.Wait()
 		if c.ProcessState.ExitCode() != 137 {
 			t.Errorf("%v", c.ProcessState)

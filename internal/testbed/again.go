@@ -41,4 +41,5 @@ func again(t *testing.T, uid int, how *syscall.SysProcAttr, env ...string) {
 	case err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name()+" ")):
 		t.Fatalf("%v\n%s", err, out)
 	}
+	t.Logf("%s", out) // which parts of it were skipped
 }
