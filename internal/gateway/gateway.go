@@ -135,8 +135,8 @@ type limits struct {
 	filed     int           // of the questions, those that no connection waits for
 	filing    time.Duration // how long these stay open
 	dial      time.Duration // resolving and connecting
-	sniff     time.Duration // for a flow that will be refused to say what it speaks
-	glance    time.Duration // the same, where most programs that speak first do so at once
+	sniff     time.Duration // for a flow to say what it speaks, before the user is asked about it
+	glance    time.Duration // the same, for one that is refused, where most programs that speak first do so at once
 	web       time.Duration // the same, where no server speaks first: a slow machine is waited for
 	first     time.Duration // until a first byte, where the server cannot speak first
 	head      time.Duration // from the first byte to the end of a head, of a response too
