@@ -19,7 +19,7 @@ const maxHeld = 1000
 func (b *Bridge) heldRef(id string) string { return b.own() + "shown/" + id }
 
 // hold holds what was shown inside before, and is not shown any more. What it fails to hold now
-// is tried again with the next.
+// is tried again with the next, but for what is lost already.
 func (b *Bridge) hold(ctx context.Context) error {
 	gone := vanished(b.unheld, b.shown)
 	gone = gone[:min(len(gone), maxHeld)]
@@ -29,6 +29,7 @@ func (b *Bridge) hold(ctx context.Context) error {
 	}
 	err := b.holdAll(ctx, gone)
 	if err != nil {
+		gone = slices.DeleteFunc(gone, func(id string) bool { return slices.Contains(b.lost, id) })
 		b.unheld = strings.Join(gone, " \n") + " \n"
 	}
 	return err

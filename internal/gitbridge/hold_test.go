@@ -82,3 +82,33 @@ func TestRefPlaces(t *testing.T) {
 		t.Errorf("of many, %v", got)
 	}
 }
+
+// What could not be held is held by the next try, and what is lost is noted once.
+func TestHoldAgain(t *testing.T) {
+	b, git := hostRepository(t)
+	git("commit", "-q", "--allow-empty", "-m", "gone")
+	gone, lost := git("rev-parse", "HEAD"), strings.Repeat("1", 40)
+	git("reset", "-q", "--hard", "HEAD~")
+	inTheWay := filepath.Join(b.Common, "refs", "coffer")
+	if err := os.WriteFile(inTheWay, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.unheld = gone + " refs/heads/gone\n" + lost + " refs/heads/lost\n"
+	for range 2 {
+		if err := b.hold(t.Context()); err == nil {
+			t.Fatal("nothing was in the way, so this proves nothing")
+		}
+	}
+	if !slices.Equal(b.lost, []string{lost}) {
+		t.Errorf("lost: %v", b.lost)
+	}
+	if err := os.Remove(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.hold(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if held := git("for-each-ref", "--format=%(objectname)", "refs/coffer"); held != gone {
+		t.Errorf("held: %q, want %s", held, gone)
+	}
+}
