@@ -13,6 +13,7 @@ import (
 	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/patient"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -205,7 +206,7 @@ func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, bra
 
 // awaitSettled waits until a sandbox is started, or has ended, but not for ever.
 func awaitSettled(ctx context.Context, sb *sandbox.Sandbox) {
-	ctx, cancel := context.WithTimeout(ctx, stopGrace)
+	ctx, cancel := patient.WithTimeout(ctx, stopGrace)
 	defer cancel()
 	for sb.Running() {
 		if line, err := supervisor.Connect(sb); err == nil {

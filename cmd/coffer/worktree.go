@@ -217,11 +217,10 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 		p.undo()
 		return err
 	}
-	for _, path := range left {
-		if p.told {
-			break
+	if !p.told {
+		for _, path := range left {
+			fmt.Fprintf(os.Stderr, "coffer: left behind: %s\n", terminal.Escape(path))
 		}
-		fmt.Fprintf(os.Stderr, "coffer: left behind: %s\n", terminal.Escape(path))
 	}
 	if p.carrying.Work || len(p.carrying.Named) > 0 {
 		// Undo leads back to what came along, and not to before.
