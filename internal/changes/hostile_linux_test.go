@@ -64,6 +64,18 @@ added new/.git [git]
 modified written/.git [git]`)
 }
 
+// A repository that is replaced, with the directories above it, by one that has nothing but an
+// index is a change: what was in it is gone inside. Nothing of it is told by itself.
+func TestIndexInsteadOfRepository(t *testing.T) {
+	s := newScene(t)
+	s.sh(t, s.lower, `for r in a b/c d; do mkdir -p $r/.git; echo 1 >$r/.git/HEAD; done`)
+	s.sh(t, s.upper, `for r in a b/c d; do mkdir -p $r/.git; done; echo 2 >a/.git/index; echo 2 >b/c/.git/index`)
+	setxattr(t, s.upper+"/a", overlayPrefix+"opaque", "y")
+	setxattr(t, s.upper+"/b", overlayPrefix+"opaque", "y")
+	same2(t, "list", brief(s.list(t)), `modified a/.git [git]
+modified b/c/.git [git]`)
+}
+
 func TestNeverApplied(t *testing.T) {
 	s := newScene(t)
 	s.sh(t, s.lower, `mkdir -p repo/.git sub; echo 1 >repo/.git/config; echo 1 >repo/f; echo 1 >wasfile`)

@@ -152,7 +152,7 @@ func (w *walker) enter(rel string, low *node, hide hidden) ([]subdir, hidden, er
 	if err != nil {
 		return nil, hide, fmt.Errorf("list upper %s: %w", Quote(rel), err)
 	}
-	subs, err := w.children(rel, dir, lowDir, names, m)
+	subs, err := w.children(rel, dir, lowDir, names, m, hide)
 	if err == nil && hide.on && lowDir != nil {
 		err = w.hiddenChildren(rel, lowDir, names, hide.since)
 	}
@@ -161,7 +161,7 @@ func (w *walker) enter(rel string, low *node, hide hidden) ([]subdir, hidden, er
 
 // children looks at every entry of an upper directory, and returns its
 // directories for later.
-func (w *walker) children(rel string, dir, lowDir *os.File, names []string, m marks) ([]subdir, error) {
+func (w *walker) children(rel string, dir, lowDir *os.File, names []string, m marks, hide hidden) ([]subdir, error) {
 	var subs []subdir
 	for _, name := range names {
 		if err := w.ctx.Err(); err != nil {
@@ -185,7 +185,7 @@ func (w *walker) children(rel string, dir, lowDir *os.File, names []string, m ma
 			w.included = true // where other repositories are shown, which is not the sandbox's doing
 			continue
 		}
-		if up.isDir() && low.isDir() && w.onlyIndex(p) {
+		if up.isDir() && low.isDir() && !hide.on && w.onlyIndex(p) {
 			continue
 		}
 		if up.isDir() && p.reason() == "" && !w.hides(p.rel, low) {
