@@ -104,7 +104,9 @@ func (t *tree) apply(c change, content io.Reader) error {
 		return err
 	}
 	base := path.Base(c.name)
-	t.note(c.name)
+	if err := t.note(c.name); err != nil {
+		return err
+	}
 	switch c.kind {
 	case makeDir:
 		return t.makeDir(dir, base, c)
@@ -142,12 +144,17 @@ func (t *tree) dir(name string, create bool) (int, error) {
 	return fd, nil
 }
 
-// note remembers what this layer has made.
-func (t *tree) note(name string) {
+// note remembers what this layer has made. Links give one directory any number of names, so those
+// above it count as well.
+func (t *tree) note(name string) error {
 	t.made[name] = true
 	for dir := path.Dir(name); dir != "." && !t.above[dir]; dir = path.Dir(dir) {
+		if err := t.look(dir); err != nil {
+			return err
+		}
 		t.above[dir] = true
 	}
+	return nil
 }
 
 // clear removes what is in the way of something new.
@@ -277,10 +284,10 @@ func (t *tree) emptyAt(fd int, name string) error {
 		return err
 	}
 	for _, base := range names {
-		if err := t.look(base); err != nil {
+		full := path.Join(name, base)
+		if err := t.look(full); err != nil {
 			return err
 		}
-		full := path.Join(name, base)
 		if !t.made[full] && !t.above[full] {
 			if err := t.clear(fd, base); err != nil {
 				return err

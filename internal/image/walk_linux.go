@@ -22,7 +22,7 @@ var errWalked = errors.New("its directories and links take longer to look throug
 
 // look counts a name that is looked up.
 func (t *tree) look(name string) error {
-	if t.walked += len(name); t.walked > maxWalked {
+	if t.walked += len(name) + eachWalked; t.walked > maxWalked {
 		return errWalked
 	}
 	return nil

@@ -69,7 +69,7 @@ func TestLinks(t *testing.T) {
 // A tree that is deep is made with few looks at it, and there is a bound for all together.
 func TestWalked(t *testing.T) {
 	deep := strings.Repeat("d/", 2000)
-	tr, err := laid(t, 0, file{Name: "l", Link: deep}, file{Name: "l/f", Data: "x"}, file{Name: deep + "g", Data: "x"})
+	tr, err := laid(t, 0, file{Name: "l", Link: deep}, file{Name: "l/f", Data: "x"}, file{Name: "l/g", Data: "x"})
 	if err != nil || tr.walked > 30*len(deep) {
 		t.Errorf("%d bytes of names were looked up, for one of %d: %v", tr.walked, len(deep), err)
 	}
@@ -79,5 +79,37 @@ func TestWalked(t *testing.T) {
 	long := strings.Repeat("x", 200)
 	if _, err := laid(t, maxWalked-500, file{Name: "d/" + long, Data: "x"}, file{Name: "d/.wh..wh..opq"}, file{Name: "d/.wh..wh..opq"}, file{Name: "d/.wh..wh..opq"}); !errors.Is(err, errWalked) {
 		t.Error(err)
+	}
+}
+
+// Short names count too, for following forty links of one letter takes as long as one of any
+// other; and so do the directories above a name, of which links make as many as there are bytes.
+func TestWalkedShort(t *testing.T) {
+	const most = 4 << 20
+	var short []file
+	for i := range maxLinks {
+		short = append(short, file{Name: string(rune('A' + i + 1)), Link: string(rune('A' + i))})
+	}
+	short = append(short, file{Name: "A/"})
+	for range 1000 {
+		short = append(short, file{Name: string(rune('A'+maxLinks)) + "/.wh.x"})
+	}
+	if _, err := laid(t, maxWalked-most, short...); !errors.Is(err, errWalked) {
+		t.Error("links:", err)
+	}
+	emptied := []file{{Name: "d/a", Data: "x"}, {Name: "d/b", Data: "x"}, {Name: "d/c", Data: "x"}}
+	for range 20_000 {
+		emptied = append(emptied, file{Name: "d/.wh..wh..opq"})
+	}
+	if _, err := laid(t, maxWalked-most, emptied...); !errors.Is(err, errWalked) {
+		t.Error("emptied:", err)
+	}
+	var above []file
+	for i := range 20 {
+		name := fmt.Sprintf("l%d", i)
+		above = append(above, file{Name: name, Link: "."}, file{Name: name + "/" + strings.Repeat("d/", 1000) + "f", Data: "x"})
+	}
+	if _, err := laid(t, maxWalked-most, above...); !errors.Is(err, errWalked) {
+		t.Error("above:", err)
 	}
 }
