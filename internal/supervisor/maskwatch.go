@@ -51,14 +51,10 @@ func outlives[T any](s *Supervisor, c <-chan T) bool {
 	}
 }
 
-// tellSomebody tells who listens, or who does next. It is false if the sandbox ends before.
+// tellSomebody tells who listens, or who does next. It is false if the sandbox ends before, or if
+// he is gone again or has more to read than he can.
 func (s *Supervisor) tellSomebody(line string) bool {
-	for !s.notices.tellNow(line) {
-		if !outlives(s, s.notices.heard()) {
-			return false
-		}
-	}
-	return true
+	return outlives(s, s.notices.heard()) && s.notices.tellNow(line)
 }
 
 // warnRefused tells the user if files of the workspace would show what is hidden.

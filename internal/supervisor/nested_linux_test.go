@@ -111,9 +111,15 @@ func TestToldOnce(t *testing.T) {
 		t.Error("who listens is not told what is for him, or more")
 	}
 	lines, leave = s.notices.listen(time.Now().Add(time.Hour))
-	defer leave()
 	if len(lines) != 1 || len(s.LastWords()) != 0 {
 		t.Errorf("the next one has %d lines, and %d are left", len(lines), len(s.LastWords()))
+	}
+	for range 100 { // a program has its pushes refused, and nobody reads that
+		s.notices.tell("noise")
+	}
+	s.notices.once("to who has too much to read")
+	if leave(); len(s.LastWords()) != 1 {
+		t.Error("a program makes so much noise that what is told once is lost")
 	}
 }
 

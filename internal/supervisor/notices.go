@@ -125,13 +125,15 @@ func (s *Supervisor) anew() {
 
 func (n *notices) tell(line string) { n.add(terminal.Escape(line)) }
 
-// once tells what is not told again. If nobody listens, it is for who does next, whenever that is.
+// once tells what is not told again. If nobody listens, or who does has more to read than he can,
+// it is for who does next, whenever that is.
 func (n *notices) once(line string) {
+	if n.tellNow(line) {
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.listeners) > 0 {
-		n.put(terminal.Escape(line))
-	} else if len(n.unheard) < keptNotices {
+	if len(n.unheard) < keptNotices {
 		n.unheard = append(n.unheard, line)
 	}
 }
@@ -143,15 +145,11 @@ func (n *notices) left() []string {
 	return slices.Clone(n.unheard)
 }
 
-// tellNow tells who listens, if anybody does.
+// tellNow tells who listens, if anybody does and has not more to read than he can.
 func (n *notices) tellNow(line string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.listeners) == 0 {
-		return false
-	}
-	n.put(terminal.Escape(line))
-	return true
+	return len(n.listeners) > 0 && n.put(terminal.Escape(line))
 }
 
 // urge tells what cannot wait until a program gives the screen back.
@@ -163,8 +161,8 @@ func (n *notices) add(line string) {
 	n.put(line)
 }
 
-// put is add for who has the lock.
-func (n *notices) put(line string) {
+// put is add for who has the lock. It says whether somebody gets the line.
+func (n *notices) put(line string) (heard bool) {
 	if len(n.latest) == keptNotices {
 		n.latest = slices.Delete(n.latest, 0, 1)
 	}
@@ -172,9 +170,11 @@ func (n *notices) put(line string) {
 	for c := range n.listeners {
 		select {
 		case c <- line:
+			heard = true
 		default: // the terminal is slow, and more lines would not help
 		}
 	}
+	return heard
 }
 
 // heard is closed when there is somebody who listens.
