@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,4 +140,41 @@ for $i (1..20000) { open F, ">flood/.env.$i"; print F "x"; close F } sleep 300`)
 			t.Errorf("%v", c.ProcessState)
 		}
 	})
+}
+
+// Who does not want to wait until it is said need not: a signal that comes when the program has
+// ended ends that, and reaches nobody who has got its number since.
+func TestHeardNoMore(t *testing.T) {
+	defer func(was time.Duration) { lastWords = was }(lastWords)
+	lastWords = time.Hour
+	other := exec.Command("sleep", "600")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer other.Process.Kill()
+	r, say, err := os.Pipe() // nobody reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer say.Close()
+	defer r.Close()
+	full := say.SetWriteDeadline(time.Now().Add(time.Second))
+	for full == nil {
+		_, full = say.Write(make([]byte, 4096))
+	}
+	_ = say.SetWriteDeadline(time.Time{})
+	l := &late{jail: &jail{say: say}, stop: func() {}, enough: make(chan struct{}, 1)}
+	l.begun.Store(true)
+	l.tell("the program is ended")
+	l.end()
+	signals := make(chan os.Signal)
+	go handOn(signals, other.Process.Pid, new(atomic.Bool), l)
+	signals <- unix.SIGCONT
+	signals <- unix.SIGTERM
+	l.heard()
+	close(signals)
+	_ = other.Process.Signal(unix.SIGINT)
+	if err = other.Wait(); err == nil || err.Error() != "signal: interrupt" {
+		t.Errorf("another process was ended: %v", err)
+	}
 }

@@ -44,13 +44,15 @@ type late struct {
 	begun  atomic.Bool                   // to watch, or to end before that
 	given  sync.Once                     // up
 	saying atomic.Pointer[chan struct{}] // the last sentence; closed when it was said
+	ended  atomic.Bool                   // the program has
+	enough chan struct{}                 // somebody does not want to hear more
 	anchors
 	pause
 }
 
 // watchLate writes into the script that its process hands out the way to its mounts.
 func (p *performance) watchLate(s *script, below int, h hidden) (theirs *os.File, err error) {
-	p.late = &late{jail: p.jail, script: s, tree: h.tree, hidden: map[string]mask.Which{}}
+	p.late = &late{jail: p.jail, script: s, tree: h.tree, hidden: map[string]mask.Which{}, enough: make(chan struct{}, 1)}
 	for _, f := range h.paths {
 		p.late.hidden[f.Path] = f.Which
 	}
@@ -118,9 +120,10 @@ func (l *late) tell(sentence string) {
 }
 
 // lastWords is how long it may take to say why a program was ended, when it has.
-const lastWords = 10 * time.Second
+var lastWords = 10 * time.Second
 
-// heard waits for what is still being said. Nobody is there any more who could use the time.
+// heard waits for what is still being said, unless somebody wants us to end. Nobody is there any
+// more who could use the time.
 func (l *late) heard() {
 	said := l.saying.Load()
 	if said == nil {
@@ -128,14 +131,33 @@ func (l *late) heard() {
 	}
 	select {
 	case <-*said:
+	case <-l.enough:
 	case <-time.After(lastWords):
 	}
+}
+
+// cut says whether the program has ended, whose number may be another's by now: then a signal is
+// for us, and cuts short what is still being said.
+func (l *late) cut(s unix.Signal) bool {
+	if l == nil || !l.ended.Load() {
+		return false
+	}
+	switch s {
+	case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCONT:
+	default:
+		select {
+		case l.enough <- struct{}{}:
+		default:
+		}
+	}
+	return true
 }
 
 // end ends the watch. Nobody waits for that, nor closes what it uses: this process is about
 // to end. If there was none yet, the program's mounts go meanwhile: a name that is given back
 // while something is mounted on it takes the kernel several times as long.
 func (l *late) end() {
+	l.ended.Store(true)
 	l.stop()
 	if l.begun.CompareAndSwap(false, true) {
 		go l.close()

@@ -80,7 +80,11 @@ func (j *jail) mind(pid int, l *late) (int, error) {
 // came.
 func handOn(signals <-chan os.Signal, pid int, interrupted *atomic.Bool, l *late) {
 	for s := range signals {
-		switch n := s.(syscall.Signal); n {
+		n, _ := s.(syscall.Signal)
+		if l.cut(n) {
+			continue
+		}
+		switch n {
 		case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
 		case unix.SIGINT, unix.SIGQUIT:
 			if n == unix.SIGINT {
