@@ -167,7 +167,7 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 	sb, rest := super.Sandbox, purgeSupervised
 	defer func() {
 		for _, line := range super.LastWords() {
-			attach.Note(terminal.Escape(line))
+			attach.Note(line) // which escapes it
 		}
 	}()
 	if sb.Once {
