@@ -163,7 +163,8 @@ func applyCommand() *cobra.Command {
 		Short:             "Bring the changes of a copy-on-write sandbox into the workspace",
 		Long: `Apply what a copy-on-write sandbox has changed. Nothing is applied if something
 changed on both sides. Git directories, devices and set-user-id bits never are.
-Paths are relative to the top of the workspace.`,
+Paths are relative to the top of the workspace. No program may run in the sandbox; one
+that only waits for its next command is stopped.`,
 		Example: "  coffer apply parser\n  coffer apply parser src/main.go\n  coffer apply -m parser src/main.go",
 		RunE: func(c *cobra.Command, args []string) error {
 			args = named(match, args)
@@ -191,9 +192,17 @@ func lockStopped(sb *sandbox.Sandbox) (*sandbox.Lock, error) {
 	return lock, err
 }
 
+// lockIdle is lockStopped for a sandbox that may wait for its next command: it is stopped.
+func lockIdle(ctx context.Context, sb *sandbox.Sandbox) (*sandbox.Lock, error) {
+	if err := stopIdle(ctx, sb); err != nil {
+		return nil, err
+	}
+	return lockStopped(sb)
+}
+
 // apply brings changes over. While it runs, nobody starts the sandbox.
 func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) error {
-	lock, err := lockStopped(sb)
+	lock, err := lockIdle(ctx, sb)
 	if err != nil {
 		return err
 	}
@@ -292,7 +301,8 @@ func discardCommand() *cobra.Command {
 		ValidArgsFunction: completeSandbox,
 		Short:             "Drop the changes of a copy-on-write sandbox",
 		Long: `Drop all changes that wait in a copy-on-write sandbox. The workspace stays as it is. A
-sandbox that was made for one run goes with them; another one stays.`,
+sandbox that was made for one run goes with them; another one stays. No program may run
+in it; one that only waits for its next command is stopped.`,
 		Example: "  coffer discard parser",
 		RunE: func(c *cobra.Command, args []string) error {
 			args = named(match, args)
@@ -303,7 +313,7 @@ sandbox that was made for one run goes with them; another one stays.`,
 			if len(args) > 1 {
 				return hint.Wrap(usagef("discard takes one sandbox and no paths: it drops all of its changes"), "%s", onlyAll(sb.Name))
 			}
-			lock, err := lockStopped(sb)
+			lock, err := lockIdle(c.Context(), sb)
 			if err != nil {
 				return err
 			}
