@@ -49,8 +49,11 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	if err != nil {
 		return nil, err
 	}
-	all, _ := store.List()
+	all, errs := store.List()
 	none := len(all) == 0
+	if none && len(errs) == 1 && !errors.As(errs[0], new(*sandbox.BrokenError)) {
+		return nil, errs[0] // they cannot be looked for, which is not to say that there are none
+	}
 	owned := slices.ContainsFunc(all, here.ownedBy)
 	if c.keep != nil {
 		all = slices.DeleteFunc(all, func(sb *sandbox.Sandbox) bool { return !c.keep(sb) })

@@ -139,6 +139,9 @@ way round, and how many files are not committed.`,
 			default:
 				list := describeAll(all, true)
 				addStandings(c.Context(), all, list)
+				if len(list)+len(errs) == 0 {
+					fmt.Fprintln(os.Stderr, "there are no sandboxes; make one with 'coffer exec --create'")
+				}
 				printList(list)
 			}
 			if err == nil && len(errs) > 0 {
@@ -164,7 +167,6 @@ func printJSON(v any) error {
 
 func printList(list []described) {
 	if len(list) == 0 {
-		fmt.Fprintln(os.Stderr, "there are no sandboxes; make one with 'coffer exec --create'")
 		return
 	}
 	width, _, err := terminal.Size(1)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/cofferhq/coffer/internal/hint"
 )
@@ -13,14 +14,29 @@ import (
 // is not there, the kernel would say that the file exists.
 func Directory(path string, mode fs.FileMode) error {
 	err := os.MkdirAll(path, mode)
-	var at *fs.PathError
-	if !errors.Is(err, fs.ErrExist) || !errors.As(err, &at) {
-		return err
+	if errors.Is(err, fs.ErrExist) {
+		if dangling := Dangling(path); dangling != nil {
+			return dangling
+		}
 	}
-	to, linkErr := os.Readlink(at.Path)
-	if linkErr != nil {
-		return err
+	return err
+}
+
+// Dangling says of a path where nothing is whether that is because of a link, there or further up,
+// which leads nowhere: what the user has there is only away.
+func Dangling(path string) error {
+	for ; ; path = filepath.Dir(path) {
+		if _, err := os.Lstat(path); err == nil || path == filepath.Dir(path) {
+			break
+		}
 	}
-	return hint.Wrap(fmt.Errorf("%s is a link to %s, which is not there", at.Path, to),
-		"make or mount what it leads to, or remove the link: rm %s", at.Path)
+	to, err := os.Readlink(path)
+	if err != nil {
+		return nil
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return hint.Wrap(fmt.Errorf("%s is a link to %s, which is not there", path, to),
+		"make or mount what it leads to, or remove the link: rm %s", path)
 }

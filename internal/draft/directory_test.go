@@ -26,6 +26,11 @@ func TestDirectory(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "nowhere"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	for _, path := range []string{link, filepath.Join(link, "further", "down"), filepath.Join(dir, "missing")} {
+		if err := Dangling(path); err != nil {
+			t.Errorf("%s, where no link leads nowhere: %v", path, err)
+		}
+	}
 	if err := Directory(filepath.Join(link, "further", "down"), 0o700); err != nil {
 		t.Error(err)
 	}

@@ -129,7 +129,7 @@ func (s *Store) lock() (unlock func(), err error) {
 func (s *Store) entries() ([]string, error) {
 	fd, err := unix.Open(s.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, draft.Dangling(s.dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read sandbox store: %w", &fs.PathError{Op: "open", Path: s.dir, Err: err})
