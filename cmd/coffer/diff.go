@@ -29,7 +29,7 @@ const maxShown = 1 << 20
 type diffStyle struct {
 	stat, names, json bool
 	noPager           bool
-	repo              string
+	sandbox, repo     string
 	paths             []string
 }
 
@@ -65,7 +65,7 @@ A part of the second name will do where there is no path of that name.`,
 			if err != nil {
 				return meantPath(err, match, "diff", func() (*sandbox.Sandbox, error) { return forDiff.choose(store, "") })
 			}
-			style.paths = rest(args)
+			style.sandbox, style.paths = sb.Name, rest(args)
 			other, err := otherSandbox(c.Context(), store, sb, args, style.repo)
 			if err != nil {
 				return err
@@ -251,7 +251,11 @@ func (s diffStyle) wants(p string) bool {
 
 // nothingThere is about paths that were asked for and are the same on both sides.
 func (s diffStyle) nothingThere() error {
-	return hint.New("nothing is different at "+strings.Join(s.paths, ", "), "paths are relative to the top of the workspace; see 'coffer diff --names'")
+	names := "coffer diff --names " + s.sandbox
+	if s.repo != "" {
+		names += " --repo " + s.repo
+	}
+	return hint.New("nothing is different at "+strings.Join(s.paths, ", "), "paths are relative to the top of the workspace; see '"+names+"'")
 }
 
 // show prints what is different.
