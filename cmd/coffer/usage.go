@@ -51,7 +51,7 @@ func aboutMatch(c *cobra.Command) string {
 		return ""
 	}
 	text := "\nMATCH is how a sandbox's id begins, or a part of its name."
-	if strings.Contains(c.Use, "[MATCH]") {
+	if strings.Contains(c.Use, "[MATCH") {
 		text += " Without it, the one over\nthe current directory is meant."
 	}
 	return text + "\n"
