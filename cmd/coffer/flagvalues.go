@@ -102,6 +102,8 @@ func wrongValue(c *cobra.Command, err *pflag.InvalidValueError) error {
 		return see(usagef("--%s %q is no whole number", name, value), "give digits alone")
 	case kind == "float64":
 		return see(usagef("--%s %q is no number", name, value), "give one such as 1.5")
+	case kind == "bool":
+		return see(usagef("--%s is on or off, and not %q", name, value), "leave the value out, or say --%s=false", name)
 	}
 	return hint.Wrap(usage{err}, "see '%s --help'", c.CommandPath())
 }

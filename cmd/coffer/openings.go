@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -106,6 +108,9 @@ func parseSocketIn(text string, w sandbox.Workspace) (k sandbox.Socket, err erro
 	}
 	// Where it is now is what the user means, and stays so.
 	real, err := filepath.EvalSymlinks(host)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, hint.New(fmt.Sprintf("there is no socket %s", host), "start the program that listens there first")
+	}
 	if err != nil {
 		return k, hint.Wrap(fmt.Errorf("find the socket %s: %w", host, err), "start the program that listens there first")
 	}
