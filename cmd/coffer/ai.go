@@ -294,7 +294,7 @@ func leftAt(name, branch string) string {
 	if branch != "" {
 		line += " on " + branch
 	}
-	return terminal.Escape(fmt.Sprintf("%s: 'coffer attach %s' watches, 'coffer diff %s' compares", line, name, name))
+	return terminal.Escape(fmt.Sprintf("%s: 'coffer attach %s' watches, 'coffer diff %s' shows what it did", line, name, name))
 }
 
 // branchOf is the branch that a sandbox's commits appear on, if there is one.
