@@ -327,6 +327,9 @@ func wrongFlag(c *cobra.Command, err error) error {
 		if c.Name() == "run" && missing.GetSpecifiedName() == "rm" {
 			return hint.Wrap(usage{err}, "leave it out: the sandbox of a run is thrown away anyway")
 		}
+		if name := missing.GetSpecifiedName(); c.Name() == "run" && (name == "m" || name == "match") {
+			return hint.Wrap(usage{err}, "a run has a sandbox of its own; for one that exists: coffer exec -m MATCH -- COMMAND")
+		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {

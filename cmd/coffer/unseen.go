@@ -21,6 +21,9 @@ func unseen(err error, sb *sandbox.Sandbox, argv []string) error {
 	if sb == nil || !errors.As(err, &failure) || !strings.HasSuffix(failure.Message, "command not found in the sandbox") || len(argv) == 0 {
 		return err
 	}
+	if isSandbox(argv[0]) {
+		return hint.Wrap(err, "%s is a sandbox; run a command in it with 'coffer exec -m %s -- COMMAND'", argv[0], argv[0])
+	}
 	if !sb.Image.None() {
 		return hint.Wrap(err, "the image %s does not have it; choose another, or install it inside as root, in a sandbox that stays", sb.Image.Ref)
 	}
@@ -43,6 +46,16 @@ func unseen(err error, sb *sandbox.Sandbox, argv []string) error {
 		return hint.Wrap(err, "%s is outside of what sandbox %s sees; make a sandbox in a directory above it, or one that has it in [mounts] of your config", path, sb.Name)
 	}
 	return hint.Wrap(err, "yours is %s, which sandbox %s does not see; make one that has its directory in [mounts] of your config, or try 'coffer jail -- %s'", path, sb.Name, argv[0])
+}
+
+// isSandbox says whether a word is all of a sandbox's name, or its id.
+func isSandbox(word string) bool {
+	store, err := openStore()
+	if err != nil {
+		return false
+	}
+	sb, err := store.Find(word)
+	return err == nil && (word == sb.Name || word == sb.ID)
 }
 
 // outside finds a program of the user's as a shell would, in a directory without links.
