@@ -73,7 +73,7 @@ What follows -- goes to the agent as it is.`,
 	flags := c.Flags()
 	matchFlag(c, &f.match)
 	flags.BoolVar(&f.create, "create", false, "make a new sandbox")
-	flags.DurationVar(&f.idle, "idle", idleDefault, "stop a new sandbox when nothing has run in it for this `TIME`")
+	addIdleTo(flags, &f.idle, "stop a new sandbox when nothing has run in it for this `TIME`")
 	flags.BoolVar(&f.fresh, "fresh", false, "begin a new conversation in a sandbox that exists")
 	flags.BoolVar(&f.headless, "headless", false, "do what the prompt says and end, on a terminal too")
 	flags.StringVar(&f.promptFile, "prompt-file", "", "read the prompt from a `FILE`, - for standard input")

@@ -132,7 +132,7 @@ two commands, is taken back only with --force.`,
 			if len(args) == 2 {
 				var err error
 				if n, err = strconv.Atoi(args[1]); err != nil || n < 1 {
-					return hint.Wrap(usagef("%q is not the number of a checkpoint", args[1]), "see 'coffer checkpoints'")
+					return hint.Wrap(usagef("%q is not the number of a checkpoint", args[1]), "see 'coffer checkpoints %s'", args[0])
 				}
 			}
 			_, sb, err := chooseKept(args[0])

@@ -75,7 +75,7 @@ direct, it works on the current directory itself.`,
 	tree.addTo(c, &s)
 	matchFlag(c, &match)
 	c.Flags().BoolVar(&create, "create", false, "make a new sandbox: in a git worktree of its own, or, where there is no repository, over the current directory")
-	c.Flags().DurationVar(&idle, "idle", idleDefault, "stop the sandbox when nothing has run in it for this `TIME`")
+	addIdleTo(c.Flags(), &idle, "stop the sandbox when nothing has run in it for this `TIME`")
 	c.Flags().SetInterspersed(false)
 	return c
 }
@@ -127,7 +127,7 @@ func sayMade(sb *sandbox.Sandbox) {
 func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, idle time.Duration, args []string) (_ *sandbox.Sandbox, _ *supervisor.Line, err error) {
 	defer func() { err = orGivenUp(l.ctx, err) }()
 	if idle <= 0 {
-		return nil, nil, hint.Wrap(usagef("--idle must be more than 0"), "give how long nothing may run in it, such as --idle %s", idleDefault)
+		return nil, nil, hint.Wrap(usagef("--idle must be more than 0"), "give how long nothing may run in it, such as --idle 10m")
 	}
 	var planned *plannedTree
 	s.decide = func() (err error) {

@@ -67,6 +67,12 @@ func (s *settings) addLimitsTo(f *pflag.FlagSet) {
 	})
 }
 
+// addIdleTo adds --idle. Its default is said as people write it, and not as Go does.
+func addIdleTo(f *pflag.FlagSet, to *time.Duration, usage string) {
+	f.DurationVar(to, "idle", idleDefault, usage)
+	f.Lookup("idle").DefValue = "10m"
+}
+
 func whole(to *int, check func(int) error) func(string) error {
 	return func(text string) (err error) {
 		if *to, err = strconv.Atoi(text); err != nil {
