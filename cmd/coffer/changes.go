@@ -154,6 +154,17 @@ func rest(args []string) []string {
 	return args[1:]
 }
 
+// fromTop are paths relative to the top of the workspace, also those that the user wrote in full.
+func fromTop(sb *sandbox.Sandbox, paths []string) []string {
+	paths = slices.Clone(paths)
+	for i, p := range paths {
+		if in, err := filepath.Rel(sb.Workspace.Path, p); err == nil && filepath.IsAbs(p) && filepath.IsLocal(in) {
+			paths[i] = in
+		}
+	}
+	return paths
+}
+
 func applyCommand() *cobra.Command {
 	var force, dry bool
 	var match string
@@ -174,7 +185,7 @@ that only waits for its next command is stopped.`,
 			}
 			ctx, stop := interruptible(c)
 			defer stop()
-			return apply(ctx, sb, changes.ApplyOptions{Paths: rest(args), Force: force, DryRun: dry})
+			return apply(ctx, sb, changes.ApplyOptions{Paths: fromTop(sb, rest(args)), Force: force, DryRun: dry})
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "overwrite what changed in the workspace meanwhile")
@@ -223,6 +234,9 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 	done()
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
+		if len(o.Paths) > 0 {
+			err = fmt.Errorf("%s: %w", changes.Quote(o.Paths[0]), changes.ErrNoMatch)
+		}
 	}
 	for _, c := range result.Applied {
 		fmt.Fprintf(stdout, "%-12s %s\n", c.Kind, terminal.Escape(changes.Quote(c.Path)))

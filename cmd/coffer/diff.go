@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -65,7 +66,7 @@ A part of the second name will do where there is no path of that name.`,
 			if err != nil {
 				return meantPath(err, match, "diff", func() (*sandbox.Sandbox, error) { return forDiff.choose(store, "") })
 			}
-			style.sandbox, style.paths = sb.Name, rest(args)
+			style.sandbox, style.paths = sb.Name, fromTop(sb, rest(args))
 			other, err := otherSandbox(c.Context(), store, sb, args, style.repo)
 			if err != nil {
 				return err
@@ -208,11 +209,11 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 	}
 	out, finish := paintDiff(style.noPager)
 	defer finish()
-	err = none(changes.Diff(ctx, out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: style.paths, Masked: hidden}))
-	if errors.Is(err, changes.ErrNoMatch) {
+	err = changes.Diff(ctx, out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: style.paths, Masked: hidden})
+	if errors.Is(err, changes.ErrNoMatch) || errors.Is(err, fs.ErrNotExist) && len(style.paths) > 0 {
 		return style.nothingThere()
 	}
-	return err
+	return none(err)
 }
 
 // diffBetween shows what is different between two worktrees.

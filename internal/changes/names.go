@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/cofferhq/coffer/internal/hint"
 )
 
 // Quote writes a path the way git does: as it is when every byte is printable
@@ -156,7 +158,7 @@ func newSelection(paths []string) (*selection, error) {
 	for _, p := range paths {
 		c := path.Clean(p)
 		if p == "" || path.IsAbs(c) || c == ".." || strings.HasPrefix(c, "../") {
-			return nil, fmt.Errorf("path %s is not inside the workspace", Quote(p))
+			return nil, hint.New(fmt.Sprintf("path %s is not inside the workspace", Quote(p)), "paths are relative to the top of the workspace")
 		}
 		s.want[c] = false
 	}
