@@ -324,6 +324,10 @@ func revokeTrust(places config.Places, all bool) error {
 	if err != nil {
 		return err
 	}
+	if n == 0 {
+		fmt.Fprintln(os.Stderr, "coffer: there is nothing to take back; see 'coffer trust --list'")
+		return nil
+	}
 	fmt.Fprintf(os.Stderr, "coffer: took back %s; sandboxes that exist keep what they have\n", count(n, "answer"))
 	return nil
 }
