@@ -71,9 +71,13 @@ refused lately.`,
 
 func standingOf(sb *sandbox.Sandbox) standing {
 	d, l := describe(sb, false), look(sb)
+	work := outcome(sb)
+	if work == sb.Name {
+		work = "" // what was done in the user's own directory is not known from what he did there
+	}
 	return standing{
 		ID: sb.ID, Name: sb.Name, State: d.State, Agent: l.agent, Last: l.last, Branch: l.branch,
-		Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode, Work: outcome(sb), Network: sb.Network.Describe(), Programs: d.Execs,
+		Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode, Work: work, Network: sb.Network.Describe(), Programs: d.Execs,
 	}
 }
 
