@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -59,6 +61,9 @@ func Read(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, hint.New(fmt.Sprintf("%s of the vault is a symbolic link", path), "put the file itself there")
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = cmp.Or(draft.Dangling(path), err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the vault: %w", err)
