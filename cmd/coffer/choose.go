@@ -71,7 +71,11 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	case none && c.kind == "":
 		return nil, hint.Wrap(noneHere("there is no sandbox over "+here.dir+", nor anywhere else"), "make one with 'coffer exec --create'")
 	}
-	return nil, hint.Wrap(noneHere("there is no "+c.kind+"sandbox over "+here.dir), "%s", c.none)
+	err = noneHere("there is no " + c.kind + "sandbox over " + here.dir)
+	if above := only(all, here.below); len(above) > 0 {
+		return nil, hint.Wrap(err, "%s; sandbox %s lies over %s", c.none, above[0].Name, above[0].Workspace.Path)
+	}
+	return nil, hint.Wrap(err, "%s", c.none)
 }
 
 // only are those of the sandboxes that are meant.

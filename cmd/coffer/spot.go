@@ -44,6 +44,11 @@ func spotHere() (s spot, err error) {
 // in says whether a sandbox works on this very place.
 func (s spot) in(sb *sandbox.Sandbox) bool { return sb.Workspace.Path == s.dir || s.ownedBy(sb) }
 
+// below says whether this place is further down in what a sandbox works on.
+func (s spot) below(sb *sandbox.Sandbox) bool {
+	return sb.Workspace.Path != "" && rootfs.Within(s.dir, sb.Workspace.Path)
+}
+
 // ownedBy says whether this place is in a worktree that was made for a sandbox.
 func (s spot) ownedBy(sb *sandbox.Sandbox) bool {
 	w := sb.Workspace
