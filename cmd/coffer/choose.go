@@ -50,8 +50,8 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 		return nil, err
 	}
 	all, errs := store.List()
-	none := len(all) == 0
-	if none && len(errs) == 1 && !errors.As(errs[0], new(*sandbox.BrokenError)) {
+	none := len(all)+len(errs) == 0
+	if len(all) == 0 && len(errs) == 1 && !errors.As(errs[0], new(*sandbox.BrokenError)) {
 		return nil, errs[0] // they cannot be looked for, which is not to say that there are none
 	}
 	owned := slices.ContainsFunc(all, here.ownedBy)
