@@ -124,7 +124,7 @@ func TestGiveUpHeard(t *testing.T) {
 		_ = c.Process.Kill()
 		_ = c.Wait()
 		if err != nil || !strings.Contains(string(said), "the program is ended, because") {
-			t.Errorf("it is not said: %d bytes, %v", len(said), err)
+			t.Errorf("it is not said, but %q, %v", strings.Trim(string(said), "\x00"), err)
 		}
 	})
 }
