@@ -266,7 +266,7 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	if err != nil {
 		return nil, err
 	}
-	if err := furnishHome(home, a, scene); err != nil {
+	if err := furnishHome(sb, home, a, scene); err != nil {
 		return nil, err
 	}
 	if !f.told {
@@ -299,11 +299,11 @@ func (f *aiFlags) scene(sb *sandbox.Sandbox, a *agent.Agent, home *agent.Home, c
 }
 
 // furnishHome writes the text for the agent, its login, and its own files.
-func furnishHome(home *agent.Home, a *agent.Agent, scene agent.Scene) error {
+func furnishHome(sb *sandbox.Sandbox, home *agent.Home, a *agent.Agent, scene agent.Scene) error {
 	if err := home.Write(agent.Guide, []byte(scene.Text)); err != nil {
 		return err
 	}
-	if err := logins().Seed(a, home); err != nil || a.Files == nil {
+	if err := logins().Seed(a, home, sb.Dir()); err != nil || a.Files == nil {
 		return err
 	}
 	for _, file := range a.Files(a, scene) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -51,8 +52,10 @@ func (s *Store) LoggedIn(a *Agent) (since time.Time, ok bool) {
 func (s *Store) Forget(a *Agent) error { return os.RemoveAll(filepath.Join(s.dir, a.Name)) }
 
 // Seed copies the credentials into the home of a sandbox, over what is there: of two
-// tokens that were renewed, the store has the one that counts.
-func (s *Store) Seed(a *Agent, h *Home) error {
+// tokens that were renewed, the store has the one that counts. That they were given is noted in
+// the sandbox's folder.
+func (s *Store) Seed(a *Agent, h *Home, folder string) error {
+	g, before := given{}, readGiven(folder)
 	for _, c := range a.Credentials {
 		data, err := os.ReadFile(s.file(a, c))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -64,8 +67,12 @@ func (s *Store) Seed(a *Agent, h *Home) error {
 		if err != nil {
 			return fmt.Errorf("give %s its credentials: %w", a.Name, err)
 		}
+		g.note(c.Name, data)
 	}
-	return nil
+	if maps.Equal(g, before) {
+		return nil
+	}
+	return g.write(folder)
 }
 
 // maxCredential bounds a file of credentials.
@@ -93,10 +100,11 @@ func (s *Store) Keep(a *Agent, h *Home) (n int, err error) {
 	return n, nil
 }
 
-// Renew takes tokens that an agent has renewed from its home into the store. What is not
-// plainly the same credentials with other tokens stays where it is: a sandbox must not
-// choose who the others are. It says what it has done, and what it has refused.
-func (s *Store) Renew(a *Agent, h *Home) (renewed bool, err error) {
+// take takes tokens that an agent has renewed from its home into the store, and notes that. What
+// it was given and is as it was is left alone. What is not plainly the same credentials with other
+// tokens stays where it is: a sandbox must not choose who the others are. It says what it has done,
+// and what it has refused.
+func (s *Store) take(a *Agent, h *Home, g given) (renewed bool, err error) {
 	for _, c := range a.Credentials {
 		file := s.file(a, c)
 		was, readErr := os.ReadFile(file)
@@ -104,12 +112,15 @@ func (s *Store) Renew(a *Agent, h *Home) (renewed bool, err error) {
 			continue // nobody logged in outside, so nobody asked for it to be kept
 		}
 		is, why := h.Read(c.Name)
-		if errors.Is(why, fs.ErrNotExist) || why == nil && bytes.Equal(was, is) {
+		if errors.Is(why, fs.ErrNotExist) || why == nil && (bytes.Equal(was, is) || g.untouched(c.Name, is)) {
 			continue
 		}
 		ok := false
 		if why == nil {
 			ok, why = s.renew(file, c, was, is)
+		}
+		if ok {
+			g.note(c.Name, is)
 		}
 		renewed = renewed || ok
 		if why != nil {

@@ -36,7 +36,7 @@ func TestRenew(t *testing.T) {
 			s := OpenStore(t.TempDir())
 			put(t, s.file(a, a.Credentials[0]), oldToken)
 			put(t, filepath.Join(dir, name), tt.is)
-			got, err := s.Renew(a, h)
+			got, err := s.take(a, h, given{})
 			if got != tt.ok || (err != nil) == (tt.ok || tt.what == "untouched") {
 				t.Errorf("renewed %v, %v", got, err)
 			}
@@ -51,6 +51,43 @@ func TestRenew(t *testing.T) {
 	}
 }
 
+// A sandbox that has only what it was given, or has given already, does not take the store back to
+// that; what it renews counts.
+func TestRenewOnce(t *testing.T) {
+	a := codex()
+	h, dir := home(t)
+	folder, s := t.TempDir(), OpenStore(t.TempDir())
+	inside, stored := filepath.Join(dir, a.Credentials[0].Name), s.file(a, a.Credentials[0])
+	if err := (Trace{Agent: a.Name, Credentials: a.Credentials, Store: s.dir}).Write(folder); err != nil {
+		t.Fatal(err)
+	}
+	token := func(name string) string { return strings.ReplaceAll(oldToken, `"a"`, `"`+name+`"`) }
+	look := func(want string, renewed bool) {
+		t.Helper()
+		if got, err := RenewFrom(folder, dir); got != renewed || err != nil || read(t, stored) != want {
+			t.Errorf("renewed %v, %v, to %s", got, err, read(t, stored))
+		}
+	}
+	put(t, stored, oldToken)
+	if err := s.Seed(a, h, folder); err != nil {
+		t.Fatal(err)
+	}
+	put(t, stored, token("theirs"))
+	look(token("theirs"), false)
+	put(t, inside, token("mine"))
+	look(token("mine"), true)
+	put(t, stored, token("theirs"))
+	look(token("theirs"), false)
+	put(t, inside, token("newer"))
+	look(token("newer"), true)
+	// Whoever was started by an older coffer has nothing noted.
+	if err := os.Remove(filepath.Join(folder, givenName)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, stored, token("theirs"))
+	look(token("newer"), true)
+}
+
 // A link is not a token that was renewed, though what it leads to looks like one.
 func TestRenewNoLink(t *testing.T) {
 	a := codex()
@@ -62,7 +99,7 @@ func TestRenewNoLink(t *testing.T) {
 	if err := os.Symlink("elsewhere", filepath.Join(dir, name)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Renew(a, h); got || err == nil {
+	if got, err := s.take(a, h, given{}); got || err == nil {
 		t.Errorf("renewed %v, %v", got, err)
 	}
 	if read(t, s.file(a, a.Credentials[0])) != oldToken {
@@ -79,7 +116,7 @@ func TestStore(t *testing.T) {
 	}
 	// Nobody asked for what is inside to be kept.
 	put(t, filepath.Join(dir, a.Credentials[0].Name), oldToken)
-	if got, err := s.Renew(a, h); got || err != nil {
+	if got, err := s.take(a, h, given{}); got || err != nil {
 		t.Errorf("%v %v", got, err)
 	}
 	if n, err := s.Keep(a, h); n != 1 || err != nil {
@@ -92,7 +129,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("%v %v", info, err)
 	}
 	other, otherDir := home(t)
-	if err := s.Seed(a, other); err != nil || read(t, filepath.Join(otherDir, a.Credentials[0].Name)) != oldToken {
+	if err := s.Seed(a, other, t.TempDir()); err != nil || read(t, filepath.Join(otherDir, a.Credentials[0].Name)) != oldToken {
 		t.Error(err)
 	}
 	// A link in place of the file is no credential.
@@ -104,7 +141,7 @@ func TestStore(t *testing.T) {
 	if _, err := s.Keep(a, h); err == nil {
 		t.Error("kept a link")
 	}
-	if err := s.Seed(a, h); err != nil || read(t, file) != oldToken {
+	if err := s.Seed(a, h, t.TempDir()); err != nil || read(t, file) != oldToken {
 		t.Error(err)
 	}
 	mine := t.TempDir()

@@ -59,5 +59,10 @@ func RenewFrom(dir, home string) (bool, error) {
 		return false, err
 	}
 	defer h.Close()
-	return OpenStore(t.Store).Renew(&Agent{Name: t.Agent, Credentials: t.Credentials}, h)
+	g := readGiven(dir)
+	renewed, err := OpenStore(t.Store).take(&Agent{Name: t.Agent, Credentials: t.Credentials}, h, g)
+	if renewed {
+		err = errors.Join(err, g.write(dir))
+	}
+	return renewed, err
 }
