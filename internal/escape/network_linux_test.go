@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/fakenet"
 	"github.com/cofferhq/coffer/internal/testbed"
@@ -185,12 +186,17 @@ func (s *wires) within(sandbox string, list []trial, root bool) map[string]outco
 	}, func(a trial, o outcome) bool { return a.held(o) || o.Wall == "" || len(o.changed) > 0 })
 }
 
-// patiently makes attempts, and those again, some times, of which it is not enough.
+// patiently makes attempts, and those again, some times, of which it is not enough. Those that
+// take long, as they hang, are made again less often.
 func (s *wires) patiently(list []trial, do func([]trial) map[string]outcome, enough func(trial, outcome) bool) map[string]outcome {
 	s.t.Helper()
-	const tries = 10
+	const few, tries, long = 3, 10, time.Minute
 	all := map[string]outcome{}
-	for range tries {
+	begun := time.Now()
+	for try := range tries {
+		if try >= few && time.Since(begun) > long {
+			break
+		}
 		maps.Copy(all, do(list))
 		list = slices.DeleteFunc(slices.Clone(list), func(a trial) bool { return enough(a, all[a.id]) })
 		if len(list) == 0 {

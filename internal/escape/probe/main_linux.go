@@ -47,7 +47,7 @@ func init() {
 }
 
 // patience is for one attempt; none takes long unless it hangs.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 func main() {
 	if len(os.Args) < 2 {
