@@ -5,11 +5,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 
 .PHONY: build demo test test-big test-agents lint escape bench bench-ai bench-setup fuzz clean
 
-# The linker leaves its file in the kernel's memory in the smallest pages there are. A copy
-# of it, written in large pieces, is in large ones, and starts a tenth faster.
 build:
-	go build -trimpath -ldflags "-s -w -X main.release=$(VERSION)" -o bin/.linked ./cmd/coffer
-	@cmp -s bin/.linked bin/coffer || { dd if=bin/.linked of=bin/.coffer bs=524288 2>/dev/null && chmod +x bin/.coffer && mv bin/.coffer bin/coffer; }
+	go build -trimpath -ldflags "-s -w -X main.release=$(VERSION)" -o bin/coffer ./cmd/coffer
 
 demo: build
 	./bin/coffer demo

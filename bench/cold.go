@@ -71,7 +71,7 @@ func (l *lab) plainNoop() contender {
 }
 
 // copiedNoop is the no-op as an installed one would be. The kernel starts a copy faster than
-// a file as the linker leaves it, and coffer's own build makes one: see the Makefile.
+// a file as the linker leaves it.
 func (l *lab) copiedNoop() contender {
 	c := contender{name: nameCopied, command: "cp", sample: l.process(l.dir, l.noop+".copy")}
 	data, err := os.ReadFile(l.noop)

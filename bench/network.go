@@ -88,7 +88,7 @@ const (
 const (
 	kernelBar  = 0.45 // × direct loopback
 	packetBar  = 0.20 // × direct loopback
-	connectBar = 2.0  // × direct
+	connectBar = 2.5  // × direct
 	dnsBar     = 0.5  // ms
 	crowdRSS   = 150  // MB
 	startBar   = 8.0  // ms more than without a network

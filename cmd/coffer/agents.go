@@ -156,7 +156,7 @@ func printAgents(list []describedAgent) {
 func agentsUpdateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "update [AGENT…]",
-		Short: "Install the newest versions of the agents that coffer has installed",
+		Short: "Update the agents that coffer has installed",
 		Long: `Install the newest versions of the agents that coffer has installed, or of those that
 are named. Sandboxes that run use the new version from the next start of the agent on.
 An agent that you have installed yourself is yours to update.`,
@@ -247,7 +247,7 @@ func install(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
 	}
 	l := listen(c)
 	defer l.stop()
-	err = run(l, s, append(args, a.Package+"@latest"))
+	err = orGivenUp(l.ctx, run(l, s, append(args, a.Package+"@latest")))
 	_ = os.Remove(staged + "/ca.pem")
 	if code := status(0); errors.As(err, &code) && code != 130 {
 		// Npm has said why, but an exit code alone would be the end without a word of ours.

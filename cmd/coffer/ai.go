@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,14 +79,14 @@ What follows -- goes to the agent as it is.`,
 	flags.BoolVar(&f.fresh, "fresh", false, "begin a new conversation in a sandbox that exists")
 	flags.BoolVar(&f.headless, "headless", false, "do what the prompt says and end, on a terminal too")
 	flags.StringVar(&f.promptFile, "prompt-file", "", "read the prompt from a `FILE`, - for standard input")
-	flags.IntVarP(&f.number, "number", "n", 1, "do the same in `N` new sandboxes side by side, detached")
+	flags.IntVarP(&f.number, "number", "n", 1, "do the same in `N` new sandboxes side by side, detached;\nwithout --name, the prompt names them")
 	flags.BoolVar(&f.rm, "rm", false, "remove the sandbox afterwards if nothing in it would be lost")
 	return c
 }
 
 func ai(c *cobra.Command, f *aiFlags, args []string) error {
-	if os.Getenv("COFFER_SANDBOX") != "" {
-		return hint.New("this is a sandbox already", "run 'coffer ai' outside, or the agent itself here")
+	if err := outsideOnly(); err != nil {
+		return err
 	}
 	places, err := placesHere()
 	if err != nil {
@@ -125,10 +127,19 @@ func (f *aiFlags) words(all []*agent.Agent, args []string) error {
 	if len(args) > 0 && agent.Find(all, args[0]) != nil {
 		f.agent, args = args[0], args[1:]
 	} else if len(args) > 1 {
-		return hint.Wrap(usagef("there is no agent %q", args[0]), "there are %s; a prompt is one argument, in quotes", strings.Join(agent.Names(all), ", "))
+		like := hint.Nearest(args[0], agent.Names(all))
+		if like != "" {
+			like = "; did you mean " + like + "?"
+		}
+		return hint.Wrap(usagef("there is no agent %q", args[0]), "there are %s; a prompt is one argument, in quotes%s", strings.Join(agent.Names(all), ", "), like)
 	}
 	if len(args) > 1 {
 		return hint.Wrap(usagef("the prompt is in %d arguments", len(args)), "put it in quotes; arguments for the agent go after --")
+	}
+	if word := first(args); f.agent == "" && len(word) > 4 && !strings.ContainsAny(word, " \n") {
+		if like := hint.Nearest(word, agent.Names(all)); like != "" {
+			return hint.Wrap(usagef("there is no agent %q", word), "did you mean 'coffer ai %s'? For a prompt of one word, name the agent before it", like)
+		}
 	}
 	f.prompt = first(args)
 	if f.promptFile == "" {
@@ -259,13 +270,7 @@ func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) 
 	}
 	l := listen(c)
 	defer l.stop()
-	names := []string{f.name}
-	for i := 2; i <= f.number; i++ {
-		names = append(names, "")
-		if f.name != "" {
-			names[0], names[i-1] = f.name+"-1", fmt.Sprintf("%s-%d", f.name, i)
-		}
-	}
+	names := f.names(store, a)
 	var errs []error
 	var made []string
 	if f.detach && terminal.IsTerminal(1) {
@@ -286,6 +291,45 @@ func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) 
 		fmt.Fprintf(stdout, "compare them with 'coffer ls' and 'coffer diff %s %s'\n", made[0], made[1])
 	}
 	return errors.Join(errs...)
+}
+
+// names are those of new sandboxes. Several without a name have the first words of the prompt.
+func (f *aiFlags) names(store *sandbox.Store, a *agent.Agent) (names []string) {
+	if f.number == 1 {
+		return []string{f.name}
+	}
+	base, first := f.name, 1
+	if base == "" {
+		base = cmp.Or(slug(f.prompt), a.Name)
+		all, _ := store.List()
+		for _, sb := range all {
+			number, ok := strings.CutPrefix(sb.Name, base+"-")
+			if n, err := strconv.Atoi(number); ok && err == nil && n < maxNumbered {
+				first = max(first, n+1)
+			}
+		}
+	}
+	for i := range f.number {
+		names = append(names, fmt.Sprintf("%s-%d", base, first+i))
+	}
+	return names
+}
+
+// maxNumbered is where a number in a name is the user's.
+const maxNumbered = 10000
+
+// slug makes a name of the first words of a text, as far as they have letters that names have.
+func slug(text string) string {
+	const most = 24
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	name := ""
+	for _, w := range words[:min(4, len(words))] {
+		if len(name)+1+len(w) > most {
+			break
+		}
+		name = strings.Trim(name+"-"+w, "-")
+	}
+	return name
 }
 
 // leftAt says where an agent is that was left to itself, and how to come to it.
@@ -312,7 +356,9 @@ func completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 	}
 	var conf *config.Loaded
 	if places, err := placesHere(); err == nil {
-		conf, _ = places.Load()
+		if conf, err = places.Load(); err != nil {
+			conf = nil // a broken config: complete what coffer knows
+		}
 	}
 	return agent.Names(conf.Known()), cobra.ShellCompDirectiveNoFileComp
 }

@@ -44,13 +44,13 @@ read -r line; echo "heard $line"
 			}
 		}
 		s := onScreen(t, 24, 100, b.Command("ai"))
-		s.see("Which agent? It is remembered")
+		s.see("Which agent shall be the default?")
 		s.typeIn("absen\r")
 		s.end(125)
 		remembered("") // it is not there
 
 		s = onScreen(t, 24, 100, b.Command("ai"))
-		s.see("Which agent? It is remembered")
+		s.see("Which agent shall be the default?")
 		s.typeIn("\x1b[Bmin\r")
 		s.see("coffer: mine in sandbox ")
 		s.see("args() size(24 100)")
@@ -65,14 +65,14 @@ read -r line; echo "heard $line"
 			t.Fatalf("%s", out)
 		}
 		s = onScreen(t, 24, 100, b.Command("ai"))
-		s.see("Go on with")
+		s.see("Continue in which sandbox?")
 		s.see("a new sandbox")
 		s.typeIn("othr\r")
 		s.see("args(--continue)")
 		s.typeIn("\r")
 		s.end(0)
 		s = onScreen(t, 24, 100, b.Command("ai"))
-		s.see("Go on with")
+		s.see("Continue in which sandbox?")
 		s.typeIn("\x1b")
 		s.end(130)
 		if !s.cmd.ProcessState.Exited() {

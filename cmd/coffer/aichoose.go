@@ -57,7 +57,7 @@ func askAgent(all []*agent.Agent) (*agent.Agent, error) {
 		}
 		items = append(items, pick.Item{a.Name, a.Title, state})
 	}
-	i, err := choose("Which agent? It is remembered", items, "name it: coffer ai AGENT, one of "+strings.Join(agent.Names(all), ", "))
+	i, err := choose("Which agent shall be the default?", items, "name it: coffer ai AGENT, one of "+strings.Join(agent.Names(all), ", "))
 	if err != nil {
 		return nil, err
 	}
@@ -139,13 +139,13 @@ func chooseSandbox(store *sandbox.Store) (*sandbox.Sandbox, error) {
 			boxes[i] = c.Sandbox
 		}
 		for i, d := range describeAll(boxes, false) {
-			items = append(items, shown[i].item(d.State, everywhere))
+			items = append(items, shown[i].item(d.state(), everywhere))
 		}
 		items = append(items, pick.Item{"a new sandbox"})
 		if !everywhere && len(all) > len(mine) {
 			items = append(items, pick.Item{fmt.Sprintf("those of all repositories (%d)", len(all))})
 		}
-		i, err := choose("Go on with", items, "choose one with -m, or make one with --create or a PROMPT")
+		i, err := choose("Continue in which sandbox?", items, "choose one with -m, or make one with --create or a PROMPT")
 		switch {
 		case err != nil:
 			return nil, err

@@ -36,8 +36,14 @@ func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) erro
 		if errors.Is(err, attach.ErrLeft) {
 			return sayLeft(sb)
 		}
-		if code := status(0); err != nil && !errors.As(err, &code) {
+		code := status(0)
+		if err != nil && !errors.As(err, &code) {
 			return err
+		}
+		if f.headless { // of others the supervisor knows it
+			if err := agent.End(sb.Dir(), int(code)); err != nil {
+				report(err)
+			}
 		}
 		if _, renewErr := agent.RenewFrom(sb.Dir(), sb.Home()); renewErr != nil {
 			warn(renewErr.Error())
@@ -86,7 +92,7 @@ func outcome(sb *sandbox.Sandbox) string {
 		if len(parts) == 0 {
 			// It may have gone back from another branch, on which its work is.
 			if n, err := b.Unmerged(ctx); err == nil && n > 0 {
-				parts = append(parts, count(n, "commit")+" on other branches of its own")
+				parts = append(parts, count(n, "commit")+" on other branches of the sandbox")
 			}
 		}
 	}
@@ -111,7 +117,7 @@ func (f *aiFlags) removed(sb *sandbox.Sandbox) bool {
 		report(err)
 		return false
 	}
-	if err := remove(ctx, sb, false, true); err != nil {
+	if _, err := remove(ctx, sb, false, true); err != nil {
 		fmt.Fprintf(os.Stderr, "coffer: kept: %s\n", terminal.Escape(err.Error()))
 		return false
 	}

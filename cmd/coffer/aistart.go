@@ -17,6 +17,7 @@ import (
 	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -167,9 +168,7 @@ func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) er
 		}
 		defer line.Close()
 	}
-	if b, err := gitbridge.Open(sb.Dir()); err == nil && b.Prefix != "" {
-		f.dir = (&plannedTree{bridge: b}).dir()
-	}
+	f.dir = inside.Dir(sb)
 	argv, err := f.prepare(sb, a, place, !f.fresh)
 	if err != nil {
 		return err
@@ -235,9 +234,9 @@ func show(ctx context.Context, sb *sandbox.Sandbox, a *agent.Agent, place *agent
 	lock, err := sb.Lock()
 	if errors.Is(err, sandbox.ErrRunning) {
 		if hasProgram(sb) {
-			return hint.New(fmt.Sprintf("sandbox %s was started without %s in sight, and programs run in it", sb.Name, a.Name), "end them, or stop it with 'coffer stop "+sb.Name+"', then try again")
+			return hint.New(fmt.Sprintf("%s is not visible in sandbox %s until it restarts, and programs run in it", a.Name, sb.Name), "end them, or stop it with 'coffer stop "+sb.Name+"', then try again")
 		}
-		fmt.Fprintf(os.Stderr, "coffer: sandbox %s is started anew: it was started without %s in sight\n", sb.Name, a.Name)
+		fmt.Fprintf(os.Stderr, "coffer: restarting sandbox %s to make %s visible\n", sb.Name, a.Name)
 		if err := stop(ctx, sb, false); err != nil {
 			return err
 		}
@@ -276,8 +275,8 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	if err != nil {
 		return nil, err
 	}
-	f.env = slices.Concat(a.Variables(os.LookupEnv), certificates, path, f.env)
-	t := agent.Trace{Agent: a.Name, Last: time.Now(), Program: place.Program, Credentials: a.Credentials, Store: loginsDir()}
+	f.env = slices.Concat(besidesKept(a.Variables(os.LookupEnv), sb), certificates, path, f.env)
+	t := agent.Trace{Agent: a.Name, Last: time.Now(), Prompt: agent.Brief(f.prompt, 200), Program: place.Program, Credentials: a.Credentials, Store: loginsDir()}
 	if err := t.Write(sb.Dir()); err != nil {
 		return nil, err
 	}
@@ -401,6 +400,14 @@ func hasGH(sb *sandbox.Sandbox, b *gitbridge.Bridge) bool {
 	defer cancel()
 	_, err := supervisor.OnGitHub(ctx, b, reach)
 	return err == nil
+}
+
+// besidesKept leaves out variables that the sandbox has a value of its own for.
+func besidesKept(list []string, sb *sandbox.Sandbox) []string {
+	return slices.DeleteFunc(list, func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return slices.ContainsFunc(sb.Env, func(kept string) bool { return strings.HasPrefix(kept, name+"=") })
+	})
 }
 
 // given finds a variable that the agent will have.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"syscall"
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/attach"
@@ -22,23 +23,19 @@ func attachCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "attach [MATCH]",
 		ValidArgsFunction: completeSandbox,
-		Short:             "Come back to an agent that goes on by itself, and exit as it does",
+		Short:             "Come back to an agent that runs by itself",
 		Long: `Come back to an agent, or another program, that was left with Ctrl-\ twice, that lost
 its terminal, or that was started with --detach --tty: it is on this terminal as if it
 had been started here. Ctrl-\ twice leaves it again. Several may be attached at a time.
 
 One that was started with --detach alone is watched: what it has printed and what it
-prints, until it ends. Ctrl-C stops the watching and not the program.
+prints, until it ends. Ctrl-C or Ctrl-\ stops the watching and not the program.
 
 The exit code is the program's. An agent that has ended goes on with 'coffer ai -m'.`,
 		Example: "  id=$(coffer ai --detach --tty claude \"fix issue 42\")\n  coffer attach $id",
 		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
-			store, err := openStore()
-			if err != nil {
-				return err
-			}
-			sb, err := forName.choose(store, first(args))
+			sb, err := forName.chosen(first(args))
 			if err != nil {
 				return err
 			}
@@ -50,7 +47,11 @@ The exit code is the program's. An agent that has ended goes on with 'coffer ai 
 			}
 			ctx, stop := interruptible(c)
 			defer stop()
-			return watch(ctx, sb)
+			err = watch(ctx, sb)
+			if errors.Is(err, givenUp(syscall.SIGQUIT)) {
+				return sayLeft(sb)
+			}
+			return err
 		},
 	}
 }
@@ -99,7 +100,7 @@ func watch(ctx context.Context, sb *sandbox.Sandbox) error {
 	out, finish := guarded()
 	defer finish()
 	last := &tail{Writer: out}
-	if err := printLog(ctx, last, supervisor.LogFile(sb), "no program has been run with --detach", func() bool { return hasProgram(sb) }); err != nil {
+	if err := printLog(ctx, last, supervisor.LogFile(sb), "no program has been run with --detach", supervisor.LastTurn(sb), func() bool { return hasProgram(sb) }); err != nil {
 		return err
 	}
 	sayOutcome(sb)

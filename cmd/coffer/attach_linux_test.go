@@ -166,6 +166,31 @@ func TestAIOutlivesItsTerminal(t *testing.T) {
 	})
 }
 
+// Ctrl-\ leaves a detached program that is only watched, and any other command, without a
+// dump of goroutines.
+func TestQuitKey(t *testing.T) {
+	t.Parallel()
+	binary(t)
+	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
+		t.Parallel()
+		quietly(t, b.Command("exec", "--create", "--name", "k", "--", "true"))
+		quietly(t, b.Command("exec", "-m", "k", "--detach", "--", "sh", "-c", "echo begun; exec sleep 1000"))
+		for _, c := range []struct {
+			args []string
+			code int
+		}{{[]string{"attach", "k"}, 0}, {[]string{"logs", "-f", "k"}, 131}} {
+			s := onScreen(t, 24, 80, b.Command(c.args...))
+			s.see("begun")
+			s.typeIn("\x1c")
+			s.end(c.code)
+			if strings.Contains(s.text(), "goroutine") || strings.Contains(s.text(), "SIGQUIT") {
+				t.Errorf("%v: %q", c.args, s.text())
+			}
+		}
+		quietly(t, b.Command("stop", "k"))
+	})
+}
+
 // entitled wants the title of the agent mine in the sandbox a from the beginning on, and the
 // one that was there before the last word.
 func (s *screen) entitled(word string) {

@@ -109,11 +109,7 @@ your files could make up a whole new log; that is not found.`,
 }
 
 func chooseAudited(args []string) (*sandbox.Sandbox, error) {
-	store, err := openStore()
-	if err != nil {
-		return nil, err
-	}
-	sb, err := forName.choose(store, first(args))
+	sb, err := forName.chosen(first(args))
 	if err == nil || len(args) == 0 {
 		return sb, err
 	}
@@ -155,7 +151,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, hint.Wrap(usagef("%q is no time", s), "say how long ago, such as 90m or 2d, or a date such as %s", now.Format(time.DateOnly))
+	return time.Time{}, hint.Wrap(usagef("%q is not a time", s), "say how long ago, such as 90m or 2d, or a date such as %s", now.Format(time.DateOnly))
 }
 
 // printNetwork shows what a sandbox did on the network.

@@ -24,7 +24,7 @@ func TestBusy(t *testing.T) {
 				t.Fatalf("%v: %s", err, out)
 			}
 			eventually(t, func() error {
-				return b.Program("sh", "-c", "coffer logs "+name+" | grep -q ready").Run()
+				return b.Program("sh", "-c", "coffer logs "+name+" | grep -q ^ready").Run()
 			})
 			return b.Command("stop", name)
 		}
@@ -38,13 +38,13 @@ func TestBusy(t *testing.T) {
 		})
 		s.end(0)
 		eventually(t, func() error {
-			if !strings.HasSuffix(s.text(), "s\r\x1b[K") {
+			if !strings.HasSuffix(s.text(), "s\r\x1b[Kcoffer: sandbox one: ended 1 program\r\n") {
 				return fmt.Errorf("the line stays: %q", s.text())
 			}
 			return nil
 		})
 		out, err := stubborn("two").CombinedOutput()
-		if got := string(out); err != nil || got != "coffer: stopping sandbox two …\n" {
+		if got := string(out); err != nil || got != "coffer: stopping sandbox two …\ncoffer: sandbox two: ended 1 program\n" {
 			t.Errorf("said %q, %v", got, err)
 		}
 	})

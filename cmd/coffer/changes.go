@@ -34,21 +34,21 @@ var forChanges = choice{
 	many: "name one of them",
 }
 
-// chooseCOW finds a copy-on-write sandbox, for a command that says of another what there is
-// instead.
-func chooseCOW(match, verb string, args []string, instead func(*sandbox.Sandbox) error) (*sandbox.Sandbox, error) {
+// chooseCOW finds a copy-on-write sandbox.
+func chooseCOW(c *cobra.Command, args []string) (*sandbox.Sandbox, error) {
 	store, err := openStore()
 	if err != nil {
 		return nil, err
 	}
-	sb, err := forChanges.choose(store, first(args))
-	if err != nil {
-		return nil, meantPath(err, match, verb, func() (*sandbox.Sandbox, error) { return forChanges.choose(store, "") })
+	sb, err := forChanges.exactly(c, store, first(args))
+	if err != nil || sb.Workspace.Mode == sandbox.WorkspaceCOW {
+		return sb, pathComesAfter(err)
 	}
-	if sb.Workspace.Mode != sandbox.WorkspaceCOW {
-		return nil, instead(sb)
+	err = fmt.Errorf("sandbox %s is not copy-on-write: there is nothing to %s", sb.Name, c.Name())
+	if sb.Workspace.Mode == sandbox.WorkspaceTree {
+		return nil, hint.Wrap(err, "take its commits with 'coffer merge %s', and then the rest with %s; or take its files back with 'coffer undo %s'", sb.Name, takeLoose(sb.Name), sb.Name)
 	}
-	return sb, nil
+	return nil, hint.Wrap(err, "use --workspace cow when you make a sandbox")
 }
 
 // named puts the sandbox that -m names where the first word does otherwise.
@@ -59,50 +59,12 @@ func named(match string, args []string) []string {
 	return append([]string{match}, args...)
 }
 
-// meantPath tells who wrote a path where a sandbox is named how to give both.
-func meantPath(err error, match, verb string, here func() (*sandbox.Sandbox, error)) error {
-	if match != "" || !errors.As(err, new(noMatch)) {
-		return err
+// pathComesAfter helps who wrote a path where a sandbox is named.
+func pathComesAfter(err error) error {
+	if errors.As(err, new(noMatch)) {
+		return hint.Wrap(err, "see 'coffer ls'; a path comes after the name of a sandbox")
 	}
-	name := "NAME"
-	if sb, err := here(); err == nil {
-		name = sb.Name
-	}
-	if verb == "discard" {
-		return hint.Wrap(err, "see 'coffer ls'; %s", onlyAll(name))
-	}
-	return hint.Wrap(err, "see 'coffer ls'; a path comes after the sandbox: 'coffer %s %s PATH'", verb, name)
-}
-
-// onlyAll says what there is for who wants to drop some changes.
-func onlyAll(name string) string {
-	return fmt.Sprintf("for some of the changes, take the others with 'coffer apply %s PATH', then drop the rest with 'coffer discard %s'", name, name)
-}
-
-// notApplied says how the work of a sandbox is taken of which nothing waits to be applied.
-func notApplied(sb *sandbox.Sandbox) error {
-	if sb.Workspace.Mode == sandbox.WorkspaceTree {
-		return hint.New(fmt.Sprintf("sandbox %s has a worktree of its own", sb.Name),
-			fmt.Sprintf("take what is committed there with 'coffer merge %s', and then what is not with %s", sb.Name, takeLoose(sb.Name)))
-	}
-	return notWaiting(sb, "apply")
-}
-
-// notDiscarded is notApplied for who wants to be rid of it.
-func notDiscarded(sb *sandbox.Sandbox) error {
-	if sb.Workspace.Mode == sandbox.WorkspaceTree {
-		return hint.New(fmt.Sprintf("sandbox %s has a worktree of its own", sb.Name),
-			fmt.Sprintf("take its files back with 'coffer undo %s', or drop all of it with 'coffer rm --force --delete-branch %s'", sb.Name, sb.Name))
-	}
-	return notWaiting(sb, "discard")
-}
-
-func notWaiting(sb *sandbox.Sandbox, verb string) error {
-	what := "writes to its workspace directly"
-	if sb.Workspace.Mode == sandbox.WorkspaceNone {
-		what = "has no workspace"
-	}
-	return hint.New(fmt.Sprintf("sandbox %s %s: there is nothing to %s", sb.Name, what, verb), "use --workspace cow when you make a sandbox")
+	return err
 }
 
 func listChanges(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
@@ -169,7 +131,7 @@ func applyCommand() *cobra.Command {
 	var force, dry bool
 	var match string
 	c := &cobra.Command{
-		Use:               "apply [MATCH] [PATH…]",
+		Use:               "apply [NAME] [PATH…]",
 		ValidArgsFunction: completeSandbox,
 		Short:             "Bring the changes of a copy-on-write sandbox into the workspace",
 		Long: `Apply what a copy-on-write sandbox has changed. Nothing is applied if something
@@ -179,7 +141,7 @@ that only waits for its next command is stopped.`,
 		Example: "  coffer apply parser\n  coffer apply parser src/main.go\n  coffer apply -m parser src/main.go",
 		RunE: func(c *cobra.Command, args []string) error {
 			args = named(match, args)
-			sb, err := chooseCOW(match, "apply", args, notApplied)
+			sb, err := chooseCOW(c, args)
 			if err != nil {
 				return err
 			}
@@ -190,7 +152,7 @@ that only waits for its next command is stopped.`,
 	}
 	c.Flags().BoolVar(&force, "force", false, "overwrite what changed in the workspace meanwhile")
 	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what would be done")
-	matchFlag(c, &match)
+	exactFlag(c, &match)
 	return c
 }
 
@@ -311,7 +273,7 @@ func writeStamps(path string, known, more changes.Stamps) error {
 func discardCommand() *cobra.Command {
 	var match string
 	c := &cobra.Command{
-		Use:               "discard [MATCH]",
+		Use:               "discard [NAME]",
 		ValidArgsFunction: completeSandbox,
 		Short:             "Drop the changes of a copy-on-write sandbox",
 		Long: `Drop all changes that wait in a copy-on-write sandbox. The workspace stays as it is. A
@@ -320,12 +282,12 @@ in it; one that only waits for its next command is stopped.`,
 		Example: "  coffer discard parser",
 		RunE: func(c *cobra.Command, args []string) error {
 			args = named(match, args)
-			sb, err := chooseCOW(match, "discard", args, notDiscarded)
+			sb, err := chooseCOW(c, args)
 			if err != nil {
 				return err
 			}
 			if len(args) > 1 {
-				return hint.Wrap(usagef("discard takes one sandbox and no paths: it drops all of its changes"), "%s", onlyAll(sb.Name))
+				return hint.Wrap(usagef("discard takes one sandbox and no paths: it drops all of its changes"), "take some with 'coffer apply %s PATH' before", sb.Name)
 			}
 			lock, err := lockIdle(c.Context(), sb)
 			if err != nil {
@@ -339,6 +301,6 @@ in it; one that only waits for its next command is stopped.`,
 			return none(changes.Discard(upper(sb), work(sb)))
 		},
 	}
-	matchFlag(c, &match)
+	exactFlag(c, &match)
 	return c
 }

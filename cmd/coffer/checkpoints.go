@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
+	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -18,12 +20,12 @@ import (
 )
 
 // chooseKept finds a sandbox that has checkpoints.
-func chooseKept(match string) (*sandbox.Store, *sandbox.Sandbox, error) {
+func chooseKept(find func(*sandbox.Store, string) (*sandbox.Sandbox, error), match string) (*sandbox.Store, *sandbox.Sandbox, error) {
 	store, err := openStore()
 	if err != nil {
 		return nil, nil, err
 	}
-	sb, err := forName.choose(store, match)
+	sb, err := find(store, match)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,7 +49,7 @@ than 64 MiB are not in them.`,
 		Example: "  coffer checkpoints parser\n  coffer checkpoints parser --json | jq '.[-1].n'",
 		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
-			_, sb, err := chooseKept(first(args))
+			_, sb, err := chooseKept(forName.choose, first(args))
 			if err != nil {
 				return err
 			}
@@ -88,8 +90,19 @@ func printCheckpoints(all []checkpoint.Checkpoint) error {
 // How we run a script of a setup is of no interest.
 func shortCommand(c checkpoint.Checkpoint) string {
 	command := strings.TrimPrefix(c.Command, strings.Join(runScript, " ")+" ./")
-	if len(command) > 60 {
-		command = strings.ToValidUTF8(command[:60], "") + "…"
+	if program, rest, _ := strings.Cut(command, " "); strings.HasPrefix(program, "/") {
+		command = filepath.Base(program) + " " + rest
+	}
+	longest := 60
+	if width, _, err := terminal.Size(1); err == nil && width > 0 {
+		longest = max(width-46, 20) // what a row of the list has room for
+	}
+	if len(command) > longest {
+		command = command[:longest]
+		if at := strings.LastIndexByte(command, ' '); at > 0 {
+			command = command[:at]
+		}
+		command = strings.ToValidUTF8(command, "") + "…"
 	}
 	return terminal.Escape(command)
 }
@@ -111,7 +124,7 @@ func moment(c checkpoint.Checkpoint, now time.Time) string {
 func undoCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use:               "undo MATCH [N]",
+		Use:               "undo NAME [N]",
 		ValidArgsFunction: completeSandbox,
 		Short:             "Take a sandbox's files back to a checkpoint",
 		Long: `Take the files of a sandbox, and the commit that is checked out in it, back to
@@ -121,7 +134,7 @@ checkpoint too, so an undo can be undone, and commits are not lost. Files that g
 ignores stay as they are; nothing is staged afterwards.
 
 In a direct workspace the files are your own. What you changed there yourself, between
-two commands, is taken back only with --force.`,
+two commands, is taken back only with --force. While a program runs, it asks.`,
 		Example: "  coffer undo parser\n  coffer undo parser 3\n  coffer undo parser --force",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -135,14 +148,17 @@ two commands, is taken back only with --force.`,
 					return hint.Wrap(usagef("%q is not the number of a checkpoint", args[1]), "see 'coffer checkpoints %s'", args[0])
 				}
 			}
-			_, sb, err := chooseKept(args[0])
+			exactly := func(store *sandbox.Store, name string) (*sandbox.Sandbox, error) {
+				return forName.exactly(c, store, name)
+			}
+			_, sb, err := chooseKept(exactly, args[0])
 			if err != nil {
 				return err
 			}
 			return undo(c, sb, n, force)
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "take back what you changed yourself in a directory of yours, too")
+	c.Flags().BoolVar(&force, "force", false, "take back what you changed yourself in a directory of yours, too, and do not ask\nwhile a program runs")
 	return c
 }
 
@@ -154,6 +170,11 @@ func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 	}
 	defer line.Close()
 	bringRunning(sb)
+	if !force {
+		if err := agreeToUndo(c, line, sb, n); err != nil {
+			return err
+		}
+	}
 	done, err := supervisor.Undo(line, n, force)
 	for _, f := range done.Failed {
 		fmt.Fprintln(os.Stderr, "coffer: not restored:", terminal.Escape(f))
@@ -164,7 +185,7 @@ func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 	sayMissing(done.Missing)
 	bringRunning(sb)
 	if done.Running > 0 {
-		fmt.Fprintf(os.Stderr, "coffer: %s running in the sandbox, and may still write what they have in memory\n", are(done.Running, "program"))
+		fmt.Fprintf(os.Stderr, "coffer: %s running in the sandbox; files that are open there may be written again\n", are(done.Running, "program"))
 	}
 	if done.Checkpoint == nil || done.To == nil {
 		return errors.New("the supervisor did not say what it did")
@@ -174,6 +195,36 @@ func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 		return hint.New("some files could not be restored", "see above; what they are now is in the last checkpoint")
 	}
 	return nil
+}
+
+// agreeToUndo asks before files are taken back under a program that runs: what it has done so far may
+// be in no file yet, so that an earlier program's work would go.
+func agreeToUndo(c *cobra.Command, line *supervisor.Line, sb *sandbox.Sandbox, n int) error {
+	st, err := line.Status(false)
+	if err != nil || st.Execs == 0 {
+		return err
+	}
+	if _, err := supervisor.Checkpoint(line, gitbridge.Meanwhile); err != nil {
+		return err
+	}
+	all, _, err := checkpoint.Read(sb.Dir())
+	if err != nil || n == 0 && len(all) < 2 {
+		return err // which the supervisor refuses
+	}
+	what := fmt.Sprintf("%s running in sandbox %s, and undo would take back %s", are(st.Execs, "program"), sb.Name, takenBack(all, n))
+	return agree(c, "coffer: "+what+".\nTake it back?", hint.New(what, "wait, end it with 'coffer stop "+sb.Name+"', or insist with --force"))
+}
+
+// takenBack says what an undo to checkpoint n, or to the one before the last, would take back.
+func takenBack(all []checkpoint.Checkpoint, n int) string {
+	if n != 0 {
+		return fmt.Sprintf("all that was changed after checkpoint %d", n)
+	}
+	before, last := all[len(all)-2], all[len(all)-1]
+	if last.Command == gitbridge.Meanwhile {
+		return "what was changed since " + before.Time.Local().Format("15:04:05")
+	}
+	return fmt.Sprintf("what '%s' changed (checkpoint %d, %s)", shortCommand(last), last.N, last.Time.Local().Format("15:04:05"))
 }
 
 // sayMissing says which repositories are not there as they were at a checkpoint.

@@ -78,6 +78,15 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	return nil, hint.Wrap(err, "%s", c.none)
 }
 
+// chosen is choose in the user's store.
+func (c choice) chosen(match string) (*sandbox.Sandbox, error) {
+	store, err := openStore()
+	if err != nil {
+		return nil, err
+	}
+	return c.choose(store, match)
+}
+
 // only are those of the sandboxes that are meant.
 func only(all []*sandbox.Sandbox, meant func(*sandbox.Sandbox) bool) (hits []*sandbox.Sandbox) {
 	for _, sb := range all {
@@ -106,6 +115,12 @@ func listed(all []*sandbox.Sandbox) string {
 // matchFlag is for commands whose other words are no names of sandboxes, or need not be.
 func matchFlag(c *cobra.Command, match *string) {
 	c.Flags().StringVarP(match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
+	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
+}
+
+// exactFlag is matchFlag for commands that want a whole name.
+func exactFlag(c *cobra.Command, match *string) {
+	c.Flags().StringVarP(match, "match", "m", "", "the sandbox, by its `NAME` or id")
 	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
 }
 

@@ -17,7 +17,7 @@ func configCommand() *cobra.Command {
 		Long: `See and check what the config files say: coffer.toml and coffer.local.toml at the root
 of the repository, config.toml of yours in ~/.config/coffer, and the administrator's
 /etc/coffer/policy.toml, which only takes away. All keys are described by 'coffer
-config schema' and in docs/config.md.`,
+config schema'.`,
 		Example: `  coffer config show --origin
   coffer config check`,
 		Args: noArgs,
@@ -115,7 +115,7 @@ func checkStart(l *config.Loaded, places config.Places) error {
 			warn("a start here would fail: " + err.Error())
 		}
 	}
-	rec := sandbox.Record{Nesting: l.Config.Nesting, Caches: l.Caches(), Workspace: sandbox.Workspace{Path: places.Dir, Mode: sandbox.WorkspaceDirect}}
+	rec := sandbox.Record{Nesting: l.Config.Nesting, Workspace: sandbox.Workspace{Path: places.Dir, Mode: sandbox.WorkspaceDirect}}
 	if l.Config.Workspace.Mode == sandbox.WorkspaceNone {
 		rec.Workspace = sandbox.Workspace{Mode: sandbox.WorkspaceNone}
 	}
@@ -128,6 +128,7 @@ func checkStart(l *config.Loaded, places config.Places) error {
 	given, err := l.HomeFiles()
 	would(err)
 	rec.Mounts = slices.Concat(mounts, given)
+	rec.Caches = l.Caches(&rec)
 	if rec.Network, err = networkFor(l.Config.Network.Mode, nil); err != nil {
 		return err
 	}

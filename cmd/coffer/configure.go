@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,12 +23,9 @@ var floorPath = ""
 
 // placesHere are the config files that count in the current directory.
 func placesHere() (config.Places, error) {
-	here, err := os.Getwd()
-	if err == nil {
-		here, err = filepath.EvalSymlinks(here)
-	}
+	here, err := currentDir()
 	if err != nil {
-		return config.Places{}, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+		return config.Places{}, err
 	}
 	p := config.DefaultPlaces(here, supervisor.Me().Home)
 	if floorPath != "" {
@@ -135,12 +131,14 @@ func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
 		rec.Profile = l.Profile(".")
 	}
 	if l == nil {
+		if places, err := placesHere(); err == nil {
+			rec.Caches = places.Caches(rec)
+		}
 		return nil
 	}
 	if rec.Daemons, err = l.Daemons(); err != nil {
 		return err
 	}
-	rec.Caches = l.Caches()
 	rec.Git = l.Git()
 	if rec.Env, rec.EnvFrom, err = l.Variables(); err != nil {
 		return err
@@ -154,6 +152,7 @@ func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
 		return err
 	}
 	rec.Mounts = inOrder(slices.Concat(rec.Mounts, mounts, given))
+	rec.Caches = l.Caches(rec)
 	rec.Masks = l.Masks()
 	if rec.Workspace.Mode == sandbox.WorkspaceTree {
 		rec.Masks.Prefix = "" // the worktree is of the whole repository

@@ -15,7 +15,7 @@ import (
 func demoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Let a scripted agent loose in a sandbox, and see what it cannot do",
+		Short: "Watch a scripted agent fail to get out of a sandbox",
 		Long: `A scripted agent mends a test in a made-up repository, then tries to steal and to
 break what an agent could: keys, git hooks, processes, sockets, your terminal. It
 does all of it twice, first outside against dummies, then in a sandbox. What is

@@ -64,7 +64,7 @@ A part of the second name will do where there is no path of that name.`,
 				sb, err = forName.choose(store, first(args))
 			}
 			if err != nil {
-				return meantPath(err, match, "diff", func() (*sandbox.Sandbox, error) { return forDiff.choose(store, "") })
+				return pathComesAfter(err)
 			}
 			style.sandbox, style.paths = sb.Name, fromTop(sb, rest(args))
 			other, err := otherSandbox(c.Context(), store, sb, args, style.repo)

@@ -7,7 +7,7 @@ import (
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/engine/container"
-	"github.com/cofferhq/coffer/internal/guest/birth"
+	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/jail"
 	"github.com/cofferhq/coffer/internal/supervisor"
 )
@@ -35,17 +35,15 @@ func jailReport() engine.Report {
 // missingWalls are the parts of the best wall that this host does not have.
 func missingWalls() []engine.Check { return container.Missing() }
 
-// discard ends what was started for a run that did not come about.
-func discard() { birth.Discard() }
-
 const (
 	purgeName = container.PurgeName
 	lendName  = container.LendName
+	jailName  = jail.Name
 )
 
 // purge removes what is left of a sandbox.
 func purge(tree string) error {
-	_ = forgetGit(tree, false)
+	_, _ = forgetGit(tree, false)
 	return purgeForgotten(tree)
 }
 
@@ -70,6 +68,14 @@ func purgeFiles(tree string) error {
 	defer busy.Start("removing the files of a sandbox")()
 	return container.Purge(tree)
 }
+
+func guestMain() int { return guest.Main() }
+
+func leadMain() int { return guest.LeadMain() }
+
+func rootMain() int { return guest.RootMain() }
+
+func jailMain() int { return jail.Main() }
 
 func purgeMain() int { return container.PurgeMain() }
 

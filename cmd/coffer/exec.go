@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
-	"github.com/cofferhq/coffer/internal/quick"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -134,7 +134,6 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 		planned, err = tree.plan(l.ctx, store, s)
 		return err
 	}
-	s.heard = l.heard
 	also := s.also
 	s.also = func(rec *sandbox.Record) error {
 		s.mise = s.findMise(rec, planned.top())
@@ -147,9 +146,11 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := inside.Keep(&rec, s.env); err != nil {
+		return nil, nil, usage{err}
+	}
 	rec.Limits.Idle = idle
 	rec.Workspace.Start = planned.start()
-	l.heard()
 	sb, lock, err := store.Create(rec)
 	if err != nil {
 		return nil, nil, err
@@ -158,7 +159,7 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 		_ = abandon(sb, lock)
 		return nil, nil, err
 	}
-	s.dir = planned.dir()
+	s.dir = cmp.Or(planned.dir(), inside.Dir(sb))
 	if wanted, err := s.mise.furnish(sb, s.dir); err != nil {
 		planned.undo()
 		_ = abandon(sb, lock)
@@ -198,7 +199,6 @@ func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) er
 	}
 	l := listen(c)
 	defer l.stop()
-	l.heard()
 	// A supervisor that is on its way out may still answer, but not for longer than
 	// programs have to end when they are asked to.
 	for give := time.Now().Add(stopGrace + 5*time.Second); time.Now().Before(give); {
@@ -249,16 +249,8 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 	if errors.Is(err, attach.ErrLeft) {
 		return err
 	}
+	if !s.keep && failed(exit, err) {
+		tellHidden(sb, line)
+	}
 	return ended(exit, unseen(err, sb, args), "")
-}
-
-// settle does what a quick exec, which has run already, left to do.
-func settle(r *quick.Result) error {
-	if r.Sweep {
-		_, _ = openStore()
-	}
-	if r.Sandbox != nil {
-		warnGit(r.Sandbox)
-	}
-	return ended(r.Exit, unseen(r.Err, r.Sandbox, r.Command), "")
 }

@@ -22,22 +22,6 @@ func (l limitFlag) Set(s string) error { return l.set(s) }
 func (l limitFlag) String() string     { return "" }
 func (l limitFlag) Type() string       { return l.kind }
 
-// A nameFlag is not empty: that is a variable that was never set, and no wish for a random name.
-type nameFlag string
-
-var errNoName = errors.New("it is empty")
-
-func (n *nameFlag) Set(s string) error {
-	if s == "" {
-		return errNoName
-	}
-	*n = nameFlag(s)
-	return nil
-}
-
-func (n *nameFlag) String() string { return string(*n) }
-func (n *nameFlag) Type() string   { return "string" }
-
 // addLimitsTo adds the flags about what the sandbox may use.
 func (s *settings) addLimitsTo(f *pflag.FlagSet) {
 	add := func(name, kind, usage string, set func(string) error) { f.Var(limitFlag{kind, set}, name, usage) }
@@ -61,7 +45,7 @@ func (s *settings) addLimitsTo(f *pflag.FlagSet) {
 	})
 	add("timeout", "duration", "end the sandbox after this `TIME`, such as 10m", func(text string) (err error) {
 		if s.timeout, err = time.ParseDuration(text); err == nil && s.timeout <= 0 {
-			err = &limits.WrongError{What: text + " is no time to run", Want: "want more than 0; for no limit, leave it out"}
+			err = &limits.WrongError{What: text + " leaves no time to run", Want: "want more than 0; for no limit, leave it out"}
 		}
 		return err
 	})
@@ -94,22 +78,16 @@ func wrongValue(c *cobra.Command, err *pflag.InvalidValueError) error {
 	switch {
 	case errors.As(err, &limit):
 		return see(usagef("--%s: %s", name, limit.What), "%s", limit.Want)
-	case errors.Is(err, errNoName):
-		return see(usagef("--%s is empty", name), "give a name, or leave the flag out for a random one")
 	case kind == "duration":
 		example := "5m"
 		if n, err := strconv.ParseUint(value, 10, 16); err == nil && n > 0 {
 			example = value + "m"
 		}
-		return see(usagef("--%s %q is no time", name, value), "give a number and its unit (s, m or h), such as --%s %s", name, example)
-	case kind == "int" && errors.Is(err, strconv.ErrRange):
-		return see(usagef("--%s %s is out of all bounds", name, value), "give a smaller number")
+		return see(usagef("--%s %q is not a time", name, value), "give a number and its unit (s, m or h), such as --%s %s", name, example)
 	case kind == "int":
-		return see(usagef("--%s %q is no whole number", name, value), "give digits alone")
+		return see(usagef("--%s %q is not a valid whole number", name, value), "give digits alone")
 	case kind == "float64":
-		return see(usagef("--%s %q is no number", name, value), "give one such as 1.5")
-	case kind == "bool":
-		return see(usagef("--%s is on or off, and not %q", name, value), "leave the value out, or say --%s=false", name)
+		return see(usagef("--%s %q is not a number", name, value), "give one such as 1.5")
 	}
 	return hint.Wrap(usage{err}, "see '%s --help'", c.CommandPath())
 }

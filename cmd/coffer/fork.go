@@ -36,7 +36,7 @@ sandbox over your own directory, too, the second one gets a worktree.`,
 			if at < 0 {
 				return usagef("%d is not the number of a checkpoint", at)
 			}
-			store, sb, err := chooseKept(args[0])
+			store, sb, err := chooseKept(forName.choose, args[0])
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ sandbox over your own directory, too, the second one gets a worktree.`,
 		},
 	}
 	c.Flags().IntVar(&at, "at", 0, "the `NUMBER` of the checkpoint (default: as it is now)")
-	c.Flags().Var((*nameFlag)(&name), "name", "the new sandbox's `NAME`")
+	c.Flags().StringVar(&name, "name", "", "the new sandbox's `NAME`")
 	c.Flags().StringVar(&branch, "branch", "", "the `BRANCH` to make for it (default: coffer/NAME)")
 	return c
 }

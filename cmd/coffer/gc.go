@@ -13,13 +13,16 @@ import (
 )
 
 func gcCommand() *cobra.Command {
-	return &cobra.Command{
+	var branches bool
+	c := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what is left of sandboxes that are gone",
 		Long: `Remove what is left of sandboxes that are gone: of those whose processes were killed,
 and of those whose worktree or folder you deleted, in the repository here and in those
 that sandboxes work on. Other commands do most of it too. A sandbox with commits that
-were not brought over is kept, and so is every branch that is merged nowhere.`,
+were not brought over is kept, and so is every branch that is merged nowhere. Branches
+coffer/NAME of the repository here, of sandboxes that are gone, are deleted if all of
+their commits are on a branch of yours and you agree; stashes and tags are named.`,
 		Example: "  coffer gc",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -30,9 +33,11 @@ were not brought over is kept, and so is every branch that is merged nowhere.`,
 			err = store.Sweep(purge)
 			tidyTrees(c.Context(), store)
 			err = errors.Join(err, sweepIncluded(c.Context(), store), images().Sweep(c.Context()))
-			return errors.Join(err, forgetOrphans(c.Context(), store))
+			return errors.Join(err, forgetOrphans(c.Context(), store), offerLeft(c, store, branches))
 		},
 	}
+	c.Flags().BoolVar(&branches, "branches", false, "delete merged branches of sandboxes that are gone, without asking")
+	return c
 }
 
 // tidyTrees removes the sandboxes whose worktree somebody deleted, from an editor perhaps:
@@ -58,7 +63,7 @@ func tidyTrees(ctx context.Context, store *sandbox.Store) {
 		if err := stop(ctx, sb, true); err != nil {
 			continue
 		}
-		if removeStopped(ctx, sb, false) != nil {
+		if _, err := removeStopped(ctx, sb, false); err != nil {
 			continue // by the next command
 		}
 		fmt.Fprintf(os.Stderr, "coffer: sandbox %s was removed, because its worktree is gone; branches with commits stay\n", terminal.Escape(sb.Name))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,14 +53,11 @@ func (s *settings) takeImage(ctx context.Context, rec *sandbox.Record) error {
 	if ref == nil || err != nil {
 		return err
 	}
-	if s.heard != nil {
-		s.heard()
-	}
 	found, err := pullImage(ctx, *ref, images().Need)
 	if err != nil {
 		return orGivenUp(ctx, err)
 	}
-	rec.Image = sandbox.Image{Ref: ref.String(), Digest: string(found.Digest), Env: found.Env}
+	rec.Image = sandbox.Image{Ref: ref.String(), Digest: found.Digest.String(), Env: found.Env}
 	for _, shell := range []string{supervisor.Me().Shell, "/bin/bash", "/bin/sh"} {
 		if found.Has(shell) {
 			rec.Image.Shell = shell
@@ -83,11 +81,16 @@ func (s *settings) sayWithoutGit(i *image.Image, rec *sandbox.Record) {
 	}
 }
 
-// pullImage has the store get an image, and shows how that goes on.
+// pullImage has the store get an image, and shows how that goes on. The first time, it says what
+// coffer does not do for the image.
 func pullImage(ctx context.Context, ref image.Reference, get func(context.Context, image.Reference, image.Options) (*image.Image, error)) (*image.Image, error) {
 	p := &pulling{live: terminal.IsTerminal(2)}
-	defer p.end()
-	return get(ctx, ref, image.Options{Home: supervisor.Me().Home, Written: writtenInside, Tell: p.tell})
+	i, err := get(ctx, ref, image.Options{Home: supervisor.Me().Home, Written: writtenInside, Tell: p.tell})
+	p.end()
+	if err == nil && p.what != "" && len(i.Ignored) > 0 {
+		fmt.Fprintf(os.Stderr, "coffer: the image sets %s, which coffer ignores: your command runs, as you, in the workspace\n", strings.Join(i.Ignored, ", "))
+	}
+	return i, err
 }
 
 // pulling shows how a pull goes on: on a terminal, a line that changes; otherwise one for each

@@ -140,7 +140,7 @@ func testImage(toolbox, kind string) (*imagetest.Image, error) {
 	case "device":
 		second = append(second, file{Name: "null", Type: tar.TypeChar})
 	}
-	i := imagetest.New([]string{"PATH=/bin", "FROM_IMAGE=yes", "HOME=/nowhere"}, imagetest.Tar(files...), imagetest.Tar(second...))
+	i := imagetest.New([]string{"PATH=/bin", "FROM_IMAGE=yes", "HOME=/nowhere"}, imagetest.Tar(files...), imagetest.Tar(second...), imagetest.Tar(file{Name: "third", Data: "by zstd\n"}))
 	if kind == "damaged" {
 		for d, data := range i.Blobs {
 			if len(data) > 100000 {

@@ -68,7 +68,7 @@ func imagesInUse() (list []listedImage, errs []error, err error) {
 	all, errs := images().List()
 	list = []listedImage{}
 	for _, i := range all {
-		list = append(list, listedImage{append([]string{}, i.Refs...), string(i.Digest), i.Size, i.Pulled, append([]string{}, users[string(i.Digest)]...)})
+		list = append(list, listedImage{append([]string{}, i.Refs...), i.Digest.String(), i.Size, i.Pulled, append([]string{}, users[i.Digest.String()]...)})
 	}
 	return list, errs, nil
 }
@@ -189,12 +189,12 @@ func findImage(name string) (digest string, err error) {
 	all, _ := images().List()
 	var found []string
 	for _, i := range all {
-		hex := strings.TrimPrefix(string(i.Digest), "sha256:")
+		hex := strings.TrimPrefix(i.Digest.String(), "sha256:")
 		if wrong == nil && slices.Contains(i.Refs, ref.String()) {
-			return string(i.Digest), nil
+			return i.Digest.String(), nil
 		}
 		if part := strings.TrimPrefix(name, "sha256:"); len(part) >= 4 && strings.HasPrefix(hex, part) {
-			found = append(found, string(i.Digest))
+			found = append(found, i.Digest.String())
 		}
 	}
 	if len(found) == 1 {
@@ -214,13 +214,13 @@ func imagesPruneCommand() *cobra.Command {
 			users := sync.OnceValues(imageUsers)
 			gone, err := images().Prune(c.Context(), sayWaiting, func(i *image.Image) bool {
 				list, err := users()
-				return err != nil || len(list[string(i.Digest)]) > 0
+				return err != nil || len(list[i.Digest.String()]) > 0
 			})
 			if _, unread := users(); err == nil {
 				err = unread
 			}
 			for _, i := range gone {
-				fmt.Fprintf(stdout, "removed %s (%s)\n", terminal.Escape(strings.Join(append(i.Refs, shortDigest(string(i.Digest))), " ")), megabytes(i.Size))
+				fmt.Fprintf(stdout, "removed %s (%s)\n", terminal.Escape(strings.Join(append(i.Refs, shortDigest(i.Digest.String())), " ")), megabytes(i.Size))
 			}
 			return err
 		},

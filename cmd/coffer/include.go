@@ -107,7 +107,7 @@ func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f i
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "included %s on the branch %s: inside at %s, outside at %s\n", b.Include, b.Branch, b.At(), b.Tree)
+	fmt.Fprintf(stdout, "included %s on the branch %s\n  inside:  %s\n  outside: %s\n", b.Include, b.Branch, b.At(), b.Tree)
 	return showIncluded(ctx, sb, b.Include)
 }
 
@@ -173,11 +173,7 @@ only.`,
 			if len(args) != 1 {
 				return hint.Wrap(usagef("want the name of one repository"), "see 'coffer show' and 'coffer uninclude --help'")
 			}
-			store, err := openStore()
-			if err != nil {
-				return err
-			}
-			sb, err := forExec.choose(store, match)
+			sb, err := forExec.chosen(match)
 			if err != nil {
 				return err
 			}

@@ -72,7 +72,7 @@ func starterFor(root string, local, dev bool) (name, text string, err error) {
 			err = hint.New("there is no devcontainer.json", "leave out --devcontainer")
 		}
 	}
-	return config.FileName, config.Starter(found, remarks, text), err
+	return config.FileName, config.Starter(found, config.CachesFor(root), remarks, text), err
 }
 
 func writeStarter(root, name, text string, force bool) error {

@@ -40,7 +40,7 @@ func jailCommand() *cobra.Command {
 	var s jailSettings
 	c := &cobra.Command{
 		Use:   "jail [flags] AGENT [ARG…] | -- COMMAND [ARG…]",
-		Short: "Run an agent or a command in place, able to write in one directory only",
+		Short: "Run a program in place that can write in one directory only",
 		Long: `Run a program on this machine as it is, with its own tools and your files, but so
 that it can write only in the current directory, in a /tmp of its own, and, for an
 agent, where that keeps its state. Of what it may write, git's hooks and config and
@@ -286,7 +286,6 @@ func (s *jailSettings) place() error {
 		return hint.New(fmt.Sprintf("%s cannot be a context: %s", s.Context, why), "choose a project's directory with -C")
 	}
 	places := wordPlaces()
-	s.Names = places.Names
 	for _, path := range append([]string{s.Context}, s.Write...) {
 		if path == s.Home {
 			continue // refused for that

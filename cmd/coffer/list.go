@@ -2,13 +2,11 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
@@ -28,6 +26,10 @@ type described struct {
 	PID   int        `json:"pid,omitempty"` // the supervisor's
 	Since *time.Time `json:"running_since,omitempty"`
 	Execs int        `json:"execs,omitempty"`
+	// Background are programs that no command waits for.
+	Background *wire.Background `json:"background,omitempty"`
+	// Turn is what its agent does.
+	Turn *turn `json:"turn,omitempty"`
 	// Waits says what all its programs wait for.
 	Waits string `json:"waits,omitempty"`
 	// Listening are the ports that programs inside listen on.
@@ -48,17 +50,12 @@ type described struct {
 // describe asks a sandbox's supervisor, if it has one, how it is, and with ports what
 // listens inside. A supervisor or a guest that does not answer is not waited for long.
 func describe(sb *sandbox.Sandbox, ports bool) described {
-	d := described{Record: sb.Record, State: "stopped", Dir: sb.Dir()}
+	d := described{Record: sb.Record, State: "stopped", Dir: sb.Dir(), Turn: turnOf(sb, nil)}
 	if !sb.Running() {
 		return d
 	}
 	d.State = "running"
 	line, err := supervisor.Connect(sb)
-	// A run does not listen at once, see joinAfter.
-	for end := time.Now().Add(3 * joinAfter); err != nil && time.Now().Before(end) && sb.Running(); {
-		time.Sleep(joinAfter / 4)
-		line, err = supervisor.Connect(sb)
-	}
 	if err != nil {
 		d.State = "starting"
 		return d
@@ -74,6 +71,10 @@ func describe(sb *sandbox.Sandbox, ports bool) described {
 		return d
 	}
 	d.PID, d.Since, d.Execs, d.Running, d.Waits = st.PID, &st.Since, st.Execs, st.Daemons, st.Waits
+	d.Turn = turnOf(sb, st)
+	if st.Background.Count > 0 {
+		d.Background = &st.Background
+	}
 	switch {
 	case d.Waits != "":
 		d.State = "waiting"
@@ -114,10 +115,14 @@ func listCommand() *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List the sandboxes",
 		Long: `List the sandboxes. One that is running has a program in it, one that is idle waits for
-its next command, one that is waiting has no room on a disk, one that is suspended was
+its next command, with nothing left in its background, one that is waiting has no room on a disk, one that is suspended was
 stopped by Ctrl-Z; one that is stopped is started by 'coffer exec'. In a git repository
 its branch is there too, how many commits that has which yours has not and the other
-way round, and how many files are not committed.`,
+way round, and how many files are not committed.
+
+Where an agent was, the state is its: working, waiting for you (on a terminal, when it
+has printed nothing for ten seconds), done, or failed with its exit code. TURN is how
+long ago it began its last turn or, if that is over, ended it.`,
 		Example: "  coffer list\n  coffer ls --json | jq -r '.[] | select(.state!=\"stopped\") | .name'",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -179,40 +184,60 @@ func printList(list []described) {
 // listing is the table of sandboxes, of which a terminal gets what fits; a width of 0 is all.
 func listing(list []described, width int) table {
 	git := slices.ContainsFunc(list, func(d described) bool { return d.Git != nil || len(d.Included) > 0 })
+	agents := slices.ContainsFunc(list, func(d described) bool { return d.Turn != nil })
 	var t table
-	row := func(columns, about []string, rest ...string) {
+	var prompts []string
+	row := func(columns, turn, about []string, prompt string, rest ...string) {
+		if agents {
+			columns = append(columns, turn...)
+		}
 		if git {
 			columns = append(columns, about...)
 		}
 		t.add(append(columns, rest...)...)
+		prompts = append(prompts, prompt)
 	}
-	row([]string{"ID", "NAME", "STATE", "AGE", "MODE"}, []string{"BRANCH", "AHEAD/BEHIND", "DIRTY", "REPOSITORY"}, "PORTS", "WORKSPACE")
+	row([]string{"ID", "NAME", "STATE", "AGE", "MODE"}, []string{"AGENT", "TURN"}, []string{"BRANCH", "AHEAD/BEHIND", "DIRTY", "REPOSITORY"}, "PROMPT", "PORTS", "WORKSPACE")
 	for _, d := range list {
 		about, place := gitColumns(d.Git), d.Workspace.Path
 		if width > 0 {
 			about[3], place = fromHome(about[3]), fromHome(place)
-			if git && (d.Workspace.Mode == sandbox.WorkspaceTree || place == about[3]) {
-				place = "-" // the repository says enough; of a worktree, 'coffer cd' tells
+			if git && place == about[3] {
+				place = "-" // the repository says enough
 			}
 		}
-		row([]string{d.ID, d.Name, d.State, age(d.Created), d.Workspace.Mode}, about, portsText(d), place)
+		if d.Workspace.Mode == sandbox.WorkspaceTree {
+			place = "-" // 'coffer cd' tells
+		}
+		prompt := "-"
+		if d.Turn != nil && d.Turn.Prompt != "" {
+			prompt = d.Turn.Prompt
+		}
+		row([]string{d.ID, d.Name, d.state(), age(d.Created), d.Workspace.Mode}, turnColumns(d.Turn), about, prompt, portsText(d), place)
 		for _, i := range d.Included {
 			about := gitColumns(&i.Standing)
 			if width > 0 {
 				about[3] = fromHome(about[3])
 			}
-			row([]string{"", "+" + i.Name, "", "", ""}, about, "", "-")
+			row([]string{"", "+" + i.Name, "", "", ""}, []string{"", ""}, about, "", "", "-")
 		}
 	}
 	if width > 0 {
-		t = t.fit(width, "MODE", "ID", "AGE", "WORKSPACE", "PORTS", "REPOSITORY", "DIRTY", "AHEAD/BEHIND", "BRANCH")
+		room := width
+		if agents {
+			room -= leastPrompt + columnGap
+		}
+		t = t.fit(room, "MODE", "ID", "AGE", "WORKSPACE", "PORTS", "REPOSITORY", "DIRTY", "AHEAD/BEHIND", "BRANCH", "AGENT", "TURN")
+	}
+	if agents {
+		t = t.prompts(prompts, width)
 	}
 	return t
 }
 
 // idles says of a sandbox that runs whether it waits for programs.
 func (d *described) idles() bool {
-	return !d.Ephemeral && !d.Once && d.Execs == 0 && len(d.Running) == 0
+	return !d.Ephemeral && !d.Once && d.Execs == 0 && d.Background == nil && len(d.Running) == 0
 }
 
 // fromHome is a path as people write it.
@@ -236,138 +261,6 @@ func age(t time.Time) string {
 		return fmt.Sprintf("%dh", int(d.Hours()))
 	}
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
-}
-
-func showCommand() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:               "show [MATCH]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Show one sandbox in detail",
-		Long: `Show one sandbox in detail: what runs in it, what it sees and may reach, its limits,
-its ports, and where its files are.`,
-		Example: "  coffer show parser",
-		Args:    atMostOne,
-		RunE: func(c *cobra.Command, args []string) error {
-			store, err := openStore()
-			if err != nil {
-				return err
-			}
-			sb, err := forName.choose(store, first(args))
-			if err != nil {
-				return err
-			}
-			d := describe(sb, true)
-			d.Engine = wall()
-			err = d.addNetwork(sb)
-			all := []described{d}
-			addStandings(c.Context(), []*sandbox.Sandbox{sb}, all)
-			if asJSON {
-				return errors.Join(printJSON(all[0]), err)
-			}
-			printShow(all[0])
-			return err
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return c
-}
-
-func printShow(d described) {
-	w := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
-	defer w.Flush()
-	row := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, terminal.Escape(value))
-		}
-	}
-	row("id", d.ID)
-	row("name", d.Name)
-	row("state", d.State)
-	row("waits", d.Waits)
-	row("supervisor", d.supervisor())
-	row("engine", d.Engine)
-	if !d.Image.None() {
-		row("image", d.Image.Ref+" ("+d.Image.Digest+")")
-	}
-	row("created", d.Created.Format(time.RFC3339))
-	row("workspace", strings.TrimSpace(d.Workspace.Path+" ("+d.Workspace.Mode+")"))
-	for _, m := range d.Mounts {
-		row("mount", describeMount(&d.Record, m))
-	}
-	for _, c := range d.Caches {
-		row("cache", c.Target+" is filled from "+c.Source+"; changes stay inside")
-	}
-	showDaemons(d, row)
-	showGit(d, row)
-	row("command", strings.Join(d.Command, " "))
-	row("folder", d.Dir)
-	showNetwork(d, row)
-	showOpenings(d, row)
-	showLimits(d.Limits, row)
-	if d.Nesting {
-		row("nesting", "allowed")
-	}
-}
-
-// supervisor is who keeps a sandbox running, and what runs in it.
-func (d *described) supervisor() string {
-	process := fmt.Sprintf("process %d", d.PID)
-	switch {
-	case d.PID == 0:
-		return ""
-	case d.Execs > 0:
-		return process + ", running " + count(d.Execs, "program")
-	case len(d.Running) > 0:
-		return process + ", running nothing but daemons"
-	case d.State == "idle":
-		return process + ", idle"
-	}
-	return process
-}
-
-// showGit shows how the sandbox's branch stands, and those of repositories that it includes.
-func showGit(d described, row func(name, value string)) {
-	if g := d.Git; g != nil {
-		columns := gitColumns(g)
-		row("repository", g.Repository)
-		row("branch", columns[0])
-		row("ahead, behind", columns[1])
-		if what := "not committed"; g.Dirty != nil {
-			if d.Workspace.Mode == sandbox.WorkspaceCOW {
-				what = "not applied"
-			}
-			row(what, columns[2])
-		}
-	}
-	for _, i := range d.Included {
-		columns := gitColumns(&i.Standing)
-		row("included", fmt.Sprintf("%s: %s on %s, %s, %s not committed, in %s", i.Name, i.Repository, columns[0], columns[1], columns[2], i.Dir))
-	}
-}
-
-func showLimits(l sandbox.Limits, row func(name, value string)) {
-	if l.Memory > 0 {
-		row("memory limit", fmt.Sprintf("%d bytes", l.Memory))
-	}
-	if l.Pids > 0 {
-		row("process limit", fmt.Sprint(l.Pids))
-	}
-	if l.CPUs > 0 {
-		row("cpu limit", fmt.Sprint(l.CPUs))
-	}
-	if l.OpenFiles > 0 {
-		row("file limit", fmt.Sprint(l.OpenFiles))
-	}
-	if l.Timeout > 0 {
-		row("time limit", l.Timeout.String())
-	}
-	switch {
-	case l.KeepFree > 0:
-		row("kept free", fmt.Sprintf("%d bytes of each disk, or half of what was free at the start", l.KeepFree))
-	case l.KeepFree < 0:
-		row("kept free", "nothing of a disk")
-	}
 }
 
 func first(args []string) string {

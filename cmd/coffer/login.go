@@ -39,8 +39,8 @@ sandbox is kept.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if os.Getenv("COFFER_SANDBOX") != "" {
-				return hint.New("this is a sandbox", "log in outside")
+			if err := outsideOnly(); err != nil {
+				return err
 			}
 			all, err := knownAgents()
 			if err != nil {
@@ -78,6 +78,9 @@ const firstIdle = time.Minute
 func login(c *cobra.Command, a *agent.Agent, extra []string) error {
 	if len(a.Login) == 0 {
 		return hint.New(fmt.Sprintf("it is not known how %s logs in", a.Name), "say so in the config, [agents."+a.Name+"] login = […], or use --import")
+	}
+	if ours(a) && !(terminal.IsTerminal(0) && terminal.IsTerminal(1)) {
+		return hint.New(fmt.Sprintf("%s asks questions to log in, and there is no terminal here", a.Name), "log in on a terminal, or copy the login you have outside with --import")
 	}
 	store, err := openStore()
 	if err != nil {
@@ -136,11 +139,7 @@ func kept(a *agent.Agent, sb *sandbox.Sandbox) error {
 }
 
 func keepLogin(a *agent.Agent, match string) error {
-	store, err := openStore()
-	if err != nil {
-		return err
-	}
-	sb, err := forName.choose(store, match)
+	sb, err := forName.chosen(match)
 	if err != nil {
 		return err
 	}

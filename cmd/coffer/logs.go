@@ -21,15 +21,12 @@ func logsCommand() *cobra.Command {
 		ValidArgsFunction: completeSandbox,
 		Short:             "Show what detached programs, or daemons, printed",
 		Long: `Show what programs printed that were started with --detach, or the daemons of a config
-file. For what a sandbox reached and was refused, see also 'coffer audit'.`,
+file. Before what each printed is a line with its time and command, or prompt; -f begins
+with the last one. For what a sandbox reached and was refused, see also 'coffer audit'.`,
 		Example: "  id=$(coffer run --detach -- make test)\n  coffer logs -f $id\n  coffer logs parser --daemon db",
 		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
-			store, err := openStore()
-			if err != nil {
-				return err
-			}
-			sb, err := forName.choose(store, first(args))
+			sb, err := forName.chosen(first(args))
 			if err != nil {
 				return err
 			}
@@ -45,11 +42,14 @@ file. For what a sandbox reached and was refused, see also 'coffer audit'.`,
 			}
 			out, finish := guarded()
 			defer finish()
-			more := sb.Running
 			if !follow {
-				more = func() bool { return false }
+				return printLog(c.Context(), out, path, none, 0, func() bool { return false })
 			}
-			return printLog(c.Context(), out, path, none, more)
+			from := int64(0)
+			if daemon == "" {
+				from = supervisor.LastTurn(sb)
+			}
+			return printLog(c.Context(), out, path, none, from, sb.Running)
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the sandbox stops")
@@ -58,13 +58,20 @@ file. For what a sandbox reached and was refused, see also 'coffer audit'.`,
 	return c
 }
 
-// printLog copies the log, and what is added to it while there may be more.
-func printLog(ctx context.Context, out io.Writer, path, none string, more func() bool) error {
-	if old, err := os.Open(path + ".1"); err == nil {
-		io.Copy(out, old)
-		old.Close()
-	}
+// printLog copies the log from a place on, and what is added to it while there may be more. From 0, it
+// copies the log before that, too.
+func printLog(ctx context.Context, out io.Writer, path, none string, from int64, more func() bool) error {
 	var f *os.File
+	if from == 0 {
+		if old, err := os.Open(path + ".1"); err == nil {
+			io.Copy(out, old)
+			old.Close()
+		}
+	} else if at, err := os.Open(path); err == nil {
+		if _, err := at.Seek(from, io.SeekStart); err == nil {
+			f = at
+		}
+	}
 	defer func() { f.Close() }()
 	for {
 		// The question comes first: what was written before the answer is copied.

@@ -1,8 +1,3 @@
-// A process that ends after a few milliseconds need not follow how many processors its
-// control group has: the goroutine that does so costs its start a twentieth.
-//
-//go:debug updatemaxprocs=0
-
 // Command coffer runs programs, coding agents above all, in sandboxes.
 //
 // The rules of its user interface:
@@ -25,31 +20,42 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/busy"
-	_ "github.com/cofferhq/coffer/internal/deep" // before all others
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/dpkg"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/interrupt"
-	"github.com/cofferhq/coffer/internal/quick"
 	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 func main() {
-	// The guest agent and the way to root have run already: see package guest.
-	switch filepath.Base(os.Args[0]) {
+	name := filepath.Base(os.Args[0])
+	switch name {
+	case guest.Name:
+		os.Exit(guestMain())
+	case guest.LeadName:
+		os.Exit(leadMain())
+	case guest.RootName:
+		os.Exit(rootMain())
+	case jailName:
+		os.Exit(jailMain())
+	}
+	interrupt.QuitQuietly()
+	switch name {
 	case guest.SudoName:
 		interrupt.Exit(printed(sudo(os.Args[1:])))
+	case "su", "runuser":
+		interrupt.Exit(printed(su(name, os.Args[1:])))
+	case dpkg.Name:
+		os.Exit(dpkg.Main(os.Args[1:]))
 	case guest.GHName:
 		os.Exit(printed(ghMain(os.Args[1:])))
 	case purgeName:
@@ -57,18 +63,13 @@ func main() {
 	case lendName:
 		os.Exit(lendMain())
 	}
-	if r := quick.Left; r != nil {
-		interrupt.Exit(report(settle(r)))
-	}
 	inside.Vault = vault.Lookup
-	code := command(os.Args[1:])
-	discard()
-	interrupt.Exit(code)
+	interrupt.Exit(command(os.Args[1:]))
 }
 
 // command runs a command line and returns the exit code.
 func command(args []string) int {
-	root := rootFor(first(args))
+	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(hushed{stdout})
 	c, err := root.ExecuteContextC(context.Background())
@@ -82,7 +83,6 @@ func command(args []string) int {
 // work a signal may end as it is. The cause of the end is the exit code for it.
 func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
 	l := listen(c)
-	l.heard()
 	return l.ctx, l.stop
 }
 
@@ -91,24 +91,16 @@ type listener struct {
 	ctx     context.Context // cancelled by the first signal
 	cancel  context.CancelCauseFunc
 	signals chan os.Signal
-	ready   chan struct{} // closed when signals are heard
 	taken   chan struct{} // closed when somebody takes over
 	done    chan struct{} // closed when nobody listens here any more
 }
 
-// listen is interruptible for who has something else to do first. To start listening
-// takes a quarter of a millisecond, and to stop another, so nobody does: we are about to
-// exit.
 func listen(c *cobra.Command) *listener {
-	l := &listener{
-		signals: make(chan os.Signal, 16),
-		ready:   make(chan struct{}), taken: make(chan struct{}), done: make(chan struct{}),
-	}
+	l := &listener{signals: make(chan os.Signal, 16), taken: make(chan struct{}), done: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(busy.Heard(c.Context()))
+	interrupt.Hear(l.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() {
 		defer close(l.done)
-		interrupt.Hear(l.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-		close(l.ready)
 		select {
 		case s := <-l.signals:
 			n, _ := s.(syscall.Signal)
@@ -119,9 +111,6 @@ func listen(c *cobra.Command) *listener {
 	}()
 	return l
 }
-
-// heard returns when signals are heard.
-func (l *listener) heard() { <-l.ready }
 
 func (l *listener) stop() { l.cancel(nil) }
 
@@ -205,33 +194,14 @@ func legible(line string) string {
 	return strings.ToValidUTF8(line[:end], "") + "…" + strings.ToValidUTF8(line[len(line)-end:], "")
 }
 
-// rootFor builds the tree of commands. For those that people wait for, it has only the
-// one that was named: building all of them takes a fifth of a millisecond.
-func rootFor(named string) *cobra.Command {
-	switch named {
-	case "run":
-		return newRoot(runCommand())
-	case "exec", "x":
-		return newRoot(execCommand())
-	case gitbridge.HookCommand:
-		return newRoot(gitHookCommand())
-	case gitbridge.UpstreamCommand:
-		return newRoot(upstreamCommand())
-	case "jail":
-		return newRoot(jailCommand())
-	case "ai":
-		return newRoot(aiCommand())
-	}
-	return newRoot()
-}
-
-// newRoot builds the tree of these commands, or of all.
-func newRoot(some ...*cobra.Command) *cobra.Command {
+// newRoot builds the tree of commands.
+func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "coffer",
 		Short: "Run coding agents, or anything else, in a sandbox",
-		Long: `Coffer runs a program in a sandbox: it sees this machine's tools and the current
-directory, and nothing else of yours. No root, no daemon, nothing to install.`,
+		Long: `Coffer runs a program in a sandbox: it sees this machine's tools and the
+current directory, and nothing else of yours. No root, no daemon, nothing to
+install.`,
 		Example: `  coffer run -- make test         a throw-away sandbox over this directory
   coffer ai claude "fix the bug"  a coding agent, on a branch of its own
   coffer exec --create -- bash    a sandbox that stays
@@ -250,10 +220,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 	}
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetUsageFunc(showUsage)
-	if len(some) > 0 {
-		root.AddCommand(some...)
-		return root
-	}
+	root.SetHelpFunc(showHelp)
 	root.SetHelpCommand(helpCommand())
 	cobra.EnableCommandSorting = false // the order here is the order of a day
 	group(root, "Run something:", runCommand(), execCommand(), aiCommand(), jailCommand())
@@ -269,6 +236,7 @@ directory, and nothing else of yours. No root, no daemon, nothing to install.`,
 	group(root, "Coding agents:", agentsCommand(), loginCommand())
 	group(root, "Coffer itself:", demoCommand(), doctorCommand(), versionCommand(), completionCommand(), superviseCommand())
 	root.SetHelpCommandGroupID("Coffer itself:")
+	root.AddCommand(gitHookCommand(), upstreamCommand())
 	return root
 }
 
@@ -314,45 +282,6 @@ func group(root *cobra.Command, heading string, commands ...*cobra.Command) {
 		c.GroupID = heading
 		root.AddCommand(c)
 	}
-}
-
-// wrongFlag is about flags that cannot be used like that, or are not there.
-func wrongFlag(c *cobra.Command, err error) error {
-	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) {
-		return wrongValue(c, invalid)
-	}
-	var missing *pflag.NotExistError
-	if errors.As(err, &missing) {
-		if c.Name() == "run" && missing.GetSpecifiedName() == "rm" {
-			return hint.Wrap(usage{err}, "leave it out: the sandbox of a run is thrown away anyway")
-		}
-		if name := missing.GetSpecifiedName(); c.Name() == "run" && (name == "m" || name == "match") {
-			return hint.Wrap(usage{err}, "a run has a sandbox of its own; for one that exists: coffer exec -m MATCH -- COMMAND")
-		}
-		var names []string
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden {
-				names = append(names, f.Name)
-			}
-		})
-		if like := hint.Nearest(missing.GetSpecifiedName(), names); like != "" {
-			return hint.Wrap(usage{err}, "did you mean --%s? See '%s --help'", like, c.CommandPath())
-		}
-	}
-	return hint.Wrap(usage{err}, "see '%s --help'", c.CommandPath())
-}
-
-// unknown is about a word that is no command.
-func unknown(c *cobra.Command, word string) error {
-	err := usagef("there is no command %q", word)
-	if _, missing := exec.LookPath(word); missing == nil {
-		return hint.Wrap(err, "run a program with 'coffer run -- %s', or see 'coffer help'", word)
-	}
-	if like := meant(c, word); like != "" {
-		return hint.Wrap(err, "did you mean 'coffer %s'?", like)
-	}
-	return hint.Wrap(err, "see 'coffer help'")
 }
 
 // meant is the command below c that somebody meant who wrote a word, or nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -30,13 +32,17 @@ func mergeCommand() *cobra.Command {
 	var squash bool
 	var flags takeFlags
 	c := &cobra.Command{
-		Use:               "merge MATCH",
+		Use:               "merge NAME",
 		ValidArgsFunction: completeSandbox,
-		Short:             "Merge a sandbox's commits into the branch that is checked out here",
+		Short:             "Merge a sandbox's commits into your current branch",
 		Long: `Merge the branch of a sandbox into the branch that is checked out here, with git, your
 settings and your hooks. What is not committed in the sandbox stays there. Git refuses
 what would lose changes of yours, and leaves conflicts for you to resolve. If the
-sandbox changed files that your hooks could run, nothing is merged until you say how.`,
+sandbox changed files that your hooks could run, nothing is merged until you say how.
+
+What was committed over your own directory lies in your files already: then your branch
+and index move to the commit, and no file is changed. A sandbox that is gone is named by
+its branch coffer/NAME.`,
 		Example: "  coffer merge parser\n  coffer merge parser --squash && git commit",
 		Args:    exactlyOne,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -55,9 +61,9 @@ sandbox changed files that your hooks could run, nothing is merged until you say
 func rebaseCommand() *cobra.Command {
 	var flags takeFlags
 	c := &cobra.Command{
-		Use:               "rebase MATCH",
+		Use:               "rebase NAME",
 		ValidArgsFunction: completeSandbox,
-		Short:             "Put a sandbox's commits on top of the branch that is checked out here",
+		Short:             "Put a sandbox's commits on top of your current branch",
 		Long: `Put the commits of a sandbox, one by one, on top of the branch that is checked out
 here, so that its history stays a line. Your own commits stay as they are; those of
 the sandbox get new names, unless nothing of yours came between. Merges made inside are
@@ -85,7 +91,12 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 	if err != nil {
 		return err
 	}
-	sb, err := forName.choose(store, match)
+	if sb, err := store.Find(match); flags.repo == "" && match != "" && (err != nil || match != sb.Name && match != sb.ID) {
+		if found, err := takeLeft(c, match, way, flags); found || err != nil {
+			return err
+		}
+	}
+	sb, err := forName.exactly(c, store, match)
 	if err != nil {
 		return err
 	}
@@ -97,11 +108,16 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 		return hint.New(fmt.Sprintf("sandbox %s includes the repository here, and works on another", sb.Name),
 			fmt.Sprintf("for this one, use 'coffer %s %s'", c.Name(), b.Words()))
 	}
-	if sb.Workspace.Mode != sandbox.WorkspaceTree && flags.repo == "" {
-		return hint.New(fmt.Sprintf("sandbox %s has no worktree of its own", sb.Name), otherWay(c.Context(), sb))
-	}
 	bringRunning(sb)
 	b, err := bridgeOf(sb, flags.repo)
+	if err == nil && b.Laid {
+		if _, gone := b.Tip(c.Context()); gone != nil {
+			err = os.ErrNotExist
+		}
+	}
+	if errors.Is(err, os.ErrNotExist) && flags.repo == "" {
+		return hint.New(fmt.Sprintf("sandbox %s has no repository, or has not committed anything", sb.Name), otherWay(sb))
+	}
 	if err != nil {
 		return err
 	}
@@ -112,35 +128,67 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 	if err != nil {
 		return err
 	}
-	t, err := b.Take(c.Context(), r, way)
-	if err != nil {
-		return err
-	}
-	err = finishTake(c, b, r, t, way, flags)
+	err = takeInto(c, b, r, way, flags)
 	if err == nil && flags.repo == "" {
 		sayIncluded(c.Context(), sb, c.Name())
 	}
 	return err
 }
 
-// otherWay says how the work of a sandbox without a worktree is taken.
-func otherWay(ctx context.Context, sb *sandbox.Sandbox) string {
-	files := "its files are those of " + sb.Workspace.Path + ": there is nothing to take"
+// otherWay says how the work of a sandbox that never had a repository is taken.
+func otherWay(sb *sandbox.Sandbox) string {
 	switch sb.Workspace.Mode {
 	case sandbox.WorkspaceNone:
 		return "it has no workspace either; see 'coffer show " + sb.Name + "'"
 	case sandbox.WorkspaceCOW:
-		files = "take its files with 'coffer apply " + sb.Name + "'"
+		return "take its files with 'coffer apply " + sb.Name + "'"
 	}
-	r, err := gitbridge.Find(ctx, sb.Workspace.Path)
+	return "its files are those of " + sb.Workspace.Path + ": there is nothing to take"
+}
+
+// takeLeft is take for a sandbox that is gone, of which a branch is left. found says whether there
+// is one.
+func takeLeft(c *cobra.Command, name string, way gitbridge.Way, flags takeFlags) (found bool, err error) {
+	here, err := os.Getwd()
 	if err != nil {
-		return files
+		return false, err
 	}
-	way := "git merge"
-	if r.Head(ctx) == "" {
-		way = "git reset" // there is nothing to merge with, and the files are here already
+	r, err := gitbridge.Find(c.Context(), here)
+	if err != nil {
+		return false, nil // the sandbox's name is wrong first of all
 	}
-	return fmt.Sprintf("if it has committed something, take it with '%s coffer/%s'; %s", way, sb.Name, files)
+	b := r.Left(c.Context(), name)
+	if b == nil {
+		return false, nil
+	}
+	return true, takeInto(c, b, r, way, flags)
+}
+
+// takeInto brings a branch to the checkout that a repository was found from.
+func takeInto(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, way gitbridge.Way, flags takeFlags) error {
+	if b.Laid && way != gitbridge.Squash && r.Common == b.Common {
+		l, err := r.Landing(c.Context(), b.Branch)
+		if err != nil {
+			return err
+		}
+		if l != nil {
+			return land(c.Context(), stdout, r, l)
+		}
+	}
+	t, err := b.Take(c.Context(), r, way)
+	if err != nil {
+		return err
+	}
+	return finishTake(c, b, r, t, way, flags)
+}
+
+// land moves the user's branch to what was committed over the files here.
+func land(ctx context.Context, to io.Writer, r *gitbridge.Repository, l *gitbridge.Landing) error {
+	if err := r.Land(ctx, l); err != nil {
+		return err
+	}
+	fmt.Fprintf(to, "%s is at %s now (%s); no file was changed\n", terminal.Escape(l.To), terminal.Escape(l.Branch), count(l.Commits, "commit"))
+	return nil
 }
 
 // finishTake has git do it, and says what came of it.
@@ -158,7 +206,7 @@ func finishTake(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, 
 			names = append(names, changes.Quote(h))
 		}
 		return hint.New(fmt.Sprintf("nothing merged: the sandbox changed files that git hooks on this machine could run: %s", strings.Join(names, ", ")),
-			fmt.Sprintf("read it with 'coffer diff %s %s'; then use --no-hooks, or --changed-hooks if it may run or no hook of yours calls it", b.Words(), names[0]))
+			fmt.Sprintf("read it with 'coffer diff %s %s'; then merge without your hooks (--no-hooks), or let them run as changed (--changed-hooks)", b.Words(), names[0]))
 	}
 	code, err := t.Run(!flags.noHooks)
 	if err != nil {

@@ -190,6 +190,9 @@ func (s *settings) inJail(l *listener, conf *config.Loaded, rec *sandbox.Record,
 	}
 	j := jailSettings{env: s.env}
 	j.Private, j.given = true, &rec.Network
+	for _, m := range rec.Mounts { // copies of files of the home: here, the files themselves
+		j.Read = append(j.Read, m.Source)
+	}
 	// Who asked for rules of his own is not served by fewer.
 	j.must = rec.Network.Mode != standard || len(rec.Network.Rules) > 0 || s.netAsked
 	if conf != nil {
@@ -235,7 +238,7 @@ func beyondJail(s *settings, rec *sandbox.Record) (wants []string) {
 	want(rec.Workspace.Mode != sandbox.WorkspaceDirect, "a workspace shown as "+rec.Workspace.Mode)
 	want(l.Memory > 0 || l.Pids > 0 || l.CPUs > 0 || l.OpenFiles > 0 || l.KeepFree > 0 || l.Timeout > 0, "limits")
 	want(len(n.HostPorts)+len(rec.Forwards)+len(rec.Sockets) > 0, "ports and sockets through the wall")
-	want(len(rec.Mounts) > 0, "mounts")
+	want(slices.ContainsFunc(rec.Mounts, func(m sandbox.Mount) bool { return !m.Copy }), "mounts")
 	want(len(rec.Daemons) > 0, "daemons")
 	want(s.conf.Setup().Run, "a setup")
 	want(rec.Nesting, "containers inside")

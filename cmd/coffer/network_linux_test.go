@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +31,8 @@ import (
 //	              and udp://… say a word and print the answer; ping HOST with ping://HOST
 //	seen REGEXP   a server of the fake internet was told that (! seen: none was)
 //
-// $CA is the certificate that TLS servers are known by. Scripts run side by side: each
+// $CA is the certificate that TLS servers are known by; with $ECH in its environment visit
+// encrypts its ClientHello. Scripts run side by side: each
 // says words of its own.
 
 func aboutNetwork(name string) bool {
@@ -44,7 +47,7 @@ func TestNetworkScripts(t *testing.T) {
 		if w == nil {
 			return
 		}
-		for name, at := range map[string]string{"private.example": "10.20.0.5", "metadata.example": "169.254.169.254"} {
+		for name, at := range map[string]string{"private.example": "10.20.0.5", "metadata.example": "169.254.169.254", "nowhere.example": ""} {
 			w.Zone.Set(name, at)
 		}
 		ca := filepath.Join(b.Dir, "ca.pem")
@@ -53,7 +56,7 @@ func TestNetworkScripts(t *testing.T) {
 		}
 		runScripts(t, b, testscript.Params{Files: scripts(t, aboutNetwork), Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"seen": func(ts *testscript.TestScript, not bool, args []string) { seen(ts, w, not, args) },
-		}}, "CA="+ca)
+		}}, "CA="+ca, "ECH="+base64.StdEncoding.EncodeToString(w.ECH))
 	})
 }
 
@@ -141,6 +144,9 @@ func visit() {
 
 func visitPage(u *url.URL) (string, error) {
 	c := http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if keys, err := base64.StdEncoding.DecodeString(os.Getenv("ECH")); err == nil && len(keys) > 0 {
+		c.Transport = &http.Transport{TLSClientConfig: &tls.Config{EncryptedClientHelloConfigList: keys}}
+	}
 	method := http.MethodGet
 	if len(os.Args) > 2 {
 		method = os.Args[2]

@@ -5,13 +5,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -63,7 +63,7 @@ func page(never bool) (w io.Writer, finish func()) {
 	}
 	// Ctrl-C is for the pager: were this to end, the shell and the pager would both read
 	// what is typed.
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGQUIT)
+	interrupt.Hear(make(chan os.Signal, 1), os.Interrupt, syscall.SIGQUIT)
 	if err := c.Start(); err != nil {
 		return stdout, func() {}
 	}

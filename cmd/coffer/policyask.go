@@ -87,7 +87,7 @@ func policyPending() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "pending",
-		Short: "List the connections, pushes, fetches and uses of gh that wait for you",
+		Short: "List the questions that wait for your answer",
 		Long: `List the connections, pushes, fetches and uses of gh that wait for your answer, in all
 sandboxes that run, or in the one that is named.`,
 		Example: "  coffer policy pending\n  coffer policy pending -m calm-otter",

@@ -106,7 +106,7 @@ func policyReset() *cobra.Command {
 	var a about
 	c := &cobra.Command{
 		Use:     "reset [TARGET…]",
-		Short:   "Take back what 'coffer policy' changed, all of it or for some targets",
+		Short:   "Take back what 'coffer policy' changed",
 		Example: "  coffer policy reset api.example.com:443",
 		RunE: func(_ *cobra.Command, args []string) error {
 			sb, err := a.sandbox()

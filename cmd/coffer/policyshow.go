@@ -1,15 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/gateway"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/link"
@@ -38,32 +41,35 @@ func question(text string) (policy.Query, error) {
 	return q, nil
 }
 
+// builtIn is the rule of what the gateway knows by itself.
+const builtIn = "built-in"
+
 // decide answers as the gateway will, which knows a few names by itself, and dials an
 // address only if it may.
 func (v view) decide(q policy.Query) policy.Decision {
-	builtIn := policy.Decision{Rule: "built-in", Verdict: policy.Deny}
+	known := policy.Decision{Rule: builtIn, Verdict: policy.Deny}
 	switch {
 	case v.network.None():
-		builtIn.Reason = "there is no network"
-		return builtIn
+		known.Reason = "there is no network"
+		return known
 	case q.Host == link.AboutName:
-		if builtIn.Reason = "here programs inside learn about their network, on port 80"; q.Port == 80 && q.Protocol != policy.UDP {
-			builtIn.Verdict = policy.Allow
+		if known.Reason = "here programs inside learn about their network, on port 80"; q.Port == 80 && q.Protocol != policy.UDP {
+			known.Verdict = policy.Allow
 		}
-		return builtIn
+		return known
 	case q.Host == link.HostName:
 		for _, p := range v.network.HostPorts {
 			if p.Inside == q.Port && q.Protocol != policy.UDP {
-				builtIn.Verdict, builtIn.Reason = policy.Allow, fmt.Sprintf("it leads to port %d of this machine", p.Outside)
-				return builtIn
+				known.Verdict, known.Reason = policy.Allow, fmt.Sprintf("it leads to port %d of this machine", p.Outside)
+				return known
 			}
 		}
-		builtIn.Reason = fmt.Sprintf("port %d of this machine was not opened, with --host-port or network.host_ports", q.Port)
-		return builtIn
+		known.Reason = fmt.Sprintf("port %d of this machine was not opened, with --host-port or network.host_ports", q.Port)
+		return known
 	}
 	if q.Protocol == policy.UDP && q.Port == 443 {
-		builtIn.Reason = "QUIC is refused, so that programs use TLS over TCP"
-		return builtIn
+		known.Reason = "QUIC is refused, so that programs use TLS over TCP"
+		return known
 	}
 	d := v.set.Decide(q)
 	// Who thinks of allowing an address should know what kind it is.
@@ -212,28 +218,45 @@ func policyCheck() *cobra.Command {
 		Use:   "check URL",
 		Short: "Say whether a URL, or host:port, can be reached",
 		Long: `Say whether a URL, or host:port, can be reached, from which sandbox, and which rule
-decides. Nothing is sent anywhere. The exit code is 0 if it is allowed and 1 if it is
-refused or you would be asked.`,
+decides. A name that the rules allow is looked up, as its address has to be allowed too;
+nothing is sent to it. The exit code is 0 if it is allowed and 1 if it is refused or you
+would be asked.`,
 		Example: "  coffer policy check https://api.example.com/v1",
 		Args:    exactly(1, "a URL, or host:port"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			q, v, err := a.asked(args[0])
 			if err != nil {
 				return err
 			}
-			d := v.decide(q)
-			fmt.Fprintf(stdout, "%s: %s in %s: %s\n", d.Verdict, terminal.Escape(args[0]), v.whose, terminal.Escape(d.Reason))
-			if d.Verdict == policy.Allow {
-				return nil
-			}
-			if d.Rule == "default" || d.Rule == "address" {
-				fmt.Fprintln(os.Stderr, "hint: to allow it:", v.allowing(q))
-			}
-			return status(1)
+			return v.check(c.Context(), args[0], q)
 		},
 	}
 	a.addTo(c)
 	return c
+}
+
+// check prints whether a destination can be reached here and now.
+func (v view) check(ctx context.Context, target string, q policy.Query) error {
+	d := v.decide(q)
+	var unreachable error
+	if d.Verdict != policy.Deny && d.Rule != builtIn && q.Host != "" {
+		var a netip.Addr
+		if d, a, unreachable = gateway.Check(ctx, v.set, q, d); a.IsValid() {
+			d.Reason = "the name leads to an address that is refused: " + d.Reason
+			q.Host, q.Addr = "", a // the hint is about the address
+		}
+	}
+	fmt.Fprintf(stdout, "%s: %s in %s: %s\n", d.Verdict, terminal.Escape(target), v.whose, terminal.Escape(d.Reason))
+	if unreachable != nil {
+		fmt.Fprintf(os.Stderr, "coffer: %s cannot be reached from this computer now: %s\n", terminal.Escape(q.Host), terminal.Escape(unreachable.Error()))
+	}
+	switch {
+	case d.Verdict == policy.Allow:
+		return nil
+	case d.Rule == "default" || d.Rule == "address":
+		fmt.Fprintln(os.Stderr, "hint: to allow it:", v.allowing(q))
+	}
+	return status(1)
 }
 
 // allowing is the command that would allow a destination that no rule is about.

@@ -35,11 +35,7 @@ when it is started again. Without ports, those that there are are listed.`,
 			if err != nil {
 				return err
 			}
-			store, err := openStore()
-			if err != nil {
-				return err
-			}
-			sb, err := forName.choose(store, match)
+			sb, err := forName.chosen(match)
 			if err != nil {
 				return err
 			}

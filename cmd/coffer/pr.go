@@ -45,11 +45,7 @@ high, unless you insist with --force.`,
 			if err := atMostOne(c, args); err != nil {
 				return err
 			}
-			store, err := openStore()
-			if err != nil {
-				return err
-			}
-			sb, err := forName.choose(store, first(args))
+			sb, err := forName.chosen(first(args))
 			if err != nil {
 				return err
 			}

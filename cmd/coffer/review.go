@@ -52,7 +52,7 @@ func reviewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "review [MATCH]",
 		ValidArgsFunction: completeSandbox,
-		Short:             "Say what deserves a look before you open or merge a sandbox's work",
+		Short:             "Point at what to check before you open or merge the work",
 		Long: `Look at what a sandbox has changed, and point at what deserves a second look before
 you open the directory in an editor or merge it: what runs by itself outside of the
 sandbox (hooks, editor tasks, .envrc, install scripts, settings for agents, CI), what
@@ -61,11 +61,7 @@ hosts in lock files, programs, and what looks like a secret. Nothing of it is ru
 		Example: "  coffer review parser\n  coffer review parser --json | jq '.findings[] | select(.level==\"high\")'",
 		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
-			store, err := openStore()
-			if err != nil {
-				return err
-			}
-			sb, err := forName.choose(store, first(args))
+			sb, err := forName.chosen(first(args))
 			if err != nil {
 				return err
 			}
@@ -328,7 +324,7 @@ func (r *reviewed) print() error {
 	}
 	fmt.Fprintln(stdout)
 	if len(r.Findings) == 0 {
-		fmt.Fprintln(stdout, "nothing was found that runs by itself, or hides; that is no promise about the rest")
+		fmt.Fprintln(stdout, "found nothing that runs by itself or hides; the rest was not checked")
 	} else {
 		fmt.Fprintf(stdout, "%d high, %d medium, %d low; read them with 'coffer diff %s PATH'\n", counts[review.High], counts[review.Medium], counts[review.Low], words)
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/attach"
@@ -14,6 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -27,9 +26,10 @@ func runCommand() *cobra.Command {
 		Use:   "run [flags] [--] [COMMAND [ARG…]]",
 		Short: "Run a command in a throw-away sandbox over the current directory",
 		Long: `Run a command in a sandbox that is made for it and removed when it ends. The
-command sees this machine's tools and the current directory, at its own path. What
-it writes there lands (see --workspace for other ways). In a git repository it can
-commit, to a branch coffer/NAME; your own branches, index and stash it cannot reach.
+command sees this machine's tools and the current directory, at its own path; in a git
+repository, all of that. What it writes there lands (see --workspace for other ways). In
+a repository it can commit, to a branch coffer/NAME; your own branches, index and stash
+it cannot reach.
 Without a command, a shell is run.`,
 		Example: `  coffer run -- npm test
   coffer run --workspace cow -- ./untrusted.sh
@@ -43,13 +43,14 @@ Without a command, a shell is run.`,
 			l := listen(c)
 			defer l.stop()
 			if s.detach {
-				return runDetached(l, s, args)
+				return orGivenUp(l.ctx, runDetached(l, s, args))
 			}
-			return run(l, s, args)
+			return orGivenUp(l.ctx, run(l, s, args))
 		},
 	}
 	s.addTo(c)
 	s.addExecTo(c)
+	c.Flags().BoolVar(&s.take, "take", false, "move your branch to what was committed inside, if that is a fast-forward; no file changes")
 	c.Flags().SetInterspersed(false)
 	return c
 }
@@ -60,10 +61,8 @@ func run(l *listener, s settings, args []string) error {
 	if err != nil {
 		return err
 	}
-	s.heard = l.heard
 	rec, err := s.record(l.ctx, args)
 	if isOff(err) {
-		l.heard()
 		return s.runOff(l, s.conf, args)
 	}
 	if err != nil {
@@ -72,11 +71,11 @@ func run(l *listener, s settings, args []string) error {
 	// Changes that wait to be applied must not go with the sandbox.
 	rec.Once = rec.Workspace.Mode == sandbox.WorkspaceCOW
 	rec.Ephemeral = !rec.Once
-	l.heard()
 	sb, lock, err := store.Create(rec)
 	if err != nil {
 		return err
 	}
+	s.dir = inside.Dir(sb)
 	exec, err := s.exec(sb, args)
 	var super *supervisor.Supervisor
 	if err == nil {
@@ -93,7 +92,9 @@ func run(l *listener, s settings, args []string) error {
 	}
 	defer leave(store, super, lock)
 	announceNew(store, sb.ID, sb.Forwards)
-	defer invite(super)()
+	if socket, err := super.Listen(); err == nil { // a run is none the worse without
+		defer socket.Close()
+	}
 	super.LookBack(historyPlace(sb))
 	options := attach.Options{Clipboard: s.clipboard, Stop: func() { super.Stop(0, "you asked three times") }, TakeOver: l.takeOver, Notices: super}
 	super.Ran(&exec)
@@ -103,38 +104,21 @@ func run(l *listener, s settings, args []string) error {
 		attach.Note(n)
 	}
 	why := super.Why()
+	if failed(exit, err) {
+		noteHidden(super)
+	}
 	super.LetFinish()
 	super.StopDaemons()
 	// The kernel takes its time to end the namespaces, so this comes before all else.
 	super.Kill()
-	return ended(exit, unseen(err, sb, args), why)
-}
-
-// joinAfter is when others may join a run. Most are over by then, and a socket that
-// nobody ever uses costs them half a millisecond. Who wants to join waits for it anyway,
-// as for any sandbox that is just being started.
-const joinAfter = 20 * time.Millisecond
-
-// invite lets others join, after a while, until it is ended.
-func invite(super *supervisor.Supervisor) (end func()) {
-	var mu sync.Mutex
-	over := false
-	var socket io.Closer
-	timer := time.AfterFunc(joinAfter, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if !over {
-			socket, _ = super.Listen() // a run is none the worse without
-		}
-	})
-	return func() {
-		timer.Stop()
-		mu.Lock()
-		defer mu.Unlock()
-		if over = true; socket != nil {
-			socket.Close()
-		}
+	if len(notes) > 0 && sb.Workspace.Mode == sandbox.WorkspaceDirect {
+		s.take = s.take || s.conf != nil && s.conf.Config.Git.Take
+		s.landCommits(l, super)
 	}
+	if exit.Status() != 0 && !sb.Nesting && isBrowser(args) {
+		attach.Note("if the browser's own sandbox did not start: it needs --nesting")
+	}
+	return ended(exit, unseen(err, sb, args), why)
 }
 
 // ended turns the end of a program into the end of the command. why is what ended the sandbox,
@@ -246,17 +230,16 @@ func runDetached(l *listener, s settings, args []string) error {
 	if len(args) == 0 {
 		return usagef("there is nothing to run: a detached sandbox needs a command")
 	}
-	s.heard = l.heard
 	rec, err := s.record(l.ctx, args)
 	if err != nil {
 		return err
 	}
 	rec.Limits.Idle = time.Nanosecond // it is there for this one command
-	l.heard()
 	sb, lock, err := store.Create(rec)
 	if err != nil {
 		return err
 	}
+	s.dir = inside.Dir(sb)
 	exec, err := s.exec(sb, args)
 	if err != nil {
 		_ = abandon(sb, lock)

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/fakenet"
-	"github.com/cofferhq/coffer/internal/quick/knock"
 	"github.com/cofferhq/coffer/internal/testbed"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -110,8 +109,11 @@ func runScripts(t *testing.T, b *testbed.Bed, p testscript.Params, vars ...strin
 		return err
 	}
 	p.Condition = func(c string) (bool, error) {
-		if c == "root" {
+		switch c {
+		case "root":
 			return b.UID == 0, nil
+		case "limits": // that need control groups
+			return b.Command("run", "--memory", "64m", "--cpus", "1", "--", "true").Run() == nil, nil
 		}
 		return false, fmt.Errorf("unknown condition %q", c)
 	}
@@ -144,7 +146,7 @@ func furnish(e *testscript.Env, all *testbed.Bed) error {
 			return fmt.Errorf("chown: %s", out)
 		}
 	}
-	e.Defer(func() { b.Command("rm", "--force", "--all").Run() })
+	e.Defer(func() { b.Command("rm", "--force", "--everywhere").Run() })
 	commands, _, _ := strings.Cut(os.Getenv("PATH"), ":") // testscript's, with the wrappers
 	e.Cd = b.Work
 	e.Vars = []string{"WORK=" + e.WorkDir}
@@ -159,7 +161,7 @@ func furnish(e *testscript.Env, all *testbed.Bed) error {
 		return err
 	}
 	// This program is about to be started by the name of coffer, and is not it.
-	e.Vars = append(e.Vars, "PEER="+self, "COFFER_TEST_BINARY="+b.Coffer, "COFFER_TEST_UID="+strconv.Itoa(b.UID), knock.Off+"=1")
+	e.Vars = append(e.Vars, "PEER="+self, "COFFER_TEST_BINARY="+b.Coffer, "COFFER_TEST_UID="+strconv.Itoa(b.UID))
 	return nil
 }
 
@@ -180,7 +182,7 @@ func drop() (env []string) {
 		os.Setenv("PATH", rest)
 	}
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "COFFER_TEST_") && !strings.HasPrefix(v, knock.Off+"=") {
+		if !strings.HasPrefix(v, "COFFER_TEST_") {
 			env = append(env, v)
 		}
 	}

@@ -22,12 +22,12 @@ func secretKey() *cobra.Command {
 		Short: "Say how the vault's key is kept, or keep it in another way",
 		Long: `Say how the vault's key is kept, or keep it in another way:
 
-  keyring     in the keyring of your desktop, which your login opens. This is how a new
-              vault's key is kept, if there is a keyring that answers.
-  file        in a file beside the vault, which only you can read. Whoever gets a copy
-              of your files has your secrets.
+  keyring     in the keyring of your desktop, which your login opens. This is
+              the default if there is a keyring that answers.
+  file        in a file beside the vault, which only you can read. Whoever gets
+              a copy of your files has your secrets.
   passphrase  in such a file, closed by what is in ` + secret.Variable + `.
-              This is how it is kept if the variable is set when the vault is made.`,
+              The default if the variable is set when the vault is made.`,
 		Example: `  coffer secret key
   coffer secret key keyring`,
 		Args: func(_ *cobra.Command, args []string) error {

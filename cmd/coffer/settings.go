@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"time"
 
@@ -42,7 +43,6 @@ type settings struct {
 	netAsked   bool                        // by flag: a network with rules
 	alone      bool                        // nothing that a repository's config says counts
 	also       func(*sandbox.Record) error // what a command adds that has no flag
-	heard      func()                      // returns when a Ctrl-C would be heard
 	decide     func() error                // what the workspace is to be, when the config is known
 	told       bool                        // it is one of several, and what goes for all was said with the first
 
@@ -60,13 +60,14 @@ type settings struct {
 	tty       bool                   // a detached program gets a terminal of its own
 	keep      bool                   // on a terminal, the program outlives it
 	clipboard bool
+	take      bool // what was committed inside becomes the user's branch
 }
 
 // addTo adds the flags about the sandbox.
 func (s *settings) addTo(c *cobra.Command) {
 	f := c.Flags()
-	f.Var((*nameFlag)(&s.name), "name", "the sandbox's `NAME` (default: a random one)")
-	f.StringVar(&s.workspace, "workspace", "", "how the current directory is shown: `MODE` is direct (the default), worktree (a git worktree of its own), cow (changes wait for 'coffer apply') or none")
+	f.StringVar(&s.workspace, "workspace", "", "how the current directory, or the repository that it is in, is shown: `MODE` is direct (the default), worktree (a git worktree of its own), cow (changes wait for 'coffer apply') or none")
+	f.StringVar(&s.name, "name", "", "the sandbox's `NAME` (default: a random one)")
 	_ = c.RegisterFlagCompletionFunc("workspace", cobra.FixedCompletions([]string{"direct", "worktree", "cow", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&s.force, "force", false, "accept a workspace that coffer thinks is a mistake")
 	s.addLimitsTo(f)
@@ -74,9 +75,9 @@ func (s *settings) addTo(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("net", cobra.FixedCompletions(policy.Modes, cobra.ShellCompDirectiveNoFileComp))
 	f.StringArrayVar(&s.allow, "allow", nil, "let programs reach `TARGET` as well: api.example.com:443, *.example.com, 10.0.0.0/8:5432, @npm; /udp at its end is for UDP")
 	f.StringArrayVar(&s.deny, "deny", nil, "keep programs from reaching `TARGET`, whatever else allows it")
-	f.StringArrayVar(&s.hostPorts, "host-port", nil, "let programs reach `PORT` of this machine's loopback as host.coffer.internal:PORT (or INSIDE:OUTSIDE)")
+	f.StringArrayVar(&s.hostPorts, "host-port", nil, "let programs reach `PORT` of this machine's loopback as localhost:PORT and host.coffer.internal:PORT (or INSIDE:OUTSIDE)")
 	f.BoolVar(&s.trust, "trust", false, "agree, this once, to what coffer.toml asks for; see 'coffer trust'")
-	f.BoolVar(&s.nesting, "nesting", false, "allow containers inside (a weaker wall: programs may make namespaces)")
+	f.BoolVar(&s.nesting, "nesting", false, "let programs make namespaces, as bwrap and browsers do (a weaker wall)")
 	f.StringVar(&s.image, "image", "", "have the tools of an OCI `IMAGE` inside, not this machine's: debian:12, oci:DIR, or none for this machine's; see 'coffer images'")
 	_ = c.RegisterFlagCompletionFunc("image", completeImage)
 	s.mode.addTo(c)
@@ -96,7 +97,7 @@ func (s *settings) addExecTo(c *cobra.Command) {
 // checkTTY refuses a terminal for who has one.
 func (s *settings) checkTTY() error {
 	if s.tty && !s.detach {
-		return hint.Wrap(usagef("--tty is for a program that is left to itself"), "add --detach; without it, the program has your terminal")
+		return hint.Wrap(usagef("--tty requires --detach"), "leave it out: without --detach, the program has your terminal")
 	}
 	return nil
 }
@@ -212,8 +213,19 @@ func printable(args []string) []string {
 	return out
 }
 
+// outsideOnly is the error of commands that do not work in a sandbox.
+func outsideOnly() error {
+	if os.Getenv("COFFER_SANDBOX") == "" {
+		return nil
+	}
+	return hint.New("this is a sandbox already", "run the program as it is; sandboxes are made and managed outside")
+}
+
 // openStore opens the store of sandboxes and puts right what dead processes left.
 func openStore() (*sandbox.Store, error) {
+	if err := outsideOnly(); err != nil {
+		return nil, err
+	}
 	dir, err := sandbox.DefaultDir()
 	if err != nil {
 		return nil, err

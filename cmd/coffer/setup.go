@@ -23,13 +23,13 @@ import (
 // setUp prepares a new sandbox, inside, as its config and .coffer/setup.sh say. Whoever
 // made the sandbox removes it if that fails: half a setup is none.
 func (s *settings) setUp(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox) error {
-	p := s.conf.Setup()
-	if sb.Ephemeral || sb.Once {
-		if !p.Run {
-			return nil // a throw-away shall start at once
-		}
+	p := s.conf.Setup().In(sb.Workspace.Path)
+	if len(p.Scripts)+len(p.Commands) == 0 {
+		suggestSetup(sb)
 	}
-	p = p.In(sb.Workspace.Path)
+	if (sb.Ephemeral || sb.Once) && !p.Run {
+		return nil // a throw-away shall start at once
+	}
 	tools := s.mise != nil && p.Tools && !sb.Network.None()
 	if len(p.Scripts)+len(p.Commands) == 0 && !tools {
 		return nil

@@ -14,35 +14,48 @@ import (
 // spot is where the user is: by that he means a sandbox which he does not name.
 type spot struct {
 	dir    string // without symbolic links
+	top    string // of the repository there, or ""
 	common string // the git directory of the repository there, if that can be told
 }
 
-func spotHere() (s spot, err error) {
+// currentDir is the current directory, without symbolic links.
+func currentDir() (string, error) {
 	here, err := os.Getwd()
 	if err == nil {
 		here, err = filepath.EvalSymlinks(here)
 	}
 	if err != nil {
-		return s, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+		return "", hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+	}
+	return here, nil
+}
+
+func spotHere() (s spot, err error) {
+	here, err := currentDir()
+	if err != nil {
+		return s, err
 	}
 	s.dir = here
-	top := repositoryOf(here)
+	s.top = repositoryOf(here)
 	switch {
-	case top == "":
-	case rootfs.IsGitDir(top):
-		s.common = top
+	case s.top == "":
+	case rootfs.IsGitDir(s.top):
+		s.common = s.top
 	default:
 		// Where the two ends do not name each other it stays unknown: somebody in a sandbox
 		// may have written that, to be taken for another repository.
-		if r, err := rootfs.FindRepository(top); err == nil {
+		if r, err := rootfs.FindRepository(s.top); err == nil {
 			s.common = r.Common
 		}
 	}
 	return s, nil
 }
 
-// in says whether a sandbox works on this very place.
-func (s spot) in(sb *sandbox.Sandbox) bool { return sb.Workspace.Path == s.dir || s.ownedBy(sb) }
+// in says whether a sandbox works on this very place, or on the repository that it is in.
+func (s spot) in(sb *sandbox.Sandbox) bool {
+	path := sb.Workspace.Path
+	return path != "" && (path == s.dir || path == s.top) || s.ownedBy(sb)
+}
 
 // below says whether this place is further down in what a sandbox works on.
 func (s spot) below(sb *sandbox.Sandbox) bool {
@@ -63,6 +76,15 @@ func (s spot) including(sb *sandbox.Sandbox) *gitbridge.Bridge {
 		}
 	}
 	return nil
+}
+
+// about says whether a sandbox works on the repository that this place is in, on this directory or
+// on one above it.
+func (s spot) about(sb *sandbox.Sandbox) bool {
+	if s.in(sb) || s.below(sb) || s.near(sb) {
+		return true
+	}
+	return s.top != "" && (sb.Workspace.Path == s.top || rootfs.Within(sb.Workspace.Path, s.top))
 }
 
 // near says whether a sandbox has a worktree of the repository that this place is in,

@@ -24,6 +24,7 @@ type standing struct {
 	Name      string    `json:"name"`
 	State     string    `json:"state"`
 	Agent     string    `json:"agent,omitempty"`
+	Turn      *turn     `json:"turn,omitempty"` // its last
 	Last      time.Time `json:"last_activity"`
 	Branch    string    `json:"branch,omitempty"`
 	Workspace string    `json:"workspace,omitempty"`
@@ -48,19 +49,15 @@ refused lately.`,
 			if id := os.Getenv("COFFER_SANDBOX"); id != "" {
 				return statusInside(id)
 			}
-			store, err := openStore()
+			sb, err := forName.chosen(first(args))
 			if err != nil {
 				return err
 			}
-			sb, err := forName.choose(store, first(args))
-			if err != nil {
-				return err
-			}
-			s := standingOf(sb)
+			s, state := standingOf(sb)
 			if asJSON {
 				return printJSON(s)
 			}
-			printStanding(s)
+			printStanding(s, state)
 			sayIncluded(c.Context(), sb, "review")
 			return nil
 		},
@@ -69,19 +66,20 @@ refused lately.`,
 	return c
 }
 
-func standingOf(sb *sandbox.Sandbox) standing {
+// standingOf says how a sandbox is doing, and its state in the words of a listing.
+func standingOf(sb *sandbox.Sandbox) (s standing, state string) {
 	d, l := describe(sb, false), look(sb)
 	work := outcome(sb)
 	if work == sb.Name {
 		work = "" // what was done in the user's own directory is not known from what he did there
 	}
 	return standing{
-		ID: sb.ID, Name: sb.Name, State: d.State, Agent: l.agent, Last: l.last, Branch: l.branch,
+		ID: sb.ID, Name: sb.Name, State: d.State, Turn: d.Turn, Agent: l.agent, Last: l.last, Branch: l.branch,
 		Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode, Work: work, Network: sb.Network.Describe(), Programs: d.Execs,
-	}
+	}, d.state()
 }
 
-func printStanding(s standing) {
+func printStanding(s standing, state string) {
 	w := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
 	defer w.Flush()
 	row := func(name, value string) {
@@ -89,13 +87,16 @@ func printStanding(s standing) {
 			fmt.Fprintf(w, "%s\t%s\n", name, terminal.Escape(value))
 		}
 	}
-	state := s.State
 	if s.Programs > 0 {
 		state += ", " + count(s.Programs, "program")
 	}
 	row("sandbox", s.Name+" ("+s.ID+")")
 	row("state", state)
 	row("agent", s.Agent)
+	if t := s.Turn; t != nil {
+		row("prompt", t.Prompt)
+		row("turn", t.times())
+	}
 	row("active", age(s.Last)+" ago")
 	row("branch", s.Branch)
 	row("workspace", s.Workspace)

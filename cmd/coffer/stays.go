@@ -12,38 +12,16 @@ import (
 	"github.com/cofferhq/coffer/internal/terminal"
 )
 
-// patienceStays is how long a new sandbox waits to hear what stays outside.
-const patienceStays = time.Second
-
-// stays looks, while the worktree is made, which files it will not have because they are not
-// committed. A person at a terminal is told: an agent would work on what was before. In a
-// repository that is so large that it takes long, nobody waits for it.
-func (p *plannedTree) stays(ctx context.Context, rec sandbox.Record) (say func()) {
+// sayStays tells a person at a terminal which files a new worktree does not have because they are
+// not committed: an agent would work on what was before. In a large repository it is not waited for.
+func (p *plannedTree) sayStays(ctx context.Context, rec sandbox.Record) {
 	if p.told || !terminal.IsTerminal(2) || p.flags.carry || p.flags.base != "" || p.repository.Top == "" {
-		return func() {}
+		return
 	}
-	ctx, stop := context.WithCancel(ctx)
-	found := make(chan int, 1)
-	go func() {
-		if paths, err := p.carryable(ctx, rec); err == nil {
-			found <- len(paths)
-		}
-	}()
-	return func() {
-		defer stop()
-		late := time.NewTimer(patienceStays)
-		defer late.Stop()
-		select {
-		case n := <-found:
-			them := "them"
-			if n == 1 {
-				them = "it"
-			}
-			if n > 0 {
-				fmt.Fprintf(os.Stderr, "coffer: %s not committed, and not in the sandbox; --carry brings %s along\n", are(n, "file"), them)
-			}
-		case <-late.C:
-		}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if paths, err := p.carryable(ctx, rec); err == nil && len(paths) > 0 {
+		fmt.Fprintf(os.Stderr, "coffer: %s not committed, and not in the sandbox; see --carry\n", are(len(paths), "file"))
 	}
 }
 

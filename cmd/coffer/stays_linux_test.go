@@ -36,7 +36,7 @@ func TestStays(t *testing.T) {
 			t.Errorf("--carry does not bring a secret along either: %q", text)
 		}
 		sh(`echo two >a; echo new >b; echo x >ignored; echo /ignored >.git/info/exclude`)
-		const want = "coffer: 2 files are not committed, and not in the sandbox; --carry brings them along"
+		const want = "coffer: 2 files are not committed, and not in the sandbox; see --carry"
 		text := create()
 		for i := 0; i < 20 && !strings.Contains(text, want); i++ { // it is not waited for for long
 			text = create()

@@ -28,7 +28,7 @@ rm -f w
 
 # All of it goes, although the user himself could not remove it.
 rm -r ~/.local/share/coffer/sandboxes/*/home/d 2>/dev/null || echo cannot by hand
-coffer rm --force ids
+coffer rm --force ids >/dev/null
 coffer run --root -- sh -c "mkdir $HOME/e && touch $HOME/e/f && chown -R 5:5 $HOME/e && chmod 700 $HOME/e"
 
 # With the tools of an image, its files are the user's, and root's inside.

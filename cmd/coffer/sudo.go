@@ -4,77 +4,134 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/person"
+	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/umask"
 )
 
 // sudo is the program of that name inside a sandbox: it asks the guest agent, which
 // asks for no password. Root of the sandbox is root of nothing else.
 func sudo(args []string) int {
-	args, env, shell, done, err := sudoArgs(args, os.Environ())
+	s, err := sudoArgs(args, os.Environ())
 	switch {
 	case err != nil:
 		return report(err)
-	case done:
+	case s.done:
 		return 0
-	case len(args) > 0:
-	case shell:
-		args = []string{person.Me().Shell}
+	case len(s.args) > 0:
+	case s.shell:
+		s.args = []string{person.Me().Shell}
 	default:
 		return report(usagef("sudo wants a command, or -i for a shell"))
 	}
-	return asRoot(args, env)
+	if s.user != "" {
+		return asUser(s.user, s.args, s.env)
+	}
+	return asRoot(s.args, s.env, "/root", "root")
 }
 
-// sudoArgs takes sudo's own options and NAME=value words away from a command line. done
-// says that there is nothing more to do.
-func sudoArgs(args, env []string) (rest, newEnv []string, shell, done bool, err error) {
+// A sudoLine is a command line of sudo, understood.
+type sudoLine struct {
+	args, env []string
+	user      string // "" for root
+	shell     bool
+	done      bool // there is nothing to run
+}
+
+// sudoArgs takes sudo's own options and NAME=value words away from a command line.
+func sudoArgs(args, env []string) (s sudoLine, err error) {
+	s.env = env
 	for ; len(args) > 0; args = args[1:] {
 		name, value, hasValue := strings.Cut(args[0], "=")
 		switch {
 		case args[0] == "--":
-			return args[1:], env, shell, false, nil
+			s.args = args[1:]
+			return s, nil
 		case strings.HasPrefix(args[0], "-u") && len(args[0]) > 2:
 			name, value, hasValue = "-u", args[0][2:], true
 		case !strings.HasPrefix(args[0], "-") && hasValue && name != "":
-			env = setEnv(env, name, value)
+			s.env = setEnv(s.env, name, value)
 			continue
 		case !strings.HasPrefix(args[0], "-"):
-			return args, env, shell, false, nil
+			s.args = args
+			return s, nil
 		}
 		switch name {
 		case "-i", "-s", "--login", "--shell":
-			shell = true
+			s.shell = true
 		case "-u", "--user":
 			if !hasValue && len(args) > 1 {
 				args = args[1:]
 				value = args[0]
 			}
-			if value != "root" && value != "#0" {
-				return nil, nil, false, false, usagef("sudo in a sandbox knows root only, not %q", value)
+			if s.user = value; value == "root" || value == "#0" {
+				s.user = ""
+			} else if value == "" || value[0] == '#' {
+				return s, usagef("sudo in a sandbox wants the name of a user, not %q", value)
 			}
 		case "-V", "--version":
 			fmt.Fprintln(stdout, "sudo of a coffer sandbox", version())
-			return nil, nil, false, true, nil
+			s.done = true
+			return s, nil
 		case "-h", "--help":
-			fmt.Fprintln(stdout, "usage: sudo [-i] [NAME=value…] COMMAND [ARG…]\n\nRuns a command as root of this sandbox. There is no password.")
-			return nil, nil, false, true, nil
+			fmt.Fprintln(stdout, "usage: sudo [-i] [-u USER] [NAME=value…] COMMAND [ARG…]\n\nRuns a command as root of this sandbox, or as another user. There is no password.")
+			s.done = true
+			return s, nil
 		case "-v", "-k", "-K", "-l", "--validate", "--reset-timestamp", "--remove-timestamp", "--list":
-			return nil, nil, false, true, nil // about passwords, of which there are none
+			s.done = true // about passwords, of which there are none
+			return s, nil
 		case "-n", "-E", "-H", "-S", "-A", "-b", "-P", "-B", "--non-interactive", "--preserve-env", "--set-home", "--stdin", "--askpass", "--background":
 			// Nothing to do here.
 		default:
-			return nil, nil, false, false, usagef("sudo in a sandbox does not know the option %q", args[0])
+			return s, usagef("sudo in a sandbox does not know the option %q", args[0])
 		}
 	}
-	return nil, env, shell, false, nil
+	return s, nil
+}
+
+// su runs the system's program of that name, which changes the user, as root of the sandbox: as
+// with sudo there is no password.
+func su(name string, args []string) int {
+	return asRoot(append([]string{systemProgram(name)}, args...), os.Environ(), "/root", "root")
+}
+
+// systemProgram is the path of a program that coffer has one of the same name for.
+func systemProgram(name string) string {
+	for _, dir := range filepath.SplitList(inside.RootPath(os.Getenv("PATH"))) {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); dir != rootfs.Own+"/bin" && err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return "/usr/bin/" + name
+}
+
+// asUser runs a command as a user of the sandbox.
+func asUser(name string, args, env []string) int {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return report(usagef("the sandbox has no user %q", name))
+	}
+	if u.Uid == strconv.Itoa(os.Getuid()) {
+		path, err := exec.LookPath(args[0])
+		if err == nil {
+			err = syscall.Exec(path, args, env)
+		}
+		return report(err)
+	}
+	return asRoot(append([]string{systemProgram("runuser"), "-u", name, "--"}, args...), env, u.HomeDir, name)
 }
 
 // setEnv replaces a variable.
@@ -83,8 +140,8 @@ func setEnv(env []string, name, value string) []string {
 	return append(out, name+"="+value)
 }
 
-// asRoot runs a command as root of the sandbox that we are in.
-func asRoot(args, env []string) int {
+// asRoot runs a command as root of the sandbox that we are in, with a user's home and name.
+func asRoot(args, env []string, home, name string) int {
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "/"
@@ -99,7 +156,7 @@ func asRoot(args, env []string) int {
 			e.Env = append(e.Env, []byte(v))
 		}
 	}
-	e.Env = append(e.Env, []byte("HOME=/root"), []byte("USER=root"), []byte("LOGNAME=root"))
+	e.Env = append(e.Env, []byte("HOME="+home), []byte("USER="+name), []byte("LOGNAME="+name))
 	for _, a := range args {
 		e.Argv = append(e.Argv, []byte(a))
 	}

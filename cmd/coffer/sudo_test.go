@@ -9,6 +9,7 @@ func TestSudoArgs(t *testing.T) {
 	env := []string{"FOO=old", "BAR=b"}
 	for _, c := range []struct {
 		args, rest, env []string
+		user            string
 		shell, done     bool
 		fails           bool
 	}{
@@ -20,20 +21,25 @@ func TestSudoArgs(t *testing.T) {
 		{args: []string{"--user=root", "id"}, rest: []string{"id"}, env: env},
 		{args: []string{"-i"}, env: env, shell: true},
 		{args: []string{"-v"}, done: true},
-		{args: []string{"-u", "joe", "id"}, fails: true},
-		{args: []string{"-ujoe", "id"}, fails: true},
-		{args: []string{"--user=joe", "id"}, fails: true},
+		{args: []string{"-u", "joe", "id"}, rest: []string{"id"}, env: env, user: "joe"},
+		{args: []string{"-ujoe", "id"}, rest: []string{"id"}, env: env, user: "joe"},
+		{args: []string{"--user=joe", "id"}, rest: []string{"id"}, env: env, user: "joe"},
+		{args: []string{"-u", "#1000", "id"}, fails: true},
+		{args: []string{"-u"}, fails: true},
 		{args: []string{"-D", "/tmp", "pwd"}, fails: true},
 	} {
-		rest, got, shell, done, err := sudoArgs(c.args, env)
+		s, err := sudoArgs(c.args, env)
 		if c.fails {
 			if err == nil {
 				t.Errorf("%q was accepted", c.args)
 			}
 			continue
 		}
-		if err != nil || shell != c.shell || done != c.done || !reflect.DeepEqual(got, c.env) || len(rest)+len(c.rest) > 0 && !reflect.DeepEqual(rest, c.rest) {
-			t.Errorf("%q: got %q, %q, %v, %v, %v", c.args, rest, got, shell, done, err)
+		if c.done {
+			c.env = s.env
+		}
+		if err != nil || s.user != c.user || s.shell != c.shell || s.done != c.done || !reflect.DeepEqual(s.env, c.env) || len(s.args)+len(c.rest) > 0 && !reflect.DeepEqual(s.args, c.rest) {
+			t.Errorf("%q: got %+v, %v", c.args, s, err)
 		}
 	}
 }

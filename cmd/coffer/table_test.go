@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -60,6 +62,38 @@ func TestListingFits(t *testing.T) {
 	listing([]described{d}, 0).print(&b)
 	if header, _, _ := strings.Cut(b.String(), "\n"); !strings.Contains(header, "AHEAD/BEHIND") || !strings.HasPrefix(header, "ID ") {
 		t.Errorf("a pipe gets\n%s", b.String())
+	}
+}
+
+// TestListingFitsTurns: what agents were told takes the room that is left, and no more.
+func TestListingFitsTurns(t *testing.T) {
+	d := described{State: "stopped", Turn: &turn{Agent: "claude", Prompt: strings.Repeat("fix issue 42 ", 20), Started: time.Now(), State: "waiting for you"}}
+	d.ID, d.Name, d.Workspace = "abcdefgh", "make-it-faster-1", sandbox.Workspace{Mode: sandbox.WorkspaceDirect, Path: "/home/ada/parser"}
+	for _, width := range []int{80, 200} {
+		var b strings.Builder
+		listing([]described{d}, width).print(&b)
+		for _, want := range []string{"make-it-faster-1", "waiting for you", "TURN", "claude", "fix issue 42"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("in %d columns without %q:\n%s", width, want, b.String())
+			}
+		}
+		for line := range strings.Lines(b.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > width {
+				t.Errorf("%d columns instead of %d: %s", n, width, line)
+			}
+		}
+	}
+}
+
+// Names are made of what is left of a prompt.
+func TestSlug(t *testing.T) {
+	for prompt, want := range map[string]string{
+		"Make it faster!": "make-it-faster", "fix\x1b[2J/../issue #42 in the parser": "fix-2j-issue-42",
+		"日本語": "", "a supercalifragilisticexpialidocious word": "a",
+	} {
+		if got := slug(prompt); got != want {
+			t.Errorf("%q is called %q, want %q", prompt, got, want)
+		}
 	}
 }
 

@@ -190,9 +190,6 @@ func (s *settings) agree(ctx context.Context, places config.Places, l *config.Lo
 	if has, err := agreed(store, l.Repository, widens, all); err != nil || has {
 		return err
 	}
-	if s.heard != nil {
-		s.heard()
-	}
 	return ask(ctx, store, l, wanted{widens: widens})
 }
 
@@ -253,7 +250,7 @@ func ask(ctx context.Context, store config.Trust, l *config.Loaded, w wanted) er
 	case yes:
 		return w.remember(store, l.Repository)
 	}
-	return hint.New("you did not agree to what the config files ask for", "change coffer.toml, or see 'coffer trust --help'")
+	return hint.New("you did not agree to what coffer.toml asks for", "change coffer.toml; --net none starts without its network rules")
 }
 
 // confirm asks for a yes. A signal, such as Ctrl-C, ends the question and the command:

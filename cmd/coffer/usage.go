@@ -1,16 +1,43 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// helpWidth is how wide help is at most, on every terminal.
-const helpWidth = 88
+// helpWidth is how wide help is at most: it fits the usual terminal.
+const helpWidth = 79
+
+// showHelp prints a command's description, with its lines filled, and its usage.
+func showHelp(c *cobra.Command, _ []string) {
+	fmt.Fprintf(c.OutOrStdout(), "%s\n\n%s", filled(cmp.Or(c.Long, c.Short)), c.UsageString())
+}
+
+// filled breaks paragraphs into lines of at most helpWidth. Lines that are indented stay as they are.
+func filled(text string) string {
+	var out []string
+	begun := false // the last line may go on
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		if line == "" || line[0] == ' ' {
+			out, begun = append(out, line), false
+			continue
+		}
+		for word := range strings.FieldsSeq(line) {
+			if last := len(out) - 1; begun && utf8.RuneCountInString(out[last]+" "+word) <= helpWidth {
+				out[last] += " " + word
+			} else {
+				out, begun = append(out, word), true
+			}
+		}
+	}
+	return strings.Join(out, "\n")
+}
 
 // showUsage is what help says of a command below its description. It is there for its
 // flags, which cobra puts on one line each, however long that is.
@@ -50,11 +77,11 @@ func aboutMatch(c *cobra.Command) string {
 	if !strings.Contains(c.Use, "MATCH") || strings.Contains(c.Use, "-m MATCH") {
 		return ""
 	}
-	text := "\nMATCH is how a sandbox's id begins, or a part of its name."
+	text := "MATCH is how a sandbox's id begins, or a part of its name."
 	if strings.Contains(c.Use, "[MATCH") {
-		text += " Without it, the one over\nthe current directory is meant."
+		text += " Without it, the one over the current directory is meant."
 	}
-	return text + "\n"
+	return "\n" + filled(text) + "\n"
 }
 
 func usageCommands(b *strings.Builder, title string, list []*cobra.Command) {

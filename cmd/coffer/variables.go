@@ -44,7 +44,7 @@ func setVariables(env map[string]string, asked []string) error {
 			if value, ok, err = inside.Passed(name); err != nil {
 				return hint.Wrap(fmt.Errorf("the variable %s %w", name, err), "%s", hint.Of(err))
 			} else if !ok {
-				return hint.Wrap(usagef("the environment variable %s is to be passed on but not set, nor is there a secret of that name", name),
+				return hint.Wrap(usagef("the environment variable %s is not set, and there is no secret of that name", name),
 					"export it, give it a value (-e %s=value), or keep it: coffer secret set %s", name, name)
 			}
 		}

@@ -16,7 +16,8 @@ import (
 	"github.com/cofferhq/coffer/internal/terminal"
 )
 
-// workspaceHere is the current directory as a workspace.
+// workspaceHere is the workspace of a sandbox that is made in the current directory: the top
+// of the repository that it is in, or the directory itself.
 func workspaceHere(mode string, force bool) (sandbox.Workspace, error) {
 	switch mode {
 	case sandbox.WorkspaceNone:
@@ -25,23 +26,47 @@ func workspaceHere(mode string, force bool) (sandbox.Workspace, error) {
 	default:
 		return sandbox.Workspace{}, usagef("there is no workspace mode %q: want direct, worktree, cow or none", mode)
 	}
-	here, err := os.Getwd()
+	here, err := currentDir()
+	if err != nil {
+		return sandbox.Workspace{}, err
+	}
+	dir, why := workspaceOf(here, mode)
+	if err := refuseWorkspace(dir, force); err != nil {
+		return sandbox.Workspace{}, err
+	}
+	if err := guardWord(sandbox.Workspace{Path: dir, Mode: mode}, nil); err != nil {
+		return sandbox.Workspace{}, err
+	}
+	if why != "" {
+		fmt.Fprintf(os.Stderr, "coffer: there is no git inside: the repository %s\n", terminal.Escape(why))
+	}
+	return sandbox.Workspace{Path: dir, Mode: mode}, nil
+}
+
+// workspaceOf chooses the top of the repository that a directory is in, so that git works inside. Where
+// that cannot be, it chooses the directory and says why.
+func workspaceOf(here, mode string) (dir, why string) {
+	top := repositoryOf(here)
+	if top == "" || top == here {
+		return here, ""
+	}
+	store, err := openStore()
 	if err == nil {
-		here, err = filepath.EvalSymlinks(here)
+		err = guardPlanted(store, top)
+	}
+	if err == nil {
+		err = guardWord(sandbox.Workspace{Path: top, Mode: mode}, nil)
+	}
+	if err == nil {
+		_, err = rootfs.FindRepository(top)
+	}
+	if bad := unsuitable(top, supervisor.Me().Home); bad != "" {
+		return here, fmt.Sprintf("%s cannot be the workspace: %s", top, bad)
 	}
 	if err != nil {
-		return sandbox.Workspace{}, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+		return here, fmt.Sprintf("%s cannot be the workspace: %v", top, err)
 	}
-	if err := refuseWorkspace(here, force); err != nil {
-		return sandbox.Workspace{}, err
-	}
-	if err := guardWord(sandbox.Workspace{Path: here, Mode: mode}, nil); err != nil {
-		return sandbox.Workspace{}, err
-	}
-	if repo := repositoryAbove(here); repo != "" {
-		fmt.Fprintf(os.Stderr, "coffer: the repository of %s is not visible from a directory in it; start coffer there to have git inside\n", terminal.Escape(repo))
-	}
-	return sandbox.Workspace{Path: here, Mode: mode}, nil
+	return top, ""
 }
 
 // refuseWorkspace refuses a directory that nobody should work on.
@@ -103,20 +128,6 @@ func guardApply(ctx context.Context, sb *sandbox.Sandbox, paths []string) error 
 		}
 	}
 	return nil
-}
-
-// repositoryAbove finds the repository that a directory without one of its own is in.
-func repositoryAbove(dir string) string {
-	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-		return ""
-	}
-	for dir != "/" {
-		dir = filepath.Dir(dir)
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return dir
-		}
-	}
-	return ""
 }
 
 // Directories of the system: never what an agent should work on, with all below

@@ -78,12 +78,9 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 		}
 		return &plannedTree{}, nil
 	}
-	here, err := os.Getwd()
-	if err == nil {
-		here, err = filepath.EvalSymlinks(here)
-	}
+	here, err := currentDir()
 	if err != nil {
-		return nil, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+		return nil, err
 	}
 	if top := repositoryOf(here); top == "" && s.workspace == "" && t == (treeFlags{}) {
 		s.workspace = sandbox.WorkspaceDirect
@@ -192,10 +189,9 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 	if err != nil {
 		return err
 	}
-	sayStays := p.stays(ctx, sb.Record)
 	defer func() {
 		if err == nil {
-			sayStays()
+			p.sayStays(ctx, sb.Record)
 		}
 	}()
 	defer busy.Ahead(ctx, "making the worktree")()
@@ -287,8 +283,8 @@ func (p *plannedTree) dir() string {
 // forgetGit takes back what a sandbox has in the user's repository, and in those that it includes
 // or was to include, but for the branches that hold its commits. That is done while the folder
 // still says what there is, so that whoever comes after one who was killed knows it too. What
-// cannot be had back does no harm, but nobody would look for it.
-func forgetGit(folder string, branches bool) (err error) {
+// cannot be had back does no harm, but nobody would look for it. It returns the branches that went.
+func forgetGit(folder string, branches bool) (gone []string, err error) {
 	for _, b := range gitbridge.HalfIncluded(folder) {
 		_ = b.ForgetHalf(context.Background())
 		sayStayed(b)
@@ -300,12 +296,13 @@ func forgetGit(folder string, branches bool) (err error) {
 	}
 	for _, b := range all {
 		err = errors.Join(err, stillThere(b, b.Forget(context.Background(), branches)))
+		gone = append(gone, b.Dropped()...)
 		sayStayed(b)
 		if b.Include != "" {
 			removePlace(b)
 		}
 	}
-	return err
+	return gone, err
 }
 
 // stillThere says how to take a sandbox out of a repository that did not let go of it.
@@ -336,12 +333,13 @@ func removePlace(b *gitbridge.Bridge) {
 	b.RemovePlace()
 }
 
-// sayStayed says which branches of a sandbox that is gone are left.
+// sayStayed says which branches, stashes and tags of a sandbox that is gone are left.
 func sayStayed(b *gitbridge.Bridge) {
 	for _, branch := range b.Stayed() {
 		branch = terminal.Escape(branch)
 		fmt.Fprintf(os.Stderr, "coffer: the branch %s stays; delete it with 'git branch -D %s'%s\n", branch, branch, terminal.Escape(b.Where()))
 	}
+	sayAside(b.Kept(), b.Where())
 }
 
 func cdCommand() *cobra.Command {
@@ -355,11 +353,7 @@ made over. A program cannot change its shell's directory; the shell has to do it
 		Example: "  cd \"$(coffer cd parser)\"",
 		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
-			store, err := openStore()
-			if err != nil {
-				return err
-			}
-			sb, err := forName.choose(store, first(args))
+			sb, err := forName.chosen(first(args))
 			if err != nil {
 				return err
 			}

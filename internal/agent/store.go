@@ -101,7 +101,7 @@ func (s *Store) Keep(a *Agent, h *Home) (n int, err error) {
 }
 
 // take takes tokens that an agent has renewed from its home into the store, and notes that. What
-// it was given and is as it was is left alone. What is not plainly the same credentials with other
+// it was given and is as it was gets what the store has by now. What is not plainly the same credentials with other
 // tokens stays where it is: a sandbox must not choose who the others are. It says what it has done,
 // and what it has refused.
 func (s *Store) take(a *Agent, h *Home, g given) (renewed bool, err error) {
@@ -112,7 +112,16 @@ func (s *Store) take(a *Agent, h *Home, g given) (renewed bool, err error) {
 			continue // nobody logged in outside, so nobody asked for it to be kept
 		}
 		is, why := h.Read(c.Name)
-		if errors.Is(why, fs.ErrNotExist) || why == nil && (bytes.Equal(was, is) || g.untouched(c.Name, is)) {
+		if errors.Is(why, fs.ErrNotExist) || why == nil && bytes.Equal(was, is) {
+			continue
+		}
+		if why == nil && g.untouched(c.Name, is) {
+			// Another sandbox has renewed it, or the user has logged in anew.
+			if why = h.Write(c.Name, was); why == nil {
+				g.note(c.Name, was)
+			} else {
+				err = errors.Join(err, why)
+			}
 			continue
 		}
 		ok := false

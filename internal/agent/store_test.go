@@ -74,6 +74,9 @@ func TestRenewOnce(t *testing.T) {
 	}
 	put(t, stored, token("theirs"))
 	look(token("theirs"), false)
+	if got := read(t, inside); got != token("theirs") {
+		t.Errorf("the sandbox has %s, and another one has renewed it", got)
+	}
 	put(t, inside, token("mine"))
 	look(token("mine"), true)
 	put(t, stored, token("theirs"))

@@ -40,8 +40,6 @@ type Options struct {
 	// Last, if set, is told what the supervisor says when the program has ended. There
 	// may be nothing, but it is waited for.
 	Last func(line string)
-	// Meanwhile, if set, is done while the program starts.
-	Meanwhile func()
 	// Keep, on a terminal, lets the program outlive us: the user may leave it with
 	// [LeaveKeys], or lose the terminal, and come back with [Join].
 	Keep bool
@@ -70,12 +68,6 @@ func Run(early context.Context, o wire.Opener, e wire.Exec, opts Options) (exit 
 	return carry(early, p, e, onTerminal, opts)
 }
 
-// Asked is Run for a program that has been asked for, without a terminal and, as it was said,
-// with or without input.
-func Asked(conn io.ReadWriteCloser, noInput bool, opts Options) (exit wire.Exit, err error) {
-	return carry(context.Background(), wire.Asked(conn), wire.Exec{NoInput: noInput}, false, opts)
-}
-
 // Join joins our terminal to a program that was kept, and returns how it ended, or that
 // the user has left it: [ErrLeft].
 func Join(early context.Context, o wire.Opener, opts Options) (exit wire.Exit, err error) {
@@ -89,18 +81,7 @@ func Join(early context.Context, o wire.Opener, opts Options) (exit wire.Exit, e
 // carry passes everything on between a program that was asked for and us.
 func carry(early context.Context, p *wire.Process, e wire.Exec, onTerminal bool, opts Options) (exit wire.Exit, err error) {
 	defer p.Close()
-	if opts.Meanwhile != nil {
-		opts.Meanwhile()
-	}
 	if err := waitStart(early, p, e.Root); err != nil {
-		return exit, err
-	}
-	if p.Over() && opts.Last == nil {
-		exit, err = p.Wait(nil, nil) // nobody is left to pass signals to
-		if opts.Notices != nil && exit.Status() != 0 {
-			say := &announcer{plain: os.Stderr}
-			opts.Notices.Watch(say.announce)(true)
-		}
 		return exit, err
 	}
 	f := &forwarder{p: p, opts: opts, ready: make(chan struct{})}

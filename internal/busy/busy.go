@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,7 +98,11 @@ func (l *line) fitting() string {
 	}
 	room := max(columns-len("coffer:  … 99999s"), 1)
 	if words := []rune(l.what); len(words) > room {
-		return string(words[:room])
+		cut := string(words[:room])
+		if at := strings.LastIndexByte(cut, ' '); at > 0 {
+			cut = cut[:at]
+		}
+		return cut
 	}
 	return l.what
 }

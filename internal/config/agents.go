@@ -13,10 +13,10 @@ import (
 )
 
 // Known are all agents there are: those that coffer knows, as the files change them, and
-// those of the files. l may be nil.
+// those of the files. l may be nil, or not be read.
 func (l *Loaded) Known() []*agent.Agent {
 	all := agent.Known()
-	if l == nil {
+	if l == nil || l.Config == nil {
 		return all
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Config.Agents)) {

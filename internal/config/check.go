@@ -112,7 +112,7 @@ func parseTime(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%s is no time: want something like 90s, 30m or 2h", quote(s))
+		return 0, fmt.Errorf("%s is not a time: want something like 90s, 30m or 2h", quote(s))
 	case d <= 0:
 		return 0, errors.New("must be more than 0")
 	}

@@ -126,7 +126,7 @@ coffer.toml:3:42: git.push_patterns: "-x" cannot match the name of a branch
 coffer.toml:3:48: git.push_patterns: "refs/heads/x" cannot match the name of a branch`},
 		"images": {`image = "Debian 12"
 `, `
-coffer.toml:1:9: image: "Debian 12" is not the name of an image: a name has small letters, digits, and . _ - between them`},
+coffer.toml:1:9: image: "Debian 12" is not the name of an image: it is not [HOST/]PATH[:TAG] in small letters, digits, and . _ - between them`},
 		"not yet": {`[network.middleware.x]
 `, `
 coffer.toml:1:10: network.middleware: not available yet: this coffer has no middleware, and does not go on without what was asked for`},
@@ -229,11 +229,11 @@ target = "/x/../y"
 `, `
 coffer.toml:1:18: presets: "go" is there already
 coffer.toml:1:24: there is no preset "cobol": *
-coffer.toml:3:10: limits.memory: "much" is no size: want a number and a unit, such as 512m, 2G or 1.5GiB
+coffer.toml:3:10: limits.memory: "much" is not a size: want a number and a unit, such as 512m, 2G or 1.5GiB
 coffer.toml:4:8: limits.pids: 3 is too low for the sandbox itself: want at least 32
 coffer.toml:5:14: limits.open_files: 3 is too low for the sandbox itself: want at least 64
 coffer.toml:6:8: limits.cpus: 0 is too low for anything to run: want at least 0.01; for no limit, leave it out
-coffer.toml:7:11: limits.timeout: "soon" is no time: want something like 90s, 30m or 2h
+coffer.toml:7:11: limits.timeout: "soon" is not a time: want something like 90s, 30m or 2h
 coffer.toml:9:15: env.pass: "NOT OK" is not the name of a variable
 coffer.toml:9:25: env.pass: variables that begin with COFFER_ are coffer's own
 coffer.toml:9:37: env.pass: "" is not the name of a variable

@@ -58,7 +58,7 @@ setup.commands = ["npm ci"]
 		t.Errorf("asks for %q, %v", got, err)
 	}
 	// With a starter it is still one file.
-	w.write("coffer.toml", Starter([]Finding{{"go", "go.mod"}}, nil, text))
+	w.write("coffer.toml", Starter([]Finding{{"go", "go.mod"}}, nil, nil, text))
 	if c := w.load().Config; len(c.Presets) != 1 || len(c.Network.Publish) != 2 || len(c.Mounts) != 2 {
 		t.Errorf("got %+v", c)
 	}

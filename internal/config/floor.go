@@ -29,7 +29,7 @@ type Floor struct {
 	// Audit can be required: a sandbox does not start unless its audit log can be
 	// written, and the log stays when the sandbox is removed; see 'coffer audit'.
 	Audit string `toml:"audit" enum:"required"`
-	// ForbidNesting forbids containers inside.
+	// ForbidNesting forbids sandboxes whose programs may make namespaces.
 	ForbidNesting bool         `toml:"forbid_nesting"`
 	Network       FloorNetwork `toml:"network"`
 	Mounts        FloorMounts  `toml:"mounts"`
@@ -179,21 +179,18 @@ func (f *Floor) enforceLimits(rec *sandbox.Record) error {
 }
 
 func (f *Floor) enforceMounts(rec *sandbox.Record, home string) error {
+	for _, m := range rec.Mounts {
+		if i := f.forbids(m.Source, home); i >= 0 {
+			return f.refuse(f.tree.get("mounts", "forbid", i), "%s would be mounted", m.Source)
+		}
+	}
+	for _, c := range rec.Caches {
+		if i := f.forbids(c.Source, home); i >= 0 {
+			return f.refuse(f.tree.get("mounts", "forbid", i), "the cache %s would be shown", c.Source)
+		}
+	}
 	for i, place := range f.Mounts.Forbid {
-		if place == "~" || strings.HasPrefix(place, "~/") {
-			place = filepath.Join(home, place[1:])
-		}
-		place = realPlace(place)
-		for _, m := range rec.Mounts {
-			if on(m.Source, place) || on(place, m.Source) {
-				return f.refuse(f.tree.get("mounts", "forbid", i), "%s would be mounted", m.Source)
-			}
-		}
-		for _, c := range rec.Caches {
-			if on(c.Source, place) || on(place, c.Source) {
-				return f.refuse(f.tree.get("mounts", "forbid", i), "the cache %s would be shown", c.Source)
-			}
-		}
+		place = forbidden(place, home)
 		for _, k := range rec.Sockets {
 			if on(k.Host, place) || on(realPlace(k.Host), place) {
 				return f.refuse(f.tree.get("mounts", "forbid", i), "the socket %s would lead through the wall", k.Host)
@@ -204,6 +201,25 @@ func (f *Floor) enforceMounts(rec *sandbox.Record, home string) error {
 		}
 	}
 	return nil
+}
+
+// forbids is the index of the entry of mounts.forbid that a source is on, or -1.
+func (f *Floor) forbids(source, home string) int {
+	if f == nil {
+		return -1
+	}
+	return slices.IndexFunc(f.Mounts.Forbid, func(place string) bool {
+		place = forbidden(place, home)
+		return on(source, place) || on(place, source)
+	})
+}
+
+// forbidden is the real place that an entry of mounts.forbid stands for.
+func forbidden(place, home string) string {
+	if place == "~" || strings.HasPrefix(place, "~/") {
+		place = filepath.Join(home, place[1:])
+	}
+	return realPlace(place)
 }
 
 func (f *Floor) enforceNetwork(rec *sandbox.Record) error {

@@ -42,6 +42,9 @@ func (w *widening) git() {
 	if w.is.Git.Nested == sandbox.NestedOpen && w.was.Git.Nested != sandbox.NestedOpen {
 		w.add("git: hooks and config of repositories below the workspace can be changed")
 	}
+	if w.is.Git.Take && !w.was.Git.Take {
+		w.add("git: your branch moves to what is committed inside")
+	}
 	for _, p := range w.is.Git.PushPatterns {
 		if !slices.Contains(w.was.Git.PushPatterns, p) {
 			w.add("git: branches upstream called %s may be pushed to", p)
@@ -65,5 +68,5 @@ func (l *Loaded) Git() sandbox.Git {
 	if g.Nested == "lock" {
 		g.Nested = ""
 	}
-	return sandbox.Git{Push: g.Push, Patterns: g.PushPatterns, Upstream: g.Upstream, GH: g.GH, GHRead: g.GHRead, Nested: g.Nested}
+	return sandbox.Git{Push: g.Push, Patterns: g.PushPatterns, Upstream: g.Upstream, GH: g.GH, GHRead: g.GHRead, Nested: g.Nested, NoSettings: l.Config.Home.withoutGit()}
 }

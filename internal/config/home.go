@@ -85,6 +85,8 @@ func (l *Loaded) inTheWay(m mount) error {
 	return nil
 }
 
+func (h Home) withoutGit() bool { return h.Git != nil && !*h.Git }
+
 // home: every file of the user's is more than a sandbox has by itself.
 func (w *widening) home() error {
 	was, problems := w.l.base.given()
@@ -108,8 +110,12 @@ func (w *widening) home() error {
 		}
 		w.add("home: programs can read your %s %s%s%s", what, m.name, really, secret)
 	}
-	for _, c := range w.is.Caches {
-		if !slices.Contains(w.was.Caches, c) {
+	if w.was.Home.withoutGit() && !w.is.Home.withoutGit() {
+		w.add("home: programs can read your git aliases and styles")
+	}
+	had := w.l.base.cacheNames()
+	for _, c := range w.l.cacheNames() {
+		if !slices.Contains(had, c) {
 			w.add("caches: programs can read your %s cache", c)
 		}
 	}
@@ -147,38 +153,4 @@ func looksSecret(path string) bool {
 	base := parts[len(parts)-1]
 	return slices.ContainsFunc(secretDirs, func(d string) bool { return slices.Contains(parts[:len(parts)-1], d) }) ||
 		slices.ContainsFunc(secretNames, func(p string) bool { ok, _ := filepath.Match(p, base); return ok })
-}
-
-// caches are where package managers keep what they have downloaded, below a home. Only
-// what is content: beside it are settings and credentials.
-var caches = map[string][]string{
-	"npm":    {".npm/_cacache"},
-	"pnpm":   {".local/share/pnpm/store", ".cache/pnpm"},
-	"yarn":   {".cache/yarn", ".yarn/berry/cache"},
-	"bun":    {".bun/install/cache"},
-	"pip":    {".cache/pip"},
-	"uv":     {".cache/uv"},
-	"cargo":  {".cargo/registry/cache", ".cargo/registry/index", ".cargo/registry/src", ".cargo/git/db"},
-	"go":     {"go/pkg/mod", ".cache/go-build"},
-	"maven":  {".m2/repository"},
-	"gradle": {".gradle/caches/modules-2", ".gradle/wrapper/dists"},
-}
-
-// Caches are the caches of the user's that a sandbox starts with, those that there are.
-func (l *Loaded) Caches() (list []sandbox.Cache) {
-	for _, name := range l.Config.Caches {
-		for i, dir := range caches[name] {
-			target := filepath.Join(l.places.Home, dir)
-			real, err := filepath.EvalSymlinks(target)
-			if err != nil {
-				continue
-			}
-			info, err := os.Stat(real)
-			if err != nil || !info.IsDir() || on(target, l.places.Dir) || on(l.places.Dir, target) || l.allowed(mount{Mount: sandbox.Mount{Source: real, Target: target, ReadOnly: true}}) != nil {
-				continue // it is nowhere, in the workspace already, or no cache
-			}
-			list = append(list, sandbox.Cache{Name: fmt.Sprintf("%s-%d", name, i), Source: real, Target: target})
-		}
-	}
-	return list
 }

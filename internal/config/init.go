@@ -138,9 +138,9 @@ func firstOf(patterns string, names []string) string {
 
 // Starter is a config file to start from, with what a dev container asks for if that is
 // wanted, see [DevContainer].
-func Starter(found []Finding, remarks []string, dev string) string {
+func Starter(found []Finding, caches, remarks []string, dev string) string {
 	var b strings.Builder
-	b.WriteString("# How coffer makes sandboxes for this repository. Every key is described in\n# docs/config.md of coffer; 'coffer config check' finds mistakes.\n\n")
+	b.WriteString("# How coffer makes sandboxes for this repository. 'coffer config schema'\n# describes every key, 'coffer config check' finds mistakes.\n\n")
 	if len(found) > 0 {
 		var names []string
 		for _, f := range found {
@@ -150,6 +150,13 @@ func Starter(found []Finding, remarks []string, dev string) string {
 		fmt.Fprintf(&b, "presets = [%s]\n", strings.Join(names, ", "))
 	} else {
 		b.WriteString("# See 'coffer presets'.\n# presets = [\"node\", \"claude-code\"]\n")
+	}
+	if len(caches) > 0 {
+		names := make([]string, len(caches))
+		for i, name := range caches {
+			names[i] = tomlString(name)
+		}
+		fmt.Fprintf(&b, "\n# Your package caches that programs find filled. What they add stays in the sandbox.\ncaches = [%s]\n", strings.Join(names, ", "))
 	}
 	b.WriteString(dev)
 	for line := range strings.Lines(starter) {
@@ -176,6 +183,10 @@ const starter = `
 # worktree: on a branch of its own; direct: what programs write lands; cow: changes wait
 # for 'coffer apply'; none; auto: a worktree for what stays, in a git repository.
 # mode = "auto"
+
+# Runs once in each new sandbox that stays; so does .coffer/setup.sh.
+# [setup]
+# commands = ["npm ci"]
 
 [limits]
 # memory = "4g"

@@ -47,7 +47,7 @@ func TestInit(t *testing.T) {
 			if strings.Join(got, " ") != c.want && c.want != "*" || len(remarks) != c.remarks {
 				t.Errorf("found %q, %q", got, remarks)
 			}
-			if err := Create(w.Dir, FileName, Starter(found, remarks, ""), false); err != nil {
+			if err := Create(w.Dir, FileName, Starter(found, CachesFor(w.Dir), remarks, ""), false); err != nil {
 				t.Fatal(err)
 			}
 			l := w.load()
@@ -94,7 +94,7 @@ func TestStarterComments(t *testing.T) {
 func TestStarterAsksForNothing(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.User, "[network]\nmode = \"none\"\n[workspace]\nmode = \"cow\"\n")
-	w.write(FileName, Starter(nil, nil, ""))
+	w.write(FileName, Starter(nil, nil, nil, ""))
 	l := w.load()
 	if widens, err := l.Widens(usual); err != nil || len(widens) != 0 {
 		t.Errorf("asks for %q, %v", widens, err)

@@ -28,7 +28,6 @@ type Places struct {
 	User    string // config.toml
 	Presets string // the directory of the user's presets
 	Trust   string // the directory of what the user has agreed to
-	Names   string // the directory of what takes names in a jail's context, between two jails
 	Floor   string // the administrator's policy.toml
 }
 
@@ -44,7 +43,7 @@ func DefaultPlaces(dir, home string) Places {
 	return Places{
 		Dir: dir, Home: home,
 		User: filepath.Join(conf, "config.toml"), Presets: filepath.Join(conf, "presets"),
-		Trust: filepath.Join(state, "trust"), Names: filepath.Join(state, "names"),
+		Trust: filepath.Join(state, "trust"),
 		Floor: "/etc/coffer/policy.toml",
 	}
 }

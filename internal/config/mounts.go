@@ -34,7 +34,7 @@ func checkSource(s string) error {
 	case s == "":
 		return errors.New("is missing")
 	case strings.ContainsRune(s, 0) || len(s) > 4096:
-		return errors.New("is no path")
+		return errors.New("is not a path")
 	case strings.HasPrefix(s, "~") && s != "~" && !strings.HasPrefix(s, "~/"):
 		return errors.New("the home of somebody else is not known: write its path")
 	}
@@ -47,7 +47,7 @@ func checkTarget(s string) error {
 	case s == "":
 		return errors.New("is missing")
 	case strings.ContainsRune(s, 0) || len(s) > 4096:
-		return errors.New("is no path")
+		return errors.New("is not a path")
 	case home && (filepath.Clean("/"+rest) != "/"+rest || rest == ""), !home && (!filepath.IsAbs(s) || filepath.Clean(s) != s || s == "/"):
 		return errors.New("must be an absolute path or begin with ~/, without . or .. in it or a slash at the end")
 	}

@@ -24,8 +24,8 @@ type Config struct {
 	// or docker-archive:FILE, relative to the repository. It is pulled when it is not here;
 	// see 'coffer images'. "none" stands for this machine's own tools.
 	Image string `toml:"image" example:"\"debian:12\""`
-	// Nesting allows containers inside. The wall is weaker: programs may make
-	// namespaces.
+	// Nesting lets programs make namespaces, as bwrap and the sandboxes of browsers do. The wall
+	// is weaker. Container engines such as podman want more than that, and do not work.
 	Nesting   bool      `toml:"nesting"`
 	Workspace Workspace `toml:"workspace"`
 	Limits    Limits    `toml:"limits"`
@@ -38,7 +38,8 @@ type Config struct {
 	Network Network          `toml:"network"`
 	Home    Home             `toml:"home"`
 	// Caches are package caches of yours that programs find filled: what they add or
-	// change stays in the sandbox. Those that you do not have are left out.
+	// change stays in the sandbox. Those that you do not have are left out. Without a
+	// list they are those that the project uses, by its files; [] lends none.
 	Caches  []string          `toml:"caches" enum:"npm,pnpm,yarn,bun,pip,uv,cargo,go,maven,gradle" example:"[\"npm\", \"go\"]"`
 	Setup   Setup             `toml:"setup"`
 	Profile Profile           `toml:"profile"`
@@ -115,8 +116,8 @@ type Network struct {
 	Default string `toml:"default" enum:"deny,ask,allow"`
 	// Groups are built-in lists of hosts to allow; see 'coffer policy groups'.
 	Groups []string `toml:"groups" example:"[\"npm\", \"git-hosts\"]"`
-	// HostPorts are ports of this machine's loopback interface that programs reach as
-	// host.coffer.internal:PORT. "INSIDE:OUTSIDE" gives it another number inside.
+	// HostPorts are ports of this machine's loopback interface that programs reach as localhost:PORT
+	// and host.coffer.internal:PORT. "INSIDE:OUTSIDE" gives it another number inside.
 	HostPorts []Port `toml:"host_ports" example:"[5432, \"8080:80\"]"`
 	// Publish are ports of this machine's loopback interface that lead to ports inside:
 	// "HOST:INSIDE", one number for both, or ":INSIDE" for any that is free.
@@ -138,6 +139,10 @@ type Home struct {
 	// that you do not have are left out. Of an agent's settings the sandbox has a copy of
 	// its own, in which the agent and coffer can write.
 	Files []string `toml:"files" example:"[\"~/.claude/CLAUDE.md\", \"~/.claude/skills\"]"`
+	// Git can be set to false: your git aliases, colours and styles (diff, log, merge, pull,
+	// rebase) do not come along. Your name and address always do; an alias that runs a shell
+	// and a setting that names a program, a file or a credential never do.
+	Git *bool `toml:"git"`
 }
 
 // How a new sandbox is set up, once, before anything else runs in it. If that fails, there
@@ -233,6 +238,9 @@ type Git struct {
 	// where a sandbox works on your files themselves: lock (their git directories are
 	// read-only) or open. What their config and hooks say is run when you use git there.
 	Nested string `toml:"nested" enum:"lock,open"`
+	// Take can be set to true: what 'coffer run' committed in your own directory becomes
+	// your branch at its end, if that is a fast-forward, as with --take.
+	Take bool `toml:"take"`
 }
 
 // A Port is a port of the host, "5432" or "8080:80". In TOML it may be a number.

@@ -59,7 +59,7 @@ func (p Problems) Error() string {
 }
 
 // Hint is the way out.
-func (p Problems) Hint() string { return "see docs/config.md, or 'coffer config schema'" }
+func (p Problems) Hint() string { return "'coffer config schema' describes every key" }
 
 func (p *Problems) add(at Pos, format string, args ...any) {
 	*p = append(*p, Problem{at, fmt.Sprintf(format, args...)})

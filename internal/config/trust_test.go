@@ -37,7 +37,7 @@ ask = ["example.com"]
 `, "", ""},
 		"a name that looks like another": {"", "[[network.rules]]\nallow = [\"\u0430pi.example.com:443\"]", "", "network: allow xn--pi-6kc.example.com:443"},
 		"built-in presets":               {"", `presets = ["go", "strict", "opencode"]`, "", ""},
-		"the wall":                       {"", "nesting = true", "", "nesting: programs may make containers, behind a weaker wall"},
+		"the wall":                       {"", "nesting = true", "", "nesting: programs may make namespaces, behind a weaker wall"},
 		"what the user has": {"nesting = true\nenv.pass = [\"K\", \"P_*\"]\nnetwork.mode = \"open\"\nnetwork.host_ports = [80]",
 			"nesting = true\nenv.pass = [\"K\"]\nenv.set = { X = \"${P_1}\" }\nnetwork.mode = \"open\"\nnetwork.host_ports = [80]\n[[network.rules]]\nallow = [\"example.com\"]", "", `
 secrets: your secret P_1 is given to programs where your variable of that name is not set, in X`},
@@ -48,13 +48,14 @@ workspace: the directory is shown as direct, where you have cow
 limits: memory is 2g, where you have 1g
 limits: timeout is 1h, where you have 1m
 network: the mode is standard, where you have none`},
-		"git": {"git.copy = [\".env\"]", "[git]\npush = \"allow\"\nupstream = \"allow\"\ngh = \"allow\"\ngh_read = \"allow\"\nnested = \"open\"\npush_patterns = [\"feature/*\"]\ncopy = [\".env\", \"sub/secret\"]\n[workspace]\nmode = \"direct\"", "", `
+		"git": {"git.copy = [\".env\"]", "[git]\npush = \"allow\"\nupstream = \"allow\"\ngh = \"allow\"\ngh_read = \"allow\"\nnested = \"open\"\ntake = true\npush_patterns = [\"feature/*\"]\ncopy = [\".env\", \"sub/secret\"]\n[workspace]\nmode = \"direct\"", "", `
 workspace: the directory is shown as direct, where you have auto
 git: pushes are allow, where you have ask
 git: fetches from your remote are allow, where you have ask
 git: what gh changes with your login is allow, where you have ask
 git: what gh reads with your login is allow, where you have ask
 git: hooks and config of repositories below the workspace can be changed
+git: your branch moves to what is committed inside
 git: branches upstream called feature/* may be pushed to
 git: your file sub/secret, which git ignores, is copied into new worktrees`},
 		"less kept free":      {"", "limits.keep_free = \"512m\"", "", "limits: programs leave 512m of a disk free, where you have 1g"},

@@ -77,7 +77,7 @@ func (w *widening) wall() {
 		w.add("isolation: the wall may be %s, where you have %s", w.is.Isolation, w.was.Isolation)
 	}
 	if w.is.Nesting && !w.was.Nesting {
-		w.add("nesting: programs may make containers, behind a weaker wall")
+		w.add("nesting: programs may make namespaces, behind a weaker wall")
 	}
 	if rank(w.is.Workspace.Mode, workspaceOrder...) > rank(w.was.Workspace.Mode, workspaceOrder...) {
 		w.add("workspace: the directory is shown as %s, where you have %s", w.is.Workspace.Mode, w.was.Workspace.Mode)

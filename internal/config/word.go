@@ -30,16 +30,9 @@ func (p Places) word() []string {
 }
 
 // Holds says which place of the user's word a program could change that can write to a
-// directory or file, "" if none. The path has no symbolic links. What is kept for the names of
-// one jail's context is out of reach of another, too; it lies beside what was agreed to.
+// directory or file, "" if none. The path has no symbolic links.
 func (p Places) Holds(path string) string {
-	if place := holds(path, p.word()...); place != "" {
-		return place
-	}
-	if real, err := filepath.EvalSymlinks(p.Names); err == nil && p.Names != "" && (path == real || rootfs.Within(path, real)) {
-		return p.Names
-	}
-	return ""
+	return holds(path, p.word()...)
 }
 
 // Leads says whether a program that can write to a path could change what is in a directory, or

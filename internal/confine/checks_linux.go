@@ -46,6 +46,9 @@ func (p *program) decide(v verdict, o SeccompOptions) {
 	case chmod1, chmod2:
 		if !o.SetID {
 			p.loadArg(1 + uint32(v-chmod1))
+			if o.IgnoreSetID {
+				p.retIfAny(setIDBits, retDone)
+			}
 			p.retIfAny(setIDBits, retPerm)
 		}
 		if o.AskAttributes {
@@ -63,6 +66,10 @@ func (p *program) decide(v verdict, o SeccompOptions) {
 		p.loadArg(1)
 		p.retIf(unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, retAllow)
 		p.retIf(unix.FALLOC_FL_COLLAPSE_RANGE, retAllow)
+		p.ret(retOp)
+	case owners: // there is only one, who has all files
+		p.ret(retDone)
+	case extended: // as where the file system has none
 		p.ret(retOp)
 	case attributes: // settled before we come here, unless there is somebody to ask
 		p.ret(retAsk)

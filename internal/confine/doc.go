@@ -71,6 +71,15 @@ type SeccompOptions struct {
 	// sandbox and runs for anybody.
 	SetID bool
 
+	// IgnoreSetID lets chmod to a mode with such a bit succeed without effect, and OneID lets
+	// chown do so where no other id exists. They are for root of the sandbox: scripts of
+	// packages stop at errors that are of no consequence inside.
+	IgnoreSetID bool
+	OneID       bool
+
+	// NoExtended refuses to set extended attributes, of which file capabilities are one.
+	NoExtended bool
+
 	// The rest narrows the filter, all but the last for a sandbox without namespaces.
 
 	// NoInternet refuses sockets of IPv4 and IPv6.

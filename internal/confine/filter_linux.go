@@ -35,8 +35,11 @@ const (
 	open2                      // open flags in argument 2, mode in the next
 	chmod1                     // as mode1, and an attribute
 	chmod2                     // as mode2, and an attribute
-	attributes                 // changes a file's owner, times or attributes
+	owners                     // changes a file's owner
+	attributes                 // changes a file's times or attributes
 	attributeAt                // the same, in a way that no program depends on
+	extended                   // sets an extended attribute
+	extendedAt                 // the same, in a way that no program depends on
 	truncates                  // changes a file's length by its name
 	send2                      // flags of a message in argument 2
 	send3                      // flags of a message in argument 3
@@ -60,6 +63,7 @@ const (
 
 const (
 	retAllow = unix.SECCOMP_RET_ALLOW
+	retDone  = unix.SECCOMP_RET_ERRNO // nothing happens, successfully
 	retPerm  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	retNosys = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 	retProto = unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)
@@ -124,6 +128,19 @@ func (v verdict) under(o SeccompOptions) verdict {
 		if o.SetID && !o.AskAttributes {
 			return allow
 		}
+	case owners:
+		switch {
+		case o.OneID:
+			return owners
+		case o.AskAttributes:
+			return attributes
+		}
+		return allow
+	case extended, extendedAt:
+		if o.NoExtended {
+			return extended
+		}
+		return (v - extended + attributes).under(o)
 	case attributes:
 		if !o.AskAttributes {
 			return allow

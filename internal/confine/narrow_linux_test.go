@@ -83,6 +83,21 @@ var narrowed = []struct {
 	{"Ask", SeccompOptions{AskAttributes: true}, "ioctl", []uint64{0, unix.FS_IOC_GETFLAGS}, "allow"},
 	{"Ask", SeccompOptions{AskAttributes: true}, "ioctl", []uint64{0, unix.TIOCSTI}, "EPERM"},
 
+	{"IgnoreSetID", SeccompOptions{IgnoreSetID: true}, "chmod", []uint64{0, 0o4755}, "done"},
+	{"IgnoreSetID", SeccompOptions{IgnoreSetID: true}, "fchmodat", []uint64{0, 0, junk | 0o2755}, "done"},
+	{"IgnoreSetID", SeccompOptions{IgnoreSetID: true}, "chmod", []uint64{0, 0o755}, "allow"},
+	{"IgnoreSetID", SeccompOptions{IgnoreSetID: true}, "openat", []uint64{0, 0, unix.O_CREAT, 0o4755}, "EPERM"},
+	{"IgnoreSetID, SetID", SeccompOptions{IgnoreSetID: true, SetID: true}, "chmod", []uint64{0, 0o4755}, "allow"},
+	{"OneID", SeccompOptions{OneID: true}, "chown", nil, "done"},
+	{"OneID", SeccompOptions{OneID: true}, "fchownat", nil, "done"},
+	{"OneID", SeccompOptions{OneID: true}, "utimensat", nil, "allow"},
+	{"NoExtended", SeccompOptions{NoExtended: true}, "setxattr", nil, "EOPNOTSUPP"},
+	{"NoExtended", SeccompOptions{NoExtended: true}, "lsetxattr", nil, "EOPNOTSUPP"},
+	{"NoExtended", SeccompOptions{NoExtended: true}, "fsetxattr", nil, "EOPNOTSUPP"},
+	{"NoExtended", SeccompOptions{NoExtended: true}, "setxattrat", nil, "EOPNOTSUPP"},
+	{"NoExtended", SeccompOptions{NoExtended: true}, "getxattr", nil, "allow"},
+	{"NoExtended, SetID", SeccompOptions{NoExtended: true, Nesting: true, SetID: true}, "setxattr", nil, "EOPNOTSUPP"},
+
 	{"NoAllocate", SeccompOptions{NoAllocate: true}, "fallocate", []uint64{3, 0, 0, 4096}, "EOPNOTSUPP"},
 	{"NoAllocate", SeccompOptions{NoAllocate: true}, "fallocate", []uint64{3, junk | unix.FALLOC_FL_KEEP_SIZE}, "EOPNOTSUPP"},
 	{"NoAllocate", SeccompOptions{NoAllocate: true}, "fallocate", []uint64{3, unix.FALLOC_FL_ZERO_RANGE}, "EOPNOTSUPP"},
@@ -105,6 +120,9 @@ func TestNarrowed(t *testing.T) {
 			got := call(c.call, c.args...)
 			if got == fmt.Sprintf("%#x", uint32(retAsk)) {
 				got = "ask"
+			}
+			if got == fmt.Sprintf("%#x", uint32(retDone)) {
+				got = "done"
 			}
 			if got != c.want && got != "none" {
 				t.Errorf("%s: %s %#x: %s, want %s", c.name, c.call, c.args, got, c.want)

@@ -12,9 +12,9 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	2:   allow,       // io_submit
 	3:   allow,       // io_cancel
 	4:   allow,       // io_getevents
-	5:   attributes,  // setxattr
-	6:   attributes,  // lsetxattr
-	7:   attributes,  // fsetxattr
+	5:   extended,    // setxattr
+	6:   extended,    // lsetxattr
+	7:   extended,    // fsetxattr
 	8:   allow,       // getxattr
 	9:   allow,       // lgetxattr
 	10:  allow,       // fgetxattr
@@ -61,8 +61,8 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	51:  allow,       // chroot
 	52:  chmod1,      // fchmod
 	53:  chmod2,      // fchmodat
-	54:  attributes,  // fchownat
-	55:  attributes,  // fchown
+	54:  owners,      // fchownat
+	55:  owners,      // fchown
 	56:  open2,       // openat
 	57:  allow,       // close
 	58:  refuse,      // vhangup
@@ -326,7 +326,7 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	460: refuse,      // lsm_set_self_attr
 	461: refuse,      // lsm_list_modules
 	462: allow,       // mseal
-	463: attributeAt, // setxattrat
+	463: extendedAt,  // setxattrat
 	464: allow,       // getxattrat
 	465: allow,       // listxattrat
 	466: attributeAt, // removexattrat

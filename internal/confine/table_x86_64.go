@@ -99,9 +99,9 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	89:  allow,       // readlink
 	90:  chmod1,      // chmod
 	91:  chmod1,      // fchmod
-	92:  attributes,  // chown
-	93:  attributes,  // fchown
-	94:  attributes,  // lchown
+	92:  owners,      // chown
+	93:  owners,      // fchown
+	94:  owners,      // lchown
 	95:  allow,       // umask
 	96:  allow,       // gettimeofday
 	97:  allow,       // getrlimit
@@ -195,9 +195,9 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	185: refuse,      // security
 	186: allow,       // gettid
 	187: allow,       // readahead
-	188: attributes,  // setxattr
-	189: attributes,  // lsetxattr
-	190: attributes,  // fsetxattr
+	188: extended,    // setxattr
+	189: extended,    // lsetxattr
+	190: extended,    // fsetxattr
 	191: allow,       // getxattr
 	192: allow,       // lgetxattr
 	193: allow,       // fgetxattr
@@ -267,7 +267,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	257: open2,       // openat
 	258: allow,       // mkdirat
 	259: mode2,       // mknodat
-	260: attributes,  // fchownat
+	260: owners,      // fchownat
 	261: attributes,  // futimesat
 	262: allow,       // newfstatat
 	263: allow,       // unlinkat
@@ -382,7 +382,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	460: refuse,      // lsm_set_self_attr
 	461: refuse,      // lsm_list_modules
 	462: allow,       // mseal
-	463: attributeAt, // setxattrat
+	463: extendedAt,  // setxattrat
 	464: allow,       // getxattrat
 	465: allow,       // listxattrat
 	466: attributeAt, // removexattrat

@@ -138,7 +138,7 @@ func (s *stage) close() error {
 	// A sandbox is left only if coffer had to be killed. Its files may belong to
 	// ids that we cannot act for, but coffer can.
 	if len(s.left()) > 0 {
-		c := exec.Command(s.program, "rm", "--force", "--all")
+		c := exec.Command(s.program, "rm", "--force", "--everywhere")
 		c.Dir, c.Env = s.work, s.env()
 		_ = c.Run()
 	}

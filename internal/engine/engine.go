@@ -28,10 +28,8 @@ type Engine interface {
 // A Machine is what to boot.
 type Machine struct {
 	Hostname string
-	// Root plans the file system. It is called when the machine's first process is
-	// on its way, so that the two take their time together.
-	Root   func() (*rootfs.Plan, error)
-	Limits *limits.Group
+	Root     *rootfs.Plan // the file system
+	Limits   *limits.Group
 	// FewProcesses says that Limits has one on processes that the user asked for.
 	FewProcesses bool
 	Nesting      bool // containers inside are allowed

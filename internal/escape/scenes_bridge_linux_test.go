@@ -89,7 +89,7 @@ func (s *stage) tryHole(h hole, bridged bool) bool {
 	host(tree, h.user)
 	hurt := host(tree, h.hurt)
 	if bridged {
-		s.coffer(repository, "rm", "--force", "--all")
+		s.coffer(repository, "rm", "--force", "--everywhere")
 	}
 	return hurt.code == 0
 }

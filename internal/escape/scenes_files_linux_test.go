@@ -39,7 +39,7 @@ func copyOnWrite(s *stage) {
 	}
 	free, kept := s.outside(out, "write", out+"/file"), s.inside(in, "--workspace", "cow", "--", "write", "/.coffer/lower/file")
 	s.r.judge("x10.dir", "cow: write to the layer below", free.Wall == "", free.String(), met(kept, "ENOENT EROFS EACCES") && s.here.state(in) == before, kept.String())
-	s.coffer(in, "rm", "--force", "--all")
+	s.coffer(in, "rm", "--force", "--everywhere")
 
 	s.coffer(in, "run", "--workspace", "cow", "--root", "--name", "leave", "--", "/bin/sh", "-c",
 		`"$0" suid-file chmod "$PWD/evil"; "$0" create "$PWD/.git/hooks/evil"`, s.probe)
@@ -50,7 +50,7 @@ func copyOnWrite(s *stage) {
 		err == nil && info.Mode()&(os.ModeSetuid|os.ModeSetgid) == 0, fmt.Sprint("applied as ", modeOf(info)))
 	free = s.outside(out, "create", out+"/.git/hooks/evil")
 	s.r.judge("x10.hook", "cow: have a hook applied", free.Wall == "", free.String(), !exists(in+"/.git/hooks/evil"), "left out")
-	s.coffer(in, "rm", "--force", "--all")
+	s.coffer(in, "rm", "--force", "--everywhere")
 }
 
 func modeOf(info os.FileInfo) string {
@@ -179,6 +179,14 @@ func nesting(s *stage) {
 	// put a link into the layers would choose where the next start's overlays write.
 	free, kept = s.outside(out, "create", out+"/new"), s.inside(in, "--nesting", "--", "create", "/.coffer/layers/new")
 	s.r.judge("x2.nest", "--nesting: write to the layers directly", free.Wall == "", free.String(), met(kept, "EROFS"), kept.String())
+	if s.bed.UID == 0 {
+		// Programs keep CAP_SETFCAP, to map id 0 into namespaces of their own.
+		free = s.outside(out, "setcap", out+"/capable")
+		for n, way := range map[string][]string{"x5.nest": {"setcap"}, "x5.nns": {"ns", "setcap"}} {
+			kept = s.inside(in, append(append([]string{"--nesting", "--"}, way...), in+"/"+n)...)
+			s.r.judge(n, "--nesting: give a file of the workspace a capability", free.Wall == "", free.String(), met(kept, "ENOTSUP"), kept.String())
+		}
+	}
 	pid := fmt.Sprint(s.there.process("nesting").pid)
 	free, kept = s.outside(out, "mem-all", pid), s.inside(in, "--nesting", "--", "mem-all", "1")
 	s.r.judge("55.nest", "--nesting: open the first process's memory", free.Wall == "", free.String(), met(kept, "EACCES"), kept.String())

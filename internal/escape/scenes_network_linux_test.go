@@ -180,11 +180,12 @@ func hostPorts(s *wires) {
 	s.pass("ports", []way{
 		{"ok.port1", "talk to a port of the host that the user names", "talk host.coffer.internal:7070 {w}"},
 		{"ok.port2", "talk to it by another number", "talk host.coffer.internal:9999 {w}"},
+		{"ok.port3", "talk to it at localhost", "talk 127.0.0.1:7070 {w}"},
 	})
 	list := trials([]attempt{
 		{n: "83.port", name: "talk to another port of the host", do: "talk host.coffer.internal:7 {w}", control: "talk 127.0.0.1:7 {w}", wall: "ECONNRESET ECONNREFUSED"},
 		{n: "83.page2", name: "ask another port of the host for a page", do: "get http://host.coffer.internal/{w}", control: "get http://127.0.0.1/{w}", wall: "403 ECONNRESET ECONNREFUSED"},
-		{n: "83.addr", name: "talk to the named port by the host's address", do: "talk 127.0.0.1:7070 {w}", wall: "ECONNREFUSED"},
+		{n: "83.addr", name: "talk to another port of the host at localhost", do: "talk 127.0.0.1:7 {w}", control: "talk 127.0.0.1:7 {w}", wall: "ECONNREFUSED"},
 		{n: "83.lan2", name: "talk to the named port by the host's private address", do: "talk 192.168.20.2:7070 {w}", wall: "ECONNRESET"},
 		{n: "83.udp2", name: "send to the named port by UDP", do: "udp host.coffer.internal:7070 {w}", control: "udp 127.0.0.1:7070 {w}", wall: "ECONNREFUSED"},
 	})

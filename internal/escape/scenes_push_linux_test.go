@@ -70,7 +70,7 @@ func pushedRepository(s *stage) {
 	box("git", "push", "-q")
 	works := strings.Contains(remoteRefs(s, in), "refs/heads/coffer/box own\n")
 	s.r.judge("127.own", "git push: to its own branch, which has to work", true, "-", works, happened(works))
-	s.coffer(in+"/repository", "rm", "--force", "--all")
+	s.coffer(in+"/repository", "rm", "--force", "--everywhere")
 }
 
 // pushStage has a remote, the user's repository, and a clone for controls.

@@ -66,7 +66,7 @@ func (s *stage) jailedClient(dir string) {
 		}
 		in := slices.Concat([]string{"jail", "-q", "--unix-sockets", "--net", "host", "-C", dir}, v.flags)
 		wall := coffer(append(in, "--explain")...)
-		in = append(in, "--", s.bed.Coffer)
+		in = append(in, "-e", "COFFER_SANDBOX=", "--", s.bed.Coffer) // nothing but the wall stops it
 		ask := []string{"exec", "-m", "super", "--", "echo", "reached"}
 		// The same place without a jail is heard, and with one the sandbox is seen.
 		sees := coffer(append(in, "list", "-q")...)
@@ -156,7 +156,7 @@ func plantedPrograms(s *stage) {
 	env := append(s.bed.Env(), "PATH="+dir+":.:/usr/bin:/bin")
 	s.here.repository(dir)
 	s.here.own(dir)
-	for _, args := range [][]string{{"run", "--", "true"}, {"run", "--workspace", "cow", "--", "touch", "new"}, {"diff"}, {"apply"}, {"exec", "--create", "--name", "path", "--", "true"}, {"rm", "--force", "--all"}} {
+	for _, args := range [][]string{{"run", "--", "true"}, {"run", "--workspace", "cow", "--", "touch", "new"}, {"diff"}, {"apply"}, {"exec", "--create", "--name", "path", "--", "true"}, {"rm", "--force", "--everywhere"}} {
 		c := s.bed.Command(args...)
 		c.Dir, c.Env = dir, env
 		s.run(c)

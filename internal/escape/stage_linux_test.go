@@ -27,7 +27,7 @@ type stage struct {
 var scenes = []func(*stage){
 	terminalCalls, terminalBytes, messages,
 	freshRepository, linkedRepository, bareRepository, worktreeRepository, separateRepository, lockedDirectory, fullDirectory, nestedRepository,
-	maskedFiles, unmountedMasks, appearingSecrets, restlessPrograms, soughtSecrets, jailedSecrets,
+	maskedFiles, unmountedMasks, appearingSecrets, soughtSecrets, jailedSecrets,
 	copyOnWrite, nesting, homeWorkspace, plantedHome, swappedWorkspace, racedWorkspace,
 	keyring, hostIDs,
 	forkLimit, memoryLimit, fileLimit, diskSpace, outputFlood, deadline, daemons,

@@ -1,6 +1,9 @@
 package escape
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // table is everything that is made in one sandbox over a repository. Numbers are
 // those of the catalogue; those with an x are about this very design.
@@ -40,7 +43,7 @@ var fileTable = []attempt{
 	{n: "12", name: "chmod a file outside", do: "chmod {ro}", wall: "EROFS", hurt: "{ro}", as: "both"},
 	{n: "12.time", name: "set the times of a file outside", do: "utime {ro}", wall: "EROFS", hurt: "{ro}", as: "both"},
 	{n: "12.attr", name: "set an attribute of a file outside", do: "setxattr {ro}", wall: "EROFS", hurt: "{ro}", as: "both"},
-	{n: "12.own", name: "chown a file outside", do: "chown {ro} 12345", wall: "EROFS", hurt: "{ro}", as: "both", by: "root"},
+	{n: "12.own", name: "chown a file outside", do: "chown {ro} 12345", wall: "EROFS ok", hurt: "{ro}", as: "both", by: "root"},
 	{n: "13", name: "truncate a file outside", do: "truncate {ro}", wall: readOnly, hurt: "{ro}", as: "both"},
 	{n: "14", name: "make a character device", do: "mknod {new} c", wall: "EPERM", hurt: "{new}", as: "both", by: "root"},
 	{n: "14.b", name: "make a block device", do: "mknod {new} b", wall: "EPERM", hurt: "{new}", as: "both", by: "root"},
@@ -91,8 +94,11 @@ func modeTable() (all []attempt) {
 	}
 	for _, way := range []string{"chmod", "chmod-high", "fchmod", "fchmodat2", "open", "creat", "mknod", "tmpfile", "openat2"} {
 		wall := "EPERM"
-		if way == "openat2" {
+		switch {
+		case way == "openat2":
 			wall = "ENOSYS"
+		case strings.Contains(way, "chmod"):
+			wall = "EPERM NO-BIT" // for root it succeeds and does nothing
 		}
 		all = append(all, attempt{n: "x5." + way, name: "leave a set-user-id file in the workspace, by " + way, do: "suid-file " + way + " {new}", wall: wall, as: "both"})
 	}

@@ -15,7 +15,7 @@ func secretTable() (all []attempt) {
 		all = append(all, attempt{n: n + strings.ToLower(name[:4]), name: "find $" + name, do: "env " + name, wall: "ABSENT", as: "both"})
 	}
 	return append(all, []attempt{
-		{n: "22.shad", name: "read /etc/shadow", do: "read /etc/shadow", wall: "EACCES EMPTY", as: "both", by: "root", why: "this host has no /etc/shadow"},
+		{n: "22.shad", name: "read /etc/shadow", do: "shadow", wall: "EACCES EMPTY NOTHING-TOLD", as: "both", by: "root", why: "this host has no /etc/shadow"},
 		{n: "23", name: "link a secret into the workspace", do: "link {home}/.ssh/id_ed25519 {new}", wall: "ENOENT", hurt: "{home}/.ssh/id_ed25519", as: "both"},
 		{n: "23.mv", name: "move a secret's directory into the workspace", do: "rename {home}/.aws {new}", wall: "ENOENT EXDEV", hurt: "{home}/.aws/credentials"},
 		{n: "24.all", name: "find the secret in any process's environment", do: "scan-proc canary-+4711", wall: "ABSENT", as: "both"},

@@ -140,7 +140,7 @@ func TestManySandboxes(t *testing.T) {
 			}
 			return nil
 		})
-		w.must(t, "remove", "--force", "--all")
+		w.must(t, "remove", "--force", "--everywhere")
 		w.alone(t)
 		w.tidy(t)
 	})

@@ -170,13 +170,13 @@ func TestRecordDamaged(t *testing.T) {
 			t.Errorf("its file holds %q", out)
 		}
 		// Removing all removes all that can be.
-		w.must(t, "stop", "--all")
+		w.must(t, "stop", "--everywhere")
 		if err := os.WriteFile(record, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.refuses(t, 125, []string{record}, "remove", "--all")
+		w.refuses(t, 125, []string{record}, "remove", "--everywhere", "--yes")
 		if out := w.coffer(t, "list").out; strings.Contains(out, " good ") {
-			t.Errorf("a damaged one kept 'remove --all' from the others: %s", out)
+			t.Errorf("a damaged one kept 'remove --everywhere' from the others: %s", out)
 		}
 	})
 }

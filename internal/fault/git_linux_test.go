@@ -70,7 +70,7 @@ func TestKillWorktree(t *testing.T) {
 				times(t, w, "record worktree private guest socket output incoming", func(t *testing.T, when func(*exec.Cmd, func() bool)) {
 					w.murder(t, victim, when, "exec", "--create", "--", "sh", "-c", "git commit -q --allow-empty -m inside; echo in; sleep 0.005")
 					w.gitEnds(t)
-					w.must(t, "rm", "--force", "--delete-branch", "--all")
+					w.must(t, "rm", "--force", "--delete-branch", "--everywhere")
 					w.pristine(t)
 				})
 			})

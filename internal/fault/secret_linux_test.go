@@ -12,7 +12,7 @@ import (
 )
 
 // vaultMoments are steps in the writing of a vault that can be seen from outside.
-var vaultMoments = []string{"lock", "key.new", "key", "secrets.new"}
+var vaultMoments = []string{"lock", "identity.new", "identity", "secrets.age.new"}
 
 // The command that writes the vault is killed at many moments: there is the old one or the
 // new one, it opens, and it can be written again.

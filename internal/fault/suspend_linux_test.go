@@ -26,19 +26,16 @@ func TestSuspendedRun(t *testing.T) {
 			return nil
 		})
 		w.refuses(t, 125, []string{"is suspended, as by Ctrl-Z", "fg"}, "stop", "s")
-		for _, env := range []string{"", "COFFER_NO_QUICK=1"} {
-			e := w.Command("exec", "-m", "s", "--", "true")
-			e.Env = append(e.Env, env)
-			start(t, e)
-			eventually(t, func() error {
-				if said := content(e.Stderr); !strings.Contains(said, "sandbox s is suspended") {
-					return fmt.Errorf("it says %q", said)
-				}
-				return nil
-			})
-			e.Process.Kill()
-			finish(t, e)
-		}
+		e := w.Command("exec", "-m", "s", "--", "true")
+		start(t, e)
+		eventually(t, func() error {
+			if said := content(e.Stderr); !strings.Contains(said, "sandbox s is suspended") {
+				return fmt.Errorf("it says %q", said)
+			}
+			return nil
+		})
+		e.Process.Kill()
+		finish(t, e)
 		w.must(t, "stop", "--force", "s")
 		finish(t, c)
 		w.alone(t)

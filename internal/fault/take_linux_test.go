@@ -155,7 +155,7 @@ func TestSyncFull(t *testing.T) {
 			user sh -c '`+sound+`'
 			user coffer exec -m s -- sh -c 'echo 2 >file'
 			user coffer undo s | sed -n '1s, (.*),,p'
-			user coffer rm --force --delete-branch s
+			user coffer rm --force --delete-branch s >/dev/null
 			find .git -name '*.lock' -o -name 'tmp_obj*' -o -name 'index.coffer*'
 		`)
 		if want := "committed\ncommits were not brought over\ninside\noutside inside\nsandbox s is back at checkpoint 2; 1 file changed\n"; r.code != 0 || r.out != want {
@@ -185,7 +185,7 @@ func TestCheckpointFull(t *testing.T) {
 			cat f* | sort -u; ls big 2>/dev/null || echo "big is gone"
 			user coffer undo s | sed -n '1s, (.*),,p'
 			cat f7; ls big
-			user coffer rm --force s
+			user coffer rm --force s >/dev/null
 			user sh -c '`+sound+`'
 		`)
 		want := "done\nno checkpoint was taken\nno space left on device\nthird 7\nbig\nsandbox s is back at checkpoint 1; 201 files changed\nfirst\nbig is gone\nsandbox s is back at checkpoint 3; 201 files changed\nthird 7\nbig\n"

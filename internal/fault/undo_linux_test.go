@@ -123,7 +123,7 @@ func TestRemoveFork(t *testing.T) {
 			if finish(t, c); removed.code != 0 {
 				refused(t, removed, 125, []string{"a program runs in sandbox s"}) // the fork has it
 			}
-			w.must(t, "rm", "--force", "--delete-branch", "--all")
+			w.must(t, "rm", "--force", "--delete-branch", "--everywhere")
 			if got := w.host(t, "ls -A "+w.store()); got != ".lock" {
 				t.Errorf("left in the store: %s", got)
 			}

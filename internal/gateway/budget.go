@@ -105,9 +105,6 @@ func charge(used *int64, limit int64, n int) int {
 	return n
 }
 
-func (a *account) freeToSend() bool    { return a == nil || a.limit.MaxUpload == 0 }
-func (a *account) freeToReceive() bool { return a == nil || a.limit.MaxDownload == 0 }
-
 // spent says that nothing is left in one of the directions.
 func (a *account) spent() bool {
 	if a == nil {

@@ -167,7 +167,7 @@ func (f *flow) end(why string) {
 	f.over, f.stopped = true, true
 	up := f.up
 	f.mu.Unlock()
-	f.ctx.over()
+	f.cancel()
 	f.client.Reset()
 	if up != nil {
 		reset(up)
@@ -186,7 +186,7 @@ func (f *flow) stop() {
 	f.stopped = true
 	up := f.up
 	f.mu.Unlock()
-	f.ctx.over()
+	f.cancel()
 	if up != nil {
 		_ = up.Close()
 	}
@@ -230,9 +230,11 @@ func (f *flow) idle() {
 
 // reset closes a connection so that its other end sees an error and not an end.
 func reset(c net.Conn) {
-	if t, ok := c.(interface{ Reset() }); ok {
+	switch t := c.(type) {
+	case interface{ Reset() }:
 		t.Reset()
-		return
+	case *net.TCPConn:
+		_ = t.SetLinger(0)
 	}
 	_ = c.Close()
 }

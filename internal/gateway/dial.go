@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/policy"
-	"github.com/cofferhq/coffer/internal/tcp"
 )
 
 const (
@@ -22,45 +21,27 @@ const (
 	stagger = 250 * time.Millisecond
 )
 
+// dial connects to an address. A peer that is gone without a word is noticed by keep-alives.
 func dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
-	if network == "tcp" {
-		c, err := tcp.Dial(ctx, to)
-		if err != nil {
-			return nil, err // and not a nil connection that is none
-		}
-		return c, nil
-	}
-	var d net.Dialer
+	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 9}}
 	return d.DialContext(ctx, network, to.String())
 }
 
 // connect dials the destination of a query that was decided: directly, at an address that the
 // policy allows, or by the host's proxy. The address is not valid for a proxy.
 func (g *Gateway) connect(ctx context.Context, q policy.Query, d policy.Decision) (net.Conn, netip.Addr, *refusal) {
-	within := &lazy{parent: ctx, limit: time.Now().Add(g.limits.dial)}
-	defer within.over()
-	ctx = within
-	proxy, host := g.proxy(q)
-	good, bad, r := g.candidates(ctx, q, d)
+	ctx, cancel := context.WithTimeout(ctx, g.limits.dial)
+	defer cancel()
+	proxy, good, r := g.route(ctx, q, d)
+	if r != nil {
+		return nil, netip.Addr{}, r
+	}
 	if proxy != nil {
-		switch {
-		case bad != nil: // the proxy chooses the address, so one that may not be dialled is enough
-			return nil, netip.Addr{}, bad
-		case r != nil && !d.Exact && d.Verdict != policy.Ask: // Ask: the user has named it
-			return nil, netip.Addr{}, denied(policy.Decision{Rule: unresolvedRule, Reason: "this computer cannot resolve the name, " +
-				"so where its proxy would lead cannot be checked; only a rule that names the host itself allows that"})
-		}
-		c, err := g.dialProxy(ctx, proxy, host, q.Port)
+		c, err := g.dialProxy(ctx, proxy, named(q), q.Port)
 		if err != nil {
 			return nil, netip.Addr{}, unreachable(err)
 		}
 		return c, netip.Addr{}, nil
-	}
-	switch {
-	case r != nil:
-		return nil, netip.Addr{}, r
-	case len(good) == 0:
-		return nil, netip.Addr{}, bad
 	}
 	c, a, err := g.race(ctx, "tcp", good, q.Port)
 	if err != nil {
@@ -69,15 +50,59 @@ func (g *Gateway) connect(ctx context.Context, q policy.Query, d policy.Decision
 	return c, a, nil
 }
 
-// proxy is the host's own way out to a destination, nil for none, and the destination's name.
-func (g *Gateway) proxy(q policy.Query) (p *url.URL, host string) {
-	if g.cfg.Proxy == nil {
-		return nil, ""
+// route finds the way to the destination of a query that was decided: the host's proxy, or
+// at least one address that the policy allows.
+func (g *Gateway) route(ctx context.Context, q policy.Query, d policy.Decision) (*url.URL, []netip.Addr, *refusal) {
+	good, bad, r := g.candidates(ctx, q, d)
+	proxy := g.proxy(q)
+	switch {
+	case proxy != nil && bad != nil: // the proxy chooses the address, so one that may not be dialled is enough
+		return nil, nil, bad
+	case proxy != nil && r != nil && !d.Exact && d.Verdict != policy.Ask: // Ask: the user has named it
+		return nil, nil, denied(policy.Decision{Rule: unresolvedRule, Reason: "this computer cannot resolve the name, " +
+			"so where its proxy would lead cannot be checked; only a rule that names the host itself allows that"})
+	case proxy != nil:
+		return proxy, nil, nil
+	case r != nil:
+		return nil, nil, r
+	case len(good) == 0:
+		return nil, nil, bad
 	}
-	if host = q.Host; host == "" {
-		host = q.Addr.String()
+	return nil, good, nil
+}
+
+// Check says what a connection that d allows would meet now: it resolves the name and vets the
+// addresses, and dials nothing. If no address may be dialled, it returns that decision and one
+// of the addresses; if there is no address, an error.
+func Check(ctx context.Context, set *policy.Set, q policy.Query, d policy.Decision) (policy.Decision, netip.Addr, error) {
+	g := &Gateway{cfg: Config{}.filled()}
+	g.policy.set(set, nil)
+	ctx, cancel := context.WithTimeout(ctx, defaults().dial)
+	defer cancel()
+	_, _, r := g.route(ctx, q, d)
+	switch {
+	case r == nil:
+		return d, netip.Addr{}, nil
+	case r.what == "unreachable":
+		return d, netip.Addr{}, errors.New(r.decision.Reason)
 	}
-	return g.cfg.Proxy(host, q.Port), host
+	return r.decision, r.addr, nil
+}
+
+// proxy is the host's own way out to a destination, nil for none: a proxy carries no datagrams.
+func (g *Gateway) proxy(q policy.Query) *url.URL {
+	if g.cfg.Proxy == nil || q.Protocol == policy.UDP {
+		return nil
+	}
+	return g.cfg.Proxy(named(q), q.Port)
+}
+
+// named is the destination of a query as text.
+func named(q policy.Query) string {
+	if q.Host != "" {
+		return q.Host
+	}
+	return q.Addr.String()
 }
 
 // candidates returns the addresses of a destination that may be dialled, the refusal of one

@@ -249,7 +249,8 @@ func (f *flow) checkName(hello head.Hello) (foreign policy.Query, r *refusal) {
 		return policy.Query{}, r
 	}
 	if hello.ECH {
-		return wrong("the ClientHello has an encrypted part, which may name another server")
+		return wrong("the ClientHello has an encrypted part (ECH), which may name another server; " +
+			"turn ECH off in the program, for Chromium with --disable-features=EncryptedClientHello")
 	}
 	if f.host == "" {
 		return policy.Query{Host: hello.SNI, Port: f.port, Protocol: policy.TLS}, nil

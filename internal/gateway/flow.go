@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -25,7 +26,8 @@ type flow struct {
 	local  netip.AddrPort // where to dial, for a port of the host; otherwise not valid
 	start  time.Time
 	client *inside
-	ctx    lazy // ends the dialling
+	ctx    context.Context // ends the dialling
+	cancel context.CancelFunc
 
 	sent, received atomic.Int64
 	account        atomic.Pointer[account]
@@ -74,8 +76,9 @@ const (
 // serve decides what kind of destination a flow has.
 func (g *Gateway) serve(in link.Flow) {
 	to := netip.AddrPortFrom(in.Destination().Addr().Unmap().WithZone(""), in.Destination().Port())
-	f := &flow{g: g, port: to.Port(), start: time.Now(), ctx: lazy{parent: g.ctx}}
-	defer f.ctx.over()
+	f := &flow{g: g, port: to.Port(), start: time.Now()}
+	f.ctx, f.cancel = context.WithCancel(g.ctx)
+	defer f.cancel()
 	switch a := to.Addr(); {
 	case !own(in.Source()):
 		f.target = a

@@ -161,7 +161,7 @@ func defaults() limits {
 }
 
 // affordable bounds a number of connections by the descriptors that the process may have.
-// A connection takes two, a splice some more, and the user's own commands must find one.
+// A connection takes two, and the user's own commands must find one.
 func affordable(most int) int {
 	const others, each, least = 256, 4, 32
 	var l syscall.Rlimit
@@ -186,7 +186,6 @@ type Gateway struct {
 	journal  *journal
 	about    *about
 	sessions *sessions
-	hurries  chan struct{}  // one for each lane that may hurry
 	large    loans          // large buffers
 	queries  chan struct{}  // one for each DNS query in work
 	records  *pace          // for look-ups of other records than addresses
@@ -211,10 +210,26 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 	if c.AskTimeout <= 0 {
 		c.AskTimeout = 2 * time.Minute
 	}
-	g := &Gateway{link: l, limits: lim, flows: map[*flow]struct{}{}, hurries: make(chan struct{}, maxHurries)}
+	g := &Gateway{link: l, limits: lim, flows: map[*flow]struct{}{}}
 	g.large, g.queries = make(loans, maxLoans), make(chan struct{}, lim.queries)
 	g.ahead, g.waiting = newReserve(lim.ahead), newReserve(lim.waiting)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.cfg = c.filled()
+	g.policy.set(c.Policy, c.Later)
+	g.table = names.NewTable(lim.names)
+	g.resolver = &names.Resolver{Table: g.table, Allow: g.allowName, Lookup: g.lookup}
+	g.records = newPace()
+	g.journal = newJournal(c.Audit)
+	g.denials, g.failures = newDenials(c.Denied), newDenials(c.Unreached)
+	g.budgets = newBudgets(c.Budgets)
+	g.asks = newQuestions(lim, c.AskTimeout, c.Asked)
+	g.about = newAbout(g)
+	g.sessions = newSessions(g)
+	return g
+}
+
+// filled is the config with the host's own ways for those that are not set.
+func (c Config) filled() Config {
 	if c.Resolve == nil {
 		c.Resolve = newResolver().resolve
 	}
@@ -230,18 +245,7 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 	if c.Proxy == nil {
 		c.Proxy = environmentProxy()
 	}
-	g.cfg = c
-	g.policy.set(c.Policy, c.Later)
-	g.table = names.NewTable(lim.names)
-	g.resolver = &names.Resolver{Table: g.table, Allow: g.allowName, Lookup: g.lookup}
-	g.records = newPace()
-	g.journal = newJournal(c.Audit)
-	g.denials, g.failures = newDenials(c.Denied), newDenials(c.Unreached)
-	g.budgets = newBudgets(c.Budgets)
-	g.asks = newQuestions(lim, c.AskTimeout, c.Asked)
-	g.about = newAbout(g)
-	g.sessions = newSessions(g)
-	return g
+	return c
 }
 
 // Serve carries flows and datagrams until Close. It returns an error only when the link breaks.

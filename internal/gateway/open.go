@@ -87,7 +87,7 @@ func (f *flow) receive(q policy.Query) {
 
 func (f *flow) dial(q policy.Query) (net.Conn, netip.Addr, *refusal) {
 	if f.local.IsValid() {
-		up, err := f.g.dialHost(&f.ctx, f.local.Port())
+		up, err := f.g.dialHost(f.ctx, f.local.Port())
 		if err != nil {
 			return nil, netip.Addr{}, unreachable(err)
 		}
@@ -96,7 +96,7 @@ func (f *flow) dial(q policy.Query) (net.Conn, netip.Addr, *refusal) {
 	f.mu.Lock()
 	d := f.decision
 	f.mu.Unlock()
-	return f.g.connect(&f.ctx, q, d)
+	return f.g.connect(f.ctx, q, d)
 }
 
 // adopt makes a connection the flow's. It says no when the flow is over meanwhile.

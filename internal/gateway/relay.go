@@ -7,39 +7,19 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway/head"
-	"github.com/cofferhq/coffer/internal/tcp"
 )
 
-// An idle connection keeps a small buffer in each direction. When bytes come faster
-// than it takes, a lane borrows a large one, and when they go on coming, it hurries:
-//
-//   - Out of the machine, where both ends are sockets of the kernel, it lets the kernel move
-//     them (splice). Measured on loopback, that is about a quarter more than buffers of any size.
-//     It holds a pipe, that is two descriptors and up to a megabyte of the kernel.
-//   - Out of a machine whose packets are read here, bytes go from the buffers that they came in
-//     straight to the server's socket.
-//   - Into the machine it takes a huge buffer. Measured, that is a fifth more than splice,
-//     likely since packets there may have half a megabyte (see package kernel), and
-//     spliced bytes stay in the pieces in which they came.
-//
-// Only so many lanes hurry at once, and no splice waits long.
+// An idle connection keeps a small buffer in each direction. When bytes come faster than
+// it takes, a lane borrows a large one, in which a packet of half a megabyte (see package
+// link/kernel) takes a few reads and not hundreds.
 const (
 	smallBuffer = 2 << 10
-	largeBuffer = 64 << 10
-	hugeBuffer  = 256 << 10
-	hurryFrom   = 256 << 10 // bytes in a row before a lane hurries
-	spliceChunk = 4 << 20
-	spliceWait  = 250 * time.Millisecond
-	maxHurries  = 64
+	largeBuffer = 256 << 10
 )
 
-var (
-	buffers = sync.Pool{New: func() any { b := make([]byte, largeBuffer); return &b }}
-	huge    = sync.Pool{New: func() any { b := make([]byte, hugeBuffer); return &b }}
-)
+var buffers = sync.Pool{New: func() any { b := make([]byte, largeBuffer); return &b }}
 
 // errBudget says that a budget is used up.
 var errBudget = errors.New("the budget is used up")
@@ -58,18 +38,11 @@ type lane struct {
 	count    *atomic.Int64
 	// take says how many of n bytes the budget lets through, and charges them.
 	take func(n int) int
-	// free says that there is no budget, so that bytes need not be looked at.
-	free func() bool
-	// over, if set, says that nothing more need be read of src. Whoever makes it so gives
-	// src a deadline in the past after that; a splice, which sets its own, must not lift it.
-	over func() bool
 	// turn is asked after each read while it is set. If it says yes, the lane
 	// ends and what was read is left in rest.
-	turn    func() bool
-	rest    []byte
-	outward bool // out of the machine
-	hurries chan struct{}
-	large   loans
+	turn  func() bool
+	rest  []byte
+	large loans
 }
 
 // errTurn says that a lane ended because its turn function said so.
@@ -142,45 +115,6 @@ func (l *lane) write(b []byte) error {
 func (l *lane) bulk(limit *int64) error {
 	b := l.large.borrow()
 	defer l.large.giveBack(b)
-	for moved := 0; *limit != 0; {
-		n, err := l.step(*b, limit)
-		if err != nil {
-			return err
-		}
-		if moved += n; moved >= hurryFrom && l.turn == nil {
-			if err := l.hurry(limit); err != nil {
-				return err
-			}
-			moved = 0
-		}
-		if n < smallBuffer {
-			return nil
-		}
-	}
-	return nil
-}
-
-// hurry carries bytes in the quickest way there is, as long as they come without a pause.
-func (l *lane) hurry(limit *int64) error {
-	select {
-	case l.hurries <- struct{}{}:
-		defer func() { <-l.hurries }()
-	default:
-		return nil
-	}
-	src, fromKernel := l.src.(*tcp.Conn)
-	dst, toKernel := l.dst.(*tcp.Conn)
-	if l.outward && tcp.CanSplice && fromKernel && toKernel && l.free() {
-		if p, err := tcp.NewPipe(); err == nil { // if not, there are other ways
-			defer p.Close()
-			return l.splice(src, dst, p, limit)
-		}
-	}
-	if g, ok := l.src.(giver); ok && toKernel && *limit < 0 && l.free() {
-		return l.give(g, dst)
-	}
-	b := huge.Get().(*[]byte)
-	defer huge.Put(b)
 	for *limit != 0 {
 		if n, err := l.step(*b, limit); err != nil || n < smallBuffer {
 			return err
@@ -189,89 +123,12 @@ func (l *lane) hurry(limit *int64) error {
 	return nil
 }
 
-// splice lets the kernel move bytes.
-func (l *lane) splice(src, dst *tcp.Conn, p *tcp.Pipe, limit *int64) error {
-	defer l.unhurried(src)
-	for chunk := 0; *limit != 0 && l.free(); {
-		if chunk <= 0 {
-			chunk = spliceChunk
-			_ = src.SetReadDeadline(time.Now().Add(spliceWait))
-		}
-		most := chunk
-		if *limit > 0 {
-			most = int(min(int64(most), *limit))
-		}
-		n, err := p.Fill(src, most)
-		if l.over != nil && l.over() {
-			return nil
-		}
-		switch {
-		case err == io.EOF:
-			return io.EOF
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil
-		case err != nil:
-			return &sideError{false, err}
-		}
-		sent, err := p.Drain(dst, n)
-		l.count.Add(int64(sent))
-		l.take(sent) // free: only counted
-		if err != nil {
-			return &sideError{true, err}
-		}
-		if chunk -= n; *limit > 0 {
-			*limit -= int64(n)
-		}
-	}
-	return nil
-}
-
-// A giver is a connection whose bytes are in the memory of this process. Give has take take
-// about most of them, as soon as there are some.
-type giver interface {
-	Give(most int, take func(from func(io.Writer)) error) error
-}
-
-// give has the server's socket take what the program sends, without a copy between.
-func (l *lane) give(src giver, dst *tcp.Conn) error {
-	for l.free() {
-		sent, failed := 0, error(nil)
-		err := src.Give(hugeBuffer, func(from func(io.Writer)) error {
-			sent, failed = dst.Take(from)
-			return failed
-		})
-		l.count.Add(int64(sent))
-		l.take(sent) // free: only counted
-		switch {
-		case failed != nil:
-			return &sideError{true, failed}
-		case err == io.EOF:
-			return io.EOF
-		case err != nil:
-			return &sideError{false, err}
-		case sent < smallBuffer:
-			return nil
-		}
-	}
-	return nil
-}
-
-// unhurried takes back the deadline of a splice, and no other.
-func (l *lane) unhurried(src *tcp.Conn) {
-	_ = src.SetReadDeadline(time.Time{})
-	if l.over != nil && l.over() {
-		_ = src.SetReadDeadline(time.Now())
-	}
-}
-
 // upward is the lane from the program to the server.
 func (f *flow) upward() *lane {
 	if f.upLane == nil {
 		f.upLane = &lane{
-			src: f.client.Conn, dst: f.up, count: &f.sent, outward: true, hurries: f.g.hurries, large: f.g.large,
+			src: f.client.Conn, dst: f.up, count: &f.sent, large: f.g.large,
 			take: func(n int) int { return f.account.Load().takeSent(n) },
-			free: func() bool { return f.account.Load().freeToSend() },
-			over: func() bool { return f.mode.Load() == speaking && f.isDown() },
 		}
 	}
 	return f.upLane
@@ -281,9 +138,8 @@ func (f *flow) upward() *lane {
 func (f *flow) downward() *lane {
 	if f.downLane == nil {
 		f.downLane = &lane{
-			src: f.up, dst: f.client.Conn, count: &f.received, hurries: f.g.hurries, large: f.g.large,
+			src: f.up, dst: f.client.Conn, count: &f.received, large: f.g.large,
 			take: func(n int) int { return f.account.Load().takeReceived(n) },
-			free: func() bool { return f.account.Load().freeToReceive() },
 		}
 	}
 	return f.downLane

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/cofferhq/coffer/internal/tcp"
 )
 
 // TestServerFirst: the server's words come before the program has said anything.
@@ -227,9 +225,9 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
-// TestSpliceKeepsDeadline: who wants a lane to end is heard while the kernel moves bytes.
-func TestSpliceKeepsDeadline(t *testing.T) {
-	pair := func() (near *tcp.Conn, far net.Conn) {
+// TestBusyLaneHearsDeadline: who wants a lane to end is heard while bytes come fast.
+func TestBusyLaneHearsDeadline(t *testing.T) {
+	pair := func() (near, far net.Conn) {
 		l := listen(t)
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
@@ -253,17 +251,15 @@ func TestSpliceKeepsDeadline(t *testing.T) {
 	}()
 	go io.Copy(io.Discard, reader)
 	var count atomic.Int64
-	var over atomic.Bool
 	l := &lane{
-		src: src, dst: dst, count: &count, outward: true, hurries: make(chan struct{}, 1), large: make(loans, 1), over: over.Load,
-		take: func(n int) int { return n }, free: func() bool { return true },
+		src: src, dst: dst, count: &count, large: make(loans, 1),
+		take: func(n int) int { return n },
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- l.run(-1) }()
-	for count.Load() < 8*hurryFrom {
+	for count.Load() < 8*largeBuffer {
 		runtime.Gosched()
 	}
-	over.Store(true)
 	src.SetReadDeadline(time.Unix(1, 0))
 	select {
 	case err := <-ended:

@@ -61,7 +61,7 @@ func (c *claim) buffer(capacity int) bool { return c.set(max(0, capacity-firstRe
 type loans chan struct{}
 
 // maxLoans is how many connections have a large buffer at once.
-const maxLoans = 512
+const maxLoans = 128
 
 // borrow returns a large buffer, or a small one.
 func (l loans) borrow() *[]byte {

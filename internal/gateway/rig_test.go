@@ -16,13 +16,12 @@ import (
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
-	"github.com/cofferhq/coffer/internal/tcp"
 )
 
 // fakeLink is a link whose programs are the test itself. Its connections are real TCP
-// on loopback, so that resets, half-closes and splices are real.
+// on loopback, so that resets and half-closes are real.
 type fakeLink struct {
-	l         *tcp.Listener
+	l         *net.TCPListener
 	mu        sync.Mutex // one pair is made at a time
 	flows     chan link.Flow
 	datagrams chan packet
@@ -45,25 +44,14 @@ func newFakeLink(t testing.TB) *fakeLink {
 	}
 }
 
-// listen makes a listener as links have it.
-func listen(t testing.TB) *tcp.Listener {
+func listen(t testing.TB) *net.TCPListener {
 	t.Helper()
-	n, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	f, err := n.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	l, err := tcp.Listen(f)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	return l
+	return l.(*net.TCPListener)
 }
 
 func (l *fakeLink) Accept() (link.Flow, error) {
@@ -107,7 +95,7 @@ func (l *fakeLink) open(to netip.AddrPort) (*net.TCPConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := l.l.Accept()
+	in, err := l.l.AcceptTCP()
 	if err != nil {
 		return nil, err
 	}
@@ -120,14 +108,19 @@ func (l *fakeLink) open(to netip.AddrPort) (*net.TCPConn, error) {
 }
 
 type fakeFlow struct {
-	c        *tcp.Conn
+	c        *net.TCPConn
 	from, to netip.AddrPort
 }
 
 func (f *fakeFlow) Source() netip.AddrPort      { return f.from }
 func (f *fakeFlow) Destination() netip.AddrPort { return f.to }
-func (f *fakeFlow) Accept() (link.Conn, error)  { return f.c, nil }
-func (f *fakeFlow) Refuse()                     { f.c.Reset() }
+func (f *fakeFlow) Accept() (link.Conn, error)  { return tcpConn{f.c}, nil }
+func (f *fakeFlow) Refuse()                     { reset(f.c) }
+
+// tcpConn is a connection of a link.
+type tcpConn struct{ *net.TCPConn }
+
+func (c tcpConn) Reset() { reset(c.TCPConn) }
 
 // world is the internet of a test: names, addresses, and what listens there.
 type world struct {

@@ -218,12 +218,9 @@ func (t *sessions) flush(s *session, set *policy.Set) *refusal {
 func (t *sessions) dial(s *session, q policy.Query, d policy.Decision) (net.Conn, netip.Addr, *refusal) {
 	ctx, cancel := context.WithTimeout(s.ctx, t.g.limits.dial)
 	defer cancel()
-	good, bad, none := t.g.candidates(ctx, q, d)
-	switch {
-	case none != nil:
-		return nil, netip.Addr{}, none
-	case len(good) == 0:
-		return nil, netip.Addr{}, bad
+	_, good, r := t.g.route(ctx, q, d)
+	if r != nil {
+		return nil, netip.Addr{}, r
 	}
 	// Connecting a UDP socket sends nothing, so the first that can be routed is it.
 	var err error

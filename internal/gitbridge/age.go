@@ -1,67 +1,39 @@
 package gitbridge
 
 import (
-	"errors"
+	"context"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/gitbridge/index"
-	"github.com/cofferhq/coffer/internal/gitindex"
-	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/cofferhq/coffer/internal/rootfs"
 	"golang.org/x/sys/unix"
 )
 
-// age makes the files of a new worktree two seconds old, and tells the index.
+// age makes the files of a new worktree two seconds old, and has git note it in the index.
 //
 // Git does not trust an index about files that are of the same second as the index itself, for
 // one may have been written to after git had looked. So, in a worktree that was made a moment
-// ago, every command would read all files again, until one happens to write the index in a later
-// second. Files that are older git trusts; and who writes to one after this gives it another
-// time than the index has. Where something is unusual, it stays as git has made it.
-func (b *Bridge) age() error {
-	name := filepath.Join(b.Admin, "index")
-	info, err := os.Stat(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // of no files
+// ago, every command would read all files again. Where filters of the user's convert files,
+// which can take long, it stays so.
+func (b *Bridge) age(ctx context.Context, r *Repository) error {
+	names, err := rootfs.Tracked(filepath.Join(b.Admin, "index"))
+	if err != nil || r.filters() {
+		return nil // git knows what to do
 	}
+	top, err := os.Open(b.Tree)
 	if err != nil {
 		return err
 	}
-	x, _, err := b.readIndex(name)
-	if errors.Is(err, index.ErrUnusual) {
-		return nil
+	defer top.Close()
+	past := unix.NsecToTimespec(time.Now().Add(-2 * time.Second).UnixNano())
+	for _, name := range names {
+		// Some file systems cannot do that, for links above all. Nobody else writes here yet.
+		_ = unix.UtimesNanoAt(int(top.Fd()), name, []unix.Timespec{past, past}, unix.AT_SYMLINK_NOFOLLOW)
 	}
-	if err != nil {
-		return err
+	_, err = b.tree().run(ctx, "", "update-index", "-q", "--refresh")
+	if code(err) == 1 { // a file is not as the index says
+		err = nil
 	}
-	top, err := tree.Open(b.Tree)
-	if err != nil {
-		return err
-	}
-	all := &files{top: top, format: b.Format}
-	defer all.close()
-	past := unix.NsecToTimespec(time.Now().Truncate(time.Second).Add(-2 * time.Second).UnixNano())
-	for i := range x.Entries {
-		e := &x.Entries[i]
-		if e.Mode == gitindex.Gitlink || e.Flags&gitindex.Assumed != 0 || e.More&gitindex.Skipped != 0 {
-			continue
-		}
-		dir, base, err := all.find(e.Name)
-		if err != nil {
-			continue // it is not there, and git knows what that means
-		}
-		if now, ok := all.Stat(e.Name); !ok || now != e.Stat {
-			continue
-		}
-		// Some file systems cannot do that, for links above all.
-		if unix.UtimesNanoAt(dir.FD(), base, []unix.Timespec{past, past}, unix.AT_SYMLINK_NOFOLLOW) != nil {
-			continue
-		}
-		if aged, ok := all.Stat(e.Name); ok {
-			e.Stat = aged
-		}
-	}
-	return draft.File{Path: name, Mode: info.Mode().Perm(), Alone: true}.Write(x.Bytes())
+	return err
 }

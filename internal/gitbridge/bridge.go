@@ -53,8 +53,10 @@ type Bridge struct {
 	dir   string // the sandbox's folder
 	begun bool   // our refs are in the user's repository
 	// memory is what the private directory starts with, if it is not on a disk.
-	memory *memory
-	stayed []string // branches that were left when it was forgotten
+	memory    *memory
+	stayed    []string // branches that were left when it was forgotten
+	leftAside []Kept   // and stashes and tags
+	dropped   []string // those that were deleted
 
 	showing   sync.Mutex // held by who shows the host's refs inside
 	shown     string     // as they were last shown
@@ -63,18 +65,16 @@ type Bridge struct {
 	refPlaces []string   // where they are, and how these places looked then; see RefreshMoved
 	refStamp  string
 
-	refused  refused         // by Sync, for as long as it is there
+	tooMuch  string          // the refs inside when their commits were too much to fetch
+	cameOut  []string        // branches that came out of a directory of the user's
+	cameBy   []string        // stashes and tags that came over
 	tooHeavy map[string]bool // commits that are; see heavy
-	crew     *crew           // who waits for the next Sync; see Prepare
-	pass     int             // so often it is not tried to do without git inside
-	passed   int             // how often it was not, the last time
-	parting  sync.WaitGroup  // those who have done their work
 	tidying  atomic.Bool     // git inside tidies up
-	updater  updater
+	parting  sync.WaitGroup  // that git
 
 	mu    sync.Mutex
+	ready string // the branch, if something came out on it and no other is checked out inside
 	seen  seen
-	small []string // packs that fetches left; see Tidy
 }
 
 // seen is what the refs looked like on both sides when they were last brought over, and
@@ -83,6 +83,7 @@ type seen struct {
 	Inside  string   `json:"inside"`
 	Outside string   `json:"outside"`
 	Notes   []string `json:"notes,omitempty"`
+	once    []string // those of the notes that nobody needs to hear twice
 }
 
 const (
@@ -120,11 +121,18 @@ func (b *Bridge) save() error { return b.put(stateName, &b.State) }
 // remember notes what was brought over.
 // What is said only once is not written down.
 func (b *Bridge) remember(inside, outside string, notes []string, once ...string) error {
-	now := seen{inside, outside, notes}
+	now := seen{Inside: inside, Outside: outside, Notes: notes}
 	b.mu.Lock()
-	b.seen = seen{inside, outside, append(slices.Clone(notes), once...)}
+	b.seen = seen{inside, outside, append(slices.Clone(notes), once...), once}
 	b.mu.Unlock()
 	return b.put(seenName, &now)
+}
+
+// Once says whether a note of the last [Bridge.Sync] is news, and not a state that lasts.
+func (b *Bridge) Once(note string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Contains(b.seen.once, note)
 }
 
 func (b *Bridge) put(name string, v any) error { return put(filepath.Join(b.dir, name), v) }

@@ -84,7 +84,7 @@ func TestPlantsForCommands(t *testing.T) {
 							t.Fatalf("%s: coffer %s ran it on the host: %s", typed.mode, words, out)
 						}
 					}
-					coffer(t, b, here, "rm", "--force", "--all")
+					coffer(t, b, here, "rm", "--force", "--everywhere")
 				}
 			})
 		}

@@ -86,7 +86,7 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 	if err := b.markLinks(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.age(); err != nil {
+	if err := b.age(ctx, r); err != nil {
 		return nil, fmt.Errorf("tell the worktree's index how old its files are: %w", err)
 	}
 	refs, err := snapshot(ctx, r.Common)

@@ -14,12 +14,17 @@
 //	refs/heads/coffer/<name>@<b>    ←    refs/heads/<b>
 //	objects                         →    /.coffer/objects/0, read-only
 //
-// The host never runs git on the private directory. What was committed inside comes out
-// as a pack: a small one is made here of files that git inside wrote, see package loose, and
-// any other is handed out by git upload-pack inside. Git outside checks every object of it,
-// aside from the others, and that nothing is missing; see [Bridge.Sync]. What the user
-// commits in the tree outside goes in without any transfer, because its objects can be seen
-// there already: a ref is all that has to move, and git inside moves it.
+// The host never runs git on the private directory, because the sandbox writes it: its
+// config, hooks and alternates could name any program. Commits come out by one way. Git on
+// the host fetches from a git upload-pack that runs inside, checks every object of the pack
+// before it stores the pack, and checks that nothing is missing before it moves a ref; see
+// [Bridge.Sync]. What the user commits in the tree outside goes in without any transfer,
+// because its objects can be seen there already: git inside moves a ref.
+//
+// Four things are done here by hand, because no git may do them: reading HEAD and whether
+// refs moved in the private directory (look.go, head.go), removing locks and lost refs there
+// while nothing runs inside (locks.go, heal.go), finding submodules in an index before git
+// reads it (package gitindex), and weighing trees before git walks them (weigh.go).
 //
 // The user types git in the tree too, among files that a stranger wrote. The index, the
 // config and the hooks that count there are the host's. One thing is left by which git

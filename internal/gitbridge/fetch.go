@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -62,9 +63,32 @@ func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// fetch brings what a refspec says, of what is inside, to refs of our own. Git on the host checks
-// every object; git inside is a stranger to it, as a server on the internet would be.
-func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspec string) error {
+// fetch brings over what refspecs name inside, which is to land in the quarantine. It returns the
+// refs that landed, and those of the host below other prefixes. No ref of the host has moved then.
+func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspecs []string, prefixes ...string) (refs map[string]tip, err error) {
+	if err := b.begin(ctx); err != nil {
+		return nil, err
+	}
+	q, err := b.quarantine()
+	if err != nil {
+		return nil, err
+	}
+	defer q.remove()
+	if err := b.fetchInto(ctx, q, o, refspecs); err != nil {
+		return nil, err
+	}
+	if refs, err = b.list(ctx, q.git(b), append(prefixes, landed)...); err != nil {
+		return nil, err
+	}
+	if err := q.loosen(ctx, b); err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	return refs, moveObjects(q.objects(), b.Objects[0])
+}
+
+// fetchInto has git on the host fetch. It checks every object; git inside is a stranger to it, as a
+// server on the internet would be.
+func (b *Bridge) fetchInto(ctx context.Context, q quarantine, o wire.Opener, refspecs []string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patienceFetch, errors.New("it took too long"))
 	defer cancel()
 	ours, theirs, err := socketPair()
@@ -72,27 +96,23 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspec string) error
 		return err
 	}
 	defer ours.Close()
-	h := b.refs()
-	if err := b.begin(ctx); err != nil {
-		return err
-	}
+	h := q.git(b)
 	// What the sandbox hears of the host's refs is what it gave itself.
 	h.config = []string{
 		"fetch.fsckObjects=true", "transfer.fsckObjects=true", "transfer.bundleURI=false", "fetch.uriProtocols=",
-		"protocol.allow=never", "protocol.fd.allow=always", "protocol.version=2", "fetch.unpackLimit=100",
+		"protocol.allow=never", "protocol.fd.allow=always", "protocol.version=2", "core.fsync=none",
 		"core.sshCommand=false", "credential.helper=", "remote.pushDefault=",
 	}
 	if b.Base == "" { // then there may be no ref of ours to tell about yet
 		h.config = append(h.config, "fetch.negotiationAlgorithm=noop")
 	}
-	c := h.command(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
-		"--no-recurse-submodules", "--prune", "--force", "--no-show-forced-updates", "--no-write-commit-graph",
-		"--negotiation-tip="+b.own()+"*",
-		fmt.Sprintf("fd::%d", farEnd), "+"+refspec)
+	c := h.command(ctx, append([]string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+		"--no-recurse-submodules", "--force", "--no-show-forced-updates", "--no-write-commit-graph",
+		"--negotiation-tip=" + b.own() + "*",
+		fmt.Sprintf("fd::%d", farEnd)}, refspecs...)...)
 	words := &limited{left: maxWords, drop: true}
 	c.Stderr = words
 	c.ExtraFiles = []*os.File{theirs}
-	before := b.packs()
 	err = start(c)
 	theirs.Close()
 	if err != nil {
@@ -110,11 +130,10 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspec string) error
 	far := <-inside
 	switch {
 	case err == nil:
-		b.noteNew(before)
 		return nil
 	case cancelled != nil:
 		return fmt.Errorf("fetch from the sandbox: %w", cancelled)
-	case errors.Is(far, errLarge):
+	case errors.Is(far, errLarge), errors.Is(far, errRefs):
 		return far
 	}
 	err = &Error{Args: []string{"fetch"}, Err: err, Said: words.String()}
@@ -127,10 +146,13 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspec string) error
 // upload runs git-upload-pack inside, at the other end of the pipe.
 func (b *Bridge) upload(ctx context.Context, o wire.Opener, pipe io.ReadWriter) error {
 	words := &limited{left: maxWords, drop: true}
-	out := &counted{w: pipe, left: maxFetch}
+	out := &counted{w: &refCount{w: pipe}, left: maxFetch}
 	exit, err := run(ctx, o, b.program("upload-pack", "--strict", b.InsideDir()), pipe, out, words)
 	if out.left < 0 {
 		return errLarge
+	}
+	if errors.Is(err, errRefs) {
+		return errRefs
 	}
 	if err == nil && exit != 0 {
 		err = fmt.Errorf("git inside ended with %d: %s", exit, strings.TrimSpace(words.String()))
@@ -147,6 +169,48 @@ type counted struct {
 func (c *counted) Write(p []byte) (int, error) {
 	if c.left -= int64(len(p)); c.left < 0 {
 		return 0, errLarge
+	}
+	return c.w.Write(p)
+}
+
+// maxFetchedRefs bounds how many refs the sandbox may have: each becomes one of the host's.
+const maxFetchedRefs = 20000
+
+var errRefs = fmt.Errorf("the sandbox has more than %d branches", maxFetchedRefs)
+
+// refCount passes on what git upload-pack says, and fails when it names too many refs. What it
+// says are lines, each behind its length in four hexadecimal digits; the pack is in lines too.
+type refCount struct {
+	w     io.Writer
+	head  []byte // of the line, up to 4 bytes
+	left  int    // bytes of the line that are to come
+	fresh bool   // none of them has come
+	n     int    // lines that are not of the pack
+}
+
+func (c *refCount) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		if c.left == 0 {
+			n := min(len(rest), 4-len(c.head))
+			c.head, rest = append(c.head, rest[:n]...), rest[n:]
+			if len(c.head) < 4 {
+				break
+			}
+			size, err := strconv.ParseUint(string(c.head), 16, 16)
+			if err != nil {
+				return 0, fmt.Errorf("git upload-pack inside sent a line of length %q", c.head)
+			}
+			c.head, c.left, c.fresh = c.head[:0], max(int(size)-4, 0), true
+			continue
+		}
+		if c.fresh && rest[0] > 3 { // below are the channels of the pack
+			if c.n++; c.n > maxFetchedRefs {
+				return 0, errRefs
+			}
+		}
+		c.fresh = false
+		n := min(len(rest), c.left)
+		c.left, rest = c.left-n, rest[n:]
 	}
 	return c.w.Write(p)
 }

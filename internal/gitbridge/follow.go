@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -39,12 +38,13 @@ func (s *session) follow(ctx context.Context) (head string, err error) {
 	if is == "" || was == is && head == current {
 		return current, s.write(ctx)
 	}
-	move := s.write
-	if was != is && !s.indexFollows(is) {
-		move = func(ctx context.Context) error { return s.moveBoth(ctx, was, is) }
-	}
-	if err := move(ctx); err != nil {
+	if err := s.write(ctx); err != nil {
 		return current, err
+	}
+	if was != is && !s.indexFollows(is) {
+		if err := s.moveIndex(ctx, filepath.Join(s.Admin, "index"), was, is); err != nil {
+			return current, fmt.Errorf("update the index of the worktree: %w", err)
+		}
 	}
 	if head != current {
 		if _, err := s.tree().run(ctx, "", "symbolic-ref", "-m", "coffer: checked out inside", "HEAD", head); err != nil {
@@ -99,80 +99,35 @@ func (s *session) outsideHead(ctx context.Context) (string, error) {
 	return current, err
 }
 
-// moveBoth moves the refs and the worktree's index, which is made ready meanwhile.
-func (s *session) moveBoth(ctx context.Context, was, is string) error {
-	moved := make(chan error, 1)
-	go func() { moved <- s.write(ctx) }()
-	put, drop, err := s.draftIndex(ctx, filepath.Join(s.Admin, "index"), was, is, s.crew)
-	if err == nil {
-		defer drop()
-	}
-	if werr := <-moved; werr != nil {
-		return werr
-	}
-	if err == nil {
-		err = put()
-	}
-	if err != nil {
-		return fmt.Errorf("update the index of the worktree: %w", err)
-	}
-	return nil
-}
-
-// moveIndex makes an index of the host's that of another commit.
+// moveIndex makes an index of the host's that of another commit, without looking at a file
+// but to see whether it is as the index says. What the user has staged stays staged, unless
+// it is in the way. It is done in a copy, under git's own lock: nobody sees an index with a
+// submodule in it that is not marked.
 func (b *Bridge) moveIndex(ctx context.Context, index, was, is string) error {
-	put, drop, err := b.draftIndex(ctx, index, was, is, nil)
+	unlock, err := lockIndex(ctx, index)
 	if err != nil {
 		return err
 	}
-	defer drop()
-	return put()
-}
-
-// draftIndex prepares to make an index of the host's that of another commit, without looking
-// at a file but to see whether it is as the index says. What the user has staged stays
-// staged, unless it is in the way. It is done in a copy, under git's own lock: nobody sees an
-// index with a submodule in it that is not marked. The caller drops it, put or not. A crew
-// may help.
-func (b *Bridge) draftIndex(ctx context.Context, index, was, is string, c *crew) (put func() error, drop func(), err error) {
-	unlock, err := lockIndex(ctx, index)
-	if err != nil {
-		return nil, nil, err
-	}
+	defer unlock()
 	draft := index + ".coffer"
-	clear := func() {
-		os.Remove(draft)
-		unlock()
-	}
-	defer func() {
-		if err != nil { // then drop is none
-			clear()
-		}
-	}()
-	put, drop = func() error { return os.Rename(draft, index) }, clear
-	if c != nil && b.editIndex(ctx, index, draft, was, is, c) == nil {
-		return put, drop, nil
-	}
+	defer os.Remove(draft)
 	if err := copyFile(index, draft); err != nil {
-		return nil, nil, err
+		return err
+	}
+	if err := b.readTrees(ctx, draft, was, is); err != nil {
+		return err
 	}
 	h := b.tree()
-	h.index = draft
-	facts := sync.OnceValues(func() ([]setting, error) { return h.settings(ctx) })
-	go facts() // meanwhile
-	if err := b.readTrees(ctx, draft, was, is); err != nil {
-		return nil, nil, err
-	}
-	all, err := facts()
+	all, err := h.settings(ctx)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	h.env = filtersOff(all)
+	h.index, h.env = draft, filtersOff(all)
 	// It fails when a file is not as the index says, which is no failure.
 	if _, err := h.run(ctx, "", "update-index", "-q", "--refresh"); err != nil && code(err) != 1 {
-		return nil, nil, err
+		return err
 	}
-	return put, drop, nil
+	return os.Rename(draft, index)
 }
 
 // readTrees makes a draft of an index that of another commit.

@@ -275,5 +275,8 @@ func (b *Bridge) Fetch(ctx context.Context, o wire.Opener, commit string) error 
 	if validCommit(commit) == "" {
 		return fmt.Errorf("%q is not the name of a commit", commit)
 	}
-	return b.fetch(ctx, o, commit+":"+b.own()+"hook")
+	if _, err := b.fetch(ctx, o, []string{commit + ":" + landed + "hook"}); err != nil {
+		return err
+	}
+	return b.moveRefs(ctx, b.why(), fmt.Sprintf("update %shook %s\n", b.own(), commit))
 }

@@ -49,9 +49,6 @@ func (b *Bridge) Unlock() {
 func (b *Bridge) moveRefs(ctx context.Context, why, orders string) error {
 	// Without its last word nothing is done, should we be killed while we speak.
 	orders = "start\n" + orders + "prepare\ncommit\n"
-	if why == b.why() && b.updater.move(orders) == nil {
-		return nil
-	}
 	for try := 0; ; try++ {
 		_, err := b.refs().run(ctx, orders, "update-ref", "-m", why, "--create-reflog", "--stdin")
 		if err == nil || try == mostTries || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlockOwn() || !pause(ctx, betweenTries) {

@@ -28,24 +28,25 @@ func (b *Bridge) look() string {
 	}
 	defer root.Close()
 	l := looker{root: root}
-	for _, name := range []string{"HEAD", "packed-refs"} {
+	for _, name := range []string{"HEAD", "packed-refs", b.refPlace("stash")} {
 		if info, err := root.Lstat(name); err == nil {
 			l.note(name, info)
 		}
 	}
-	l.dir(b.heads(), 0)
+	l.dir(b.refPlace("heads"), 0)
+	l.dir(b.refPlace("tags"), 0)
 	return l.String()
 }
 
 // Glance is different after a ref inside has moved.
 func (b *Bridge) Glance() string { return b.look() }
 
-// heads is where the branches are in the private directory.
-func (b *Bridge) heads() string {
+// refPlace is where refs of a kind are in the private directory.
+func (b *Bridge) refPlace(kind string) string {
 	if b.memory != nil { // then there are only refs
-		return "heads"
+		return kind
 	}
-	return "refs/heads"
+	return "refs/" + kind
 }
 
 // looker goes through the refs inside.

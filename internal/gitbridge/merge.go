@@ -47,13 +47,13 @@ const maxReplayed = 5000
 func (b *Bridge) Take(ctx context.Context, r *Repository, way Way) (*Taking, error) {
 	switch {
 	case r.Common != b.Common:
-		return nil, hint.New(fmt.Sprintf("%s belongs to another repository", b.title()), fmt.Sprintf("change to a checkout of %s", strings.TrimSuffix(b.Common, "/.git")))
+		return nil, hint.New(fmt.Sprintf("%s is not of the repository here", b.title()), fmt.Sprintf("run this in %s, or another checkout of it", strings.TrimSuffix(b.Common, "/.git")))
 	case r.Top == "":
 		return nil, hint.New("there is no checkout here to merge into", "change to a worktree of the repository")
 	case r.Top == b.Tree || rootfs.Within(r.Top, b.Tree):
 		return nil, hint.New("this is the sandbox's own worktree", "change to your own checkout: the sandbox's work comes to the branch that is checked out there")
 	case b.Behind():
-		return nil, hint.New(fmt.Sprintf("%s has commits that were not brought over yet", b.title()), fmt.Sprintf("bring them over with 'coffer exec -m %s -- true'", b.Name))
+		return nil, hint.New(fmt.Sprintf("%s has commits that are not in your repository yet", b.title()), fmt.Sprintf("fetch them with 'coffer exec -m %s -- true'", b.Name))
 	}
 	tip, err := b.Tip(ctx)
 	if err != nil {

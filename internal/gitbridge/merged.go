@@ -148,6 +148,11 @@ func (b *Bridge) judge(id string) (j *judge, err error) {
 	return j, nil
 }
 
+// quoteObjects makes one word of a path in a list of directories.
+func quoteObjects(path string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
+}
+
 func (j *judge) close() { os.RemoveAll(j.dir) }
 
 // taken says whether all that a commit brought, since they parted, is in another one.

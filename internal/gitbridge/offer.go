@@ -20,7 +20,7 @@ type Offer struct {
 // is there already need not be the sandbox's, as long as nothing of others is given up.
 func (b *Bridge) Offer(ctx context.Context, remote string) (*Offer, error) {
 	if b.Behind() {
-		return nil, hint.New(fmt.Sprintf("sandbox %s has commits that were not brought over yet", b.Name), fmt.Sprintf("bring them over with 'coffer exec -m %s -- true'", b.Name))
+		return nil, hint.New(fmt.Sprintf("sandbox %s has commits that are not in your repository yet", b.Name), fmt.Sprintf("fetch them with 'coffer exec -m %s -- true'", b.Name))
 	}
 	nothing := hint.New(fmt.Sprintf("there is nothing to send: no commit on %s that %s does not have", b.Branch, remote), "commit something in the sandbox first")
 	tip, err := b.Tip(ctx)

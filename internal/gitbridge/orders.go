@@ -29,6 +29,9 @@ func (o *orders) put(ref, was, is string) {
 	o.list = append(o.list, order{ref, was, is})
 }
 
+// why is what a reflog says of a ref that was moved because it moved inside.
+func (b *Bridge) why() string { return "coffer: from sandbox " + b.Name }
+
 // lines says it to git update-ref: what goes, and what comes.
 func (o *orders) lines() (first, then string) {
 	var gone, come strings.Builder

@@ -240,13 +240,18 @@ func (b *Bridge) config(r *Repository) string {
 		if !ok || strings.ContainsRune(value, 0) {
 			continue
 		}
-		section, name := key[:strings.LastIndexByte(key, '.')], key[strings.LastIndexByte(key, '.')+1:]
-		if first, second, ok := strings.Cut(section, "."); ok {
-			section = fmt.Sprintf("%s %q", first, second)
-		}
-		fmt.Fprintf(&c, "[%s]\n\t%s = %s\n", section, name, quote(value))
+		writeSetting(&c, key, value)
 	}
 	return c.String()
+}
+
+// writeSetting writes a setting as git's configuration has it.
+func writeSetting(c *strings.Builder, key, value string) {
+	section, name := key[:strings.LastIndexByte(key, '.')], key[strings.LastIndexByte(key, '.')+1:]
+	if first, second, ok := strings.Cut(section, "."); ok {
+		section = fmt.Sprintf("%s %q", first, second)
+	}
+	fmt.Fprintf(c, "[%s]\n\t%s = %s\n", section, name, quote(value))
 }
 
 // quote writes a value as git's configuration has it.

@@ -16,29 +16,6 @@ import (
 	"github.com/cofferhq/coffer/internal/guest/wire"
 )
 
-func TestRefusedTips(t *testing.T) {
-	for _, tt := range []struct {
-		refused, asked string
-		want           bool
-	}{
-		{"", "", false},
-		{"", "a", false},
-		{"a", "a", true},
-		{"a", "b", false},
-		{"a", "a b", true}, // which is no less
-		{"a b", "b a", true},
-		{"a b", "a", false}, // which may be less
-		{"a b", "a c", false},
-	} {
-		if got := refusedTips(strings.Fields(tt.refused)).has(strings.Fields(tt.asked)); got != tt.want {
-			t.Errorf("%q refused, %q asked for: %v", tt.refused, tt.asked, got)
-		}
-	}
-	if many := make([]string, maxRefused+1); refusedTips(many).has(many) {
-		t.Error("too many are remembered")
-	}
-}
-
 // beside plays the inside of a sandbox: programs run on the host, on the private directory.
 type beside struct {
 	b    *Bridge
@@ -55,11 +32,7 @@ func (h *beside) Open() (io.ReadWriteCloser, error) {
 }
 
 func (h *beside) serve(conn net.Conn) error {
-	packed, err := wire.ReadRequest(conn)
-	if err != nil {
-		return err
-	}
-	r, err := packed.Open()
+	r, err := wire.ReadRequest(conn)
 	if err != nil {
 		return err
 	}
@@ -161,7 +134,6 @@ func TestTooMuchOnce(t *testing.T) {
 	}
 	b.Unlock()
 	t.Cleanup(b.Rest)
-	b.pass = 1 << 20 // git inside is asked
 	inside := &beside{b: b}
 	private := []string{"GIT_DIR=" + b.private(), "GIT_WORK_TREE=" + b.Tree, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strings.Join(b.Objects, ":")}
 	large := make([]byte, 2<<20)
@@ -190,12 +162,15 @@ func TestTooMuchOnce(t *testing.T) {
 			t.Errorf("once more: %d bytes, %v", sent, err)
 		}
 	}
-	// Another branch makes it no less.
+	// Another branch makes it no less, and may make it so once more.
 	git(private, b.Tree, "branch", "other")
 	git(private, b.Tree, "checkout", "-q", "-b", "small", "HEAD~1")
 	git(private, b.Tree, "commit", "-q", "--allow-empty", "-m", "small")
-	if sent, err := sync(); !errors.Is(err, errLarge) || sent > maxFetch/2 {
+	if sent, err := sync(); !errors.Is(err, errLarge) {
 		t.Errorf("another branch: %d bytes, %v", sent, err)
+	}
+	if sent, err := sync(); !errors.Is(err, errLarge) || sent > maxFetch/2 {
+		t.Errorf("another branch once more: %d bytes, %v", sent, err)
 	}
 	// Without the large one, the rest comes over.
 	git(private, b.Tree, "branch", "-q", "-D", "other", b.Branch)

@@ -116,8 +116,8 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 			fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", b.Words()))
 	}
 	if b.seen.Inside != b.look() {
-		return hint.New(fmt.Sprintf("%s has commits that were not brought over yet", b.title()),
-			fmt.Sprintf("bring them over with 'coffer exec -m %s -- true', or remove it all the same with --force", b.Name))
+		return hint.New(fmt.Sprintf("%s has commits that are not in your repository yet", b.title()),
+			fmt.Sprintf("fetch them with 'coffer exec -m %s -- true', or remove it all the same with --force", b.Name))
 	}
 	if n, err = b.Unmerged(ctx); err != nil {
 		return hint.Wrap(err, "remove it all the same with --force")
@@ -157,6 +157,7 @@ func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 	if err := s.read(ctx); err != nil {
 		return err
 	}
+	b.noteKept(s.refs)
 	// Without the first of our refs, the branch was there before us, or we do not know.
 	made := s.refs[b.own()+"base"].id != "" || b.Laid && b.Base == ""
 	var doubtful, ids []string // branches of ours, that stay if they are not merged
@@ -164,7 +165,7 @@ func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 		_, public := b.inside(ref)
 		switch {
 		case !public, made && t.tree == "" && (branches || t.id == b.Base):
-			s.set(ref, "")
+			b.drop(s, ref)
 		case made && t.tree == "" && strings.HasPrefix(ref, "refs/heads/coffer/"): // who gave it another name may want it
 			doubtful, ids = append(doubtful, ref), append(ids, t.id)
 		case made:
@@ -176,7 +177,7 @@ func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 		if slices.Contains(left, s.refs[ref].id) {
 			b.stayed = append(b.stayed, short(ref))
 		} else {
-			s.set(ref, "")
+			b.drop(s, ref)
 		}
 	}
 	slices.Sort(b.stayed)
@@ -187,6 +188,17 @@ func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 	b.clearRefs(ctx, stays)
 	return nil
 }
+
+// drop deletes a ref, and notes it if it is a branch.
+func (b *Bridge) drop(s *session, ref string) {
+	s.set(ref, "")
+	if strings.HasPrefix(ref, "refs/heads/") {
+		b.dropped = append(b.dropped, short(ref))
+	}
+}
+
+// Dropped are the branches that [Bridge.Forget] has deleted.
+func (b *Bridge) Dropped() []string { return b.dropped }
 
 // Stayed are the branches that [Bridge.Forget] has left.
 func (b *Bridge) Stayed() []string { return b.stayed }

@@ -18,6 +18,14 @@ import (
 // A first look at a workspace need not read files of which git's index knows what is in
 // them.
 
+// idSize is how many bytes name an object.
+func (b *Bridge) idSize() int {
+	if b.Format == "sha256" {
+		return 32
+	}
+	return 20
+}
+
 // seeds are the files as git wrote or last saw them, from the host's index.
 func (b *Bridge) seeds() (all []checkpoint.Seed) {
 	path := filepath.Join(b.Admin, "index")

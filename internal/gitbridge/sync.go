@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/gitbridge/uploadpack"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 )
 
@@ -24,7 +23,6 @@ type tip struct {
 // overwritten: where both sides moved a branch apart, it returns a note that says what to
 // do, and leaves it; so does every call until it is put right. Calls must not overlap.
 func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err error) {
-	defer func() { b.part(b.crew) }() // who waits and was not needed: what moved has moved back
 	if notes, ok := b.Settled(); ok {
 		return notes, nil
 	}
@@ -60,6 +58,10 @@ func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err e
 	if err := s.write(ctx); err != nil {
 		return s.notes, err
 	}
+	if err := s.setAside(ctx); err != nil {
+		return s.notes, err
+	}
+	s.sayLaid()
 	// The user may have committed since we read the branch: then it counts as unseen.
 	if now := b.outside(); !s.again && (b.Laid || !strings.Contains(now, "ref: "+b.branchRef()+"\n") || strings.Contains(now, s.refs[b.branchRef()].id)) {
 		err = b.remember(inside, now, s.notes, s.once...)
@@ -68,64 +70,32 @@ func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err e
 }
 
 // fetch learns where branches are on both sides, and brings over what is missing outside.
+// Commits that were too much once are not fetched again before a ref inside has moved.
 func (s *session) fetch(ctx context.Context) error {
-	c, waited := s.crew, s.crew != nil
-	s.crew = nil
-	for {
-		if c == nil {
-			var err error
-			if c, err = s.hire(ctx, s.whom(s.o)); err != nil {
-				return err
-			}
-		}
-		plain := c.inside == nil
-		bring := s.collect
-		if plain {
-			bring = s.gather
-		}
-		stop := context.AfterFunc(ctx, c.cancel)
-		err := bring(ctx, c)
-		stop()
-		s.learn(plain, err)
-		if err == nil {
-			s.crew = c // until all is done
-			return nil
-		}
-		s.part(c)
-		if ctx.Err() != nil {
-			return err
-		}
-		s.refs, s.orders = nil, orders{}
-		if plain {
-			c, waited = nil, false
-			continue
-		}
-		if errors.Is(err, errUnusual) || errors.Is(err, uploadpack.ErrOther) {
-			break
-		}
-		if !waited || errors.Is(err, errLarge) {
-			return err
-		}
-		c, waited = nil, false // the sandbox can end those who wait there
+	now := s.look()
+	if s.tooMuch != "" && s.tooMuch == now {
+		return errLarge
 	}
-	if err := s.Bridge.fetch(ctx, s.o, "refs/heads/*:"+s.incoming()+"*"); err != nil {
+	refs, err := s.Bridge.fetch(ctx, s.o, []string{"refs/heads/*:" + landed + "heads/*"}, s.own(), "refs/heads/coffer/", s.branchRef())
+	if s.tooMuch = ""; errors.Is(err, errLarge) {
+		s.tooMuch = now
+	}
+	if err != nil {
 		return err
 	}
-	return s.read(ctx)
-}
-
-// learn says whether the next crew is to do without git inside. What is not plain once may not
-// be for long, and is tried ever less often.
-func (b *Bridge) learn(plain bool, err error) {
-	switch {
-	case !plain:
-		b.pass = max(b.pass-1, 0)
-	case err == nil:
-		b.passed = 0
-	default:
-		b.passed = min(2*b.passed+1, most)
-		b.pass = b.passed
+	s.know(refs)
+	for ref := range s.refs {
+		b, ok := strings.CutPrefix(ref, s.incoming())
+		if _, there := refs[landed+"heads/"+b]; ok && !there {
+			s.set(ref, "")
+		}
 	}
+	for ref, at := range refs {
+		if b, ok := strings.CutPrefix(ref, landed+"heads/"); ok {
+			s.set(s.incoming()+b, at.id)
+		}
+	}
+	return nil
 }
 
 // checkedOut is the branch that is checked out inside; none in the middle of a rebase, for
@@ -159,22 +129,33 @@ func (s *session) note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
-// read lists the host's refs that are about this sandbox.
-func (s *session) read(ctx context.Context) error {
-	out, err := s.Bridge.refs().run(ctx, "", "for-each-ref", "--format=%(objectname)%00%(refname)%00%(worktreepath)%00",
-		s.own(), "refs/heads/coffer/", s.branchRef())
-	if err != nil {
-		return err
-	}
+// know notes those of the host's refs that are about this sandbox.
+func (s *session) know(refs map[string]tip) {
 	s.refs = map[string]tip{}
-	f := strings.Split(out, "\x00")
-	for ; len(f) >= 3; f = f[3:] {
-		name := f[1]
+	for name, at := range refs {
 		if _, ours := s.inside(name); ours || strings.HasPrefix(name, s.own()) {
-			s.refs[name] = tip{id: strings.TrimPrefix(f[0], "\n"), tree: f[2]}
+			s.refs[name] = at
 		}
 	}
-	return nil
+}
+
+// read lists them.
+func (s *session) read(ctx context.Context) error {
+	refs, err := s.list(ctx, s.Bridge.refs(), s.own(), "refs/heads/coffer/", s.branchRef())
+	if err == nil {
+		s.know(refs)
+	}
+	return err
+}
+
+// list lists refs below some prefixes, and which worktree has them checked out.
+func (b *Bridge) list(ctx context.Context, h host, prefixes ...string) (map[string]tip, error) {
+	out, err := h.run(ctx, "", append([]string{"for-each-ref", "--format=%(objectname)%00%(refname)%00%(worktreepath)%00"}, prefixes...)...)
+	refs := map[string]tip{}
+	for f := strings.Split(out, "\x00"); len(f) >= 3; f = f[3:] {
+		refs[f[1]] = tip{id: strings.TrimPrefix(f[0], "\n"), tree: f[2]}
+	}
+	return refs, err
 }
 
 // decide looks at every branch inside, and at those that are no longer there.
@@ -273,7 +254,7 @@ func (s *session) takeOut(ctx context.Context, b, inside, outside string) error 
 		return nil
 	}
 	if s.Laid && outside == "" && inside != s.refs[s.own()+"base"].id {
-		s.once = append(s.once, "what was committed inside is on the branch "+short(s.public(b)))
+		s.cameOut = append(s.cameOut, short(s.public(b)))
 	}
 	s.set(s.public(b), inside)
 	s.set(s.synced()+b, inside)
@@ -327,6 +308,39 @@ func (s *session) takeIn(ctx context.Context, b, inside, outside string) error {
 	s.set(s.synced()+b, outside)
 	s.set(s.mine(b), outside)
 	return nil
+}
+
+// sayLaid says what became of a directory of the user's: what came out of it, and that another
+// branch was checked out there. It is said until the supervisor ends, which is once for who listens.
+func (s *session) sayLaid() {
+	for i, branch := range s.cameOut {
+		if i == maxNamed {
+			s.once = append(s.once, fmt.Sprintf("what was committed inside is on %d more branches: list them with 'git branch --list %s@*'", len(s.cameOut)-i, shellWord(s.Branch)))
+			break
+		}
+		s.once = append(s.once, "what was committed inside is on the branch "+branch)
+		if branch == s.Branch {
+			s.once = append(s.once, "take it with 'coffer merge "+strings.TrimPrefix(s.Branch, "coffer/")+"'")
+		}
+	}
+	ready := ""
+	switch {
+	case s.Laid && s.head != "" && s.head != s.Branch:
+		s.once = append(s.once, fmt.Sprintf("the branch %s was checked out inside: your files are as it left them, and your own branch is as before; see 'git status'", s.head))
+	case slices.Contains(s.cameOut, s.Branch):
+		ready = s.Branch
+	}
+	s.mu.Lock()
+	s.ready = ready
+	s.mu.Unlock()
+}
+
+// CameOut is the sandbox's branch, if something that was committed over a directory of the user's
+// came out on it, and no other is checked out inside.
+func (b *Bridge) CameOut() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ready
 }
 
 func (s *session) diverged(b, inside, outside string) {

@@ -3,6 +3,7 @@ package gitbridge
 import (
 	"context"
 	"os"
+	"syscall"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 )
@@ -18,6 +19,9 @@ const (
 	manySampled = 6700/256 + 1
 	manyPacks   = 2 * 50 // with an index each
 )
+
+// Rest waits for a git that TidyInside started.
+func (b *Bridge) Rest() { b.parting.Wait() }
 
 // TidyInside has git inside tidy up, if there is something to. Nobody waits for that but Rest. It
 // minds gc.auto. In the background of its own it would be one of those that end with who started it.
@@ -40,7 +44,7 @@ func (b *Bridge) entries(name string, most int) int {
 		return 0
 	}
 	defer root.Close()
-	f, err := openDir(root, name)
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return 0
 	}

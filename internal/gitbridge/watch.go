@@ -23,13 +23,14 @@ func (b *Bridge) Watch(w *watch.Watch) {
 	}
 	defer root.Close()
 	l := looker{root: root, watch: w}
-	if up := path.Dir(b.heads()); up != "." {
+	if up := path.Dir(b.refPlace("heads")); up != "." {
 		if f, err := root.OpenFile(up, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0); err == nil {
 			w.Add(int(f.Fd())) // until there is a branch, there need not be heads
 			f.Close()
 		}
 	}
-	l.dir(b.heads(), 0)
+	l.dir(b.refPlace("heads"), 0)
+	l.dir(b.refPlace("tags"), 0)
 	if l.n > maxLook {
 		w.Lose()
 	}

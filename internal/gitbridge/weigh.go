@@ -1,12 +1,13 @@
 package gitbridge
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
+	"strconv"
 	"strings"
-
-	"github.com/cofferhq/coffer/internal/gitbridge/loose"
 )
 
 // A few small trees, each of which names the next one many times, are more files than any
@@ -24,6 +25,7 @@ var (
 // Bounds of how it is found out.
 const (
 	maxWeighed = 512 << 20 // bytes of trees, and perObject besides
+	perObject  = 1 << 10   // what each counts besides: a few trees can lead to millions that are empty
 	maxFolders = 2048      // one in the other; git itself has no more
 )
 
@@ -116,7 +118,7 @@ func (w *weigher) tree(was, is string, deep int) (sum weight, err error) {
 	if err != nil {
 		return weight{}, err
 	}
-	old := make(map[string]loose.Entry, len(before))
+	old := make(map[string]entry, len(before))
 	for _, e := range before {
 		old[e.Name] = e
 	}
@@ -126,8 +128,8 @@ func (w *weigher) tree(was, is string, deep int) (sum weight, err error) {
 			continue
 		}
 		var below weight
-		if e.Mode == loose.Directory {
-			if was.Mode != loose.Directory {
+		if e.Mode == directory {
+			if was.Mode != directory {
 				was.ID = ""
 			}
 			if below, err = w.tree(was.ID, e.ID, deep+1); err != nil {
@@ -142,12 +144,12 @@ func (w *weigher) tree(was, is string, deep int) (sum weight, err error) {
 	return sum, nil
 }
 
-func (w *weigher) entries(id string) ([]loose.Entry, error) {
+func (w *weigher) entries(id string) ([]entry, error) {
 	text, err := w.object(id)
 	if err != nil {
 		return nil, err
 	}
-	return loose.ParseTree(text, w.size)
+	return parseEntries(text, w.size)
 }
 
 // maxHeavy bounds how many commits that are too large are remembered.
@@ -160,18 +162,13 @@ func (s *session) heavy(ctx context.Context, inside, outside string) (bool, erro
 	}
 	was := cmp.Or(outside, s.refs[s.branchRef()].id, s.Base)
 	w := weigher{size: s.idSize()}
-	if s.crew != nil {
-		w.get = s.crew.objects.Read
-		defer context.AfterFunc(ctx, s.crew.cancel)() // or it would be waited for
-	} else {
-		blobs, err := s.History().Blobs(ctx)
-		if err != nil {
-			return false, err
-		}
-		defer blobs.Close()
-		w.get = blobs.Read
+	blobs, err := s.History().Blobs(ctx)
+	if err != nil {
+		return false, err
 	}
-	_, err := w.commits(was, inside)
+	defer blobs.Close()
+	w.get = blobs.Read
+	_, err = w.commits(was, inside)
 	if !errors.Is(err, errHeavy) {
 		return false, err
 	}
@@ -182,24 +179,34 @@ func (s *session) heavy(ctx context.Context, inside, outside string) (bool, erro
 	return true, nil
 }
 
-// maxRecent is how much of objects is remembered.
-const maxRecent = 1 << 20
+// errTree is about an object that is no directory.
+var errTree = errors.New("git has a tree that is not one")
 
-// recent is Blobs that remembers a little: what is weighed is compared next.
-type recent struct {
-	*Blobs
-	kept map[string][]byte
-	left int // bytes that it may yet remember
+// directory is the mode of an entry that is one.
+const directory = 0o040000
+
+// An entry is one of a directory.
+type entry struct {
+	Mode uint32
+	Name string
+	ID   string
 }
 
-func (r *recent) Read(id string, limit int64) (text []byte, size int64, err error) {
-	if text, ok := r.kept[id]; ok && int64(len(text)) <= limit {
-		return text, int64(len(text)), nil
+// parseEntries reads a directory as git keeps it: of each entry the mode as an octal number, a
+// space, the name, a zero byte, and the name of the object in so many bytes.
+func parseEntries(data []byte, size int) (all []entry, err error) {
+	for len(data) > 0 {
+		mode, rest, ok := bytes.Cut(data, []byte{' '})
+		name, rest, ok2 := bytes.Cut(rest, []byte{0})
+		if !ok || !ok2 || len(name) == 0 || len(rest) < size || bytes.IndexByte(name, '/') >= 0 {
+			return nil, errTree
+		}
+		m, err := strconv.ParseUint(string(mode), 8, 20)
+		if err != nil {
+			return nil, errTree
+		}
+		all = append(all, entry{uint32(m), string(name), hex.EncodeToString(rest[:size])})
+		data = rest[size:]
 	}
-	text, size, err = r.Blobs.Read(id, limit)
-	if err == nil && int64(len(text)) == size && len(text) < r.left {
-		r.left -= len(text)
-		r.kept[id] = text
-	}
-	return text, size, err
+	return all, nil
 }

@@ -2,12 +2,11 @@ package gitbridge
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/cofferhq/coffer/internal/gitbridge/loose"
 )
 
 // shelf is objects in memory, whose names are numbers.
@@ -20,6 +19,12 @@ func (s *shelf) put(text string) string {
 	id := fmt.Sprintf("%040x", len(s.objects)+1)
 	s.objects[id] = text
 	return id
+}
+
+// raw is the name of an object in bytes.
+func raw(id string) string {
+	b, _ := hex.DecodeString(id)
+	return string(b)
 }
 
 func (s *shelf) get(id string, limit int64) ([]byte, int64, error) {
@@ -147,10 +152,10 @@ func FuzzWeigh(f *testing.F) {
 			if was == is {
 				return 0
 			}
-			before, _ := loose.ParseTree([]byte(s.objects[was]), 20)
-			after, _ := loose.ParseTree([]byte(s.objects[is]), 20)
+			before, _ := parseEntries([]byte(s.objects[was]), 20)
+			after, _ := parseEntries([]byte(s.objects[is]), 20)
 			for _, e := range after {
-				old := loose.Entry{}
+				old := entry{}
 				for _, b := range before {
 					if b.Name == e.Name {
 						old = b
@@ -162,10 +167,10 @@ func FuzzWeigh(f *testing.F) {
 				if n++; n > maxPaths {
 					break
 				}
-				if old.Mode != loose.Directory {
+				if old.Mode != directory {
 					old.ID = ""
 				}
-				if e.Mode == loose.Directory {
+				if e.Mode == directory {
 					n += walk(old.ID, e.ID)
 				}
 				if n > maxPaths {

@@ -1,7 +1,7 @@
 // Package gitindex knows the form of git's index, the list of files of a working tree as they
-// were when git last looked at them: what an entry is made of, how it is read, and how it is
-// written. It knows nothing of what they are read for, needs no other package, and does not
-// believe anything: an index may come with a repository of a stranger's.
+// were when git last looked at them: what an entry is made of, and how it is read. Only git
+// writes an index. The reader believes nothing: an index may come with a repository of a
+// stranger's, and git must not be run there before its submodules are known.
 //
 // An index is "DIRC", a version, a number of entries, the entries, in the order of their names,
 // extensions, and a sum of it all. An entry is ten numbers, the name of a content, flags, and
@@ -135,32 +135,6 @@ func (r *Reader) Next() (e Entry, err error) {
 	return e, nil
 }
 
-// Append writes an entry that comes after one of another name, or none.
-func (e *Entry) Append(b []byte, version uint32, last string) []byte {
-	start := len(b)
-	for _, p := range e.numbers() {
-		b = append(b, byte(*p>>24), byte(*p>>16), byte(*p>>8), byte(*p))
-	}
-	b = append(b, e.ID...)
-	b = append(b, byte(e.Flags>>8), byte(e.Flags))
-	if e.Flags&Extended != 0 {
-		b = append(b, byte(e.More>>8), byte(e.More))
-	}
-	if version == 4 {
-		same := 0
-		for same < min(len(last), len(e.Name)) && last[same] == e.Name[same] {
-			same++
-		}
-		b = appendOffset(b, len(last)-same)
-		return append(append(b, e.Name[same:]...), 0)
-	}
-	b = append(append(b, e.Name...), 0)
-	for (len(b)-start)%8 != 0 {
-		b = append(b, 0)
-	}
-	return b
-}
-
 func number(b string) uint32 {
 	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 }
@@ -179,16 +153,4 @@ func offset(b string) (value, n int) {
 		value++
 	}
 	return 0, 0
-}
-
-func appendOffset(b []byte, value int) []byte {
-	var text [8]byte
-	at := len(text) - 1
-	text[at] = byte(value & 0x7f)
-	for value >>= 7; value > 0; value >>= 7 {
-		value--
-		at--
-		text[at] = byte(value&0x7f) | 0x80
-	}
-	return append(b, text[at:]...)
 }

@@ -12,7 +12,7 @@ func written(version uint32, entries ...Entry) string {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(entries)))
 	last := ""
 	for _, e := range entries {
-		b = e.Append(b, version, last)
+		b = e.appendTo(b, version, last)
 		last = e.Name
 	}
 	return string(b)
@@ -132,4 +132,42 @@ func FuzzOffset(f *testing.F) {
 			t.Fatalf("%d is %d, in %d bytes of %d", value, got, n, len(text))
 		}
 	})
+}
+
+// appendTo writes an entry that comes after one of another name, or none.
+func (e *Entry) appendTo(b []byte, version uint32, last string) []byte {
+	start := len(b)
+	for _, p := range e.numbers() {
+		b = append(b, byte(*p>>24), byte(*p>>16), byte(*p>>8), byte(*p))
+	}
+	b = append(b, e.ID...)
+	b = append(b, byte(e.Flags>>8), byte(e.Flags))
+	if e.Flags&Extended != 0 {
+		b = append(b, byte(e.More>>8), byte(e.More))
+	}
+	if version == 4 {
+		same := 0
+		for same < min(len(last), len(e.Name)) && last[same] == e.Name[same] {
+			same++
+		}
+		b = appendOffset(b, len(last)-same)
+		return append(append(b, e.Name[same:]...), 0)
+	}
+	b = append(append(b, e.Name...), 0)
+	for (len(b)-start)%8 != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+func appendOffset(b []byte, value int) []byte {
+	var text [8]byte
+	at := len(text) - 1
+	text[at] = byte(value & 0x7f)
+	for value >>= 7; value > 0; value >>= 7 {
+		value--
+		at--
+		text[at] = byte(value&0x7f) | 0x80
+	}
+	return append(b, text[at:]...)
 }

@@ -29,6 +29,8 @@ func (a *agent) handle(s net.Conn) {
 		a.stop(r.Stop.Grace)
 	case r.Op == wire.OpDial && r.Dial != nil:
 		a.dial(s, *r.Dial)
+	case r.Op == wire.OpListen && r.Listen != nil && r.Listen.Path == "":
+		a.openHostPort(s, r.Listen.Port)
 	case r.Op == wire.OpListen && r.Listen != nil:
 		a.listen(s, r.Listen.Path)
 	case r.Op == wire.OpPorts && r.Ports != nil:
@@ -37,8 +39,8 @@ func (a *agent) handle(s net.Conn) {
 		hide(s, a.layers, r.Hide)
 	case r.Op == wire.OpHold:
 		a.hold(s, r)
-	case r.Op == wire.OpAlone:
-		a.alone(s)
+	case r.Op == wire.OpBackground:
+		a.background(s)
 	case r.Op == wire.OpShow:
 		a.show(s, r.Show)
 	default:
@@ -61,12 +63,11 @@ func (a *agent) handleInside(s net.Conn) {
 // first reads what a stream is opened for.
 func first(s net.Conn) (r wire.Request, err error) {
 	s.SetReadDeadline(time.Now().Add(patience))
-	packed, err := wire.ReadRequest(s)
-	if err != nil {
+	if r, err = wire.ReadRequest(s); err != nil {
 		return r, err
 	}
 	s.SetReadDeadline(time.Time{})
-	return packed.Open()
+	return r, nil
 }
 
 // ctrlC is what the key sends.
@@ -94,7 +95,6 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 	_ = out.Taken()
 	p, err := a.begin(e, out)
 	a.births.end()
-	a.shed.Soon()
 	if err != nil {
 		var f *wire.Failure
 		if !errors.As(err, &f) {
@@ -104,11 +104,7 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 		return
 	}
 	// The start is told before the first byte of output.
-	if e.NoInput {
-		out.StartedSoon()
-	} else {
-		_ = out.Started()
-	}
+	_ = out.Started()
 	p.io.run(p.in)
 	go p.listen(conn, &a.reaper.gate)
 	status := <-p.end
@@ -209,7 +205,7 @@ func (p *running) listen(conn net.Conn, g *gate) {
 		}
 		switch kind {
 		case wire.Input:
-			if p.tty && bytes.IndexByte(body, ctrlC) >= 0 && g.waitsLong() {
+			if p.tty && bytes.IndexByte(body, ctrlC) >= 0 && g.pass() != "" {
 				p.ask(unix.SIGINT, g) // the key's own would reach nobody before all go on
 			}
 			if !p.in.Put(body) {
@@ -228,7 +224,7 @@ func (p *running) listen(conn net.Conn, g *gate) {
 // ask sends a signal, and notes one by which a program is asked to end that waits, and may do so
 // for long: something else is sent for it.
 func (p *running) ask(s syscall.Signal, g *gate) {
-	if ends(s) && g.waitsLong() {
+	if ends(s) && g.pass() != "" {
 		p.asked.Store(int32(s))
 	}
 	p.signal(s)

@@ -14,10 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The host may have all programs wait: when files that must be hidden come faster than they can
-// be, none shall be read meanwhile; and when the disk is nearly full, nothing shall be written
-// until there is room. The first is over in a moment, and whoever wants something of a program
-// waits for that. The second may take hours. SIGSTOP does that, for it reaches everybody at once, also
+// The host may have all programs wait when a disk is nearly full: nothing shall be written until
+// there is room, which may take hours. SIGSTOP does that, for it reaches everybody at once, also
 // who forks in that moment, can be neither caught nor ignored, and takes nothing that an
 // ordinary user does not have. It is no part of the programs' own stopping and going on: those
 // that were stopped stay so, and no shell hears of it: see package halt.
@@ -26,9 +24,8 @@ import (
 // to wait for a program that is about to start.
 type gate struct {
 	mu      sync.Mutex
-	open    sync.Cond
 	closed  bool
-	why     string       // while it is, if that may take long
+	why     string       // while it is
 	stopped map[int]bool // those who were, before
 	watcher *halt.Watch  // over those who wait; nil before the first time
 	unwatch func()       // ends it
@@ -36,49 +33,27 @@ type gate struct {
 	telling sync.Mutex
 }
 
-// pass waits until it is open. If that may take long it does not, and returns why.
+// pass says why it is closed, or nothing.
 func (g *gate) pass() (why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for g.closed && g.why == "" {
-		g.open.Wait()
-	}
 	return g.why
 }
 
 // told waits until the host has heard of programs that were ended because they did not wait.
 func (g *gate) told() {
-	g.pass()
 	g.telling.Lock()
 	defer g.telling.Unlock()
 }
 
-// within calls f if it is open, or may be closed for long, and says whether it did. It stays so
-// meanwhile.
-func (g *gate) within(f func(long bool) error) (called bool, err error) {
+// within calls f, and it stays open or closed meanwhile.
+func (g *gate) within(f func(closed bool) error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed && g.why == "" {
-		return false, nil
-	}
-	return true, f(g.closed)
+	return f(g.closed)
 }
 
-// isOpen says whether it is.
-func (g *gate) isOpen() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return !g.closed
-}
-
-// waitsLong says whether it is closed, and may be so for long.
-func (g *gate) waitsLong() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.why != ""
-}
-
-// instead is what is sent for a signal to programs that wait, and may do so for long. They would
+// instead is what is sent for a signal to programs that wait. They would
 // not hear that they shall end before they go on, which is what they must not do. One that
 // shall go on, of a group, does so with all others. The lock is held.
 func (g *gate) instead(s syscall.Signal, group int) syscall.Signal {
@@ -149,23 +124,11 @@ func (a *agent) hold(s net.Conn, r wire.Request) {
 	}
 }
 
-// alone serves OpAlone.
-func (a *agent) alone(s net.Conn) {
-	defer mux.HangUp(s)
-	defer a.shed.Soon()
-	var done wire.Done
-	if unix.Kill(-1, 0) != unix.ESRCH {
-		done.Error = "there are programs"
-	}
-	_ = wire.WriteMessage(s, wire.Event{Done: &done})
-}
-
 // close closes the gate and stops all programs. It may be closed already, for another reason.
 func (g *gate) close(why string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.why = why
-	g.open.Broadcast() // who waits need not any more, if it may take long now
 	if g.closed {
 		return nil
 	}
@@ -224,7 +187,6 @@ func (g *gate) reopen() {
 		}
 	}
 	g.closed, g.why, g.stopped, g.unwatch = false, "", nil, nil
-	g.open.Broadcast()
 }
 
 // programs are all processes but this one.

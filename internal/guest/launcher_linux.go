@@ -6,12 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/confine"
-	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"golang.org/x/sys/unix"
@@ -27,6 +25,11 @@ type confinement struct {
 	UserNamespaces bool
 	SetID          bool
 	NoAllocate     bool // room on a disk is taken by writing only
+	Processors     *unix.CPUSet
+	Grouped        bool // the sandbox has control groups of its own
+	// MapRoot keeps CAP_SETFCAP, without which the kernel lets nobody map id 0 into a user
+	// namespace. It would also allow file capabilities, so no extended attribute may be set then.
+	MapRoot bool
 }
 
 // rootCapabilities are what root of the sandbox keeps, over files and processes of
@@ -40,7 +43,8 @@ var rootCapabilities = []int{
 }
 
 func (b *Boot) confinement(root bool) confinement {
-	c := confinement{Nesting: b.Nesting, Landlock: b.Landlock && !b.Nesting, Write: b.Plan.Writable, NoAllocate: b.NoAllocate}
+	c := confinement{Nesting: b.Nesting, Landlock: b.Landlock && !b.Nesting, Write: b.Plan.Writable, NoAllocate: b.NoAllocate, Processors: b.processors(), Grouped: b.Grouped}
+	c.MapRoot = b.Nesting && b.UID == 0 && !root
 	if root {
 		c.UserNamespaces, c.SetID = true, b.SetID
 		c.Write = nil
@@ -70,11 +74,17 @@ func (c confinement) apply() error {
 		}
 	}
 	if !c.UserNamespaces {
-		if err := confine.DropCapabilities(); err != nil {
+		var keep []int
+		if c.MapRoot {
+			keep = append(keep, unix.CAP_SETFCAP)
+		}
+		if err := confine.DropCapabilities(keep...); err != nil {
 			return err
 		}
 	}
-	return confine.Seccomp(confine.SeccompOptions{Nesting: c.Nesting, UserNamespaces: c.UserNamespaces, SetID: c.SetID, NoAllocate: c.NoAllocate})
+	return confine.Seccomp(confine.SeccompOptions{
+		Nesting: c.Nesting, UserNamespaces: c.UserNamespaces, SetID: c.SetID, NoExtended: c.MapRoot, NoAllocate: c.NoAllocate,
+	})
 }
 
 // launcher starts programs from a thread of its own, which is confined for good.
@@ -85,13 +95,12 @@ type launcher struct {
 func newLauncher(c confinement) (*launcher, error) {
 	l := &launcher{jobs: make(chan func())}
 	started := make(chan error)
-	go offMain(func() {
+	go OffMain(func() {
 		// Threads share a umask. From here on this one's is that of the program to be
 		// started; the agent keeps its own, whatever it makes meanwhile.
 		err := os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_FS))
-		// And programs are not as patient as the agent, see package birth.
-		if slack, e := strconv.ParseUint(os.Getenv(birth.Slack), 10, 64); err == nil && e == nil {
-			err = os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0))
+		if err == nil {
+			err = c.showLimits()
 		}
 		if err == nil {
 			err = c.apply()
@@ -107,10 +116,10 @@ func newLauncher(c confinement) (*launcher, error) {
 	return l, <-started
 }
 
-// offMain runs f on a thread of its own, which is never unlocked: the runtime must not
+// OffMain runs f on a thread of its own, which is never unlocked: the runtime must not
 // use it for anything else. It is not the main thread: by the capabilities of that one
 // the kernel judges who may look into the process, so it must keep them.
-func offMain(f func()) {
+func OffMain(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
 		f()

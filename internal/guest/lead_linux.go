@@ -2,7 +2,6 @@ package guest
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
@@ -97,11 +96,7 @@ func (l *leader) start() error {
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(1 << 62)
-	packed, err := wire.ReadRequest(l.line)
-	if err != nil {
-		return fmt.Errorf("hear what to run: %w", err)
-	}
-	order, err := packed.Open()
+	order, err := wire.ReadRequest(l.line)
 	if err != nil || order.Exec == nil || len(order.Exec.Argv) == 0 {
 		return errors.New("the leader of a session is not for calling by hand")
 	}

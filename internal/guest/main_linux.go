@@ -16,8 +16,6 @@ import (
 	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/rootfs"
-	"github.com/cofferhq/coffer/internal/shed"
-	"github.com/cofferhq/coffer/internal/socket"
 	"github.com/cofferhq/coffer/internal/umask"
 	"golang.org/x/sys/unix"
 )
@@ -32,7 +30,6 @@ type agent struct {
 	reaper   *reaper
 	execs    sync.WaitGroup
 	births   births
-	shed     shed.Timer
 	inside   net.Listener
 	layers   *rootfs.Layers
 	network  network
@@ -48,8 +45,9 @@ type agent struct {
 
 // Main is the first process's life. It returns an exit code.
 func Main() int {
-	immune()
-	conn, err := stream()
+	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&[]byte(Name + "\x00")[0])), 0, 0, 0)
+	Immune(false)
+	conn, err := Stream()
 	if err != nil {
 		return 125
 	}
@@ -66,10 +64,6 @@ func Main() int {
 	if a.network.handOut(conn) != nil {
 		return 125
 	}
-	// From now on the agent hands bytes on, and between goroutines on one thread that
-	// takes no system call. What came before went side by side. To change that takes as long
-	// as a third of a program, and the first one does not wait for it.
-	time.AfterFunc(20*time.Millisecond, a.settle)
 	go a.reaper.run()
 	go a.serveInside(a.inside)
 	a.spareThreads()
@@ -77,14 +71,7 @@ func Main() int {
 	return 0
 }
 
-// settle leaves the agent one thread at a time, once nobody needs more.
-func (a *agent) settle() {
-	a.writable.Lock()
-	defer a.writable.Unlock()
-	runtime.GOMAXPROCS(1)
-}
-
-// immune makes this process ignore the signals that would end it. One without handler
+// Immune makes this process ignore the signals that would end it. One without handler
 // cannot hurt a first process, but Go installs handlers for all.
 //
 // Most are ignored by the kernel, and behind the back of Go's signal package: to tell
@@ -92,17 +79,21 @@ func (a *agent) settle() {
 // handlers back when it forks. The three that Go leaves to C libraries they inherit; by
 // default those would end a first process if they came while its main thread happens to
 // block them, and C libraries install handlers when they use them.
-func immune() {
-	// Two signals Go leaves ignored if it finds them so, as below nohup. Programs
-	// would inherit that.
+//
+// Two signals Go leaves ignored if it finds them so, as below nohup. With keep programs inherit
+// that.
+func Immune(keep bool) {
 	for _, n := range []os.Signal{unix.SIGHUP, unix.SIGINT} {
-		if signal.Ignored(n) {
+		if signal.Ignored(n) && !keep {
 			signal.Notify(make(chan os.Signal, 1), n)
 		}
 	}
 	var ignore [64]byte // struct sigaction, as the kernel has it: the handler comes first
 	ignore[0] = 1       // SIG_IGN, on the little-endian machines that we know
 	for _, n := range deadly {
+		if keep && signal.Ignored(n) {
+			continue
+		}
 		unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(&ignore)), 0, 8, 0, 0)
 	}
 	// Nobody asks to hear of dead children: the reaper waits for them in the kernel.
@@ -119,8 +110,8 @@ var deadly = [...]unix.Signal{
 	unix.SIGPWR, 32, 33, 34,
 }
 
-// stream opens the control stream.
-func stream() (*net.UnixConn, error) {
+// Stream opens the control stream.
+func Stream() (*net.UnixConn, error) {
 	unix.CloseOnExec(control)
 	f := os.NewFile(control, "control")
 	defer f.Close()
@@ -215,7 +206,7 @@ func (a *agent) serveInside(l net.Listener) {
 
 // listenInside opens the socket that serveInside serves.
 func listenInside() (net.Listener, error) {
-	l, err := socket.Listen(Socket)
+	l, err := net.Listen("unix", Socket)
 	if err != nil {
 		return nil, fmt.Errorf("listen inside: %w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/cofferhq/coffer/internal/deep"
 	"github.com/cofferhq/coffer/internal/link/kernel"
 	"github.com/cofferhq/coffer/internal/link/veth"
 	"golang.org/x/sys/unix"
@@ -33,7 +32,6 @@ func connect(wanted bool) func() (network, error) {
 	made := make(chan result, 1)
 	pings, pingable := unix.Open(pingGroups, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	go func() {
-		deep.Grow()
 		n, err := prepareNetwork()
 		made <- result{n, err}
 	}()
@@ -44,6 +42,16 @@ func connect(wanted bool) func() (network, error) {
 		r := <-made
 		return r.network, r.error
 	}
+}
+
+// MakeNetwork makes a network for a first process that is not the agent, a jail's. ruleless
+// makes this a kernel without packet rules.
+func MakeNetwork(link, ruleless bool) (kind string, sockets []*os.File, err error) {
+	if ruleless {
+		withoutRules = "yes"
+	}
+	n, err := connect(link)()
+	return n.kind, n.sockets, err
 }
 
 // pingGroups is the file that says whose programs may open sockets for pings: at first

@@ -31,24 +31,19 @@ type awaited struct {
 }
 
 func newReaper() *reaper {
-	r := &reaper{waiting: map[int]awaited{}, born: make(chan struct{}, 1)}
-	r.gate.open.L = &r.gate.mu
-	return r
+	return &reaper{waiting: map[int]awaited{}, born: make(chan struct{}, 1)}
 }
 
 // start runs fork, which returns a process id, and returns where its end will be
 // told. The lock is held across both, so that no end is missed. (A neighbour that stops
 // the new process before its exec holds up everything here: its own sandbox.) While programs
-// have to wait, none starts; if that may take long, it is refused.
+// have to wait, none starts.
 func (r *reaper) start(leads bool, fork func() (int, error)) (int, <-chan syscall.WaitStatus, error) {
-	// Many may have passed the gate and wait for the lock when it closes.
-	for why := r.lock(); !r.gate.isOpen(); why = r.lock() {
-		r.mu.Unlock()
-		if why != "" {
-			return 0, nil, &wire.Failure{Code: 125, Message: why}
-		}
-	}
+	r.mu.Lock()
 	defer r.mu.Unlock()
+	if why := r.gate.pass(); why != "" {
+		return 0, nil, &wire.Failure{Code: 125, Message: why}
+	}
 	pid, err := fork()
 	if err != nil {
 		return 0, nil, err
@@ -63,35 +58,23 @@ func (r *reaper) start(leads bool, fork func() (int, error)) (int, <-chan syscal
 	return pid, end, nil
 }
 
-// lock takes the lock, after the gate was passed.
-func (r *reaper) lock() (why string) {
-	why = r.gate.pass()
+// with calls f while the process, dead or alive, keeps its id. If it is closed, f must not have one
+// go on.
+func (r *reaper) with(pid int, f func(closed bool) error) error {
 	r.mu.Lock()
-	return why
-}
-
-// with calls f while the process, dead or alive, keeps its id, and programs need not wait, or may
-// have to for long: f must not have one go on then.
-func (r *reaper) with(pid int, f func(long bool) error) error {
-	for {
-		r.lock()
-		called, err := r.gate.within(func(long bool) error {
-			if _, ok := r.waiting[pid]; !ok {
-				return unix.ESRCH
-			}
-			return f(long)
-		})
-		r.mu.Unlock()
-		if called {
-			return err
+	defer r.mu.Unlock()
+	return r.gate.within(func(closed bool) error {
+		if _, ok := r.waiting[pid]; !ok {
+			return unix.ESRCH
 		}
-	}
+		return f(closed)
+	})
 }
 
 // signal signals to a group while a process keeps its id, and says what was sent. send says how.
 func (r *reaper) signal(pid, group int, s syscall.Signal, send func(syscall.Signal) error) syscall.Signal {
-	_ = r.with(pid, func(long bool) error {
-		if long {
+	_ = r.with(pid, func(closed bool) error {
+		if closed {
 			s = r.gate.instead(s, group)
 		}
 		if s == 0 {

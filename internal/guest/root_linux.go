@@ -40,8 +40,6 @@ func (a *agent) makeWritable() error {
 	if a.opened {
 		return nil
 	}
-	// Somebody waits for work that can be divided.
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(min(runtime.NumCPU(), 4)))
 	if err := a.layers.MakeWritable(a.boot.Plan, a.boot.Alone); err != nil {
 		return fmt.Errorf("prepare the system for root: %w", err)
 	}
@@ -86,7 +84,8 @@ func (a *agent) startRoot(argv []string, attr *attributes) (int, <-chan syscall.
 	attr.Files = slices.Insert(attr.Files, 3, failure.Fd(), wait.Fd())
 	attr.Sys.Cloneflags = syscall.CLONE_NEWUSER
 	attr.Sys.AmbientCaps = birth.Capabilities() // or exec, with an id not yet mapped, would lose them
-	args := append([]string{RootName, strconv.FormatBool(a.boot.Nesting), strconv.FormatBool(a.boot.SetID), attr.Dir}, argv...)
+	args := []string{RootName, strconv.FormatBool(a.boot.Nesting), strconv.FormatBool(a.boot.SetID), strconv.FormatBool(a.boot.Alone), attr.Dir}
+	args = append(args, argv...)
 	pid, end, err := a.rootLauncher.fork(a.reaper, len(argv) == 0, program, args, attr)
 	failure.Close()
 	wait.Close()
@@ -179,7 +178,7 @@ func without(from, to, a, b int) (ranges [][2]int) {
 }
 
 // RootMain is the trampoline: it drops what its thread was left with and becomes the
-// program. Its arguments are two options of the filter, the directory, the command. If
+// program. Its arguments are three options of the filter, the directory, the command. If
 // there is no command, it becomes a leader, who knows it.
 func RootMain() int {
 	runtime.LockOSThread()
@@ -196,11 +195,11 @@ func RootMain() int {
 		json.NewEncoder(failure).Encode(f)
 		return f.Code
 	}
-	if len(os.Args) < 4 {
+	if len(os.Args) < 5 {
 		return tell(errors.New("the way to root is not for calling by hand"))
 	}
-	options := confine.SeccompOptions{Nesting: os.Args[1] == "true", SetID: os.Args[2] == "true"}
-	dir, argv, env := os.Args[3], os.Args[4:], os.Environ()
+	options := confine.SeccompOptions{Nesting: os.Args[1] == "true", SetID: os.Args[2] == "true", IgnoreSetID: true, OneID: os.Args[3] == "true"}
+	dir, argv, env := os.Args[4], os.Args[5:], os.Environ()
 	_ = unix.Setgroups(nil) // refused where only one id is mapped, and then there is nothing to gain
 	for _, f := range []func(int, int, int) error{unix.Setresgid, unix.Setresuid} {
 		if err := f(0, 0, 0); err != nil {
@@ -208,7 +207,8 @@ func RootMain() int {
 		}
 	}
 	keep := rootCapabilities
-	if options.SetID {
+	options.NoExtended = options.Nesting && !options.SetID
+	if options.Nesting || options.SetID {
 		keep = append(keep, unix.CAP_SETFCAP)
 	}
 	if err := confine.DropCapabilities(keep...); err != nil {

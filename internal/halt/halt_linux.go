@@ -13,7 +13,6 @@ package halt
 
 import (
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
@@ -60,19 +59,6 @@ func (h *halt) parents(pid int) {
 	}
 }
 
-// GoOn has a process and those below it go on, from the bottom up.
-func (p *Proc) GoOn(top int) { (&halt{Proc: p}).goOn(top) }
-
-func (h *halt) goOn(pid int) {
-	if h.seen++; h.seen > maxMany {
-		return
-	}
-	for _, child := range h.children(pid) {
-		h.goOn(child)
-	}
-	_ = h.send(pid, 0, unix.SIGCONT)
-}
-
 // Asked finds out of processes that are stopped who was asked to stop meanwhile, as by Ctrl-Z: what
 // has them go on takes that back. again asks them once more, after that.
 func (p *Proc) Asked(pids []int) (again func()) {
@@ -89,11 +75,6 @@ func (p *Proc) Asked(pids []int) (again func()) {
 			_ = p.send(pid, 0, unix.SIGTSTP)
 		}
 	}
-}
-
-// StoppedBelow says whether a child of a process is stopped, other than this one.
-func (p *Proc) StoppedBelow(pid, but int) bool {
-	return slices.ContainsFunc(p.children(pid), func(child int) bool { return child != but && p.Stopped(child) })
 }
 
 // Stopped says whether a process is stopped.

@@ -60,7 +60,7 @@ func TestParents(t *testing.T) {
 	if Here.Stopped(leaf) {
 		t.Error("one without children is stopped")
 	}
-	Here.GoOn(c.Process.Pid)
+	_ = unix.Kill(-c.Process.Pid, unix.SIGCONT)
 	await(false, c.Process.Pid, inner)
 }
 

@@ -2,7 +2,6 @@ package halt
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -10,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Proc is where processes are seen, and how signals reach them: this process's own /proc, or
-// that of a process namespace, in which they have other numbers.
+// A Proc is where processes are seen, and how signals reach them.
 type Proc struct {
 	at   int    // a directory,
 	path string // and what leads from it to the numbers
@@ -25,39 +23,6 @@ var Here = &Proc{unix.AT_FDCWD, "/proc/", func(pid, tid int, sig unix.Signal) er
 	}
 	return unix.Tgkill(pid, tid, sig)
 }}
-
-// Of are those of a process namespace below this process's own, by a directory of its /proc. Who
-// sends a signal opens an entry there, and sends it to that: so it reaches whoever has this number
-// in the namespace, and nobody outside, whatever number it has there. To a single thread the kernel
-// sends one so since Linux 6.9; within does it otherwise, and is asked to only then. (A thread that
-// is 0 stands for the whole process.)
-func Of(dir int, within func(pid, tid int, sig unix.Signal) error) *Proc {
-	return &Proc{dir, "", func(pid, tid int, sig unix.Signal) error {
-		number, flags := pid, 0
-		if tid != 0 { // it has an entry, though that is not listed
-			number, flags = tid, unix.PIDFD_SIGNAL_THREAD
-		}
-		fd, err := unix.Openat(dir, strconv.Itoa(number), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		err = unix.PidfdSendSignal(fd, sig, nil, flags)
-		if err != nil && !errors.Is(err, unix.ESRCH) {
-			err = within(pid, tid, sig)
-		}
-		return err
-	}}
-}
-
-// Innermost is the number of a process in the process namespace that it is in, or 0.
-func Innermost(pid int) int {
-	all := strings.Fields(field(Here.status(strconv.Itoa(pid)+"/"), "NSpid"))
-	if len(all) == 0 {
-		return 0
-	}
-	return int(number(all[len(all)-1]))
-}
 
 // Processes lists all.
 func (p *Proc) Processes() ([]int, error) { return p.numbers(".") }

@@ -66,7 +66,7 @@ func TestOddAnswers(t *testing.T) {
 
 // What can be read in two ways is not read in either.
 func TestAmbiguousManifest(t *testing.T) {
-	d := `{"digest": "` + string(digestOf(nil)) + `", "size": 1}`
+	d := `{"digest": "` + digestOf(nil).String() + `", "size": 1}`
 	for text, ok := range map[string]bool{
 		`{"schemaVersion": 2, "manifests": [` + d + `]}`:                                      true,
 		`{"schemaVersion": 2, "config": ` + d + `, "layers": [` + d + `]}`:                    true,

@@ -3,7 +3,6 @@ package image
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,31 +16,20 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/google/go-containerregistry/pkg/authn"
 )
-
-// credentials prove to a registry who the user is. Without a name they prove nothing.
-type credentials struct{ user, password string }
-
-func (c credentials) basic() string {
-	if c.user == "" {
-		return ""
-	}
-	return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.user+":"+c.password))
-}
 
 // dockerConfig is the file in which docker and its relatives keep what they log in with.
 type dockerConfig struct {
-	Auths map[string]struct {
-		Auth string `json:"auth"`
-	} `json:"auths"`
-	CredsStore  string            `json:"credsStore"`
-	CredHelpers map[string]string `json:"credHelpers"`
+	Auths       map[string]authn.AuthConfig `json:"auths"`
+	CredsStore  string                      `json:"credsStore"`
+	CredHelpers map[string]string           `json:"credHelpers"`
 }
 
 const maxDockerConfig = 1 << 20
 
 // credentials are those that the user has for a registry, if any.
-func (o Options) credentials(ctx context.Context, host string) (c credentials, err error) {
+func (o Options) credentials(ctx context.Context, host string) (c authn.AuthConfig, err error) {
 	path := filepath.Join(o.Home, ".docker", "config.json")
 	if dir := os.Getenv("DOCKER_CONFIG"); filepath.IsAbs(dir) {
 		path = filepath.Join(dir, "config.json")
@@ -64,15 +52,16 @@ func (o Options) credentials(ctx context.Context, host string) (c credentials, e
 	}
 	names := []string{host, "https://" + host, "https://" + host + "/v1/", "https://" + host + "/v2/"}
 	if host == hub {
-		names = append([]string{hubAccount}, names...)
+		names = append([]string{authn.DefaultAuthKey}, names...)
 	}
 	for _, name := range names {
 		helper := d.CredsStore
 		if h := d.CredHelpers[name]; h != "" {
 			helper = h
 		}
-		if a, ok := d.Auths[name]; ok && a.Auth != "" {
-			return decodeAuth(a.Auth)
+		a, ok := d.Auths[name]
+		if a.Auth != "" || a.IdentityToken != "" {
+			return a, nil
 		} else if helper != "" && (ok || d.CredHelpers[name] != "") {
 			return o.helper(ctx, helper, name)
 		}
@@ -80,17 +69,10 @@ func (o Options) credentials(ctx context.Context, host string) (c credentials, e
 	return c, nil
 }
 
-func decodeAuth(text string) (c credentials, err error) {
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
-	user, password, ok := strings.Cut(strings.TrimRight(string(raw), "\x00"), ":")
-	if err != nil || !ok {
-		return c, errors.New("your credentials for the registry are not in the form that docker writes")
-	}
-	return credentials{user, password}, nil
-}
-
-// helper asks a program for credentials, by the protocol that docker has for it.
-func (o Options) helper(ctx context.Context, name, server string) (c credentials, err error) {
+// helper asks a program for credentials, by the protocol that docker has for it. It is not
+// go-containerregistry's keychain, which takes the first program of that name on PATH, and a
+// sandbox may have put it there.
+func (o Options) helper(ctx context.Context, name, server string) (c authn.AuthConfig, err error) {
 	if strings.Trim(name, letters+capital+digits+"-_") != "" {
 		return c, fmt.Errorf("%q is not the name of a program for credentials", clip(name))
 	}
@@ -114,7 +96,10 @@ func (o Options) helper(ctx context.Context, name, server string) (c credentials
 	if err := json.Unmarshal(said.Bytes(), &answer); err != nil {
 		return c, fmt.Errorf("ask docker-credential-%s for your credentials: %w", name, err)
 	}
-	return credentials{answer.Username, answer.Secret}, nil
+	if answer.Username == "<token>" {
+		return authn.AuthConfig{IdentityToken: answer.Secret}, nil
+	}
+	return authn.AuthConfig{Username: answer.Username, Password: answer.Secret}, nil
 }
 
 // find finds a program on PATH, but not where sandboxes write.

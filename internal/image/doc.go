@@ -18,6 +18,9 @@
 //	images/.blobs/<hash>       what was fetched for an image that is not complete
 //	images/.new-…, .gone-…     being made, being removed
 //
-// The client for registries is our own, and small: a library for it would add as much to the
-// program as all of the network has, and set itself up at every start.
+// Names, digests and the login are go-containerregistry's; guard bounds what a registry can
+// make it do. What is on this machine is read by hand: the library's layout
+// package follows links out of a directory in which a sandbox may write, waits at pipes and
+// reads files of any size, and its tarball package compresses each layer to know its digest.
+// Credential helpers are started by hand, because a sandbox may have put one on PATH.
 package image

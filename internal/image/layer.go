@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/klauspost/compress/zstd"
 )
 
 // What may be unpacked at most, of all layers together.
@@ -30,8 +31,11 @@ var (
 	errName  = errors.New("it has a name that is too long")
 )
 
+// maxWindow bounds the memory for a zstd layer. No encoder's level needs more than 128 MiB.
+const maxWindow = 128 << 20
+
 // decompress undoes the compression that a layer has, if any.
-func decompress(r io.Reader) (io.Reader, error) {
+func decompress(r io.Reader) (io.ReadCloser, error) {
 	b := bufio.NewReaderSize(r, 1<<20)
 	magic, err := b.Peek(4)
 	switch {
@@ -40,9 +44,13 @@ func decompress(r io.Reader) (io.Reader, error) {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
 		return gzip.NewReader(b)
 	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return nil, hint.New("it is compressed with zstd, which this coffer does not read", "choose an image, or a tag, with layers that are compressed with gzip")
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
 	}
-	return b, nil
+	return io.NopCloser(b), nil
 }
 
 // bounded is a reader that fails where there is too much.

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/hint"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // A source is where an image comes from.
@@ -22,7 +23,7 @@ type source interface {
 	// manifest is the text that a tag or a digest stands for.
 	manifest(ctx context.Context, name string) ([]byte, error)
 	// blob is anything else, by its digest. Whoever reads it checks it.
-	blob(ctx context.Context, d descriptor) (io.ReadCloser, error)
+	blob(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error)
 	close()
 }
 
@@ -89,7 +90,7 @@ func (r Reference) openLocal() (source, error) {
 	}
 	// What docker writes today is both.
 	if _, ok := a.entries[indexName]; !ok && r.kind == dockerArchive {
-		return saved{a, map[Digest]string{}}, nil
+		return saved{a, map[v1.Hash]string{}}, nil
 	}
 	return layout{a}, nil
 }
@@ -197,14 +198,14 @@ func readSmall(f files, name string) ([]byte, error) {
 // layout is an OCI layout: an index, and a directory of blobs.
 type layout struct{ files }
 
-func (l layout) blob(_ context.Context, d descriptor) (io.ReadCloser, error) {
-	return l.open("blobs/sha256/" + d.Digest.hex())
+func (l layout) blob(_ context.Context, d v1.Descriptor) (io.ReadCloser, error) {
+	return l.open("blobs/sha256/" + d.Digest.Hex)
 }
 
 // manifest finds what has the tag, or is the only one.
 func (l layout) manifest(_ context.Context, name string) ([]byte, error) {
 	if d, err := parseDigest(name); err == nil {
-		return readSmall(l, "blobs/sha256/"+d.hex())
+		return readSmall(l, "blobs/sha256/"+d.Hex)
 	}
 	data, err := readSmall(l, indexName)
 	if err != nil {
@@ -221,10 +222,10 @@ func (l layout) manifest(_ context.Context, name string) ([]byte, error) {
 	for _, d := range index.Manifests {
 		tag := d.Annotations[refName]
 		if tag == name || strings.HasSuffix(tag, ":"+name) {
-			if err := d.check(); err != nil {
+			if err := check(d); err != nil {
 				return nil, err
 			}
-			data, err := readSmall(l, "blobs/sha256/"+d.Digest.hex())
+			data, err := readSmall(l, "blobs/sha256/"+d.Digest.Hex)
 			if err == nil && digestOf(data) != d.Digest {
 				err = errors.New("its manifest is not what its digest says")
 			}
@@ -244,7 +245,7 @@ func (l layout) manifest(_ context.Context, name string) ([]byte, error) {
 // digests, so we write one: of each layer it is known what its hash is without compression.
 type saved struct {
 	files
-	names map[Digest]string
+	names map[v1.Hash]string
 }
 
 func (s saved) manifest(context.Context, string) ([]byte, error) {
@@ -270,17 +271,17 @@ func (s saved) manifest(context.Context, string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := manifest{SchemaVersion: 2, Config: descriptor{Digest: digestOf(text), Size: int64(len(text))}}
+	m := manifest{SchemaVersion: 2, Config: v1.Descriptor{Digest: digestOf(text), Size: int64(len(text))}}
 	s.names[m.Config.Digest] = path.Clean("/" + list[0].Config)[1:]
 	for i, name := range list[0].Layers {
 		d := c.RootFS.DiffIDs[i]
-		m.Layers = append(m.Layers, descriptor{Digest: d})
+		m.Layers = append(m.Layers, v1.Descriptor{Digest: d})
 		s.names[d] = path.Clean("/" + name)[1:]
 	}
 	return json.Marshal(m)
 }
 
-func (s saved) blob(_ context.Context, d descriptor) (io.ReadCloser, error) {
+func (s saved) blob(_ context.Context, d v1.Descriptor) (io.ReadCloser, error) {
 	r, err := s.open(s.names[d.Digest])
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/hint"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // What an image may have at most. Those of this world have a tenth of it.
@@ -23,28 +24,13 @@ const (
 	maxEnv      = 64 << 10 // of all variables together
 )
 
-// A descriptor says where something is found, by its hash.
-type descriptor struct {
-	MediaType   string            `json:"mediaType"`
-	Digest      Digest            `json:"digest"`
-	Size        int64             `json:"size"`
-	Platform    *platform         `json:"platform,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
-type platform struct {
-	OS           string `json:"os"`
-	Architecture string `json:"architecture"`
-	Variant      string `json:"variant,omitempty"`
-}
-
 // A manifest lists the layers of an image; or, if it is an index, the images for several
 // machines.
 type manifest struct {
-	SchemaVersion int          `json:"schemaVersion"`
-	Config        descriptor   `json:"config"`
-	Layers        []descriptor `json:"layers"`
-	Manifests     []descriptor `json:"manifests,omitempty"`
+	SchemaVersion int             `json:"schemaVersion"`
+	Config        v1.Descriptor   `json:"config"`
+	Layers        []v1.Descriptor `json:"layers"`
+	Manifests     []v1.Descriptor `json:"manifests,omitempty"`
 }
 
 // refName is the annotation by which an index of a directory says what is called how.
@@ -66,14 +52,14 @@ func parseManifest(data []byte) (*manifest, error) {
 		return nil, errors.New("the manifest has the form of before 2016, which coffer does not read")
 	case len(m.Manifests) > maxIndex || len(m.Layers) > maxLayers:
 		return nil, fmt.Errorf("the manifest has %d layers, more than %d", len(m.Manifests)+len(m.Layers), maxLayers)
-	case len(m.Manifests) > 0 && (len(m.Layers) > 0 || m.Config.Digest != ""):
+	case len(m.Manifests) > 0 && (len(m.Layers) > 0 || m.Config.Digest != (v1.Hash{})):
 		return nil, errors.New("the manifest is that of an image and a list of others, and who reads it could take it for either")
 	case len(m.Manifests) > 0:
 		return &m, nil
 	}
 	total := int64(0)
-	for _, d := range append([]descriptor{m.Config}, m.Layers...) {
-		if err := d.check(); err != nil {
+	for _, d := range append([]v1.Descriptor{m.Config}, m.Layers...) {
+		if err := check(d); err != nil {
 			return nil, err
 		}
 		if total += d.Size; total > maxUnpacked {
@@ -83,9 +69,9 @@ func parseManifest(data []byte) (*manifest, error) {
 	return &m, nil
 }
 
-func (d descriptor) check() error {
-	if _, err := parseDigest(string(d.Digest)); err != nil {
-		return fmt.Errorf("the manifest names something by %q: %w", clip(string(d.Digest)), err)
+func check(d v1.Descriptor) error {
+	if d.Digest.Algorithm != "sha256" {
+		return fmt.Errorf("the manifest names a part by %q, which is not a SHA-256 digest", clip(d.Digest.String()))
 	}
 	if d.Size < 0 || d.Size > maxUnpacked {
 		return fmt.Errorf("the manifest has the size %d", d.Size)
@@ -102,40 +88,42 @@ func clip(s string) string {
 }
 
 // ours picks the image for this machine.
-func (m *manifest) ours() (descriptor, error) {
+func (m *manifest) ours() (v1.Descriptor, error) {
 	var known []string
 	for _, d := range m.Manifests {
 		p := d.Platform
 		switch {
 		case p == nil && len(m.Manifests) == 1:
-			return d, d.check()
+			return d, check(d)
 		case p == nil || p.OS == "unknown":
-		case p.fits():
-			return d, d.check()
+		case fits(*p):
+			return d, check(d)
 		default:
 			known = append(known, clip(p.OS+"/"+p.Architecture))
 		}
 	}
 	if len(known) == 0 {
-		return descriptor{}, hint.New("it is a list of images that does not say for which machines they are", "name one of them by its tag or digest")
+		return v1.Descriptor{}, hint.New("it is a list of images that does not say for which machines they are", "name one of them by its tag or digest")
 	}
 	slices.Sort(known)
-	return descriptor{}, hint.New(fmt.Sprintf("the image is not made for this machine, linux/%s, but for %s", runtime.GOARCH, strings.Join(slices.Compact(known), ", ")),
+	return v1.Descriptor{}, hint.New(fmt.Sprintf("the image is not made for this machine, linux/%s, but for %s", runtime.GOARCH, strings.Join(slices.Compact(known), ", ")),
 		"choose an image that is")
 }
 
-func (p *platform) fits() bool {
+func fits(p v1.Platform) bool {
 	return p.OS == "linux" && p.Architecture == runtime.GOARCH && (p.Variant == "" || p.Architecture != "arm64" || p.Variant == "v8")
 }
 
 // config is what an image says about itself. Most of it is of no use here.
 type config struct {
-	platform
+	v1.Platform
 	Config struct {
-		Env []string `json:"Env"`
+		Env              []string
+		Entrypoint       []string
+		User, WorkingDir string
 	} `json:"config"`
 	RootFS struct {
-		DiffIDs []Digest `json:"diff_ids"` // the layers' hashes without compression
+		DiffIDs []v1.Hash `json:"diff_ids"` // the layers' hashes without compression
 	} `json:"rootfs"`
 }
 
@@ -147,15 +135,15 @@ func parseConfig(data []byte, layers int) (*config, error) {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return nil, errors.New("what should be the image's config is not one")
 	}
-	if c.OS != "" && !c.fits() {
+	if c.OS != "" && !fits(c.Platform) {
 		return nil, hint.New(fmt.Sprintf("the image is for %s/%s, and this machine is linux/%s", clip(c.OS), clip(c.Architecture), runtime.GOARCH), "choose an image that is made for it")
 	}
 	if len(c.RootFS.DiffIDs) != layers {
 		return nil, fmt.Errorf("the image's config is about %d layers, and there are %d", len(c.RootFS.DiffIDs), layers)
 	}
 	for _, d := range c.RootFS.DiffIDs {
-		if _, err := parseDigest(string(d)); err != nil {
-			return nil, fmt.Errorf("the image's config names a layer by %q: %w", clip(string(d)), err)
+		if d.Algorithm != "sha256" {
+			return nil, fmt.Errorf("the image's config names a layer by %q, which is not a SHA-256 digest", clip(d.String()))
 		}
 	}
 	c.Config.Env = variables(c.Config.Env)
@@ -178,7 +166,21 @@ func variables(env []string) (list []string) {
 	return list
 }
 
-func digestOf(data []byte) Digest {
+// ignored names what the image would have a program be given, and coffer does not.
+func (c *config) ignored() (list []string) {
+	if len(c.Config.Entrypoint) > 0 {
+		list = append(list, "ENTRYPOINT")
+	}
+	if u, _, _ := strings.Cut(c.Config.User, ":"); u != "" && u != "root" && u != "0" {
+		list = append(list, "USER")
+	}
+	if d := c.Config.WorkingDir; d != "" && d != "/" {
+		list = append(list, "WORKDIR")
+	}
+	return list
+}
+
+func digestOf(data []byte) v1.Hash {
 	sum := sha256.Sum256(data)
-	return Digest(sha + hex.EncodeToString(sum[:]))
+	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])}
 }

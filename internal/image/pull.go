@@ -1,7 +1,6 @@
 package image
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,6 +17,7 @@ import (
 	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // Options are what a pull depends on.
@@ -75,7 +75,7 @@ func (s *Store) Pull(ctx context.Context, r Reference, o Options) (*Image, error
 	if err != nil {
 		return nil, hint.Wrap(fmt.Errorf("pull %s: %w", r, err), "%s", hintOr(err, "look at the name, or choose another image"))
 	}
-	return i, s.changeRefs(func(refs map[string]string) { refs[r.String()] = string(i.Digest) })
+	return i, s.changeRefs(func(refs map[string]string) { refs[r.String()] = i.Digest.String() })
 }
 
 func hintOr(err error, otherwise string) string {
@@ -92,7 +92,7 @@ type pull struct {
 	ref   Reference
 	from  source
 
-	digest Digest
+	digest v1.Hash
 	manifest
 	total, done atomic.Int64
 	ledge       ledge
@@ -102,7 +102,7 @@ func (p *pull) run(ctx context.Context) (*Image, error) {
 	if err := p.resolve(ctx); err != nil {
 		return nil, err
 	}
-	if i, err := p.store.Get(string(p.digest)); !errors.Is(err, ErrNotHere) {
+	if i, err := p.store.Get(p.digest.String()); !errors.Is(err, ErrNotHere) {
 		return i, err
 	}
 	p.ledge = openLedge(p.store.dir)
@@ -128,7 +128,7 @@ func (p *pull) resolve(ctx context.Context) error {
 			return err
 		}
 		p.digest = digestOf(data)
-		if IsDigest(name) && string(p.digest) != name {
+		if IsDigest(name) && p.digest.String() != name {
 			return fmt.Errorf("its manifest has the digest %s, and should have %s", p.digest, name)
 		}
 		m, err := parseManifest(data)
@@ -143,21 +143,21 @@ func (p *pull) resolve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		name = string(d.Digest)
+		name = d.Digest.String()
 	}
 	return errors.New("its manifest is a list of lists")
 }
 
-func (p *pull) blobPath(d descriptor) string {
-	return filepath.Join(p.store.dir, blobsName, d.Digest.hex())
+func (p *pull) blobPath(d v1.Descriptor) string {
+	return filepath.Join(p.store.dir, blobsName, d.Digest.Hex)
 }
 
 // fetchAll gets the config and the layers, and those that are here already not again.
 func (p *pull) fetchAll(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	missing, seen := []descriptor{}, map[Digest]bool{}
-	for _, d := range append([]descriptor{p.Config}, p.Layers...) {
+	missing, seen := []v1.Descriptor{}, map[v1.Hash]bool{}
+	for _, d := range append([]v1.Descriptor{p.Config}, p.Layers...) {
 		if info, err := os.Stat(p.blobPath(d)); !seen[d.Digest] && (err != nil || d.Size > 0 && info.Size() != d.Size) {
 			missing = append(missing, d)
 			p.total.Add(d.Size)
@@ -180,7 +180,7 @@ func (p *pull) fetchAll(ctx context.Context) error {
 }
 
 // fetch gets one blob, and checks it before it has its name.
-func (p *pull) fetch(ctx context.Context, d descriptor) (err error) {
+func (p *pull) fetch(ctx context.Context, d v1.Descriptor) (err error) {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -205,13 +205,13 @@ func (p *pull) fetch(ctx context.Context, d descriptor) (err error) {
 	}
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(f, sum, counter{p}), &cancellable{ctx, p.ledge.above(io.LimitReader(r, most+1))})
-	switch got := Digest(sha + hex.EncodeToString(sum.Sum(nil))); {
+	switch got := hex.EncodeToString(sum.Sum(nil)); {
 	case err != nil:
 		return fmt.Errorf("fetch %s: %w", short(d.Digest), err)
 	case d.Size > 0 && n != d.Size || n > most:
 		return fmt.Errorf("%s is not as long as the manifest says: %d bytes, and not %d", short(d.Digest), n, d.Size)
-	case got != d.Digest:
-		return fmt.Errorf("%s is not what it should be: it has the digest %s", short(d.Digest), got)
+	case got != d.Digest.Hex:
+		return fmt.Errorf("%s is not what it should be: it has the digest %s", short(d.Digest), sha+got)
 	}
 	if err := f.Close(); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (p *pull) fetch(ctx context.Context, d descriptor) (err error) {
 	return os.Rename(f.Name(), p.blobPath(d))
 }
 
-func short(d Digest) string { return "the part " + d.hex()[:12] }
+func short(d v1.Hash) string { return "the part " + d.Hex[:12] }
 
 // counter tells how much was fetched, and bounds it: a part need not say how large it is.
 type counter struct{ p *pull }
@@ -261,7 +261,7 @@ func (p *pull) build(ctx context.Context) (_ *Image, err error) {
 	if err != nil {
 		return nil, err
 	}
-	made := filepath.Join(p.store.dir, newName+p.digest.hex())
+	made := filepath.Join(p.store.dir, newName+p.digest.Hex)
 	defer func() {
 		if err != nil {
 			_ = sandbox.RemoveTree(made)
@@ -274,7 +274,7 @@ func (p *pull) build(ctx context.Context) (_ *Image, err error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Image{Version: 1, Digest: p.digest, Env: c.Config.Env, Size: size, Pulled: time.Now().UTC().Truncate(time.Second), dir: filepath.Join(p.store.dir, p.digest.hex())}
+	i := &Image{Version: 1, Digest: p.digest, Env: c.Config.Env, Ignored: c.ignored(), Size: size, Pulled: time.Now().UTC().Truncate(time.Second), dir: filepath.Join(p.store.dir, p.digest.Hex)}
 	data, err := json.MarshalIndent(i, "", "  ")
 	if err == nil {
 		err = draft.File{Path: filepath.Join(made, infoName), Alone: true}.Write(append(data, '\n'))
@@ -289,7 +289,7 @@ func (p *pull) build(ctx context.Context) (_ *Image, err error) {
 }
 
 // unpack makes the tree of all layers.
-func (p *pull) unpack(ctx context.Context, dir string, diffs []Digest) (size int64, err error) {
+func (p *pull) unpack(ctx context.Context, dir string, diffs []v1.Hash) (size int64, err error) {
 	t, err := newTree(dir)
 	if err != nil {
 		return 0, err
@@ -307,7 +307,7 @@ func (p *pull) unpack(ctx context.Context, dir string, diffs []Digest) (size int
 
 // layer lays one layer over what is there, and checks that it was what it should be. left is
 // how much may be unpacked yet.
-func (p *pull) layer(ctx context.Context, t *tree, d descriptor, diff Digest, left *int64) error {
+func (p *pull) layer(ctx context.Context, t *tree, d v1.Descriptor, diff v1.Hash, left *int64) error {
 	f, err := os.Open(p.blobPath(d))
 	if err != nil {
 		return err
@@ -317,6 +317,7 @@ func (p *pull) layer(ctx context.Context, t *tree, d descriptor, diff Digest, le
 	if err != nil {
 		return err
 	}
+	defer plain.Close()
 	sum := sha256.New()
 	all := io.TeeReader(&cancellable{ctx, p.ledge.above(&bounded{plain, left})}, sum)
 	if err := t.layer(all); err != nil {
@@ -326,11 +327,9 @@ func (p *pull) layer(ctx context.Context, t *tree, d descriptor, diff Digest, le
 	if _, err := io.Copy(io.Discard, all); err != nil {
 		return err
 	}
-	if !bytes.Equal(sum.Sum(nil), decode(diff)) {
+	if hex.EncodeToString(sum.Sum(nil)) != diff.Hex {
 		os.Remove(p.blobPath(d))
 		return errors.New("it is not what the image's config says that it is")
 	}
 	return nil
 }
-
-func decode(d Digest) []byte { b, _ := hex.DecodeString(d.hex()); return b }

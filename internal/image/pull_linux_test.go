@@ -1,10 +1,12 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/image/imagetest"
+	"github.com/google/go-containerregistry/pkg/authn"
 )
 
 // serve is a registry on this machine.
@@ -27,7 +30,7 @@ func serve(t *testing.T, g *imagetest.Registry) (host string) {
 var base = imagetest.Tar(file{Name: "etc/os", Data: "test"})
 
 func TestRegistry(t *testing.T) {
-	i := imagetest.New([]string{"PATH=/x", "COFFER_SANDBOX=no", "bad", "A=b"}, base, imagetest.Tar(file{Name: "second", Data: "2"}))
+	i := imagetest.New([]string{"PATH=/x", "COFFER_SANDBOX=no", "bad", "A=b"}, base, imagetest.Tar(file{Name: "second", Data: "2"}), imagetest.Tar(file{Name: "third", Data: "3"}))
 	single := i.Manifest
 	i.Index()
 	g := &imagetest.Registry{Images: map[string]*imagetest.Image{"team/tools:1": i}, Token: "t0ken", User: "me:pa:ss"}
@@ -43,7 +46,7 @@ func TestRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got.Digest) != single || strings.Join(got.Env, " ") != "PATH=/x A=b" || show(got.Tree(), "second") == "none" || got.Size != 5 {
+	if got.Digest.String() != single || strings.Join(got.Env, " ") != "PATH=/x A=b" || show(got.Tree(), "second") == "none" || show(got.Tree(), "third") == "none" || got.Size != 6 {
 		t.Errorf("%+v", got)
 	}
 	if _, ok := told.Load("pulling " + ref.String()); !ok {
@@ -65,7 +68,7 @@ func TestRegistry(t *testing.T) {
 	if len(all) != 1 || len(errs) > 0 || len(all[0].Refs) != 2 {
 		t.Errorf("%+v %v", all, errs)
 	}
-	if err := s.Remove(t.Context(), string(got.Digest), nil); err != nil {
+	if err := s.Remove(t.Context(), got.Digest.String(), nil); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.Find(ref); !errors.Is(err, ErrNotHere) {
@@ -90,10 +93,10 @@ func TestHelper(t *testing.T) {
 	if err := os.WriteFile(bin+"/docker-credential-test", []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := (Options{Home: home}).credentials(t.Context(), "r.example"); err != nil || c != (credentials{"u", "s"}) {
+	if c, err := (Options{Home: home}).credentials(t.Context(), "r.example"); err != nil || c != (authn.AuthConfig{Username: "u", Password: "s"}) {
 		t.Errorf("%v, %v", c, err)
 	}
-	if c, err := (Options{Home: home}).credentials(t.Context(), "other.example"); err != nil || c != (credentials{}) {
+	if c, err := (Options{Home: home}).credentials(t.Context(), "other.example"); err != nil || c != (authn.AuthConfig{}) {
 		t.Errorf("%v, %v", c, err)
 	}
 	o := Options{Home: home, Written: func() []string { return []string{bin} }}
@@ -207,13 +210,11 @@ func TestGivenUp(t *testing.T) {
 
 // Credentials, and anything else, go nowhere without encryption but to this machine.
 func TestElsewhere(t *testing.T) {
-	for where, ok := range map[string]bool{"https://cdn.example/x": true, "http://cdn.example/x": false, "file:///etc/passwd": false} {
-		g := newRegistry(reference(t, "r.example/a:1"), Options{})
-		to, _ := http.NewRequest("GET", where, nil)
-		from, _ := http.NewRequest("GET", "https://r.example/v2/", nil)
-		to.Header.Set("Authorization", "secret")
-		if err := g.follow(to, []*http.Request{from}); (err == nil) != ok || ok && to.Header.Get("Authorization") != "" {
-			t.Errorf("%s: %v, %v", where, err, to.Header)
+	g := newRegistry(reference(t, "r.example/a:1"), Options{}).guard
+	for _, where := range []string{"http://cdn.example/x", "http://r.example/v2/", "file:///etc/passwd"} {
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", where, nil)
+		if _, err := g.RoundTrip(r); err == nil || !strings.Contains(err.Error(), "without encryption") {
+			t.Errorf("%s: %v", where, err)
 		}
 	}
 	if err := onlyLoopback("tcp", "192.0.2.1:80", nil); err == nil {
@@ -221,6 +222,56 @@ func TestElsewhere(t *testing.T) {
 	}
 	if err := onlyLoopback("tcp", "127.0.0.1:80", nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// A registry that sends us elsewhere for a part does not send our login there.
+func TestSentElsewhere(t *testing.T) {
+	i := imagetest.New(nil, base)
+	parts := &imagetest.Registry{Images: map[string]*imagetest.Image{"a:1": i}}
+	seen := make(chan string, 10)
+	parts.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+		seen <- r.Header.Get("Authorization")
+		return false
+	}
+	elsewhere := serve(t, parts)
+	g := &imagetest.Registry{Images: parts.Images, Token: "t0ken"}
+	g.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/blobs/") {
+			return false
+		}
+		http.Redirect(w, r, "http://"+elsewhere+r.URL.Path, http.StatusTemporaryRedirect)
+		return true
+	}
+	if _, err := store(t).Pull(t.Context(), reference(t, serve(t, g)+"/a:1"), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if close(seen); len(seen) == 0 {
+		t.Error("nobody was sent elsewhere")
+	}
+	for login := range seen {
+		if login != "" {
+			t.Errorf("the login went along: %s", login)
+		}
+	}
+}
+
+// A zstd layer is bounded like any other: by what comes out of it, and by the memory it asks for.
+func TestZstdBounds(t *testing.T) {
+	for name, layer := range map[string][]byte{
+		"bomb":   imagetest.Zstd(make([]byte, 64<<20)),
+		"window": {0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xf8, 0x01, 0x00, 0x00}, // of two terabytes
+		"cut":    imagetest.Zstd(base)[:40],
+	} {
+		r, err := decompress(bytes.NewReader(layer))
+		if err != nil {
+			continue
+		}
+		left := int64(1 << 20)
+		if n, err := io.Copy(io.Discard, &bounded{r, &left}); err == nil || n > 1<<20 {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+		r.Close()
 	}
 }
 

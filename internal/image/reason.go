@@ -18,8 +18,8 @@ func reason(err error) error {
 	var op *net.OpError
 	var number syscall.Errno
 	var asked *url.Error
-	if !errors.As(err, &asked) {
-		return err
+	if !errors.As(err, &asked) { // which may have in it what a stranger wrote
+		return errors.New("its answer to the login was not understood")
 	}
 	host := asked.URL
 	if u, err := url.Parse(asked.URL); err == nil {
@@ -31,7 +31,7 @@ func reason(err error) error {
 	host = clip(host)
 	switch {
 	case errors.As(err, &name) && name.IsNotFound:
-		return hint.New("there is no host "+clip(name.Name), "look at the name: what is before its first slash is the registry's host, if it has a dot")
+		return hint.New("cannot reach the registry: there is no host "+clip(name.Name), "check this machine's network; if you wrote the host, check that too")
 	case errors.As(err, &name):
 		return fmt.Errorf("the address of %s cannot be looked up", clip(name.Name))
 	case asked.Timeout():

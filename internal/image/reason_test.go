@@ -21,13 +21,13 @@ func TestReason(t *testing.T) {
 	}
 	dial := func(op string, err error) error { return get(&net.OpError{Op: op, Net: "tcp", Err: err}) }
 	for want, err := range map[string]error{
-		"there is no host registry.example.com":                     dial("dial", &net.DNSError{Err: "no such host", Name: "registry.example.com", IsNotFound: true}),
-		"the address of registry.example.com cannot be looked up":   dial("dial", &net.DNSError{Err: "dial udp: unreachable", Name: "registry.example.com"}),
-		"registry.example.com: connection refused":                  dial("dial", syscall.ECONNREFUSED),
-		"the proxy: no route to host":                               dial("proxyconnect", syscall.EHOSTUNREACH),
-		"registry.example.com does not answer":                      get(context.DeadlineExceeded),
-		"the registry sends us around in circles":                   get(errors.New("the registry sends us around in circles")),
-		"the registry does not say where tokens are to be had (so)": errors.New("the registry does not say where tokens are to be had (so)"),
+		"cannot reach the registry: there is no host registry.example.com": dial("dial", &net.DNSError{Err: "no such host", Name: "registry.example.com", IsNotFound: true}),
+		"the address of registry.example.com cannot be looked up":          dial("dial", &net.DNSError{Err: "dial udp: unreachable", Name: "registry.example.com"}),
+		"registry.example.com: connection refused":                         dial("dial", syscall.ECONNREFUSED),
+		"the proxy: no route to host":                                      dial("proxyconnect", syscall.EHOSTUNREACH),
+		"registry.example.com does not answer":                             get(context.DeadlineExceeded),
+		"the registry sends us around in circles":                          get(errors.New("the registry sends us around in circles")),
+		"its answer to the login was not understood":                       errors.New("no token in bearer response:\n\x1b[2J"),
 	} {
 		if got := reason(err).Error(); got != want {
 			t.Errorf("%v: %s, want %s", err, got, want)
@@ -39,6 +39,7 @@ func TestReason(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case r.URL.Path == "/v2/":
 		case strings.Contains(r.URL.Path, "broken"):
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case strings.Contains(r.URL.Path, "page"):
@@ -54,7 +55,7 @@ func TestAnswers(t *testing.T) {
 	for name, want := range map[string][2]string{
 		"broken": {"the registry is out of order and answers with 503", "try again later"},
 		"page":   {"what should be its manifest is not one", "may be something else than an image"},
-		"silent": {"the registry cannot be asked: " + host + " hangs up without an answer", "see that this machine reaches it"},
+		"silent": {"cannot reach the registry: " + host + " hangs up without an answer", "check that this machine can reach " + host + ""},
 		"other":  {"the registry answers with 418", "may be no registry"},
 	} {
 		r, err := Parse(host + "/" + name)

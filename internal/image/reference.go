@@ -10,6 +10,8 @@ import (
 
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // Kinds of local sources, as they begin a reference.
@@ -19,13 +21,9 @@ const (
 	dockerArchive = "docker-archive"
 )
 
-// The registry that names without one are in, by the name that people know it by, and where
-// it is to be reached.
-const (
-	hub        = "docker.io"
-	hubAPI     = "registry-1." + hub
-	hubAccount = "https://index." + hub + "/v1/" // what its credentials are filed under
-)
+// hub is the registry of names without one, as people write it; [name.DefaultRegistry] is
+// where it answers.
+const hub = "docker.io"
 
 // maxReference bounds what can be a reference.
 const maxReference = 1024
@@ -38,7 +36,7 @@ type Reference struct {
 	host   string // of a registry, with its port
 	path   string
 	tag    string
-	digest Digest
+	digest v1.Hash
 }
 
 // Parse reads a reference: [HOST[:PORT]/]PATH[:TAG][@DIGEST], or oci:DIR, oci-archive:FILE,
@@ -58,33 +56,28 @@ func Parse(text string) (r Reference, err error) {
 			return r, wrong(text, err.Error())
 		}
 	}
-	if i := strings.LastIndexByte(rest, ':'); i > strings.LastIndexByte(rest, '/') {
-		if r.tag = rest[i+1:]; !isTag(r.tag) {
-			return r, wrong(text, "what follows its last colon is no tag")
-		}
-		rest = rest[:i]
+	t, err := name.NewTag(rest, name.WithDefaultTag(""))
+	if err != nil || !tidy(t) {
+		return r, wrong(text, "it is not [HOST/]PATH[:TAG] in small letters, digits, and . _ - between them")
+	}
+	if r.host, r.path, r.tag = t.RegistryStr(), t.RepositoryStr(), t.TagStr(); r.host == name.DefaultRegistry {
+		r.host = hub
 	}
 	if r.tag == "" && !pinned {
 		r.tag = "latest"
 	}
-	host, path, ok := strings.Cut(rest, "/")
-	if !ok || host != "localhost" && !strings.ContainsAny(host, ".:") {
-		host, path = hub, rest
-	}
-	if host == "index."+hub {
-		host = hub
-	}
-	if host == hub && !strings.Contains(path, "/") {
-		path = "library/" + path
-	}
-	if !isHost(host) {
-		return r, wrong(text, "its first part is no host")
-	}
-	if !isRepository(path) {
-		return r, wrong(text, "a name has small letters, digits, and . _ - between them")
-	}
-	r.host, r.path = host, path
 	return r, nil
+}
+
+// tidy says whether a name means nothing else in the path of a URL.
+func tidy(t name.Tag) bool {
+	for part := range strings.SplitSeq(t.RepositoryStr(), "/") {
+		if part == "" || strings.Contains(part, "..") || strings.ContainsAny(part[:1]+part[len(part)-1:], "._-") {
+			return false
+		}
+	}
+	host := t.RegistryStr()
+	return strings.Trim(host, letters+capital+digits+".-:[]") == "" && host[0] != '.' && host[0] != '-' && (t.TagStr() == "" || isTag(t.TagStr()))
 }
 
 func parseLocal(kind, rest, text string) (r Reference, err error) {
@@ -161,8 +154,8 @@ func (r Reference) String() string {
 	if r.tag != "" {
 		text += ":" + r.tag
 	}
-	if r.digest != "" {
-		text += "@" + string(r.digest)
+	if r.digest != (v1.Hash{}) {
+		text += "@" + r.digest.String()
 	}
 	return text
 }
@@ -180,12 +173,12 @@ func Pinned(name, digest string) string {
 
 // short is the name of something in the usual registry, without that if it is clear.
 func (r Reference) short() string {
-	name, own := strings.CutPrefix(r.path, "library/")
-	switch first, _, deep := strings.Cut(name, "/"); {
-	case own && !deep && name != ociDir && name != ociArchive && name != dockerArchive:
-		return name
+	path, own := strings.CutPrefix(r.path, "library/")
+	switch first, _, deep := strings.Cut(path, "/"); {
+	case own && !deep && path != ociDir && path != ociArchive && path != dockerArchive:
+		return path
 	case !own && deep && first != "localhost" && !strings.Contains(first, "."):
-		return name
+		return path
 	}
 	return r.host + "/" + r.path
 }
@@ -218,15 +211,15 @@ func (r Reference) base() string {
 	case r.loopback():
 		return "http://" + r.host + "/v2/"
 	case r.host == hub:
-		return "https://" + hubAPI + "/v2/"
+		return "https://" + name.DefaultRegistry + "/v2/"
 	}
 	return "https://" + r.host + "/v2/"
 }
 
 // named is what the registry is asked for.
 func (r Reference) named() string {
-	if r.digest != "" {
-		return string(r.digest)
+	if r.digest != (v1.Hash{}) {
+		return r.digest.String()
 	}
 	return r.tag
 }
@@ -241,50 +234,16 @@ func isTag(s string) bool {
 	return s != "" && len(s) <= 128 && s[0] != '.' && s[0] != '-' && strings.Trim(s, letters+capital+digits+"._-") == ""
 }
 
-func isHost(s string) bool {
-	name := s
-	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
-		if name = s[:i]; s[i+1:] == "" || len(s[i+1:]) > 5 || strings.Trim(s[i+1:], digits) != "" {
-			return false
-		}
+// parseDigest reads a SHA-256 digest: other hashes are not used.
+func parseDigest(s string) (v1.Hash, error) {
+	d, err := v1.NewHash(s)
+	if err != nil || d.Algorithm != "sha256" {
+		return v1.Hash{}, fmt.Errorf("want %s and 64 digits for a digest", sha)
 	}
-	if strings.HasPrefix(name, "[") {
-		addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
-		return err == nil && addr.Zone() == "" && name == "["+addr.String()+"]"
-	}
-	return name != "" && len(name) <= 253 && name[0] != '-' && name[0] != '.' && strings.Trim(name, letters+capital+digits+".-") == ""
+	return d, nil
 }
-
-// isRepository is the rule of the registries' specification, without its regular expression,
-// which would be set up at every start.
-func isRepository(s string) bool {
-	if s == "" || len(s) > 255 {
-		return false
-	}
-	for part := range strings.SplitSeq(s, "/") {
-		if strings.Trim(part, letters+digits+"._-") != "" || part == "" || strings.ContainsAny(part[:1]+part[len(part)-1:], "._-") ||
-			strings.Contains(part, "..") || strings.Contains(part, "___") {
-			return false
-		}
-	}
-	return true
-}
-
-// A Digest is the hash of something: sha256: and 64 digits.
-type Digest string
 
 const sha = "sha256:"
 
-func parseDigest(s string) (Digest, error) {
-	hex, ok := strings.CutPrefix(s, sha)
-	if !ok || len(hex) != 64 || strings.Trim(hex, digits+"abcdef") != "" {
-		return "", fmt.Errorf("want %s and 64 digits for a digest", sha)
-	}
-	return Digest(s), nil
-}
-
 // IsDigest says whether a text has the form of one.
 func IsDigest(s string) bool { _, err := parseDigest(s); return err == nil }
-
-// hex is the digest as a file's name.
-func (d Digest) hex() string { return strings.TrimPrefix(string(d), sha) }

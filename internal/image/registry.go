@@ -2,30 +2,32 @@ package image
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// registry is an image in a registry, by the distribution protocol.
+// registry is an image in a registry. The login is go-containerregistry's; what a registry may
+// send, and where it may send us, is bounded by [guard].
 type registry struct {
-	ref    Reference
-	client *http.Client
-	login  func(context.Context) (credentials, error)
+	ref   Reference
+	guard *guard
+	login *account
 
-	mu    sync.Mutex
-	token string // what the header Authorization says; "" as long as nobody asks for one
+	mu     sync.Mutex
+	client *http.Client // logged in, once something was asked for
 }
 
 // How long a registry may be silent.
@@ -40,240 +42,148 @@ func newRegistry(r Reference, o Options) *registry {
 		t.Proxy = nil
 		t.DialContext = (&net.Dialer{Timeout: silence, Control: onlyLoopback}).DialContext
 	}
-	reg := &registry{ref: r, login: func(ctx context.Context) (credentials, error) { return o.credentials(ctx, r.host) }}
-	reg.client = &http.Client{Transport: t, CheckRedirect: reg.follow}
-	return reg
+	return &registry{ref: r, guard: &guard{ref: r, inner: t}, login: &account{o: o, host: r.host}}
 }
 
 func onlyLoopback(_, address string, _ syscall.RawConn) error {
 	if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().Unmap().IsLoopback() {
-		return fmt.Errorf("%s is not on this machine, and without encryption no other is asked", address)
+		return fmt.Errorf("%s is not on this machine, and no other is asked without encryption", address)
 	}
 	return nil
 }
 
-// follow allows to be sent elsewhere, as registries do for what is large; not to where there is
-// no encryption, and never along with the credentials.
-func (g *registry) follow(r *http.Request, via []*http.Request) error {
-	if len(via) > 5 {
-		return errors.New("the registry sends us around in circles")
-	}
-	if err := g.mayAsk(r.URL); err != nil {
-		return err
-	}
-	if r.URL.Host != via[0].URL.Host {
-		r.Header.Del("Authorization")
-	}
-	return nil
-}
+func (g *registry) close() { g.guard.inner.CloseIdleConnections() }
 
-func (g *registry) mayAsk(u *url.URL) error {
-	if u.Scheme == "https" || u.Scheme == "http" && g.ref.loopback() {
-		return nil
-	}
-	return fmt.Errorf("the registry sends us to %s, without encryption", clip(u.Redacted()))
-}
-
-const accepted = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, " +
-	"application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json"
+const (
+	acceptManifest = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, " +
+		"application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json"
+	// acceptBlob is also how the guard knows an answer that may be large.
+	acceptBlob = "application/octet-stream, */*"
+)
 
 func (g *registry) manifest(ctx context.Context, name string) ([]byte, error) {
-	r, err := g.listen(ctx, "manifests/"+name, accepted)
+	r, err := g.get(ctx, "manifests/"+name, acceptManifest)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	return io.ReadAll(io.LimitReader(r, maxManifest+1))
+	return io.ReadAll(r)
 }
 
-func (g *registry) blob(ctx context.Context, d descriptor) (io.ReadCloser, error) {
-	return g.listen(ctx, "blobs/"+string(d.Digest), "*/*")
+func (g *registry) blob(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) {
+	return g.get(ctx, "blobs/"+d.Digest.String(), acceptBlob)
 }
 
-// listen asks for something, and hears the answer for as long as there is one.
-func (g *registry) listen(ctx context.Context, what, accept string) (io.ReadCloser, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	r, err := g.get(ctx, what, accept)
+func (g *registry) get(ctx context.Context, what, accept string) (io.ReadCloser, error) {
+	client, err := g.connect(ctx)
 	if err != nil {
-		cancel(nil)
-		return nil, err
+		return nil, g.failed(ctx, err)
 	}
-	p := &patient{ReadCloser: r.Body, ctx: ctx, cancel: cancel}
-	p.timer = time.AfterFunc(silence, func() { cancel(fmt.Errorf("the registry said nothing for %s", silence)) })
-	return p, nil
-}
-
-func (g *registry) close() { g.client.CloseIdleConnections() }
-
-// patient gives up on a registry that falls silent.
-type patient struct {
-	io.ReadCloser
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-}
-
-func (p *patient) Read(b []byte) (int, error) {
-	n, err := p.ReadCloser.Read(b)
-	p.timer.Reset(silence)
-	if err != nil && err != io.EOF && p.ctx.Err() != nil {
-		err = context.Cause(p.ctx)
-	}
-	return n, err
-}
-
-func (p *patient) Close() error {
-	p.timer.Stop()
-	p.cancel(nil)
-	return p.ReadCloser.Close()
-}
-
-// get asks the registry, and once more with a token if it wants one.
-func (g *registry) get(ctx context.Context, what, accept string) (*http.Response, error) {
-	for again := false; ; again = true {
-		r, err := g.ask(ctx, g.ref.base()+g.ref.path+"/"+what, accept, g.authorization())
-		if err != nil {
-			return nil, g.failed(ctx, err)
-		}
-		if r.StatusCode == http.StatusOK {
-			return r, nil
-		}
-		r.Body.Close() // unread: it may never end
-		if r.StatusCode != http.StatusUnauthorized || again {
-			return nil, g.refused(r.StatusCode)
-		}
-		if err := g.authorize(ctx, r.Header.Values("WWW-Authenticate")); err != nil {
-			return nil, g.failed(ctx, err)
-		}
-	}
-}
-
-func (g *registry) ask(ctx context.Context, where, accept, authorization string) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, where, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.ref.base()+g.ref.path+"/"+what, nil)
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Accept", accept)
-	if authorization != "" {
-		r.Header.Set("Authorization", authorization)
+	answer, err := client.Do(r)
+	if err != nil {
+		return nil, g.failed(ctx, err)
 	}
-	return g.client.Do(r)
+	if answer.StatusCode != http.StatusOK {
+		return nil, g.refused(answer.StatusCode)
+	}
+	return answer.Body, nil
 }
 
-func (g *registry) authorization() string {
+// connect logs in, once, if the registry wants that.
+func (g *registry) connect(ctx context.Context) (*http.Client, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.token
+	if g.client != nil {
+		return g.client, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	host := g.ref.host
+	if host == hub {
+		host = name.DefaultRegistry
+	}
+	repository, err := name.NewRepository(host + "/" + g.ref.path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := transport.NewWithContext(ctx, repository.Registry, g.login, g.guard, []string{repository.Scope(transport.PullScope)})
+	if err != nil {
+		return nil, err
+	}
+	g.client = &http.Client{Transport: t}
+	return g.client, nil
 }
 
+// failed says why there was no answer.
 func (g *registry) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if hint.Of(err) != "" {
+	if err := g.login.failed(); err != nil {
 		return err
 	}
-	err = reason(err)
-	return hint.Wrap(fmt.Errorf("the registry cannot be asked: %w", err), "%s", hintOr(err, "see that this machine reaches it, and try again: what was fetched whole is kept"))
+	var answer *transport.Error
+	if errors.As(err, &answer) {
+		return g.refused(answer.StatusCode)
+	}
+	if err = reason(err); hint.Of(err) != "" {
+		return err
+	}
+	return hint.Wrap(fmt.Errorf("cannot reach the registry: %w", err), "check that this machine can reach %s, and try again: parts that were fetched whole are kept", g.ref.host)
 }
 
+// refused says what a status means.
 func (g *registry) refused(code int) error {
 	switch code {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return hint.New("the registry does not give it out: it is not there, or not for you",
-			"look at the name; log in with 'docker login "+g.ref.host+"', whose credentials coffer reads")
+		return hint.New("the registry does not give it out: it does not exist, or you may not have it",
+			"check the name; log in with 'docker login "+g.ref.host+"', whose credentials coffer reads")
 	case http.StatusNotFound:
-		return hint.New("the registry has no such image", "look at the name and the tag")
+		return hint.New("the registry has no such image", "check the name and the tag")
 	case http.StatusTooManyRequests:
 		return hint.New("the registry was asked too often", "wait, or log in with 'docker login "+g.ref.host+"'")
 	}
 	if code >= http.StatusInternalServerError {
-		return hint.New(fmt.Sprintf("the registry is out of order and answers with %d", code), "try again later: what was fetched whole is kept")
+		return hint.New(fmt.Sprintf("the registry is out of order and answers with %d", code), "try again later: parts that were fetched whole are kept")
 	}
-	return hint.New(fmt.Sprintf("the registry answers with %d", code), "look at the name: what answers at "+g.ref.host+" may be no registry")
+	return hint.New(fmt.Sprintf("the registry answers with %d", code), "check the name: what answers at "+g.ref.host+" may be no registry")
 }
 
-// authorize gets what the registry wants to see, by the first way that it offers and we know.
-func (g *registry) authorize(ctx context.Context, offers []string) error {
-	who, err := g.login(ctx)
-	if err != nil {
-		return err
-	}
-	for _, offer := range offers {
-		scheme, rest, _ := strings.Cut(offer, " ")
-		token := ""
-		switch {
-		case strings.EqualFold(scheme, "bearer"):
-			if token, err = g.bearer(ctx, parameters(rest), who); err != nil {
-				return err
-			}
-		case strings.EqualFold(scheme, "basic") && who.user != "":
-			token = who.basic()
-		default:
-			continue
-		}
-		g.mu.Lock()
-		g.token = token
-		g.mu.Unlock()
-		return nil
-	}
-	return g.refused(http.StatusUnauthorized)
+// account has the user's credentials for a registry. They are looked for when it asks for them.
+type account struct {
+	o    Options
+	host string
+
+	mu   sync.Mutex
+	done bool
+	who  authn.AuthConfig
+	err  error
 }
 
-// bearer asks for a token for reading this one image.
-func (g *registry) bearer(ctx context.Context, p map[string]string, who credentials) (string, error) {
-	u, err := url.Parse(p["realm"])
-	if err != nil || u.Host == "" {
-		return "", errors.New("the registry does not say where tokens are to be had")
-	}
-	if err := g.mayAsk(u); err != nil {
-		return "", err
-	}
-	q := u.Query()
-	if p["service"] != "" {
-		q.Set("service", p["service"])
-	}
-	q.Set("scope", "repository:"+g.ref.path+":pull")
-	u.RawQuery = q.Encode()
-	ctx, cancel := context.WithTimeout(ctx, silence)
-	defer cancel()
-	r, err := g.ask(ctx, u.String(), "application/json", who.basic())
-	if err != nil {
-		return "", err
-	}
-	defer r.Body.Close()
-	if r.StatusCode != http.StatusOK {
-		return "", g.refused(r.StatusCode)
-	}
-	var answer struct {
-		Token  string `json:"token"`
-		Access string `json:"access_token"`
-	}
-	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&answer); err != nil {
-		return "", errors.New("the token that it gives out cannot be read")
-	}
-	if answer.Token == "" {
-		answer.Token = answer.Access
-	}
-	return "Bearer " + answer.Token, nil
+// Authorization implements [authn.Authenticator].
+func (a *account) Authorization() (*authn.AuthConfig, error) {
+	return a.AuthorizationContext(context.Background())
 }
 
-// parameters are those of a challenge: name="value", name=value.
-func parameters(text string) map[string]string {
-	p := map[string]string{}
-	for text != "" && len(p) < 16 {
-		name, rest, ok := strings.Cut(text, "=")
-		if !ok {
-			break
-		}
-		var value string
-		if rest, ok = strings.CutPrefix(rest, `"`); ok {
-			value, rest, _ = strings.Cut(rest, `"`)
-			_, text, _ = strings.Cut(rest, ",")
-		} else {
-			value, text, _ = strings.Cut(rest, ",")
-		}
-		p[strings.ToLower(strings.Trim(name, " ,"))] = value
+// AuthorizationContext implements [authn.ContextAuthenticator].
+func (a *account) AuthorizationContext(ctx context.Context) (*authn.AuthConfig, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.done {
+		a.who, a.err = a.o.credentials(ctx, a.host)
+		a.done = true
 	}
-	return p
+	who := a.who
+	return &who, a.err
+}
+
+func (a *account) failed() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
 }

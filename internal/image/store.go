@@ -18,6 +18,7 @@ import (
 	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,8 +31,9 @@ func Open(dir string) *Store { return &Store{dir} }
 // An Image is one that is there as a whole.
 type Image struct {
 	Version int       `json:"version"`
-	Digest  Digest    `json:"digest"`
+	Digest  v1.Hash   `json:"digest"`
 	Env     []string  `json:"env,omitempty"`
+	Ignored []string  `json:"ignored,omitempty"` // what its config says and coffer does not do
 	Size    int64     `json:"size"`
 	Pulled  time.Time `json:"pulled"`
 	// Refs are the names that stand for it; they are kept elsewhere.
@@ -76,7 +78,7 @@ func (s *Store) Get(d string) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Image{dir: filepath.Join(s.dir, digest.hex())}
+	i := &Image{dir: filepath.Join(s.dir, digest.Hex)}
 	data, err := readInfo(filepath.Join(i.dir, infoName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the image %s %w", d, ErrNotHere)
@@ -180,7 +182,7 @@ func (s *Store) List() (all []*Image, errs []error) {
 		all = append(all, i)
 	}
 	slices.SortFunc(all, func(a, b *Image) int {
-		return cmp.Or(cmp.Compare(strings.Join(a.Refs, " "), strings.Join(b.Refs, " ")), cmp.Compare(a.Digest, b.Digest))
+		return cmp.Or(cmp.Compare(strings.Join(a.Refs, " "), strings.Join(b.Refs, " ")), cmp.Compare(a.Digest.Hex, b.Digest.Hex))
 	})
 	return all, errs
 }
@@ -200,17 +202,17 @@ func (s *Store) Remove(ctx context.Context, d string, waits func()) error {
 	return s.remove(digest)
 }
 
-func (s *Store) remove(d Digest) error {
+func (s *Store) remove(d v1.Hash) error {
 	if err := s.changeRefs(func(refs map[string]string) {
-		maps.DeleteFunc(refs, func(_, to string) bool { return to == string(d) })
+		maps.DeleteFunc(refs, func(_, to string) bool { return to == d.String() })
 	}); err != nil {
 		return err
 	}
-	gone := filepath.Join(s.dir, goneName+d.hex())
+	gone := filepath.Join(s.dir, goneName+d.Hex)
 	if err := sandbox.RemoveTree(gone); err != nil {
 		return err
 	}
-	if err := os.Rename(filepath.Join(s.dir, d.hex()), gone); err != nil {
+	if err := os.Rename(filepath.Join(s.dir, d.Hex), gone); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the image %s %w", d, ErrNotHere)
 		}

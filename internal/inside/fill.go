@@ -10,8 +10,7 @@ import (
 	"github.com/cofferhq/coffer/internal/template"
 )
 
-// Vault gives the value of a secret that is there. It is set by who can open the vault: the
-// quick way of package quick cannot, and leaves programs that need a secret to the long one.
+// Vault gives the value of a secret that is there. main sets it.
 var Vault func(name string) (string, error)
 
 var errNoVault = errors.New("the vault is not to be opened here")

@@ -23,7 +23,7 @@ func label(t *testing.T, lines string) {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, secret.FileName), []byte("coffer vault 1\n"+lines+"\n"), 0o600)
+		err = os.WriteFile(filepath.Join(dir, secret.OldName), []byte("coffer vault 1\n"+lines+"\n"), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)

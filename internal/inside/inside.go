@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
@@ -39,24 +40,6 @@ func Exec(sb *sandbox.Sandbox, args, extra []string, root bool) (e wire.Exec, er
 	}
 	e.Dir, e.Root, e.Umask = start(me, sb), root, umask.Own()
 	e.Env, err = environment(me, sb, os.Environ(), extra, root)
-	return e, err
-}
-
-// ErrNotHere is for a program that its client has to prepare.
-var ErrNotHere = errors.New("the client has more to say than its environment")
-
-// ExecFor is Exec on behalf of another process of the same user, which has this environment
-// and is in this directory.
-func ExecFor(sb *sandbox.Sandbox, argv [][]byte, env []string, here string) (e wire.Exec, err error) {
-	if len(sb.EnvFrom) > 0 {
-		return e, ErrNotHere // secrets may be asked for
-	}
-	me := person.Me().With(lookup(env, "HOME"), lookup(env, "SHELL"))
-	e = wire.Exec{Argv: argv, Dir: start(me, sb)}
-	if dir := dirFrom(sb, here); dir != "" {
-		e.Dir = dir
-	}
-	e.Env, err = environment(me, sb, env, nil, false)
 	return e, err
 }
 
@@ -91,7 +74,7 @@ func dirFrom(sb *sandbox.Sandbox, here string) string {
 	switch {
 	case w.Path == "" || here == w.Path:
 		return ""
-	case here != "" && rootfs.Within(here, w.Path):
+	case utf8.ValidString(here) && rootfs.Within(here, w.Path):
 		return here
 	case w.Start == "":
 		return ""
@@ -114,16 +97,6 @@ func Passes(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "LC_")
-}
-
-// lookup finds a variable in an environment. The first one counts.
-func lookup(env []string, name string) string {
-	for _, e := range env {
-		if n, value, ok := strings.Cut(e, "="); ok && n == name {
-			return value
-		}
-	}
-	return ""
 }
 
 // environment is what a program inside is given, in the order of the names. theirs is the
@@ -209,10 +182,30 @@ func asked(e string) (name, value string, err error) {
 	case err != nil:
 		err = hint.Wrap(variable("the variable %s %s", name, err), "%s", hint.Of(err))
 	case !ok:
-		err = hint.Wrap(variable("the environment variable %s is to be passed on but not set, nor is there a secret of that name", name),
+		err = hint.Wrap(variable("the environment variable %s is not set, and there is no secret of that name", name),
 			"export it, give it a value (-e %s=value), or keep it: coffer secret set %s", name, name)
 	}
 	return name, value, err
+}
+
+// Keep writes variables that the user asked for into the record of a sandbox that stays, over
+// those of its config. A value is kept as it is. Of a variable that is passed on, only the name
+// is: programs get what it is when they start; a secret is asked of the vault each time.
+func Keep(rec *sandbox.Record, extra []string) error {
+	for _, e := range extra {
+		name, _, err := asked(e)
+		if err != nil {
+			return err
+		}
+		same := func(o string) bool { n, _, _ := strings.Cut(o, "="); return n == name }
+		rec.Env, rec.EnvFrom = slices.DeleteFunc(rec.Env, same), slices.DeleteFunc(rec.EnvFrom, same)
+		if _, set := os.LookupEnv(name); set || strings.Contains(e, "=") {
+			rec.Env = append(rec.Env, e)
+		} else {
+			rec.EnvFrom = append(rec.EnvFrom, name+"=${secret:"+name+"}")
+		}
+	}
+	return nil
 }
 
 // variables are NAME=value, each name once.

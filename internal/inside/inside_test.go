@@ -3,8 +3,6 @@ package inside
 import (
 	"errors"
 	"os"
-	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -88,43 +86,5 @@ func TestEnvironmentOfImage(t *testing.T) {
 	}
 	if _, err := Exec(sb, nil, nil, false); err == nil {
 		t.Error("an image without a shell gives one")
-	}
-}
-
-// What is made for another process is what that would have made itself.
-func TestExecFor(t *testing.T) {
-	workspace := t.TempDir()
-	below := filepath.Join(workspace, "below")
-	if err := os.Mkdir(below, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PASSED", "on")
-	for _, w := range []sandbox.Workspace{{}, {Path: workspace}, {Path: workspace, Start: "below"}} {
-		for _, here := range []string{workspace, below, "/"} {
-			for _, shell := range []string{"/bin/zsh", "zsh", ""} {
-				t.Chdir(here)
-				t.Setenv("SHELL", shell)
-				sb := &sandbox.Sandbox{Record: sandbox.Record{ID: "abcdefgh", Workspace: w, Env: []string{"A=1", "PASSED", "MISSING"}, Profile: []string{"x"}}}
-				want, err := Exec(sb, []string{"true"}, nil, false)
-				if err != nil {
-					t.Fatal(err)
-				}
-				// The caller's shell is remembered by who is asked for it first.
-				set := variables(want.Env)
-				set.set("SHELL", person.Me().With("/", shell).Shell)
-				want.Umask = nil // that the other process says itself
-				if dir := Dir(sb); dir != "" {
-					want.Dir = dir
-				}
-				got, err := ExecFor(sb, want.Argv, os.Environ(), here)
-				if err != nil || !reflect.DeepEqual(got, want) {
-					t.Errorf("in %s of %+v: %v, %v, want %v", here, w, got, err, want)
-				}
-			}
-		}
-	}
-	sb := &sandbox.Sandbox{Record: sandbox.Record{EnvFrom: []string{"A=${B}"}}}
-	if _, err := ExecFor(sb, nil, nil, "/"); !errors.Is(err, ErrNotHere) {
-		t.Error("somebody else's template was filled in: ", err)
 	}
 }

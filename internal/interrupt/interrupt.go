@@ -38,6 +38,19 @@ func Note(typed bool) {
 	}
 }
 
+// quits receives SIGQUIT until somebody hears it.
+var quits = make(chan os.Signal, 1)
+
+// QuitQuietly makes SIGQUIT end this process with the exit code a shell shows for it, without
+// the dump of all goroutines that Go prints for Ctrl-\. [Hear] takes the signal over.
+func QuitQuietly() {
+	signal.Notify(quits, unix.SIGQUIT)
+	go func() {
+		<-quits
+		os.Exit(128 + int(unix.SIGQUIT))
+	}()
+}
+
 // Hear asks for signals, but for SIGINT and SIGHUP where this process was started to ignore
 // them, as below nohup or in the background of a script: whoever did that wants the program to
 // go on. (Of no other signal does Go know that.)
@@ -45,6 +58,9 @@ func Hear(c chan<- os.Signal, which ...os.Signal) {
 	for _, s := range which {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)
+		}
+		if s == unix.SIGQUIT {
+			signal.Stop(quits)
 		}
 	}
 }

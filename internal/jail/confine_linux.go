@@ -172,3 +172,11 @@ func launch(path string, argv []string, start func(path string, argv []string) e
 	}
 	return notExecuted(path, no)
 }
+
+// notExecuted is about a program that is there but could not be executed.
+func notExecuted(path string, errno unix.Errno) error {
+	if errno == unix.ENOENT {
+		return &wire.Failure{Code: 127, Message: fmt.Sprintf("%q, or its interpreter, is not to be seen in the jail", path)}
+	}
+	return &wire.Failure{Code: 126, Message: fmt.Sprintf("%q cannot be executed: %v", path, errno)}
+}

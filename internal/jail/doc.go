@@ -10,9 +10,9 @@
 //
 // There are three ways to run, from strong to light:
 //
-//   - [Namespaces]: a new process enters new namespaces, builds the view, confines itself
-//     and becomes the program (see package steps, view_linux.go). This process waits,
-//     hands signals on, and tidies up.
+//   - [Namespaces]: a first process in new namespaces builds the root from a plan, as the
+//     guest agent does (see package rootfs and inner_linux.go), and starts the program from a
+//     confined thread. This process waits, hands signals on, and tidies up.
 //   - [Landlock]: this process starts the program from a confined thread, and stays to
 //     decide on the calls that change a file's mode, owner, times or attributes, of
 //     which Landlock knows nothing (see clerk_linux.go).
@@ -83,7 +83,6 @@ type Policy struct {
 	Private bool     // it may read only what it needs
 	Read    []string // further places it may read, if private
 
-	Names string   // where to keep, from one jail to the next, what takes names in a context; "" for nowhere
 	Masks []string // lines that say which files are hidden, besides those that are built in
 
 	Git       string // GitWrite or GitRead; the first if empty, the second if strict

@@ -11,9 +11,9 @@ import (
 )
 
 // What the user makes while the program runs is hidden from it as well: a file, a directory,
-// a file in a directory that the program is in, another name of one, and what replaces one. A
-// file that says what to hide stays as it is. What matches no rule can be read. Without
-// mounts, it is said that it is not so.
+// a file in a directory that the program is in, and what replaces one. What matches no rule can be
+// read. Another name of one, which the watch does not see, is hidden from the next program, and a
+// file that says what to hide is closed to that. Without mounts, it is said that it is not so.
 func TestMasksLate(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		s := newStage(t, b)
@@ -22,10 +22,9 @@ func TestMasksLate(t *testing.T) {
 		// gone says when a file cannot be read any more.
 		const program = `
 gone() { n=0; while cat "$1" >/dev/null 2>&1; do n=$((n+1)); [ $n -gt 3000 ] && echo "$1 is seen" && return; sleep 0.02; done; echo "$1 is hidden"; }
-fixed() { n=0; while { true >>"$1"; } 2>/dev/null; do n=$((n+1)); [ $n -gt 3000 ] && echo "$1 is written to" && return; sleep 0.02; done; rm -f "$1" 2>/dev/null || echo "$1 stays"; }
 when() { n=0; while ! [ -e "$1" ]; do n=$((n+1)); [ $n -gt 3000 ] && echo "no $1" && exit 1; sleep 0.02; done; }
 cd deep/er; : >../../started
-when ../../one; cat ../../one; gone ../../.env; gone .env; gone ../../.aws/credentials; gone ../../named; gone ../../listed; fixed ../../.sandboxignore
+when ../../one; cat ../../one; gone ../../.env; gone .env; gone ../../.aws/credentials; gone ../../listed
 rm -f ../../.env 2>/dev/null; mv ../../.env ../../x 2>/dev/null || echo kept
 : >../../seen
 when ../../two; gone ../../.env; gone .env; echo own >.env.local; cat ../../plain`
@@ -73,9 +72,7 @@ when ../../two; gone ../../.env; gone .env; echo own >.env.local; cat ../../plai
 ../../.env is hidden
 .env is hidden
 ../../.aws/credentials is hidden
-../../named is hidden
 ../../listed is hidden
-../../.sandboxignore stays
 kept
 ../../.env is hidden
 .env is hidden
@@ -88,6 +85,13 @@ plain
 			if got, _ := os.ReadFile(filepath.Join(s.Work, name)); string(got) != "another\n" {
 				t.Errorf("%s is %q now", name, got)
 			}
+		}
+		const next = `cat .env deep/er/.env .aws/credentials named listed; echo x >>.sandboxignore; rm -f .sandboxignore; mv .sandboxignore x; cat one`
+		if r := s.shell(t, Namespaces, next); r.code != 0 || r.out != "secret of one\n" {
+			t.Errorf("the next program: %v", r)
+		}
+		if got, _ := os.ReadFile(filepath.Join(s.Work, ".sandboxignore")); string(got) != "/listed\n" {
+			t.Errorf(".sandboxignore is %q now", got)
 		}
 		if r := s.run(t, s.policy("true").in(Landlock)); !strings.Contains(r.err, "not closed: files with secrets that you make in the context") {
 			t.Errorf("without mounts: %v", r)

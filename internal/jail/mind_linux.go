@@ -39,38 +39,59 @@ func collected(signals <-chan os.Signal) int {
 	return len(signals)
 }
 
+// running is a program that runs.
+type running struct {
+	wait   func() (syscall.WaitStatus, error) // until it stops or ends
+	signal func(syscall.Signal)
+}
+
+// childOf is a program that is our own child. Other children, orphans that it left, are
+// collected too.
+func childOf(pid int) running {
+	return running{
+		signal: func(s syscall.Signal) { _ = unix.Kill(pid, s) },
+		wait: func() (status syscall.WaitStatus, err error) {
+			for {
+				got, err := syscall.Wait4(-1, &status, syscall.WUNTRACED, nil)
+				if err == nil && got == pid || err != nil && err != syscall.EINTR {
+					return status, err
+				}
+			}
+		},
+	}
+}
+
 // mind stays with a program that shares this process's terminal and process group, and
 // returns its exit code, or 128 and the signal that ended it. To a shell the two are one
 // job: what the terminal sends reaches both by itself; what is sent to this process alone
-// is handed on; when the program stops, this process does. Other children, orphans that
-// the program left, are collected too.
-func (j *jail) mind(pid int, l *late) (int, error) {
+// is handed on; when the program stops, this process does.
+func (j *jail) mind(r running) (int, error) {
 	var interrupted atomic.Bool
-	signals, _ := j.signals()
-	for range collected(signals) {
+	for range collected(j.signals) {
 		// It came before there was the program, which no key has reached then; or just
 		// after, and it has it twice. Better than not at all.
-		s, _ := (<-signals).(syscall.Signal)
+		s, _ := (<-j.signals).(syscall.Signal)
 		interrupted.Store(interrupted.Load() || s == unix.SIGINT)
-		_ = unix.Kill(pid, s)
+		r.signal(s)
 	}
-	go handOn(signals, pid, &interrupted, l)
+	var ended atomic.Bool
+	go handOn(j.signals, r, &interrupted, &ended)
 	for {
-		var status syscall.WaitStatus
-		got, err := syscall.Wait4(-1, &status, syscall.WUNTRACED, nil)
+		status, err := r.wait()
 		switch {
-		case err == syscall.EINTR, err == nil && got != pid:
 		case err != nil:
 			return 0, fmt.Errorf("wait for the program: %w", err)
 		case status.Stopped():
-			l.suspend(pid)
+			_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
 		case status.Signaled():
+			ended.Store(true)
 			// At a key of the terminal the program may have ended before we hear of it.
 			if status.Signal() == unix.SIGINT && (interrupted.Load() || inForeground()) {
 				interrupt.Note(false)
 			}
 			return 128 + int(status.Signal()), nil
 		default:
+			ended.Store(true)
 			return status.ExitStatus(), nil
 		}
 	}
@@ -78,11 +99,11 @@ func (j *jail) mind(pid int, l *late) (int, error) {
 
 // handOn sends the program what was sent to this process alone, and says of SIGINT that it
 // came.
-func handOn(signals <-chan os.Signal, pid int, interrupted *atomic.Bool, l *late) {
+func handOn(signals <-chan os.Signal, r running, interrupted, ended *atomic.Bool) {
 	for s := range signals {
 		n, _ := s.(syscall.Signal)
-		if l.cut(n) {
-			continue
+		if ended.Load() {
+			continue // its number may be another's by now
 		}
 		switch n {
 		case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
@@ -91,12 +112,10 @@ func handOn(signals <-chan os.Signal, pid int, interrupted *atomic.Bool, l *late
 				interrupted.Store(true)
 			}
 			if !inForeground() {
-				_ = unix.Kill(pid, n)
+				r.signal(n)
 			}
-		case unix.SIGCONT:
-			l.goOn(pid)
 		default:
-			_ = unix.Kill(pid, n)
+			r.signal(n)
 		}
 	}
 }

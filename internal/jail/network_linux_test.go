@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,13 +47,30 @@ func farEnd(l link.Link) (func(), error) {
 	return func() { l.Close() }, nil
 }
 
+// hostNet is the variable that names the host's network namespace to the program in the jail.
+const hostNet = "COFFER_TEST_HOST_NET"
+
 // far asks whoever answers in the name of an address who he is. It does so only where
-// nothing can leave the machine.
+// nothing can leave the machine: in another network namespace than the host's, with no
+// interface but those that a jail's link makes.
 func far(network, address string) error {
-	devices, err := os.ReadFile("/proc/net/dev")
-	// Only the two of a jail whose kernel has no packet rules, or none.
-	if err != nil || strings.Count(string(devices), ":") != 1 && !(strings.Count(string(devices), ":") == 3 && strings.Contains(string(devices), veth.FarName+":")) {
-		return errors.New("there are other interfaces than a jail's")
+	here, err := os.Readlink("/proc/self/ns/net")
+	if host := os.Getenv(hostNet); err != nil || host == "" || here == host {
+		return fmt.Errorf("the network is the host's: %s, %v", here, err)
+	}
+	all, err := net.Interfaces()
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, i := range all {
+		names = append(names, i.Name)
+	}
+	slices.Sort(names)
+	switch got := strings.Join(names, " "); got {
+	case "eth0 lo", "eth0 lo peer0", veth.FarName + " eth0 lo":
+	default:
+		return fmt.Errorf("there are other interfaces than a jail's: %s", got)
 	}
 	c, err := net.DialTimeout(network, address, time.Minute)
 	if err != nil {
@@ -129,10 +147,15 @@ func TestNetworkApart(t *testing.T) {
 			return
 		}
 		here := served(t)
+		host, err := os.Readlink("/proc/self/ns/net")
+		if err != nil {
+			t.Fatal(err)
+		}
 		v := newVictims(t, s)
 		w := s.policy()
 		w.Net = NetRules
 		for _, kind := range []string{"", "private", "without packet rules"} {
+			w.Env = append(s.Env(), hostNet+"="+host)
 			w.Private, w.Ruleless, w.Read = kind == "private", kind == "without packet rules", []string{s.Binary}
 			what := []string{"far-tcp:192.0.2.1:443", "far-udp:192.0.2.1:53", "far-tcp:[2001:db8::1]:443", "tcp:" + here, "bind:127.0.0.1:0"}
 			got := v.try(t, &w, what)
@@ -144,6 +167,12 @@ func TestNetworkApart(t *testing.T) {
 		}
 		if got := v.try(t, nil, []string{"tcp:" + here}); got[0] != "ok" {
 			t.Errorf("outside: %v, so it proves nothing", got)
+		}
+		// On the host itself the far end is never asked for.
+		onHost := s.policy()
+		onHost.Env = append(s.Env(), hostNet+"="+host)
+		if got := v.try(t, &onHost, []string{"far-tcp:192.0.2.1:443"}); !strings.Contains(got[0], "the network is the host's") {
+			t.Errorf("with the host's network: %s", got[0])
 		}
 		w.Argv = []string{"cat", "/etc/resolv.conf"}
 		if r := s.run(t, w); strings.TrimSpace(r.out) != "nameserver "+link.Resolver4.String() {

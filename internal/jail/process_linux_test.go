@@ -7,13 +7,11 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/halt"
 	"github.com/cofferhq/coffer/internal/testbed"
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
@@ -285,62 +283,6 @@ func TestStopped(t *testing.T) {
 		c.Wait()
 		if c.ProcessState.ExitCode() != 6 {
 			t.Errorf("%v", c.ProcessState)
-		}
-	})
-}
-
-// When the program stops, so do all others in a jail that hides what appears: coffer, which is
-// stopped as well, would not. Then they go on.
-func TestStoppedAll(t *testing.T) {
-	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
-		s := newStage(t, b)
-		s.needNamespaces(t)
-		mark := filepath.Join(s.Work, "the-other")
-		w := s.policy("sh", "-c", `sh -c ': >up; until [ -e end ]; do :; done' `+mark+` & until [ -e up ]; do :; done; echo runs; kill -STOP $$; wait; exit 6`)
-		c, _ := s.started(t, w)
-		var status syscall.WaitStatus
-		if _, err := syscall.Wait4(c.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-			t.Fatalf("%v, %v", status, err)
-		}
-		for end := time.Now().Add(time.Minute); !stoppedBy(mark); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("another program goes on")
-			}
-		}
-		s.write(t, filepath.Join(s.Work, "end"), "")
-		c.Process.Signal(unix.SIGCONT)
-		c.Wait()
-		if c.ProcessState.ExitCode() != 6 {
-			t.Errorf("%v", c.ProcessState)
-		}
-	})
-}
-
-// stoppedBy says that the process is stopped whose last argument this is.
-func stoppedBy(argument string) bool {
-	all, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range all {
-		args, _ := os.ReadFile(dir + "/cmdline")
-		if strings.HasSuffix(string(args), "done\x00"+argument+"\x00") {
-			pid, _ := strconv.Atoi(filepath.Base(dir))
-			return halt.Here.Stopped(pid)
-		}
-	}
-	return false
-}
-
-// A program that stops the process by which all are stopped ends by it, where Landlock does not
-// keep it from that: nothing would be hidden from it any more.
-func TestHoldInTheWay(t *testing.T) {
-	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
-		s := newStage(t, b)
-		s.needNamespaces(t)
-		w := s.policy("perl", "-e", `$SIG{ALRM} = sub { exit 0 }; alarm 300; mkdir "flood";
-if (!fork) { alarm 300; while (1) { kill STOP => $_ for $$+1..$$+40 } }
-while (1) { $i++; open F, ">flood/.env.$i"; print F "x"; close F; unlink "flood/.env.$i" }`)
-		w.ABI = 5
-		if r := s.run(t, w); r.code == 0 || !strings.Contains(r.err, "have programs wait") {
-			t.Errorf("%v", r)
 		}
 	})
 }

@@ -46,14 +46,12 @@ func reserved(place rootfs.Place, info fs.FileInfo) bool {
 type names struct {
 	places  []rootfs.Place
 	context *os.File // locked while somebody holds names for it
-	store   string   // where what takes names is kept for the next jail
-	kept    kept     // the part of it that is this context's
 }
 
 // take makes the places. One lock, on the context, stands for all of its names. What
 // somebody else made for good meanwhile is just left.
-func take(context string, places []rootfs.Place, store string) (*names, error) {
-	n := &names{store: store, kept: nowhere}
+func take(context string, places []rootfs.Place) (*names, error) {
+	n := &names{}
 	if len(places) == 0 {
 		return n, nil
 	}
@@ -65,7 +63,6 @@ func take(context string, places []rootfs.Place, store string) (*names, error) {
 		n.context.Close()
 		return nil, fmt.Errorf("lock %s: %w", context, err)
 	}
-	n.kept = openKept(store, int(n.context.Fd()), false)
 	for _, place := range places {
 		switch err := n.put(&place); {
 		case err == nil, errors.Is(err, fs.ErrExist):
@@ -82,8 +79,7 @@ func take(context string, places []rootfs.Place, store string) (*names, error) {
 
 // put takes one name, and notes if it is not taken by a socket although it could be.
 func (n *names) put(place *rootfs.Place) error {
-	switch name := n.entry(place.Path); {
-	case place.Socket:
+	if place.Socket {
 		err := unix.Mknod(place.Path, unix.S_IFSOCK|unix.S_ISVTX, 0)
 		if errors.Is(err, fs.ErrExist) {
 			info, lerr := os.Lstat(place.Path)
@@ -94,25 +90,8 @@ func (n *names) put(place *rootfs.Place) error {
 			return err
 		}
 		place.Socket = false // there are none on this file system
-	case !place.File && name != "" && n.kept.take(int(n.context.Fd()), name):
-		return nil
-	case place.File && n.inside(place.Path):
-		if err := n.kept.link(place.Path, place.Content); err == nil || errors.Is(err, fs.ErrExist) {
-			return err
-		}
 	}
 	return put(*place, 0o1755, 0o444)
-}
-
-// inside says whether a place is in the context.
-func (n *names) inside(path string) bool { return rootfs.Within(path, n.context.Name()) }
-
-// entry is the name of a place that is in the context itself, "" if it lies deeper.
-func (n *names) entry(path string) string {
-	if dir, name := filepath.Split(path); filepath.Clean(dir) == n.context.Name() {
-		return name
-	}
-	return ""
 }
 
 // put makes a directory or a file, complete in one step for whoever looks.
@@ -187,19 +166,6 @@ func (n *names) silent() (paths []string) {
 	return paths
 }
 
-// store is where names are kept from one jail to the next, unless the program can write there.
-func (j *jail) store() string {
-	for _, path := range j.layout.write {
-		if within(j.Names, []string{path}) || within(path, []string{j.Names}) {
-			return ""
-		}
-	}
-	return j.Names
-}
-
-// any says whether there are any.
-func (n *names) any() bool { return n.context != nil }
-
 // release gives the names back, unless another jail holds them too. The program must be
 // gone.
 func (n *names) release() {
@@ -207,31 +173,24 @@ func (n *names) release() {
 		return
 	}
 	defer n.context.Close()
-	defer func() { n.kept.close() }()
 	if unix.Flock(int(n.context.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
-	}
-	if n.kept == nowhere {
-		n.kept = openKept(n.store, int(n.context.Fd()), true)
 	}
 	for _, place := range n.places {
 		switch info, err := os.Lstat(place.Path); {
 		case err != nil || !reserved(place, info):
 		case info.IsDir():
-			n.giveBack(place.Path)
+			giveBack(place.Path)
 		default:
-			if place.File && n.inside(place.Path) {
-				n.kept.keepFile(place.Path)
-			}
 			_ = unix.Unlink(place.Path)
 		}
 	}
 }
 
-// giveBack has a directory go that took a name. If the user has put something into it
+// giveBack removes a directory that took a name. If the user has put something into it
 // meanwhile it is the user's, and becomes one like any other.
-func (n *names) giveBack(path string) {
-	fd, err := unix.Open(path, inDirectory, 0)
+func giveBack(path string) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
@@ -240,13 +199,7 @@ func (n *names) giveBack(path string) {
 	if unix.Fstat(fd, &st) != nil || st.Mode != unix.S_IFDIR|0o1755 && st.Mode != unix.S_IFDIR|0o1555 {
 		return
 	}
-	name := n.entry(path)
-	switch {
-	case !empty(fd):
-	case name != "" && n.kept.keep(int(n.context.Fd()), name, fd, st.Ino):
-		return
-	case unix.Rmdir(path) == nil:
-		return
+	if unix.Rmdir(path) != nil {
+		_ = unix.Fchmod(fd, 0o755)
 	}
-	_ = unix.Fchmod(fd, 0o755)
 }

@@ -15,8 +15,6 @@ import (
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/halt"
 	"github.com/cofferhq/coffer/internal/hint"
-	"github.com/cofferhq/coffer/internal/rootfs"
-	"github.com/cofferhq/coffer/internal/steps"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"golang.org/x/sys/unix"
 )
@@ -28,12 +26,10 @@ type jail struct {
 	program string
 	host    Host
 	say     *os.File
-	unsaid  error                            // why something could not be said
-	sockets func() ([]string, error)         // of the host
-	seen    func() (hidden, error)           // in the context
-	signals func() (<-chan os.Signal, error) // for the program
-	apart   bool                             // in a network namespace
-	packets bool                             // whose packets we take, because its kernel has no rules for them
+	unsaid  error            // why something could not be said
+	seen    hidden           // in the context
+	signals <-chan os.Signal // for the program
+	apart   bool             // in a network namespace
 }
 
 // Run runs the policy's program and returns its exit code. What the walls do not hold
@@ -42,7 +38,7 @@ type jail struct {
 func Run(p Policy, say *os.File) (int, error) {
 	j := &jail{Policy: &p, say: say}
 	code, err := j.run()
-	if errors.Is(err, steps.ErrReady) {
+	if errors.Is(err, errExplained) {
 		return 0, j.unsaid // which was all there is to do
 	}
 	return code, err
@@ -54,65 +50,30 @@ func (j *jail) run() (int, error) {
 	if j.abi() == 0 {
 		return 0, hint.New("this kernel has no Landlock, on which a jail is built", "boot a kernel from 5.13 on with 'landlock' in the lsm= list, or use 'coffer run'")
 	}
-	// What takes long begins first: with the other things there is enough to do meanwhile.
-	j.seen = later(p.scan)
+	var err error
+	if err = j.find(); err != nil {
+		return 0, err
+	}
+	if j.seen, err = p.scan(); err != nil {
+		return 0, err
+	}
 	if p.InPlace {
-		if err := j.find(); err != nil {
-			return 0, err
-		}
 		return 0, j.become()
 	}
-	// To begin with that takes a third of a millisecond, in which there is more to do. Before,
-	// there is nothing yet that a signal must not interrupt.
-	j.signals = later(func() (<-chan os.Signal, error) {
-		_, _ = j.seen()
-		return listen(), nil
-	})
+	// From now on a signal that ends us would leave something behind.
+	j.signals = listen()
 	if p.alone {
-		if err := j.find(); err != nil {
-			return 0, err
-		}
 		return j.runLandlock(errRefused)
 	}
-	j.apart = p.Net != NetHost && !p.bound
-	j.sockets = later(func() ([]string, error) { return rootfs.Sockets(p.Context) })
-	sp, err := j.beginSpaces(!p.bare)
-	if ferr := j.find(); ferr != nil {
-		sp.end(true)
-		return 0, ferr
-	}
-	for processes := !p.bare; ; sp, err = j.beginSpaces(processes) {
-		code := 0
-		if err == nil {
-			code, err = j.runNamespaces(sp)
-		}
+	for j.apart = p.Net != NetHost && !p.bound; ; j.apart = false {
+		code, err := j.runNamespaces()
 		switch {
-		case errors.Is(err, errNoNet) && j.wired() && !j.packets:
-			j.packets = true
-		case errors.Is(err, errNoNet) && j.apart:
-			j.apart = false
-		case (errors.Is(err, errNoProc) || errors.Is(err, errRefused)) && processes:
-			processes = false
+		case j.apart && (errors.Is(err, errNoNet) || errors.Is(err, errRefused)):
 		case errors.Is(err, errRefused):
 			return j.runLandlock(err)
 		default:
 			return code, err
 		}
-	}
-}
-
-// later does something meanwhile, and returns where its result is to be had.
-func later[T any](f func() (T, error)) func() (T, error) {
-	var value T
-	var err error
-	done := make(chan struct{})
-	go func() {
-		value, err = f()
-		close(done)
-	}()
-	return func() (T, error) {
-		<-done
-		return value, err
 	}
 }
 
@@ -284,7 +245,7 @@ func (j *jail) become() error {
 	}
 	// Only now it is certain.
 	if j.announce(w, gaps); j.Explain {
-		return steps.ErrReady
+		return errExplained
 	}
 	return launch(j.program, j.Argv, func(path string, argv []string) error {
 		return syscall.Exec(path, argv, j.environment(tmp))
@@ -325,7 +286,6 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	_, _ = j.signals() // from now on one that ends us would leave something behind
 	tmp, removeTmp, err := ownTmp()
 	if err != nil {
 		return 0, err
@@ -351,7 +311,7 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	code, err = j.mind(pid, nil)
+	code, err = j.mind(childOf(pid))
 	j.endRest(others)
 	j.report()
 	return code, err
@@ -377,7 +337,7 @@ func (j *jail) spawn(c confinement, tmp, say string) (pid int, err error) {
 			go clerk.serve()
 		}
 		if j.tell(say); j.Explain {
-			done <- steps.ErrReady
+			done <- errExplained
 			return // and the thread ends with it
 		}
 		done <- launch(j.program, j.Argv, func(path string, argv []string) (err error) {

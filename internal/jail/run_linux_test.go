@@ -141,7 +141,7 @@ func TestRefused(t *testing.T) {
 		if r.code != 0 || r.out != "works\n" {
 			t.Fatal(r)
 		}
-		contains(t, r.err, "namespaces are not to be had here")
+		contains(t, r.err, "user namespaces are not available")
 		contains(t, r.err, "not closed: git's hooks and config")
 		contains(t, r.err, "not closed: files with secrets that you make")
 		if strings.Count(r.err, "not closed") != 3 {

@@ -23,6 +23,8 @@ import (
 // jail, which tries things and says how they went.
 func TestMain(m *testing.M) {
 	switch {
+	case os.Args[0] == Name:
+		os.Exit(Main())
 	case len(os.Args) > 2 && os.Args[1] == "jail-run":
 		os.Exit(runWritten(os.Args[2]))
 	case len(os.Args) > 2 && os.Args[1] == "jail-try":
@@ -145,12 +147,9 @@ func (s *stage) write(t *testing.T, path, content string) string {
 // policy is the usual one, for a command.
 func (s *stage) policy(argv ...string) written {
 	return written{Policy: Policy{
-		Context: s.Work, Dir: s.Work, Home: s.Home, Argv: argv, Env: s.Env(), Net: NetHost, Names: s.names(),
+		Context: s.Work, Dir: s.Work, Home: s.Home, Argv: argv, Env: s.Env(), Net: NetHost,
 	}}
 }
-
-// names is where jails keep what takes names.
-func (s *stage) names() string { return filepath.Join(s.Home, ".state", "names") }
 
 // in is a layer as a test asks for it.
 func (w written) in(layer Layer) written {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ type Group struct {
 	sys     *system
 	rlimits []Rlimit
 	dirs    []*groupDir
+	cpus    float64
 
 	mu     sync.Mutex
 	closed bool
@@ -45,7 +47,7 @@ func (s *system) prepare(name string, l Limits) (*Group, error) {
 	if err := validName(name); err != nil {
 		return nil, err
 	}
-	g := &Group{sys: s}
+	g := &Group{sys: s, cpus: l.CPUs}
 	if l.OpenFiles > 0 {
 		r, err := s.rlimit("open files", unix.RLIMIT_NOFILE, l.OpenFiles)
 		if err != nil {
@@ -203,6 +205,17 @@ func (g *Group) Rlimits() []Rlimit {
 	}
 	return append([]Rlimit(nil), g.rlimits...)
 }
+
+// Processors is how many processors programs can use at once, 0 if there is no limit.
+func (g *Group) Processors() int {
+	if g == nil {
+		return 0
+	}
+	return int(math.Ceil(g.cpus))
+}
+
+// Grouped says whether the sandbox has control groups of its own.
+func (g *Group) Grouped() bool { return g != nil && len(g.dirs) > 0 }
 
 // CloneFD is a descriptor for CLONE_INTO_CGROUP (SysProcAttr.CgroupFD), by
 // which a process is born under its limits and Add is not needed. It is there

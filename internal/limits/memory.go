@@ -49,7 +49,7 @@ const tooLarge = "is too large"
 
 // parseMemory is ParseMemory without a bound below. It says why something is no size.
 func parseMemory(s string) (n int64, why string) {
-	const noSize = "is no size"
+	const noSize = "is not a size"
 	if strings.HasPrefix(s, "-") {
 		return 0, "is negative"
 	}

@@ -77,8 +77,8 @@ func TestCheck(t *testing.T) {
 		{CheckCPUs(0), "0 is too low for anything to run: want at least 0.01; for no limit, leave it out"},
 		{CheckCPUs(0.001), "0.001 is too low for anything to run: want at least 0.01"},
 		{CheckCPUs(1.5), ""},
-		{CheckCPUs(math.NaN()), "NaN is no number of processors: want 0.01 to 65536, such as 1.5"},
-		{CheckCPUs(math.Inf(1)), "+Inf is no number of processors: want 0.01 to 65536, such as 1.5"},
+		{CheckCPUs(math.NaN()), "NaN is not a number of processors: want 0.01 to 65536, such as 1.5"},
+		{CheckCPUs(math.Inf(1)), "+Inf is not a number of processors: want 0.01 to 65536, such as 1.5"},
 		{CheckCPUs(math.Inf(-1)), "-Inf is too low for anything to run: want at least 0.01"},
 	} {
 		if c.got == nil && c.want != "" || c.got != nil && c.got.Error() != c.want {
@@ -121,7 +121,7 @@ func TestParseKeepFree(t *testing.T) {
 	}
 	for in, want := range map[string]string{
 		"":         "want a number and a unit, such as 512m or 2g, or 0",
-		"much":     "is no size",
+		"much":     "is not a size",
 		"-1":       "is negative",
 		"5":        `"5" is too little to be of use: want at least 1m, and a unit`,
 		"9999999t": "is too large",

@@ -59,7 +59,7 @@ func CheckOpenFiles(n int) error {
 func CheckCPUs(n float64) error {
 	switch {
 	case math.IsNaN(n) || n > maxCPUs:
-		return wrong(fmt.Sprintf("want %v to %d, such as 1.5", minCPUs, maxCPUs), "%v is no number of processors", n)
+		return wrong(fmt.Sprintf("want %v to %d, such as 1.5", minCPUs, maxCPUs), "%v is not a number of processors", n)
 	case n < minCPUs:
 		return wrong(least(minCPUs, n == 0), "%v is too low for anything to run", n)
 	}

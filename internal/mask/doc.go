@@ -17,7 +17,7 @@
 // as it does for git.
 //
 // [Scan] looks through a tree that a sandbox may have written, without following a link,
-// and [Watcher] hears of what appears in it later. Neither changes anything: who hides the
+// and [Tree.Watch] hears of what appears in it later. Neither changes anything: who hides the
 // files is package rootfs, by mounts.
 //
 // Two rules keep that quick and useful. Git's own directories are not looked into, nor are

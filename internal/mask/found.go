@@ -62,20 +62,6 @@ type Found struct {
 	From string // where
 	// Which tells the file from another one that takes its place later.
 	Which Which
-	// Keep says that it is a file which says what to hide. It is not hidden itself, and is to
-	// stay as it is. Only a watch tells of these.
-	Keep bool
-	// Gone says that the path is not there any more; without a path, that some may not be. Only a
-	// watch tells of these, hidden or not, in a tree that is not shared.
-	Gone bool
-	// Again says that it has just appeared, or may have: it is to be hidden though it is known.
-	// Only a watch says so.
-	Again bool
-	// Stale says that it has this path only in a view that has not heard of a directory's new
-	// name, if there. Only a watch says so, in a tree that is not shared, next to what it is called now.
-	Stale bool
-
-	same bool // it is hidden because it is the same file as another one
 }
 
 // Which is a file's number on its device, and when it was made: numbers are used again.
@@ -97,6 +83,4 @@ type Result struct {
 	// Repositories are what is called .git further down: directories, and files that lead to
 	// one.
 	Repositories []Found
-	// Dirs are the directories that were looked into, if they were asked for.
-	Dirs []string
 }

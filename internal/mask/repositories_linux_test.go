@@ -84,7 +84,7 @@ func TestWatchRepositories(t *testing.T) {
 	ended := make(chan error, 1)
 	tree := openTree(t, dir)
 	go func() {
-		ended <- tree.Watch(ctx, Watching{Shared: true, Told: func([]Found) error { return nil }, Repository: func(f Found) { told <- f.Path }})
+		ended <- tree.Watch(ctx, Watching{Shared: true, Told: func([]Found) {}, Repository: func(f Found) { told <- f.Path }})
 	}()
 	wants := func(want string, known ...string) {
 		t.Helper()

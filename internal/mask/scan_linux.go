@@ -54,10 +54,8 @@ type walk struct {
 	effort  effort
 	hidden  []Found
 	linked  linked          // hidden files that have other names
-	keep    bool            // the directories
 	bare    bool            // only look for repositories
 	inodes  linked          // if set, only look for these
-	also    linked          // what is hidden too, by any name
 	led     map[string]bool // directories that links have led to
 }
 
@@ -120,9 +118,6 @@ func (w *walk) take(dir string, got seen, err error) {
 	}
 	if got.rules {
 		w.Rules = append(w.Rules, dir)
-	}
-	if w.keep {
-		w.Dirs = append(w.Dirs, dir)
 	}
 	switch {
 	case err != nil:
@@ -289,8 +284,6 @@ func (w *walk) entry(got *seen, in Dir, dir string, fd int, e entry) {
 		if to := w.t.leads(join(dir, e.name)); to != "" {
 			got.led = append(got.led, to)
 		}
-	default:
-		w.sameInode(got, dir, fd, e, w.also)
 	}
 }
 
@@ -308,6 +301,7 @@ func (w *walk) hide(got *seen, r *Rule, path string, fd int, e entry) {
 	case unix.DT_LNK:
 		if to, dir := w.t.behind(path); to != "" {
 			f.Path, f.Dir, f.Rule = to, dir, f.Rule+" (behind "+path+")"
+			f.Which, _, _ = w.t.which(to)
 			got.hidden = append(got.hidden, f)
 		}
 	case unix.DT_REG:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -108,7 +107,6 @@ func TestBounds(t *testing.T) {
 type heard struct {
 	t     *testing.T
 	paths chan string
-	hold  func(bool) error
 }
 
 // wants waits until all of these were told, in any order.
@@ -157,17 +155,10 @@ func (h heard) watch(tree *Tree, shared bool) heard {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- tree.Watch(ctx, Watching{Shared: shared, Hold: h.hold, Slow: func(string) { h.paths <- "slow" }, Told: func(list []Found) error {
+		done <- tree.Watch(ctx, Watching{Shared: shared, Blind: func(s string) { h.paths <- "blind: " + s }, Told: func(list []Found) {
 			for _, f := range list {
-				if f.Keep {
-					f.Path = "keep " + f.Path
-				}
-				if f.Gone {
-					f.Path = "gone " + f.Path
-				}
 				h.paths <- f.Path
 			}
-			return nil
 		}})
 	}()
 	t.Cleanup(func() {
@@ -195,30 +186,11 @@ func TestWatch(t *testing.T) {
 	plant(t, dir, map[string]string{".sandboxignore": "*.two\n"})
 	h.wants("x.two")
 	plant(t, dir, map[string]string{"a/.sandboxignore": "*.three\n", "y.one": "x"})
-	h.wants("a/x.three", "y.one", "keep a/.sandboxignore")
+	h.wants("a/x.three", "y.one")
 	plant(t, dir, map[string]string{"k.pem": "CERTIFICATE"})
 	h.silent(dir, "k1.key", "k.pem")
 	plant(t, dir, map[string]string{"k.pem": "PRIVATE KEY"})
 	h.wants("k.pem")
-}
-
-// TestGrown: a tree that has grown beyond what can be watched is looked through now and
-// then.
-func TestGrown(t *testing.T) {
-	was := maxWatches
-	t.Cleanup(func() { maxWatches = was })
-	maxWatches = func() int { return 4 }
-	dir := t.TempDir()
-	plant(t, dir, map[string]string{"a/": "", "first.key": "x"})
-	h := watching(t, dir, false)
-	h.wants("first.key")
-	for _, d := range []string{"b/", "c/", "d/", "e/", "f/"} {
-		plant(t, dir, map[string]string{d: ""})
-	}
-	plant(t, dir, map[string]string{"second.key": "x"})
-	h.wants("second.key", "slow") // so all of these are known
-	plant(t, dir, map[string]string{"f/.env": "x"})
-	h.wants("f/.env")
 }
 
 // TestShared: in a tree that a sandbox shares, what gives nothing away is left alone.
@@ -235,61 +207,6 @@ func TestShared(t *testing.T) {
 	h.wants("empty.key")
 	plant(t, dir, map[string]string{"sub/.env": "A=1\n"}) // a template, but not one beside it
 	h.wants("sub/.env")
-}
-
-// TestHold: when the watch is behind, programs wait until it has caught up; when it is not they
-// do not.
-func TestHold(t *testing.T) {
-	was := holdAfter
-	t.Cleanup(func() { holdAfter = was })
-	for _, behind := range []bool{false, true} {
-		holdAfter = time.Hour
-		if behind {
-			holdAfter = time.Millisecond
-		}
-		t.Run(fmt.Sprintf("behind=%v", behind), func(t *testing.T) {
-			dir, from := t.TempDir(), t.TempDir()
-			plant(t, dir, map[string]string{"first.key": "x"})
-			held := make(chan bool, 100)
-			h := heard{t: t, paths: make(chan string), hold: func(yes bool) error { held <- yes; return nil }}
-			h = h.watch(openTree(t, dir), true)
-			h.wants("first.key") // of the first look, during which nobody waits
-			for _, name := range []string{"one.key", "two.key"} {
-				plant(t, from, map[string]string{name: "x"})
-				must(t, os.Rename(filepath.Join(from, name), filepath.Join(dir, name))) // of which is told once
-				if behind && !<-held {                                                  // while nobody takes what is told
-					t.Error("programs go on before they have waited")
-				}
-				h.wants(name)
-				if behind && <-held {
-					t.Error("programs go on waiting")
-				}
-			}
-			if len(held) != 0 {
-				t.Error("programs wait for nothing")
-			}
-		})
-	}
-}
-
-// TestLeftAlone: files that give nothing away cannot use up what can be watched. More of them
-// are hidden.
-func TestLeftAlone(t *testing.T) {
-	was := maxLeft
-	t.Cleanup(func() { maxLeft = was })
-	maxLeft = 3
-	dir := t.TempDir()
-	plant(t, dir, map[string]string{"first.key": "x"})
-	h := watching(t, dir, true)
-	h.wants("first.key") // which is watched as well
-	plant(t, dir, map[string]string{"a.key": ""})
-	h.silent(dir, "mark.key", "a.key")
-	plant(t, dir, map[string]string{"b.key": ""})
-	h.wants("b.key")
-	must(t, os.Remove(filepath.Join(dir, "mark.key")))
-	h.wants()
-	plant(t, dir, map[string]string{"a.key": "x"})
-	h.wants("a.key")
 }
 
 // TestSlow: lines that are too hard for a whole tree are refused, and named.
@@ -339,29 +256,6 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// TestDrain: who makes the kernel tell more for as long as we listen does not keep us.
-func TestDrain(t *testing.T) {
-	var p [2]int
-	must(t, unix.Pipe2(p[:], unix.O_CLOEXEC))
-	done := make(chan bool)
-	go func() {
-		defer close(done)
-		event := make([]byte, unix.SizeofInotifyEvent)
-		for {
-			if _, err := unix.Write(p[1], event); err != nil {
-				return
-			}
-		}
-	}()
-	w := &watcher{fd: p[0]}
-	if n := w.drain(); n != maxDrain {
-		t.Errorf("it was asked %d times", n)
-	}
-	unix.Close(p[0]) // which ends the other
-	<-done
-	unix.Close(p[1])
-}
-
 // TestStands: a tree that was moved away does not stand, nor does another in its place.
 func TestStands(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tree")
@@ -386,14 +280,34 @@ func TestStands(t *testing.T) {
 	}
 }
 
-// Who is told that a tree cannot be watched is told which number to raise.
-func TestWhatToRaise(t *testing.T) {
-	tree := &Tree{Root: "/work"}
-	for fd, want := range map[int]string{-1: "/work cannot be watched: .*max_user_instances$", 3: "/work has more directories than can be watched: .*max_user_watches$"} {
-		if got := (&watcher{t: tree, fd: fd}).slow(); !regexp.MustCompile(want).MatchString(got) {
-			t.Errorf("%d: %s", fd, got)
-		}
+// TestBlind: of a tree that has more directories than can be watched, some are, and it is said which
+// number to raise.
+func TestBlind(t *testing.T) {
+	was := maxWatches
+	t.Cleanup(func() { maxWatches = was })
+	maxWatches = func() int { return 2 }
+	dir := t.TempDir()
+	plant(t, dir, map[string]string{"a/": "", "b/": "", "c/": ""})
+	h := watching(t, dir, false)
+	h.wants("blind: " + dir + " has more directories than can be watched: files to hide that appear there are hidden when the next command starts; raise fs.inotify.max_user_watches")
+	plant(t, dir, map[string]string{".env": "x"})
+	h.wants(".env")
+}
+
+// TestRenamed: what appears in a directory that was renamed is told by its new name, and so is what
+// appears below one that came from elsewhere.
+func TestRenamed(t *testing.T) {
+	dir := t.TempDir()
+	plant(t, dir, map[string]string{"a/b/": "", "first.key": "x"})
+	h := watching(t, dir, false)
+	h.wants("first.key")
+	for _, move := range [][2]string{{"a", "c"}, {"c/b", "b"}, {"b", "c/d"}, {"c", "a"}} {
+		must(t, os.Rename(filepath.Join(dir, move[0]), filepath.Join(dir, move[1])))
+		h.silent(dir, move[1]+"/mark.key")
+		must(t, os.Remove(filepath.Join(dir, move[1], "mark.key")))
 	}
+	plant(t, dir, map[string]string{"a/.env": "x", "a/d/.env": "x"})
+	h.wants("a/.env", "a/d/.env")
 }
 
 // Of the watches that the kernel keeps for a user, half is left to others.

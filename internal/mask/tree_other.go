@@ -36,5 +36,8 @@ func (*Tree) Stands() bool { return false }
 // Gone says that there is nothing of this path in the tree.
 func (*Tree) Gone(string) bool { return true }
 
+// Harmless says that a file gives nothing away.
+func (*Tree) Harmless(Found) bool { return false }
+
 // Watch tells what appears in the tree.
 func (*Tree) Watch(context.Context, Watching) error { return errors.ErrUnsupported }

@@ -3,15 +3,15 @@ package mask
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,135 +33,61 @@ func fairShare(file string) int {
 	return min(max(all/2, fewWatches), manyWatches)
 }
 
-// A watcher hears what appears in a tree.
+// maxTold is how many are told at once.
+const maxTold = 512
+
+// watcher hears what appears in a tree. A directory is watched by its path, which a program inside
+// may replace by a link: then events come from elsewhere, and mean nothing, because all that they
+// name is looked up in the tree, where no link is followed.
 type watcher struct {
-	t      *Tree
-	shared bool
-	notify *os.File
-	fd     int
-	most   int // watches
-	dirs   map[int32]string
-	files  map[int32]string // looked at again when they change
-	full   bool             // some directories are not watched
-	effort effort           // of what the kernel told at once
-	took   time.Duration    // the last look through all of it
-	told   func([]Found) error
-	git    func(Found) // may be nil
-	batch  []Found     // to be told
-	moved  moved
-	hurry  hurry
-	aliases
-	kept  map[string]Which // files that say what to hide
-	leads map[string]led   // hidden links
+	Watching
+	t     *Tree
+	fs    *fsnotify.Watcher
+	most  int
+	dirs  map[string]bool // that are watched
+	blind bool            // some are not, and that was said
+	batch []Found
 }
 
 // Watch tells what is to be hidden in the tree and appears while it waits, until the context
-// ends. When it begins it looks through the whole tree, for what appeared before: that is
-// told with Again unset, and may be known.
+// ends. When it begins it looks through the whole tree, for what appeared before.
 //
-// What appears in a shared tree may be the sandbox's own. It is left alone for as long as
-// it is empty, or the same as a template beside it, as .env.example is for .env.
+// It is no wall. A program that reads a file in the moment in which it appears may have read it, and
+// so may one that keeps the watch busy; what the watch misses, the next [Tree.Scan] finds.
 func (t *Tree) Watch(ctx context.Context, what Watching) error {
-	w := &watcher{t: t, shared: what.Shared, fd: -1, most: maxWatches(), dirs: map[int32]string{}, files: map[int32]string{}, told: what.Told, git: what.Repository, kept: map[string]Which{}, leads: map[string]led{}}
-	w.hurry.hold = what.Hold
-	w.aliases = aliases{secrets: linked{}, names: map[Which]uint32{}}
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err == nil {
-		w.fd, w.notify = fd, os.NewFile(uintptr(fd), "inotify")
-		defer w.notify.Close()
-		defer context.AfterFunc(ctx, func() { w.notify.Close() })()
+	w := &watcher{Watching: what, t: t, most: maxWatches(), dirs: map[string]bool{}}
+	var err error
+	if w.fs, err = fsnotify.NewWatcher(); err != nil {
+		w.sayBlind("cannot be watched", "max_user_instances")
+		return nil
 	}
-	begun := time.Now()
-	if err := w.all(ctx, false); err != nil {
-		return err
-	}
-	w.took = time.Since(begun)
-	if w.fd >= 0 && !w.full {
-		if err := w.listen(ctx, false); err != nil || ctx.Err() != nil {
-			return err
-		}
-	}
-	// The kernel keeps no more watches for this user, from the beginning or since the tree
-	// has grown. So now and then all of it is looked at.
-	if what.Slow != nil {
-		what.Slow(w.slow())
-	}
-	pause := max(time.Second, 20*time.Since(begun))
-	for ctx.Err() == nil {
-		var err error
-		if w.fd >= 0 {
-			_ = w.notify.SetReadDeadline(time.Now().Add(pause))
-			err = w.listen(ctx, true)
-		} else {
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
+	defer w.fs.Close()
+	err = w.enter(ctx, "")
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-w.fs.Events:
+			err = w.event(ctx, e)
+		case err = <-w.fs.Errors:
+			if errors.Is(err, fsnotify.ErrEventOverflow) { // it is not known what happened
+				err = w.enter(ctx, "")
 			}
 		}
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
-		if err := w.all(ctx, false); err != nil {
-			return err
-		}
 	}
-	return nil
+	return err
 }
 
-// slow says that not all of the tree is watched, and which of the kernel's numbers is too low.
-func (w *watcher) slow() string {
-	what, number := "has more directories than can be watched", "max_user_watches"
-	if w.fd < 0 {
-		what, number = "cannot be watched", "max_user_instances"
+// sayBlind says once that not all of the tree is watched, and which of the kernel's numbers is too low.
+func (w *watcher) sayBlind(what, number string) {
+	if !w.blind && w.Blind != nil {
+		w.Blind(fmt.Sprintf("%s %s: files to hide that appear there are hidden when the next command starts; raise fs.inotify.%s", w.t.Root, what, number))
 	}
-	return fmt.Sprintf("%s %s: files to hide that appear there are found after a second or more; raise fs.inotify.%s", w.t.Root, what, number)
+	w.blind = true
 }
 
-// all looks through the whole tree. again says that all of it has to be told.
-func (w *watcher) all(ctx context.Context, again bool) error {
-	err := w.tree(ctx, "", again)
-	if err == nil && !w.shared {
-		err = w.put(Found{Gone: true}, true)
-	}
-	if err == nil {
-		err = w.seek(ctx)
-	}
-	return errors.Join(err, w.flush())
-}
-
-// listen handles what the kernel tells, until the context ends or the time is over or,
-// unless that is known, not everything is watched any more.
-func (w *watcher) listen(ctx context.Context, full bool) (err error) {
-	defer func() { err = errors.Join(err, w.hurry.end()) }()
-	buf := make([]byte, 16<<10)
-	for {
-		n, err := w.notify.Read(buf)
-		w.hurry.begin()
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, os.ErrDeadlineExceeded) && !full: // which is for seek
-			_ = w.notify.SetReadDeadline(time.Time{})
-		case err != nil:
-			return fmt.Errorf("watch for files to hide: %w", err)
-		default:
-			err = w.events(ctx, buf[:n])
-		}
-		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			err = errors.Join(w.seek(ctx), w.flush())
-		}
-		if err == nil && w.caughtUp() {
-			err = w.hurry.end()
-		}
-		if err != nil || w.full && !full {
-			return err
-		}
-	}
-}
-
-// tree watches a directory and all below it, and tells what there is. again says that it
-// has just appeared.
-func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
+// enter watches a directory and all below it, and tells what there is to hide.
+func (w *watcher) enter(ctx context.Context, dir string) error {
 	queue, led := []string{dir}, map[string]bool{}
 	var all effort
 	entries := 0
@@ -169,9 +95,8 @@ func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
 	for len(queue) > 0 && ctx.Err() == nil {
 		dir := queue[0]
 		queue = queue[1:]
-		w.watch(dir, w.dirs, w.about())
-		walk := &walk{t: w.t, ctx: ctx, also: w.secrets}
-		got, err := walk.look(dir, &buf)
+		w.watch(dir)
+		got, err := (&walk{t: w.t, ctx: ctx}).look(dir, &buf)
 		if err != nil {
 			return err
 		}
@@ -181,15 +106,9 @@ func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
 		if all.add(got.effort); all.exceeds(entries) {
 			return all.excess(w.t.Root)
 		}
-		if got.rules {
-			w.watch(join(dir, FileName), w.files, unix.IN_CLOSE_WRITE)
-			if err := w.keep(join(dir, FileName), again); err != nil {
-				return err
-			}
-		}
-		if w.git != nil {
+		if w.Repository != nil {
 			for _, f := range got.repositories {
-				w.git(f)
+				w.Repository(f)
 			}
 		}
 		queue = append(queue, got.dirs...)
@@ -200,199 +119,161 @@ func (w *watcher) tree(ctx context.Context, dir string, again bool) error {
 			}
 		}
 		for _, f := range got.hidden {
-			if err := w.consider(f, again); err != nil {
-				return err
-			}
+			w.tell(f)
 		}
 	}
+	w.flush()
 	return nil
 }
 
-// about is what we want to hear of a directory: what appears. Of what goes it is only of use
-// where a view of the tree does not hear of it by itself.
-func (w *watcher) about() uint32 {
-	about := uint32(unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK)
-	if !w.shared {
-		about |= unix.IN_DELETE | unix.IN_MOVED_FROM
+// watch watches a directory.
+func (w *watcher) watch(dir string) {
+	if w.dirs[dir] {
+		return
 	}
-	return about
-}
-
-// watch watches a directory or a file, which is reached without following a link, and says
-// whether it does.
-func (w *watcher) watch(path string, in map[int32]string, what uint32) bool {
-	if w.fd < 0 || len(w.dirs)+len(w.files) >= w.most {
-		w.full = true
-		return false
+	err := error(unix.ENOSPC)
+	if len(w.dirs) < w.most {
+		err = w.fs.Add(path.Join(w.t.Root, dir))
 	}
-	fd, err := w.t.open(path, unix.O_PATH, unix.RESOLVE_NO_SYMLINKS)
-	if err != nil {
-		return false // gone
-	}
-	defer unix.Close(fd)
-	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", fd), what)
-	if err != nil {
-		w.full = w.full || err == unix.ENOSPC || err == unix.ENOMEM
-		return false
-	}
-	if was, known := w.dirs[int32(wd)]; known && was != path && !w.shared {
-		w.moved.add(was, path)
-	}
-	in[int32(wd)] = path
-	return true
-}
-
-// events handles what the kernel has to tell. Some of it is about the same file.
-func (w *watcher) events(ctx context.Context, b []byte) error {
-	changed, fresh := map[string]bool{}, false
-	w.effort = effort{}
-	for len(b) >= unix.SizeofInotifyEvent {
-		wd := int32(binary.NativeEndian.Uint32(b))
-		what := binary.NativeEndian.Uint32(b[4:])
-		n := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
-		if n > len(b) {
-			break
-		}
-		name := string(bytes.TrimRight(b[unix.SizeofInotifyEvent:n], "\x00"))
-		b = b[n:]
-		switch dir, ok := w.dirs[wd]; {
-		case what&unix.IN_Q_OVERFLOW != 0:
-			return w.again(ctx)
-		case what&unix.IN_IGNORED != 0:
-			delete(w.dirs, wd)
-			delete(w.files, wd)
-		case ok && what&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0:
-			if err := w.put(Found{Path: join(dir, name), Dir: what&unix.IN_ISDIR != 0, Gone: true}, true); err != nil {
-				return err
-			}
-		case ok && name != "":
-			fresh = true
-			if err := w.appeared(ctx, dir, name, what&unix.IN_ISDIR != 0); err != nil {
-				return err
-			}
-			if w.effort.exceeds(0) {
-				return w.effort.excess(w.t.Root)
-			}
-		case w.files[wd] != "":
-			changed[w.files[wd]] = true
-		}
-	}
-	for file := range changed {
-		if err := w.changed(ctx, file); err != nil {
-			return err
-		}
-	}
-	if fresh {
-		return w.follow()
-	}
-	return nil
-}
-
-// again looks through the whole tree, because the kernel has lost count of what happened.
-// Whoever floods it must not keep us busy: if it cannot be held we rest for as long as the last
-// look took, and what was told meanwhile is seen in the one that follows.
-func (w *watcher) again(ctx context.Context) error {
-	if !w.hurry.now() {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(min(w.took, time.Second)):
-		}
-	}
-	w.drain()
-	begun := time.Now()
-	err := w.all(ctx, true)
-	w.took = time.Since(begun)
-	return err
-}
-
-// maxDrain is how often the kernel is asked for what it has still to tell: enough for a full
-// queue of its usual length. Somebody may fill it as fast as we read, and what is left over
-// is heard later.
-const maxDrain = 128
-
-// drain takes what the kernel has still to tell, and says how often it was asked.
-func (w *watcher) drain() (reads int) {
-	var b [64 << 10]byte
-	for reads < maxDrain {
-		reads++
-		n, err := unix.Read(w.fd, b[:])
-		if err == unix.EINTR {
-			continue
-		}
-		if n <= 0 {
-			break
-		}
-		w.forget(b[:n])
-	}
-	return reads
-}
-
-// forget lets go of watches that are over, and of all else that is told.
-func (w *watcher) forget(b []byte) {
-	for len(b) >= unix.SizeofInotifyEvent {
-		n := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
-		if binary.NativeEndian.Uint32(b[4:])&unix.IN_IGNORED != 0 {
-			wd := int32(binary.NativeEndian.Uint32(b))
-			delete(w.dirs, wd)
-			delete(w.files, wd)
-		}
-		if n > len(b) {
-			return
-		}
-		b = b[n:]
-	}
-}
-
-// appeared is about a new entry of a directory.
-func (w *watcher) appeared(ctx context.Context, dir, name string, isDir bool) error {
-	at := join(dir, name)
-	in := w.t.Set.In(dir)
-	in.effort = &w.effort
 	switch {
-	case name == ".git":
-		if is, kind, _ := w.t.which(at); w.git != nil && w.t.nested(dir) && kind != 0 {
-			w.git(Found{Path: at, Dir: kind == unix.S_IFDIR, Which: is})
+	case err == nil:
+		w.dirs[dir] = true
+	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM):
+		w.sayBlind("has more directories than can be watched", "max_user_watches")
+	}
+}
+
+// unwatch forgets a directory that was renamed, and those below: they are watched by their old paths.
+func (w *watcher) unwatch(dir string) {
+	if !w.dirs[dir] {
+		return
+	}
+	for d := range w.dirs {
+		if d == dir || strings.HasPrefix(d, dir+"/") {
+			_ = w.fs.Remove(path.Join(w.t.Root, d))
+			delete(w.dirs, d)
 		}
+	}
+}
+
+// event handles one thing that happened.
+func (w *watcher) event(ctx context.Context, e fsnotify.Event) error {
+	at, ok := strings.CutPrefix(e.Name, strings.TrimSuffix(w.t.Root, "/")+"/")
+	switch {
+	case !ok:
 		return nil
-	case isDir && len(at) > maxDeep:
-		return w.consider(found(&tooDeep, at, true), true)
-	case name == FileName && !isDir:
-		w.watch(at, w.files, unix.IN_CLOSE_WRITE)
-		if err := errors.Join(w.keep(at, true), w.changed(ctx, at)); err != nil {
-			return err
+	case e.Has(fsnotify.Rename) || e.Has(fsnotify.Remove):
+		w.unwatch(at)
+		return nil
+	case !e.Has(fsnotify.Create) && !e.Has(fsnotify.Write):
+		return nil
+	}
+	defer w.flush()
+	dir, name := path.Split(at)
+	dir = strings.TrimSuffix(dir, "/")
+	in := w.t.Set.In(dir)
+	is, kind, _ := w.t.which(at)
+	switch {
+	case kind == 0: // gone
+	case name == ".git":
+		if w.Repository != nil && e.Has(fsnotify.Create) && w.t.nested(dir) {
+			w.Repository(Found{Path: at, Dir: kind == unix.S_IFDIR, Which: is})
+		}
+	case kind == unix.S_IFDIR && len(at) > maxDeep: // the next start hides it
+	case kind == unix.S_IFDIR:
+		if r := in.Decide(name, true); r != nil && !r.Looks() {
+			w.tell(w.found(r, at, true, is))
+		} else if in.Enters(name) {
+			return w.enter(ctx, at)
+		}
+	default:
+		return w.file(ctx, in, at, kind, is)
+	}
+	return nil
+}
+
+// file handles a file that appeared or was written to.
+func (w *watcher) file(ctx context.Context, in Dir, at string, kind uint16, is Which) error {
+	dir, name := path.Split(at)
+	if name == FileName && kind == unix.S_IFREG {
+		if fresh, err := w.t.readRules(strings.TrimSuffix(dir, "/")); err != nil || fresh {
+			return errors.Join(err, w.enter(ctx, strings.TrimSuffix(dir, "/")))
 		}
 	}
-	r := in.Decide(name, isDir)
-	f, same := w.same(at, isDir)
+	r := in.Decide(name, false)
 	switch {
-	case same:
-		return w.tell(f, true)
-	case r != nil && (!isDir || !r.Looks()):
-		return w.consider(found(r, at, isDir), true)
-	case isDir && in.Enters(name):
-		return w.tree(ctx, at, true)
-	case !isDir:
+	case r != nil && w.t.confirms(r, at):
+		w.tell(w.found(r, at, false, is))
+		if to, isDir := w.t.behind(at); kind == unix.S_IFLNK && to != "" {
+			is, _, _ := w.t.which(to)
+			w.tell(w.found(r, to, isDir, is))
+		}
+	case r == nil && kind == unix.S_IFLNK:
 		if to := w.t.leads(at); to != "" {
-			return w.tree(ctx, to, true)
+			return w.enter(ctx, to)
 		}
 	}
 	return nil
 }
 
-// changed is about a file that was left alone so far, or says what to hide.
-func (w *watcher) changed(ctx context.Context, file string) error {
+func (w *watcher) found(r *Rule, at string, dir bool, is Which) Found {
+	f := found(r, at, dir)
+	f.Which = is
+	return f
+}
+
+// tell keeps something to tell, unless it gives nothing away.
+func (w *watcher) tell(f Found) {
+	if w.Shared && w.t.Harmless(f) {
+		return
+	}
+	if w.batch = append(w.batch, f); len(w.batch) >= maxTold {
+		w.flush()
+	}
+}
+
+// flush tells what was kept.
+func (w *watcher) flush() {
+	if len(w.batch) > 0 {
+		w.Told(w.batch)
+		w.batch = nil
+	}
+}
+
+// templates are what the names of files to copy end in.
+var templates = []string{".example", ".sample", ".template", ".dist", ".defaults"}
+
+// maxTemplate is the longest file that is compared.
+const maxTemplate = 64 << 10
+
+// Harmless says that a file is empty, or has the very bytes of a template beside it.
+func (t *Tree) Harmless(f Found) bool {
+	file := f.Path
+	st, err := t.stat(file)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return false
+	}
+	if st.Size == 0 {
+		return true
+	}
+	content, err := t.read(file, maxTemplate)
+	if err != nil || len(content) > maxTemplate {
+		return false
+	}
+	self, _, _ := t.which(file)
 	dir, name := path.Split(file)
-	dir = strings.TrimSuffix(dir, "/")
-	if name == FileName {
-		fresh, err := w.t.readRules(dir)
-		if err != nil || !fresh {
-			return err
-		}
-		return w.tree(ctx, dir, false)
+	beside := []string{name}
+	if strings.HasPrefix(name, ".env.") {
+		beside = append(beside, ".env")
 	}
-	if r := w.t.Set.In(dir).Decide(name, false); r != nil {
-		return w.consider(found(r, file, false), true)
-	}
-	return nil
+	return slices.ContainsFunc(beside, func(name string) bool {
+		return slices.ContainsFunc(templates, func(end string) bool {
+			// The same file, by a name that somebody inside has made, is no template for itself.
+			if is, _, _ := t.which(dir + name + end); is == self || t.Hides(dir+name+end, false) != nil {
+				return false
+			}
+			same, err := t.read(dir+name+end, maxTemplate)
+			return err == nil && bytes.Equal(same, content)
+		})
+	})
 }

@@ -53,9 +53,9 @@ func parseTarget(s string) (Target, error) {
 		}
 		return Target{kind: group, host: name}, nil
 	}
-	if scheme, rest, ok := strings.Cut(s, "://"); ok {
-		return Target{}, fmt.Errorf("is a URL; write the host alone, as in %s, and %s as the protocol",
-			quote(strings.SplitN(rest, "/", 2)[0]), quote(scheme))
+	if _, rest, ok := strings.Cut(s, "://"); ok {
+		host, _, _ := strings.Cut(rest, "/")
+		return Target{}, fmt.Errorf("is a URL; write the host alone, as in %s", quote(host))
 	}
 	host, portList, hasPorts, err := splitPorts(s)
 	if err != nil {

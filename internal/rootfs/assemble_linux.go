@@ -124,13 +124,24 @@ func (a *assembly) step(p *Plan, s *Step) error {
 	case Scratch:
 		return a.scratch(s)
 	case Proc:
-		return a.fresh("proc", "", s.Target, safe|unix.MOUNT_ATTR_NOEXEC)
+		attr := safe | unix.MOUNT_ATTR_NOEXEC
+		if s.ReadOnly {
+			attr |= unix.MOUNT_ATTR_RDONLY
+		}
+		return a.fresh("proc", "", s.Target, attr)
 	case Devpts:
 		return a.fresh("devpts", "newinstance,ptmxmode=0666,mode=620", s.Target, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 	case Dir:
 		fd, err := a.root.make(s.Target, true)
 		unix.Close(fd)
 		return err
+	case Closed:
+		fd, err := a.root.make(s.Target, true)
+		if err != nil {
+			return err
+		}
+		unix.Close(fd)
+		return os.Chmod(s.Target, 0)
 	case Symlink:
 		return a.symlink(s)
 	case Replace:
@@ -154,6 +165,8 @@ func (a *assembly) step(p *Plan, s *Step) error {
 		return a.layers.anchor(a.root, s.Data, []string{strings.TrimPrefix(s.Target, s.Data)})
 	case Overlay:
 		return a.overlay(p, s)
+	case Cgroup:
+		return a.cgroup(s)
 	case Identify:
 		return a.identify(s)
 	}
@@ -193,7 +206,7 @@ func (a *assembly) keep(s *Step) error {
 	if err != nil {
 		return err
 	}
-	a.layers = &Layers{root: root{fd}, overlays: overlays{}}
+	a.layers = &Layers{root: root{fd}}
 	return nil
 }
 
@@ -316,8 +329,25 @@ func (a *assembly) overlay(p *Plan, s *Step) error {
 	if err := a.layers.mount(a.root, p.Volatile, s.Source, s.Data, s.Target); err != nil {
 		return err
 	}
-	a.layers.overlays[s.Target] = s.Data
 	return unix.Unmount(s.Source, unix.MNT_DETACH)
+}
+
+// cgroup shows files as those of a control group. A JVM and Go look for a mount of kind
+// cgroup2 and then open the files by name: so there is one, read-only, and the files cover it.
+// Where it cannot be mounted, programs that only open files find them all the same.
+func (a *assembly) cgroup(s *Step) error {
+	_ = a.fresh("cgroup2", "", s.Target, safe|unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOEXEC)
+	from, err := a.root.make(s.Source, true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	at, err := a.root.make(s.Target, true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	return cover(from, at, safe|unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOEXEC)
 }
 
 func (a *assembly) identify(s *Step) error {

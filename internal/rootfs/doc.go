@@ -23,9 +23,9 @@ package rootfs
 type Plan struct {
 	Steps []Step `json:"steps"`
 	// System lists the read-only host directories that become writable for root.
-	System []string `json:"system"`
+	System Paths `json:"system"`
 	// Writable lists what programs may write to, for the second wall (Landlock).
-	Writable []string `json:"writable"`
+	Writable Paths `json:"writable"`
 	// Owned says that the system directories are an image's, whose files belong to the user.
 	Owned bool `json:"owned,omitempty"`
 	// Volatile is set for throw-away sandboxes, whose layers need no sync to disk.
@@ -40,6 +40,7 @@ const (
 	Proc     = "proc"     // a fresh /proc of the sandbox's own processes
 	Devpts   = "devpts"   // a terminal file system of its own
 	Dir      = "dir"      // a directory
+	Closed   = "closed"   // a directory that nobody can list
 	Symlink  = "symlink"  // a symbolic link to Data
 	Replace  = "replace"  // a read-only file with content Data over Target
 	Seed     = "seed"     // a file with content Data at Target, unless there is something
@@ -51,6 +52,7 @@ const (
 	Pin      = "pin"      // Target, as it is, not to be moved
 	Anchor   = "anchor"   // Target, below Data, not to be moved, and no mount in its place
 	Overlay  = "overlay"  // a copy-on-write view of Source at Target, layer named Data
+	Cgroup   = "cgroup"   // the files of Source, a path of the sandbox, as a control group at Target
 	Identify = "identify" // stop unless Target is the directory Dev, Ino
 )
 

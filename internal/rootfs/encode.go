@@ -1,68 +1,57 @@
 package rootfs
 
-import (
-	"encoding/base64"
-	"errors"
-	"math"
+import "encoding/json"
 
-	"github.com/cofferhq/coffer/internal/pack"
-)
+// A path need not be UTF-8, and a JSON string would change one that is not: paths travel as
+// bytes, or a mask would be placed elsewhere.
 
-// A plan is a hundred steps, and both ends of every start wait for it to be written and
-// read: as JSON that takes half a millisecond. So it travels packed; within JSON, as a text.
+type bareStep Step
 
-// maxSteps is far more than any view has.
-const maxSteps = 1 << 16
-
-// MarshalText packs the plan for JSON.
-func (p *Plan) MarshalText() ([]byte, error) {
-	return base64.StdEncoding.AppendEncode(nil, p.Pack(make([]byte, 0, 8<<10))), nil
+type stepBytes struct {
+	*bareStep
+	Source []byte `json:"source,omitempty"`
+	Target []byte `json:"target"`
+	Data   []byte `json:"data,omitempty"`
 }
 
-// Pack appends the plan.
-func (p *Plan) Pack(b []byte) []byte {
-	b = pack.Flags(b, p.Volatile, p.Owned)
-	b = pack.Texts(b, p.System)
-	b = pack.Texts(b, p.Writable)
-	b = pack.Number(b, uint64(len(p.Steps)))
-	for i := range p.Steps {
-		s := &p.Steps[i]
-		b = pack.Text(b, s.Do)
-		b = pack.Flags(b, s.ReadOnly, s.Device, s.Shared, s.Optional, s.Mine, s.Create, s.Exec)
-		b = pack.Text(b, s.Source)
-		b = pack.Text(b, s.Target)
-		b = pack.Text(b, s.Data)
-		b = pack.Number(b, s.Dev)
-		b = pack.Number(b, s.Ino)
-		b = pack.Number(b, uint64(s.FD))
-	}
-	return b
+// MarshalJSON encodes the step.
+func (s Step) MarshalJSON() ([]byte, error) {
+	bare := bareStep(s)
+	return json.Marshal(stepBytes{&bare, []byte(s.Source), []byte(s.Target), []byte(s.Data)})
 }
 
-// UnmarshalText is MarshalText's counterpart.
-func (p *Plan) UnmarshalText(text []byte) error {
-	b, err := base64.StdEncoding.AppendDecode(nil, text)
-	if err != nil {
+// UnmarshalJSON decodes what MarshalJSON wrote.
+func (s *Step) UnmarshalJSON(text []byte) error {
+	b := stepBytes{bareStep: &bareStep{}}
+	if err := json.Unmarshal(text, &b); err != nil {
 		return err
 	}
-	r := pack.NewReader(b)
-	if p.Unpack(r); !r.Done() {
-		return errors.New("the plan is damaged")
-	}
+	*s = Step(*b.bareStep)
+	s.Source, s.Target, s.Data = string(b.Source), string(b.Target), string(b.Data)
 	return nil
 }
 
-// Unpack is Pack's counterpart.
-func (p *Plan) Unpack(r *pack.Reader) {
-	*p = Plan{}
-	r.Flags(&p.Volatile, &p.Owned)
-	p.System, p.Writable = r.Strings(maxSteps), r.Strings(maxSteps)
-	p.Steps = make([]Step, r.Count(maxSteps))
-	for i := range p.Steps {
-		s := &p.Steps[i]
-		s.Do = string(r.Text())
-		r.Flags(&s.ReadOnly, &s.Device, &s.Shared, &s.Optional, &s.Mine, &s.Create, &s.Exec)
-		s.Source, s.Target, s.Data = string(r.Text()), string(r.Text()), string(r.Text())
-		s.Dev, s.Ino, s.FD = r.Number(math.MaxUint64), r.Number(math.MaxUint64), int(r.Number(maxSteps))
+// Paths are a list of paths.
+type Paths []string
+
+// MarshalJSON encodes the paths.
+func (p Paths) MarshalJSON() ([]byte, error) {
+	all := make([][]byte, len(p))
+	for i, path := range p {
+		all[i] = []byte(path)
 	}
+	return json.Marshal(all)
+}
+
+// UnmarshalJSON decodes what MarshalJSON wrote.
+func (p *Paths) UnmarshalJSON(text []byte) error {
+	var all [][]byte
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	*p = nil
+	for _, path := range all {
+		*p = append(*p, string(path))
+	}
+	return nil
 }

@@ -13,7 +13,8 @@ import (
 // root of the sandbox included, and programs that look for a regular file find none. A
 // directory is covered by an empty one. Either way the place is a mount point, which can
 // be neither renamed, nor replaced, nor removed from inside; renaming what is above it
-// takes the mount along.
+// takes the mount along. What is hidden at a start is also kept in its place, by anchors and
+// pins; what appears later is covered as it is found.
 
 // forbid covers a place of the sandbox. /dev and the empty directory are there already.
 func forbid(r root, target string) error { return forbidIn(r, target, r) }
@@ -71,51 +72,8 @@ func covered(at, by int) (bool, error) {
 	return here.Dev == there.Dev && here.Ino == there.Ino, nil
 }
 
-// Forbid covers a place of a running sandbox. If it is in a tree that programs inside can
-// change, the directories between are kept where they are. dir says what it is outside.
-func (l *Layers) Forbid(target, tree string, dir bool) error {
-	if tree == "" {
-		return l.cover("hide", target, tree, func(r root, target string, _ root) error { return l.forbidInView(r, target, dir) })
-	}
-	return l.cover("hide", target, tree, forbidIn)
-}
-
-// ForbidStale covers a place of a copy-on-write view where something is still seen that has
-// another path outside by now. If it is not seen there, it never will be.
-func (l *Layers) ForbidStale(target string) error {
-	return l.cover("hide", target, "", func(r root, target string, _ root) error { return forbid(r, target) })
-}
-
-// Lock makes a file of a running sandbox read-only, and keeps it where it is. What hides
-// files is a file too, and nobody inside may take it away.
-func (l *Layers) Lock(target, tree string) error {
-	return l.cover("keep", target, tree, func(tree root, target string, _ root) error {
-		at, err := tree.open(target)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(at)
-		if locked, err := isLocked(at); err != nil || locked {
-			return err
-		}
-		return cover(at, at, unix.MOUNT_ATTR_RDONLY|safe)
-	})
-}
-
-// isLocked says whether a place is a mount point that cannot be written to: this one or, if
-// it is hidden too, what hides it.
-func isLocked(at int) (bool, error) {
-	mounted, err := isMount(at)
-	if err != nil || !mounted {
-		return false, err
-	}
-	var st unix.Statfs_t
-	err = unix.Fstatfs(at, &st)
-	return st.Flags&unix.ST_RDONLY != 0, err
-}
-
-// cover has a place covered, in its tree if that came late, below the root otherwise.
-func (l *Layers) cover(what, target, tree string, do func(tree root, target string, r root) error) error {
+// Forbid covers a place of a running sandbox, in the tree if that came late.
+func (l *Layers) Forbid(target, tree string) error {
 	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -125,21 +83,12 @@ func (l *Layers) cover(what, target, tree string, do func(tree root, target stri
 	defer l.lates.mu.Unlock()
 	rel, ok := strings.CutPrefix(target, strings.TrimSuffix(tree, "/")+"/")
 	if mount, late := l.lates.trees[tree]; late && ok {
-		if err := l.anchorBelow(tree, mount, Above(rel)); err != nil {
-			return err
-		}
-		err = do(root{mount}, rel, root{fd})
+		err = forbidIn(root{mount}, rel, root{fd})
 	} else {
-		// First the directories: once they are kept, the place is the one that was meant.
-		if ok && tree != "" {
-			if err := l.anchor(root{fd}, tree, Above(rel)); err != nil {
-				return err
-			}
-		}
-		err = do(root{fd}, target, root{fd})
+		err = forbid(root{fd}, target)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", what, target, err)
+		return fmt.Errorf("hide %s: %w", target, err)
 	}
 	return nil
 }

@@ -277,7 +277,7 @@ func (p *protection) config(file string) error {
 		if dir = expandHome(dir); !filepath.IsAbs(dir) {
 			dir = filepath.Join(p.workspace, dir)
 		}
-		if err := p.referred(filepath.Clean(dir), "git's hooks are to be in"); err != nil {
+		if err := p.referred(filepath.Clean(dir), "core.hooksPath names"); err != nil {
 			return err
 		}
 	}
@@ -293,8 +293,8 @@ func (p *protection) referred(path, why string) error {
 		return nil
 	}
 	if real, err := filepath.EvalSymlinks(path); err != nil || real != path {
-		return hint.New(fmt.Sprintf("%s %s, which is not there: a sandbox could make it, and your next git command would run what it says", why, path),
-			"make it, take it out of git's config, or use --workspace cow")
+		return hint.New(fmt.Sprintf("%s %s, which does not exist: a sandbox could create it, and your next git command would run it", why, path),
+			"create it, take it out of git's config, or use --workspace cow")
 	}
 	p.lock(path)
 	return nil

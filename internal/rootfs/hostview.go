@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/dpkg"
 	"github.com/cofferhq/coffer/internal/hint"
 )
 
@@ -31,6 +32,7 @@ type View struct {
 	Group     string   // replaces /etc/group when not empty
 	Resolver  string   // replaces /etc/resolv.conf when not empty
 	GitConfig string   // replaces /etc/gitconfig when not empty
+	Login     string   // the content of /etc/profile, which is made to keep PATH when not empty
 	Program   string   // coffer itself, which is also sudo inside
 	Hide      []string // host directories that must not be seen even in a workspace
 	Volatile  bool     // the layers go away with the sandbox
@@ -51,9 +53,11 @@ type View struct {
 	Git *Git
 	// Includes are worktrees of other repositories, shown in the workspace.
 	Includes []Include
-	// Masks are places inside that must stay unread. They are found while the rest is
-	// planned, so this is asked last.
-	Masks func() (Masks, error)
+	// Memory, in bytes, and CPUs are limits that programs see; zero without one.
+	Memory int64
+	CPUs   float64
+	// Masks are places inside that must stay unread.
+	Masks Masks
 }
 
 // Masks are what of the places shown is hidden, by paths inside, outer before inner.
@@ -131,6 +135,7 @@ func HostView(v View) (*Plan, error) {
 		return nil, err
 	}
 	p.kernel(v.Nesting)
+	p.limits(v)
 	p.own(v)
 	p.identity(v)
 	if err := p.places(v); err != nil {
@@ -148,7 +153,8 @@ func HostView(v View) (*Plan, error) {
 	if err := p.maskSockets(v); err != nil {
 		return nil, err
 	}
-	return p, p.masks(v)
+	p.masks(v.Masks)
+	return p, nil
 }
 
 // includes shows the worktrees of other repositories. The directories above them are the
@@ -178,11 +184,7 @@ func (p *Plan) includes(v View) {
 
 // masks hides what must stay unread. The pins come first: what is mounted below a place is
 // not seen through a mount that is laid over it later.
-func (p *Plan) masks(v View) error {
-	if v.Masks == nil {
-		return nil
-	}
-	m, err := v.Masks()
+func (p *Plan) masks(m Masks) {
 	for _, at := range m.Pinned {
 		p.add(Step{Do: Pin, Target: at, Optional: true})
 	}
@@ -195,7 +197,6 @@ func (p *Plan) masks(v View) error {
 	for _, at := range m.Hidden {
 		p.add(Step{Do: Forbid, Target: at, Optional: true})
 	}
-	return err
 }
 
 func (p *Plan) add(s ...Step) { p.Steps = append(p.Steps, s...) }
@@ -211,6 +212,10 @@ func (p *Plan) hostSystem() {
 		Step{Do: Dir, Target: "/var/spool"},
 		Step{Do: Dir, Target: "/root"},
 		Step{Do: Dir, Target: "/home"},
+		Step{Do: Dir, Target: "/boot"}, // empty, but packages come with it
+		Step{Do: Dir, Target: "/media"},
+		Step{Do: Dir, Target: "/mnt"},
+		Step{Do: Dir, Target: "/srv"},
 	)
 	for _, dir := range system {
 		info, err := os.Lstat(dir)
@@ -237,12 +242,20 @@ func (p *Plan) system(v View) error {
 	p.add(
 		Step{Do: Scratch, Target: "/tmp", Shared: true},
 		Step{Do: Scratch, Target: "/run"},
-		Step{Do: Symlink, Target: "/run/lock", Data: "/tmp"},
-		Step{Do: Symlink, Target: "/var/tmp", Data: "/tmp"},
+		temporary(v, "/run/lock"),
+		temporary(v, "/var/tmp"),
 		// The number of processors is all that programs want of /sys.
 		Step{Do: Bind, Source: "/sys/devices/system/cpu", Target: "/sys/devices/system/cpu", ReadOnly: true, Optional: true},
 	)
 	return nil
+}
+
+// temporary makes a directory the same as /tmp, unless the workspace or the home is in it.
+func temporary(v View, dir string) Step {
+	if Within(v.Workspace, dir) || Within(v.Home, dir) {
+		return Step{Do: Scratch, Target: dir, Shared: true}
+	}
+	return Step{Do: Symlink, Target: dir, Data: "/tmp"}
 }
 
 // kernel gives the sandbox its own /proc and /dev, with what runc hides hidden. With
@@ -252,9 +265,14 @@ func (p *Plan) kernel(nesting bool) {
 	if !nesting {
 		p.closeProc()
 	}
+	p.devices(false)
+}
+
+// devices gives a /dev in which nothing belongs to another terminal, or is a disk.
+func (p *Plan) devices(readOnly bool) {
 	p.add(Step{Do: Scratch, Target: "/dev"})
 	for _, d := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
-		p.add(Step{Do: Bind, Source: "/dev/" + d, Target: "/dev/" + d, Device: true})
+		p.add(Step{Do: Bind, Source: "/dev/" + d, Target: "/dev/" + d, Device: true, ReadOnly: readOnly})
 	}
 	p.add(
 		Step{Do: Devpts, Target: "/dev/pts"},
@@ -293,12 +311,12 @@ const (
 )
 
 // own brings in what Coffer itself needs inside: its layers, and its program, which
-// answers to the name sudo.
+// answers to the name sudo, and others.
 func (p *Plan) own(v View) {
 	p.add(
 		Step{Do: Keep, Source: filepath.Join(v.Sandbox, "layers"), Target: layersDir},
 		Step{Do: Bind, Source: v.Program, Target: Own + "/bin/coffer", ReadOnly: true},
-		Step{Do: Symlink, Target: Own + "/bin/sudo", Data: "coffer"},
+		program("sudo"), program("su"), program("runuser"), program(dpkg.Name),
 	)
 	for _, name := range v.Programs {
 		p.add(program(name))
@@ -329,6 +347,13 @@ func (p *Plan) identity(v View) {
 	}
 	if v.Group != "" {
 		p.add(Step{Do: Replace, Target: "/etc/group", Data: v.Group})
+	}
+	if v.Login != "" {
+		at := "/etc/profile"
+		if real, err := filepath.EvalSymlinks(at); err == nil && v.Image == "" {
+			at = real
+		}
+		p.add(Step{Do: Replace, Target: at, Data: keepPath(v.Login), Optional: true})
 	}
 	if v.GitConfig != "" {
 		p.add(Step{Do: Replace, Target: "/etc/gitconfig", Data: v.GitConfig, Create: true})

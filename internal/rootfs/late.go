@@ -1,17 +1,15 @@
 package rootfs
 
-import "errors"
-
 // IncludeAt is where in a workspace the worktrees of other repositories are shown.
 const IncludeAt = ".coffer/include"
 
 // A Late is a worktree of another repository, with its git directory, to show in a sandbox
 // that runs already. It is what [View.Includes] makes at a start.
 type Late struct {
-	Workspace string   // the sandbox's own, inside
-	At        string   // where in it the worktree is to be
-	Steps     []Step   // those of the git directory
-	Hidden    []string // paths in the worktree that must stay unread
+	Workspace string // the sandbox's own, inside
+	At        string // where in it the worktree is to be
+	Steps     []Step // those of the git directory
+	Hidden    Paths  // paths in the worktree that must stay unread
 	tree      string
 }
 
@@ -54,22 +52,4 @@ func (l *Late) places() (all []string) {
 		}
 	}
 	return all
-}
-
-// MarshalText packs it, as plans are: paths need not be text.
-func (l *Late) MarshalText() ([]byte, error) {
-	return (&Plan{System: []string{l.Workspace, l.At}, Writable: l.Hidden, Steps: l.Steps}).MarshalText()
-}
-
-// UnmarshalText is MarshalText's counterpart.
-func (l *Late) UnmarshalText(text []byte) error {
-	var p Plan
-	if err := p.UnmarshalText(text); err != nil {
-		return err
-	}
-	if len(p.System) != 2 {
-		return errors.New("the plan of a worktree is damaged")
-	}
-	*l = Late{Workspace: p.System[0], At: p.System[1], Hidden: p.Writable, Steps: p.Steps}
-	return nil
 }

@@ -19,6 +19,14 @@ func ProfileText(workspace string, scripts []string) string {
 	return b.String()
 }
 
+// keepPath returns /etc/profile with the PATH that a login shell was started with in the end, if
+// coffer's programs are in it. Distributions set one that has neither these nor the user's tools.
+func keepPath(profile string) string {
+	return "case \":${PATH-}:\" in *:" + Own + "/bin:*) coffer_path=$PATH ;; esac\n" +
+		strings.TrimSuffix(profile, "\n") + "\n" +
+		"if [ \"${coffer_path-}\" ]; then\n\tPATH=$coffer_path\n\texport PATH\n\tunset coffer_path\nfi\n"
+}
+
 // shellStart is in the start-up files of shells, in the sandbox's own home: programs
 // inside, and whoever works there, can change them as in any home.
 const shellStart = "# Made by coffer: what the workspace has for shells.\n[ ! -r " + ProfileFile + " ] || . " + ProfileFile + "\n"

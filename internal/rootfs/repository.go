@@ -173,7 +173,7 @@ func (r Repository) References(dir, home string) ([]string, error) {
 	var places []string
 	add := func(path string) error {
 		if path == dir {
-			return hint.New("git's hooks are to be in "+dir+" itself, which cannot be read-only", "set core.hooksPath to another directory")
+			return hint.New("core.hooksPath names "+dir+" itself, which cannot be read-only", "set core.hooksPath to another directory")
 		}
 		if Within(path, dir) {
 			places = append(places, path)

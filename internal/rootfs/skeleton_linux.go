@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deepest is how far down directories are prepared. Package managers add and replace
-// files above it; below lie the thousands of directories of things that come in one
-// piece, and every one would cost time when root is first asked for.
+// deepest is how far down the directories of /opt are prepared. Programs lie there in one piece,
+// with thousands of directories, and every one costs time when root is first asked for.
 const deepest = 5
 
 // A skeleton is a copy of the directories of a system directory, and of some files, to be
@@ -143,7 +142,7 @@ func (s *skeleton) dir(parent int, name string, to, depth int, buf []byte) error
 		return nil
 	}
 	defer unix.Close(from)
-	if depth == deepest {
+	if s.top == "/opt" && depth == deepest {
 		return nil
 	}
 	dirs, files := s.list(from, buf)
@@ -200,7 +199,7 @@ func (s *skeleton) below(from int, name string, to, depth int, buf []byte) error
 func (s *skeleton) done(st *unix.Stat_t, depth int) bool {
 	const all = 0o005 // who is neither the owner nor of the group may read it
 	leaf := s.plain && st.Nlink == 2 && st.Dev == s.counting
-	return st.Mode&all == all && (leaf || depth == deepest)
+	return st.Mode&all == all && (leaf || s.top == "/opt" && depth == deepest)
 }
 
 // list are the directories in a directory, and those of its files that may have to be copied.

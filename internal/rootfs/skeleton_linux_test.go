@@ -87,7 +87,7 @@ func TestSkeleton(t *testing.T) {
 		}
 	}
 	want := []string{
-		"1 drwxr-xr-x", "1/2 drwxr-xr-x", "1/2/3 drwxr-xr-x", "1/2/3/4 drwxr-xr-x", "1/2/3/4/5 drwxr-xr-x",
+		"1 drwxr-xr-x", "1/2 drwxr-xr-x", "1/2/3 drwxr-xr-x", "1/2/3/4 drwxr-xr-x", "1/2/3/4/5 drwxr-xr-x", "1/2/3/4/5/6 drwxr-xr-x",
 		"info drwxr-xr-x", "info/lock -rw-r--r--", "info/secret -rw-------", "parts drwxr-xr-x", "status -rw-r-----",
 		"wide drwxr-xr-x", "wide/a drwxr-x---", "wide/b drwx------", "wide/c drwxr-xr-x", "wide/c/d drwxr-xr-x",
 	}
@@ -126,7 +126,7 @@ func TestPlainSkeleton(t *testing.T) {
 		}
 		want := []string{
 			"bin drwxr-xr-x", "private drwx------", "share drwxr-xr-x", "share/doc drwxr-xr-x", "share/doc/a drwxr-xr-x", "share/doc/b drwxr-xr-x",
-			"share/doc/b/c drwxr-xr-x", "share/e drwxr-xr-x", "share/e/f drwxr-xr-x", "share/e/f/g drwxr-xr-x", "share/e/f/g/h drwxr-xr-x",
+			"share/doc/b/c drwxr-xr-x", "share/e drwxr-xr-x", "share/e/f drwxr-xr-x", "share/e/f/g drwxr-xr-x", "share/e/f/g/h drwxr-xr-x", "share/e/f/g/h/i drwxr-xr-x",
 		}
 		if got := contents(t, to); !slices.Equal(got, want) {
 			t.Errorf("the skeleton is\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/dpkg"
 	"golang.org/x/sys/unix"
 )
 
 // Layers are the writable layers of a sandbox's overlays. What is in them belongs to
 // the sandbox, so they are covered by an empty directory, and reached by descriptor.
 type Layers struct {
-	root     root
-	overlays overlays
-	anchors  anchors
-	lates    lates
+	root    root
+	anchors anchors
+	lates   lates
 }
 
 // path names something in the layers for calls that take a path.
@@ -178,17 +178,37 @@ func (l *Layers) MakeWritable(p *Plan, alone bool) error {
 			return fmt.Errorf("make %s writable: %w", dir, err)
 		}
 	}
-	if first && alone {
-		// apt fetches as an account of its own, which does not exist then. A host
-		// without apt does not mind the file.
-		const apt = "/etc/apt/apt.conf.d"
-		if _, err := os.Stat(apt); err == nil {
-			if err := os.WriteFile(apt+"/99coffer", []byte("APT::Sandbox::User \"root\";\n"), 0o644); err != nil {
+	if first {
+		if err := writeShadow(); err != nil {
+			return err
+		}
+		for name, text := range dpkg.Config(Own + "/bin/" + dpkg.Name) {
+			if err := os.WriteFile(name, []byte(text), 0o644); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
 	}
 	return os.WriteFile(l.path("system/ready"), nil, 0o600)
+}
+
+// writeShadow gives every account a line in /etc/shadow, without a password. The host's file
+// cannot be read, and PAM refuses accounts that are not in it even to root.
+func writeShadow() error {
+	const file = "/etc/shadow"
+	if info, err := os.Stat(file); err != nil || info.Size() > 0 {
+		return nil
+	}
+	passwd, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(passwd)) {
+		if name, _, ok := strings.Cut(line, ":"); ok && name != "" {
+			b.WriteString(name + ":*:::::::\n")
+		}
+	}
+	return os.WriteFile(file, []byte(b.String()), 0o600)
 }
 
 // keepVar lays a directory that lasts as long as the sandbox over /var, and puts the

@@ -108,6 +108,8 @@ type Git struct {
 	GHRead   string   `json:"gh_read,omitempty"`  // and about what it reads
 	// Nested is what becomes of repositories further down: NestedOpen, or empty to lock them.
 	Nested string `json:"nested,omitempty"`
+	// NoSettings leaves out the user's aliases and styles: see gitbridge.SystemConfig.
+	NoSettings bool `json:"no_settings,omitempty"`
 }
 
 // NestedOpen leaves repositories below the workspace to the sandbox.
@@ -234,12 +236,9 @@ func (r *Record) encode() ([]byte, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	out, ok := printed(r)
-	if !ok {
-		var err error
-		if out, err = encode(r); err != nil {
-			return nil, fmt.Errorf("encode record: %w", err)
-		}
+	out, err := encode(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode record: %w", err)
 	}
 	if len(out) > maxRecord {
 		return nil, fmt.Errorf("the record would be %d bytes, more than the %d a record may have", len(out), maxRecord)
@@ -266,11 +265,7 @@ func decodeRecord(data []byte) (Record, error) {
 	if len(data) > maxRecord {
 		return Record{}, fmt.Errorf("is larger than %d bytes", maxRecord)
 	}
-	rec, ok := scan(data)
-	var err error
-	if !ok {
-		rec, err = decodeStrictly(data)
-	}
+	rec, err := decodeStrictly(data)
 	if err != nil || rec.Version < 1 || rec.Version > recordVersion {
 		return Record{}, unreadable(data, err)
 	}

@@ -1,12 +1,12 @@
 // Package secret is about values that the user keeps for sandboxes: tokens, keys, passwords.
-// They lie in the vault, one file that is encrypted as a whole. It has a label on its
-// outside, which says what is in it: names, and when each was put there, but no values.
+// They lie in the vault, one file that the program age opens, too. It has a label on its
+// outside, which says what is in it: names, and when each was put there, but no values. The
+// label is a stanza of the file's header, which age skips:
 //
-//	coffer vault 1
-//	GITHUB_TOKEN 2026-11-15T19:00:00Z
-//	NPM_TOKEN 2026-11-01T08:30:00Z
-//
-//	(encrypted, and the label is authenticated with it)
+//	age-encryption.org/v1
+//	-> coffer-secrets 1
+//	(the lines NAME TIME, in base64)
+//	-> X25519 …
 //
 // This package reads the label, and needs no key for it. So a program's start that has
 // nothing to do with secrets, or asks for one that is not there, pays for a small file at

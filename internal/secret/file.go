@@ -15,8 +15,11 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
-// FileName is the vault's name in its directory.
-const FileName = "secrets"
+// FileName is the vault's name in its directory, and OldName what it had before it was an age file.
+const (
+	FileName = "secrets.age"
+	OldName  = "secrets"
+)
 
 // MaxFile bounds the vault, and each file beside it.
 const MaxFile = 1 << 20
@@ -32,16 +35,24 @@ func Dir() (string, error) {
 
 // ReadLabel reads the label of the vault in a directory. One that is not there is empty.
 func ReadLabel(dir string) (Label, error) {
-	path := filepath.Join(dir, FileName)
-	file, err := Read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	path, old := filepath.Join(dir, FileName), filepath.Join(dir, OldName)
+	// An old vault that is being replaced is found by the third look at the latest.
+	for _, p := range []string{path, old, path} {
+		file, err := Read(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if p == old {
+			l, _, _, err := SplitOld(file)
+			return l, Problem(p, err)
+		}
+		l, err := ParseFile(file)
+		return l, Problem(p, err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	l, _, _, err := Split(file)
-	return l, Problem(path, err)
+	return nil, nil
 }
 
 // Problem says what is wrong with a vault's file.

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,10 +46,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-// version is the first line. Another one is for another coffer.
+// The vault is an age file. Its label is the body of its first stanza, which other programs skip
+// and which is authenticated with the rest of the header. Another version is for another coffer.
 const (
-	magic   = "coffer vault "
-	version = "1"
+	intro      = "age-encryption.org/v"
+	ageVersion = "1"
+	// Stanza is the type of the label's stanza, and StanzaVersion its argument.
+	Stanza        = "coffer-secrets"
+	StanzaVersion = "1"
 )
 
 // ErrVersion is for a vault that a newer coffer has written.
@@ -56,52 +61,80 @@ var ErrVersion = errors.New("was written by a newer coffer")
 
 var errDamaged = errors.New("is damaged")
 
-// Bytes writes the label, as the head of the file.
+// Bytes writes the label.
 func (l Label) Bytes() ([]byte, error) {
 	if len(l) > most {
 		return nil, fmt.Errorf("a vault holds at most %d secrets", most)
 	}
-	b := []byte(magic + version + "\n")
+	var b []byte
 	for _, e := range l {
 		b = fmt.Appendf(b, "%s %s\n", e.Name, e.Set.UTC().Format(time.RFC3339))
 	}
-	return append(b, '\n'), nil
+	return b, nil
 }
 
-// Split takes a vault's file apart: the label, the bytes that it was read from, and what is
-// encrypted. A label that is not written as Bytes would is refused.
-func Split(file []byte) (l Label, head, sealed []byte, err error) {
-	first, rest, _ := bytes.Cut(file, []byte("\n"))
-	number, ok := bytes.CutPrefix(first, []byte(magic))
-	switch {
-	case !ok:
-		return nil, nil, nil, errDamaged
-	case string(number) != version && isNumber(number):
-		return nil, nil, nil, ErrVersion
+// ParseFile reads the label of a vault's file. One that is not written as Bytes would is refused.
+func ParseFile(file []byte) (Label, error) {
+	first, rest, _ := strings.Cut(string(file), "\n")
+	if version, ok := strings.CutPrefix(first, intro); !ok {
+		return nil, errDamaged
+	} else if version != ageVersion {
+		return nil, ErrVersion
 	}
-	for len(l) <= most {
-		line, after, ok := bytes.Cut(rest, []byte("\n"))
-		if !ok {
+	second, rest, _ := strings.Cut(rest, "\n")
+	if version, ok := strings.CutPrefix(second, "-> "+Stanza+" "); !ok {
+		return nil, errDamaged
+	} else if version != StanzaVersion {
+		return nil, ErrVersion
+	}
+	var body strings.Builder
+	for {
+		line, after, ok := strings.Cut(rest, "\n")
+		if !ok || len(line) > 64 {
+			return nil, errDamaged
+		}
+		body.WriteString(line)
+		if rest = after; len(line) < 64 { // the last line of a stanza is shorter
 			break
 		}
-		if rest = after; len(line) == 0 {
-			head = file[:len(file)-len(rest)]
-			if again, err := l.Bytes(); err != nil || !bytes.Equal(again, head) {
-				break
-			}
-			return l, head, rest, nil
-		}
-		e, err := parseEntry(string(line))
-		if err != nil || len(l) > 0 && l[len(l)-1].Name >= e.Name {
-			break
+	}
+	text, err := base64.RawStdEncoding.Strict().DecodeString(body.String())
+	if err != nil {
+		return nil, errDamaged
+	}
+	return parseLabel(text)
+}
+
+func parseLabel(text []byte) (l Label, err error) {
+	for line := range bytes.Lines(text) {
+		e, err := parseEntry(strings.TrimSuffix(string(line), "\n"))
+		if err != nil || len(l) > 0 && l[len(l)-1].Name >= e.Name || len(l) == most {
+			return nil, errDamaged
 		}
 		l = append(l, e)
 	}
-	return nil, nil, nil, errDamaged
+	if again, err := l.Bytes(); err != nil || !bytes.Equal(again, text) {
+		return nil, errDamaged
+	}
+	return l, nil
 }
 
-func isNumber(b []byte) bool {
-	return len(b) > 0 && len(b) < 10 && len(bytes.Trim(b, "0123456789")) == 0
+// Until version 1 of the age file, a vault was a file of coffer's own: a line, the label, an empty
+// line, and what was encrypted. The first three were authenticated with that.
+const oldIntro = "coffer vault 1\n"
+
+// SplitOld takes such a file apart.
+func SplitOld(file []byte) (l Label, head, sealed []byte, err error) {
+	text, ok := bytes.CutPrefix(file, []byte(oldIntro))
+	end := bytes.Index(text, []byte("\n\n")) + 1
+	if bytes.HasPrefix(text, []byte("\n")) {
+		end = 0
+	} else if !ok || end == 0 {
+		return nil, nil, nil, errDamaged
+	}
+	l, err = parseLabel(text[:end])
+	cut := len(oldIntro) + end + 1
+	return l, file[:min(cut, len(file))], file[min(cut, len(file)):], err
 }
 
 func parseEntry(line string) (e Entry, err error) {

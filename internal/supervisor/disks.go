@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/room"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -145,9 +144,8 @@ func (s *Supervisor) quiet(now time.Time) <-chan struct{} {
 	again := s.entered
 	s.mu.Unlock()
 	// Programs may have left others behind.
-	e, err := s.askGuest(wire.Request{Op: wire.OpAlone}, visitPatience)
-	s.shed.Soon() // of what that took
-	if err != nil || e.Done == nil || e.Done.Error != "" {
+	found, err := s.background()
+	if err != nil || found.Count > 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.behind = now.Add(askAfter)

@@ -3,6 +3,8 @@ package supervisor
 import (
 	"errors"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
 )
 
 // A sandbox that is about to end takes no more programs: one that came behind the word to end
@@ -92,23 +94,50 @@ func (s *Supervisor) rest() {
 		return
 	}
 	s.restLogin()
-	s.shed.Soon()
 	wait := s.idleTime
 	if s.preparing {
 		wait = firstUse // for what it was set up for
 	}
 	var timer *time.Timer
-	timer = time.AfterFunc(wait, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		switch {
-		case s.idle != timer: // something has run since
-		case s.visits > 0:
-			s.idle, s.late = nil, true
-		default:
-			s.stopping = true
-			s.resting.Do(func() { close(s.rested) })
-		}
-	})
+	timer = time.AfterFunc(wait, func() { s.idled(&timer, max(wait, time.Second)) })
 	s.idle = timer
+}
+
+// idled ends a sandbox whose idle time is over. Where programs were left in the background, it is not
+// idle, and looked at again after as long. The lock guards timer.
+func (s *Supervisor) idled(timer **time.Timer, again time.Duration) {
+	var left wire.Background
+	if !s.forOneProgram() {
+		left, _ = s.background()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.idle != *timer: // something has run since
+	case s.visits > 0:
+		s.idle, s.late = nil, true
+	case left.Count > 0:
+		s.idle.Reset(again)
+	default:
+		s.stopping = true
+		s.resting.Do(func() { close(s.rested) })
+	}
+}
+
+// background asks the guest for programs that no command waits for.
+func (s *Supervisor) background() (wire.Background, error) {
+	if s.session == nil {
+		return wire.Background{}, errors.New("the sandbox is not up")
+	}
+	e, err := s.askGuest(wire.Request{Op: wire.OpBackground}, surveyPatience)
+	if err == nil && e.Background == nil {
+		err = errors.New("the guest did not say what runs")
+	}
+	if err != nil {
+		return wire.Background{}, err
+	}
+	// A guest is a stranger's by now.
+	e.Background.Count = max(e.Background.Count, 0)
+	e.Background.Names = e.Background.Names[:min(len(e.Background.Names), wire.MaxNames)]
+	return *e.Background, nil
 }

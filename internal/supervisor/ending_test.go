@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"testing"
@@ -51,11 +52,7 @@ func obey(guest *mux.Session, machine *ends, o *order, take <-chan struct{}) {
 		}
 		go func() {
 			defer mux.HangUp(stream)
-			packed, err := wire.ReadRequest(stream)
-			if err != nil {
-				return
-			}
-			switch r, err := packed.Open(); {
+			switch r, err := wire.ReadRequest(stream); {
 			case err != nil:
 			case r.Op == wire.OpStop:
 				o.add("stop")
@@ -70,16 +67,22 @@ func obey(guest *mux.Session, machine *ends, o *order, take <-chan struct{}) {
 	}
 }
 
+// openLine is a stream that is open already.
+type openLine struct{ net.Conn }
+
+func (o openLine) Open() (io.ReadWriteCloser, error) { return o.Conn, nil }
+
 // runs asks a supervisor for a program, as a command does, and says whether it ran.
 func (s *Supervisor) runs(t *testing.T, e wire.Exec) bool {
 	near, far := net.Pipe()
 	defer near.Close()
 	near.SetDeadline(time.Now().Add(patience))
 	go s.stream(far)
-	if err := wire.WriteRequest(near, wire.Request{Op: wire.OpExec, Exec: &e}); err != nil {
+	p, err := wire.Start(openLine{near}, e)
+	if err != nil {
 		t.Error(err)
+		return false
 	}
-	p := wire.Asked(near)
 	if p.WaitStart() != nil {
 		return false
 	}
@@ -188,7 +191,7 @@ func TestEndOvertakesAProgram(t *testing.T) {
 	close(take)
 	go obey(guest, machine, o, take)
 	program := wire.Exec{Argv: [][]byte{[]byte("true")}}
-	if c := s.hand(program.Packed()); c == nil {
+	if c := s.hand(wire.Request{Op: wire.OpExec, Exec: &program}); c == nil {
 		t.Fatal("the guest takes nothing")
 	} else {
 		c.Close()
@@ -198,7 +201,7 @@ func TestEndOvertakesAProgram(t *testing.T) {
 	}
 	defer s.leave()
 	s.end()
-	if s.hand(program.Packed()) != nil {
+	if s.hand(wire.Request{Op: wire.OpExec, Exec: &program}) != nil {
 		t.Error("it was handed over")
 	}
 	if _, _, err := s.startDetached(program); !errors.Is(err, errEnding) {

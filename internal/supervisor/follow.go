@@ -41,11 +41,7 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 			if rested {
 				return
 			}
-			lull(ctx, pause, g.bridge.Glance, func() {
-				if again == 0 {
-					g.bridge.Prepare(ctx, s)
-				}
-			})
+			lull(ctx, pause, g.bridge.Glance)
 		})
 		if !ok {
 			return
@@ -56,7 +52,6 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 		if asked != nil {
 			asked <- b
 		}
-		g.bridge.TidyMany(ctx)
 		_ = g.bridge.Refresh(ctx) // what cannot be read now stays as it was
 		if again++; b.err == nil {
 			if _, settled := g.bridge.Settled(); settled {
@@ -68,10 +63,7 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 			continue
 		}
 		if asked, ok = s.await(ctx, g, func(ctx context.Context) {
-			watchQuietly(ctx, &refs, func(ctx context.Context) {
-				g.bridge.Tidy(ctx)
-				g.bridge.TidyInside(life, s)
-			})
+			watchQuietly(ctx, &refs, func() { g.bridge.TidyInside(life, s) })
 			_, settled := g.bridge.Settled()
 			rested = settled && dawdle(ctx, s.busy)
 		}); !ok {
@@ -84,14 +76,14 @@ func (s *Supervisor) follow(ctx context.Context, g *git) {
 }
 
 // watchQuietly waits until refs move. If that takes a while, it has something done meanwhile.
-func watchQuietly(ctx context.Context, refs *watch.Watch, meanwhile func(context.Context)) {
+func watchQuietly(ctx context.Context, refs *watch.Watch, meanwhile func()) {
 	short, cancel := context.WithTimeout(ctx, tidyAfter)
 	defer cancel()
 	refs.Wait(short)
 	if short.Err() == nil || ctx.Err() != nil {
 		return
 	}
-	meanwhile(ctx)
+	meanwhile()
 	refs.Wait(ctx)
 }
 
@@ -115,10 +107,8 @@ func dawdle(ctx context.Context, busy func() bool) bool {
 	return true
 }
 
-// lull waits for a pause in which the refs stay as they are, but not for long. When they move
-// it has everything prepared: at the end of a command there may be less time.
-func lull(ctx context.Context, pause time.Duration, glance func() string, prepare func()) {
-	prepare()
+// lull waits for a pause in which the refs stay as they are, but not for long.
+func lull(ctx context.Context, pause time.Duration, glance func() string) {
 	now := time.Now()
 	still, latest := now, now.Add(max(pause, syncLatest))
 	was := glance()
@@ -132,7 +122,6 @@ func lull(ctx context.Context, pause time.Duration, glance func() string, prepar
 		}
 		if is := glance(); is != was {
 			was, still = is, now
-			prepare()
 		}
 		if now.Sub(still) >= pause || now.After(latest) {
 			return

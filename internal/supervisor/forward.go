@@ -68,6 +68,11 @@ func closeAll(all []net.Listener) {
 
 // take takes the port of a forward, and notes which it is.
 func take(sb *sandbox.Sandbox, f *sandbox.Forward) (*entrance, error) {
+	for _, p := range sb.Network.HostPorts {
+		if p.Inside == f.Inside { // it would only lead back out
+			return nil, hint.New(fmt.Sprintf("port %d inside leads to port %d of this machine already", p.Inside, p.Outside), "publish another port")
+		}
+	}
 	all, port, err := listenLoopback(f.Host)
 	if err != nil && f.Any && f.Host != 0 {
 		all, port, err = listenLoopback(0) // the one it had is somebody else's now

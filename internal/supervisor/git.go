@@ -119,7 +119,7 @@ type brought struct {
 }
 
 // errLate is for who does not wait any longer, and nothing is known.
-var errLate = errors.New("they are still on their way, and will be there later")
+var errLate = errors.New("timed out; they are fetched in the background")
 
 // words is all of it for the user.
 func (g *git) words(b brought) (words []string) {
@@ -235,6 +235,25 @@ func (g *git) news(notes, old []string) (news []string) {
 	return news
 }
 
+// unheard is what of these notes to tell somebody who asks: states that last, and news that nobody
+// has heard.
+func (g *git) unheard(notes []string) (words []string) {
+	all := g.words(brought{notes: notes})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i, w := range all {
+		once := g.bridge.Once(notes[i])
+		if once && slices.Contains(g.told, w) {
+			continue
+		}
+		words = append(words, w)
+		if once {
+			g.told = append(slices.Clip(g.told), w)
+		}
+	}
+	return words
+}
+
 // known is what is known about a repository before a program starts: what was said, and how the
 // refs inside were if commits did not come over then.
 type known struct {
@@ -292,6 +311,15 @@ func (s *Supervisor) Bridged(program func()) []string {
 	return append(news, s.after(about)...)
 }
 
+// CameOut is the sandbox's branch if something that was committed over the user's own directory is
+// on it, and it is still checked out inside.
+func (s *Supervisor) CameOut() string {
+	if s.git.bridge == nil {
+		return ""
+	}
+	return s.git.bridge.CameOut()
+}
+
 // syncSoon brings over what there is, before the sandbox is ended, if it still lives. Who
 // stops it does not wait long; what does not come over now comes after the next start.
 func (s *Supervisor) syncSoon() {
@@ -317,7 +345,6 @@ func (s *Supervisor) lastSync() {
 	for _, g := range all {
 		g.stop()
 		<-g.ended
-		g.bridge.Tidy(context.Background())
 	}
 	s.keeper.close()
 }
@@ -332,7 +359,6 @@ func (s *Supervisor) ForgetGit() {
 	s.git.stop()
 	<-s.git.ended
 	if b.Begun() {
-		b.Tidy(context.Background())
 		_ = b.Forget(context.Background(), false)
 	}
 }

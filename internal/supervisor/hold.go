@@ -12,22 +12,14 @@ import (
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 )
 
-// holding is why programs wait: there are files to hide, which is over in a moment, or a disk is
-// nearly full, which may take long. They go on when there is no reason any more.
+// holding is why programs wait: a disk is nearly full. They go on when none is any more.
 type holding struct {
 	mu    sync.Mutex
-	trees int      // of which the watch is behind
 	disks []string // what is said of each that is nearly full
 }
 
-// held is what the guest is to do. While files are to be hidden, whoever wants something of a
-// program waits for that.
-func (h *holding) held() (yes bool, why string) {
-	if h.trees == 0 {
-		why = h.why()
-	}
-	return h.trees+len(h.disks) > 0, why
-}
+// held is what the guest is to do.
+func (h *holding) held() (yes bool, why string) { return len(h.disks) > 0, h.why() }
 
 // why is what is said of the disk that has been full for longest.
 func (h *holding) why() string {
@@ -44,15 +36,6 @@ func (h *holding) disk(yes bool, why string) {
 	} else if i := slices.Index(h.disks, why); i >= 0 {
 		h.disks = slices.Delete(h.disks, i, i+1)
 	}
-}
-
-// hold has programs wait until files are hidden, or not any longer. Several trees are watched.
-func (s *Supervisor) hold(yes bool) error {
-	n := -1
-	if yes {
-		n = 1
-	}
-	return s.holdFor(func(h *holding) { h.trees += n }, false)
 }
 
 // holdDisk has them wait until there is room on a disk, or not any longer.
@@ -130,11 +113,7 @@ func (s *Supervisor) hearHeld(c net.Conn) {
 			s.notices.tell(e.Notice)
 		}
 		if e.Done != nil {
-			what := "files that appear could not be hidden any more: "
-			if s.waits() != "" {
-				what = "the disk could not be kept from filling up: "
-			}
-			s.because(what + e.Done.Error)
+			s.because("the disk could not be kept from filling up: " + e.Done.Error)
 			s.instance.Kill()
 			return
 		}

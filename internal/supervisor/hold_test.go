@@ -2,10 +2,8 @@ package supervisor
 
 import "testing"
 
-// Reasons to wait come and go in any order, and none has programs go on while there is another. While
-// files are to be hidden, nobody is told that it may take long.
+// Reasons to wait come and go in any order, and none has programs go on while there is another.
 func TestHolding(t *testing.T) {
-	tree := func(n int) func(*holding) { return func(h *holding) { h.trees += n } }
 	disk := func(yes bool, why string) func(*holding) { return func(h *holding) { h.disk(yes, why) } }
 	h := &holding{}
 	for i, step := range []struct {
@@ -13,15 +11,9 @@ func TestHolding(t *testing.T) {
 		yes    bool
 		why    string
 	}{
-		{tree(+1), true, ""},
-		{disk(true, "a is full"), true, ""},
-		{tree(-1), true, "a is full"},
+		{disk(true, "a is full"), true, "a is full"},
 		{disk(true, "b is full"), true, "a is full"},
-		{tree(+1), true, ""},
-		{disk(false, "a is full"), true, ""},
-		{tree(+1), true, ""},
-		{tree(-1), true, ""},
-		{tree(-1), true, "b is full"},
+		{disk(false, "a is full"), true, "b is full"},
 		{disk(false, "b is full"), false, ""},
 	} {
 		step.change(h)

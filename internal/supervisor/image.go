@@ -17,6 +17,7 @@ import (
 type system struct {
 	tree          string // of an image; "" for the host's own
 	passwd, group string // what the lists of accounts are to say; "" as they do
+	login         string // what /etc/profile says
 }
 
 // Images is where the images of the store are that a sandbox is in. data is coffer's own
@@ -28,6 +29,8 @@ func (s *Supervisor) openImage(data string) (f system, err error) {
 	me, i := person.Me(), s.Sandbox.Image
 	if i.None() {
 		f.passwd, f.group = me.Accounts()
+		login, _ := os.ReadFile("/etc/profile")
+		f.login = string(login)
 		return f, nil
 	}
 	found, err := Images(data).Get(i.Digest)
@@ -48,21 +51,22 @@ func (s *Supervisor) openImage(data string) (f system, err error) {
 	if shell == "" {
 		shell = "/bin/sh"
 	}
-	f.passwd, f.group = me.AccountsIn(readAccounts(root, "etc/passwd"), readAccounts(root, "etc/group"), shell)
+	f.passwd, f.group = me.AccountsIn(readIn(root, "etc/passwd"), readIn(root, "etc/group"), shell)
+	f.login = readIn(root, "etc/profile")
 	return f, nil
 }
 
-// maxAccounts bounds an image's list of accounts.
-const maxAccounts = 1 << 20
+// maxFile bounds what is read of a file of an image.
+const maxFile = 1 << 20
 
-// readAccounts reads a list of accounts. One that cannot be read has nobody in it.
-func readAccounts(root *os.Root, name string) string {
+// readIn reads a text file of an image, which is empty if it cannot be read.
+func readIn(root *os.Root, name string) string {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxAccounts))
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
 		return ""
 	}

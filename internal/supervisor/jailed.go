@@ -16,7 +16,6 @@ import (
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/socket"
 )
 
 // A program in a jail has the same gateway as one in a sandbox, in the process that stays
@@ -89,7 +88,7 @@ func (j *Jailed) serveLink(l link.Link) error {
 		Policy: set, Audit: j.add, Denied: j.denied, Unreached: func(d gateway.Denial) { j.Tell(notReached(d), false) },
 		Asked: j.asked, Allow: allowInJail, HostPorts: hostPorts(j.s.Sandbox), About: gateway.About{Name: "jail"},
 	}
-	g := gateway.New(&flowing{Link: l}, config)
+	g := gateway.New(l, config)
 	j.s.network = &network{gateway: g}
 	err = g.Serve()
 	if closing := g.Close(); err == nil {
@@ -158,7 +157,7 @@ func (j *Jailed) listen() error {
 	if err != nil {
 		return err
 	}
-	door, err := socket.Listen(path)
+	door, err := net.Listen("unix", path)
 	if err == nil {
 		if err = os.Chmod(path, 0o600); err != nil {
 			door.Close()
@@ -190,11 +189,7 @@ func (j *Jailed) serve() {
 			if trusted(c.(*net.UnixConn)) != nil {
 				return
 			}
-			packed, err := wire.ReadRequest(c)
-			if err != nil || packed.IsExec() {
-				return
-			}
-			if r, err := packed.Open(); err == nil && r.Op == wire.OpPolicy {
+			if r, err := wire.ReadRequest(c); err == nil && r.Op == wire.OpPolicy {
 				j.s.answerPolicy(c, r.Policy)
 			}
 		}()

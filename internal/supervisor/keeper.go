@@ -109,18 +109,21 @@ func (s *Supervisor) insideTop() (top *tree.Dir, writer int, err error) {
 // beforeProgram makes what changed while no program ran a checkpoint of its own. In a new
 // worktree nothing has: then it only gets ready, while the program runs. It returns what
 // the user should know.
-func (s *Supervisor) beforeProgram() []string {
+func (s *Supervisor) beforeProgram() ([]string, error) {
 	s.meetIncluded()
+	if err := s.hideNew(); err != nil {
+		return nil, err
+	}
 	if !s.keeps() {
-		return nil
+		return nil, nil
 	}
 	fresh := !s.keeper.begun.Swap(true) && !checkpoint.Exist(s.Sandbox.Dir())
 	if fresh && s.Sandbox.Workspace.Mode == sandbox.WorkspaceTree {
 		s.keeper.work.Go(s.arm)
-		return nil
+		return nil, nil
 	}
 	_, err := s.checkpoint(gitbridge.Meanwhile, nil)
-	return untaken(err)
+	return untaken(err), nil
 }
 
 // afterProgram makes what a program changed a checkpoint. What it committed has been brought

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -103,6 +104,11 @@ func watchCredentials(w *watch.Watch, dir, home string) {
 	}
 	defer root.Close()
 	for _, c := range t.Credentials {
+		// Another sandbox may renew it.
+		if f, err := os.OpenFile(filepath.Join(t.Store, t.Agent, path.Dir(c.Name)), os.O_RDONLY|syscall.O_DIRECTORY, 0); err == nil {
+			w.Add(int(f.Fd()))
+			f.Close()
+		}
 		for at := path.Dir(c.Name); ; at = path.Dir(at) {
 			f, err := root.OpenFile(at, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 			if err == nil {
@@ -122,7 +128,17 @@ func (s *Supervisor) renewLogin() {
 	defer s.renewing.Unlock()
 	_, err := agent.RenewFrom(s.Sandbox.Dir(), s.Sandbox.Home())
 	if words := fmt.Sprint(err); err != nil && words != s.refused {
-		fmt.Fprintln(os.Stderr, words) // once
+		fmt.Fprintln(os.Stderr, words)
+		s.notices.once(fmt.Sprintf("%s; if that is your login, keep it: coffer login %s --from %s", words, agentOf(s.Sandbox.Dir()), s.Sandbox.Name))
 		s.refused = words
 	}
+}
+
+// agentOf is the agent that was last started in a sandbox with this folder.
+func agentOf(dir string) string {
+	t, err := agent.ReadTrace(dir)
+	if err != nil {
+		return "AGENT"
+	}
+	return t.Agent
 }

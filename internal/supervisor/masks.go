@@ -22,8 +22,9 @@ import (
 )
 
 // Files that must stay unread are found while the machine boots, and covered before any
-// program runs. Later ones are heard of by a watch on the host, and the guest is told to
-// cover them too.
+// program runs: that is a wall. Later ones are looked for before each program starts, and heard
+// of by a watch on the host meanwhile, and the guest is told to cover them too. Programs that
+// run can read such a file until it is covered.
 
 // masks are what is hidden from a running sandbox.
 type masks struct {
@@ -56,8 +57,6 @@ type shown struct {
 	shared bool   // what programs inside make lands here
 	stays  bool   // it is the user's own
 	upper  string // where it lands otherwise
-	// freeing says that what is gone is about to be looked for.
-	freeing bool
 	// stop ends the watch of one that goes before the sandbox does, and ended says that it has.
 	stop  context.CancelFunc
 	ended chan struct{}
@@ -166,37 +165,20 @@ func HiddenIncluded(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridg
 	return paths, nil
 }
 
-// findMasks starts to look for what is to be hidden, and returns where the answer is to
-// be had.
-func (s *Supervisor) findMasks() func() (rootfs.Masks, error) {
-	type answer struct {
-		m   rootfs.Masks
-		err error
-	}
-	done := make(chan answer, 1)
-	s.masks.ended.Go(func() {
-		m, err := s.scanMasks()
-		done <- answer{m, err}
-	})
-	return func() (rootfs.Masks, error) {
-		a := <-done
-		return a.m, a.err
-	}
-}
-
-func (s *Supervisor) scanMasks() (m rootfs.Masks, err error) {
+// scanMasks finds what is to be hidden.
+func (s *Supervisor) scanMasks(ctx context.Context) (m rootfs.Masks, err error) {
 	if err := s.openMasks(); err != nil {
 		return m, err
 	}
 	s.masks.hidden = map[string]Hidden{}
 	for _, one := range s.masks.trees() {
-		r, err := one.tree.Scan(context.Background())
+		r, err := one.tree.Scan(ctx)
 		if err != nil {
 			return m, MaskProblem(err)
 		}
 		for _, f := range r.Hidden {
 			s.note(one.tree.Root, f)
-			for _, c := range s.masks.inside(one.tree.Root, true, f) {
+			for _, c := range s.masks.inside(one.tree.Root, f) {
 				m.Hidden = append(m.Hidden, string(c.Path))
 			}
 			for _, dir := range rootfs.Above(f.Path) {
@@ -242,23 +224,19 @@ func addLocked(m *rootfs.Masks, one *shown, path string) {
 // maxAbove bounds how many files and directories are kept in their places: each takes a mount.
 const maxAbove = 10_000
 
-// inside lists where something that was found in a tree is seen. What says what to hide is
-// kept only where it is the user's own. At a start, files of the sandbox's own are left alone;
-// later the guest sees to that. If it has old names, these follow it in each place where the
-// tree is seen.
-func (m *masks) inside(root string, start bool, names ...mask.Found) (at []wire.Cover) {
+// inside lists where something that was found in a tree is seen. Files of the sandbox's own are
+// left alone.
+func (m *masks) inside(root string, f mask.Found) (at []wire.Cover) {
 	for _, one := range m.trees() {
-		for _, f := range names {
-			rest, ok := strings.CutPrefix(filepath.Join(root, f.Path), one.tree.Root+"/")
-			if !ok || f.Keep && !one.stays || start && one.replaced(rest) {
-				continue
-			}
-			c := wire.Cover{Path: []byte(filepath.Join(one.at, rest)), Dir: f.Dir, Keep: f.Keep, Free: f.Gone, Stale: f.Stale}
-			if one.shared {
-				c.Tree = []byte(one.at)
-			}
-			at = append(at, c)
+		rest, ok := strings.CutPrefix(filepath.Join(root, f.Path), one.tree.Root+"/")
+		if !ok || one.replaced(rest) {
+			continue
 		}
+		c := wire.Cover{Path: []byte(filepath.Join(one.at, rest))}
+		if one.shared {
+			c.Tree = []byte(one.at)
+		}
+		at = append(at, c)
 	}
 	return at
 }
@@ -296,11 +274,15 @@ func (s *Supervisor) hidden() []Hidden {
 	return list
 }
 
-// answerMasks serves OpMasks. Files that are gone are not hidden any more.
-func (s *Supervisor) answerMasks(c net.Conn) {
+// Hidden lists what is hidden now. Files that are gone are not hidden any more.
+func (s *Supervisor) Hidden() []Hidden {
 	trees := s.masks.trees()
-	list := slices.DeleteFunc(s.hidden(), func(h Hidden) bool { return gone(trees, h.Path) })
-	if b, err := json.Marshal(append([]Hidden{}, list...)); err == nil {
+	return slices.DeleteFunc(s.hidden(), func(h Hidden) bool { return gone(trees, h.Path) })
+}
+
+// answerMasks serves OpMasks.
+func (s *Supervisor) answerMasks(c net.Conn) {
+	if b, err := json.Marshal(append([]Hidden{}, s.Hidden()...)); err == nil {
 		_ = wire.WriteMessage(c, wire.Event{Masks: b})
 	}
 }

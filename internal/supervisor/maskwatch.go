@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -88,16 +89,13 @@ func (s *Supervisor) watchTree(one *shown) {
 	one.stop, one.ended = stop, make(chan struct{})
 	s.masks.ended.Go(func() {
 		defer close(one.ended)
-		err := one.tree.Watch(ctx, mask.Watching{Shared: one.shared, Hold: s.hold, Repository: s.repositories(one),
-			Slow: s.notices.tell,
-			Told: func(list []mask.Found) error { return s.hide(one, list) }})
-		switch {
-		case err == nil || ctx.Err() != nil || s.session.IsClosed():
-		default:
-			// What appears now would be seen.
-			s.because(fmt.Sprintf("files that appear in %s could not be hidden any more: %s", one.tree.Root, err))
-			s.instance.Kill()
+		said := func(err error) {
+			if err != nil && ctx.Err() == nil && !s.session.IsClosed() {
+				s.notices.once(fmt.Sprintf("files that appear in %s can be read until the next command starts: %s", one.tree.Root, err))
+			}
 		}
+		said(one.tree.Watch(ctx, mask.Watching{Shared: one.shared, Repository: s.repositories(one), Blind: s.notices.tell,
+			Told: func(list []mask.Found) { said(s.hide(one, list)) }}))
 	})
 }
 
@@ -137,6 +135,66 @@ func (s *Supervisor) unwatchMasks() {
 	}
 }
 
+// hideNew looks for what is to be hidden and was not there when the last program started. If it
+// cannot be hidden, no other one starts.
+func (s *Supervisor) hideNew() error {
+	for _, one := range s.masks.trees() {
+		r, err := one.tree.Scan(s.masks.life)
+		if err != nil {
+			err = MaskProblem(err)
+			return fmt.Errorf("%w; %s", err, hint.Of(err)) // no hint goes by where programs answer
+		}
+		list := r.Hidden
+		if one.shared {
+			list = slices.DeleteFunc(list, func(f mask.Found) bool { return !s.masks.knows(one.tree.Root, f.Path) && one.tree.Harmless(f) })
+		}
+		if err := s.hide(one, list); err != nil {
+			return fmt.Errorf("hide what has appeared in %s: %w", one.tree.Root, err)
+		}
+	}
+	return nil
+}
+
+// knows says whether a path is hidden already.
+func (m *masks) knows(root, path string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, known := m.hidden[filepath.Join(root, path)]
+	return known
+}
+
+// hide hides what has appeared. What could not be hidden is tried again when the next program
+// starts.
+func (s *Supervisor) hide(one *shown, list []mask.Found) error {
+	var places []wire.Cover
+	var whose []mask.Found
+	for _, f := range list {
+		if s.note(one.tree.Root, f) {
+			continue
+		}
+		for _, c := range s.masks.inside(one.tree.Root, f) {
+			places, whose = append(places, c), append(whose, f)
+		}
+	}
+	if s.masks.full() {
+		s.masks.forget(one.tree.Root, whose)
+		return fmt.Errorf("%w files to hide", mask.ErrTooMany)
+	}
+	for len(places) > 0 {
+		n := min(len(places), maxCovered)
+		missing, err := s.cover(places[:n])
+		if err != nil {
+			s.masks.forget(one.tree.Root, whose)
+			return err
+		}
+		for _, i := range missing { // in a copy-on-write view, it may come to be seen later
+			s.masks.forget(one.tree.Root, whose[i:i+1])
+		}
+		places, whose = places[n:], whose[n:]
+	}
+	return nil
+}
+
 // full says that too many files are hidden. Those that are gone do not count: in a workspace
 // that programs inside share with the user, files may come and go all day.
 func (m *masks) full() bool {
@@ -149,116 +207,36 @@ func (m *masks) full() bool {
 	return len(m.hidden) > mask.MaxHidden
 }
 
-// freeAfter is how long something has to be gone before its name is free. Who removes a
-// directory removes what is in it first.
-const freeAfter = 200 * time.Millisecond
-
-// gone is for a path that is not there any more, or may not be. In a copy-on-write workspace
-// the kernel does not hear of that.
-func (s *Supervisor) gone(one *shown, path string) {
-	m := &s.masks
+// forget has files be hidden anew.
+func (m *masks) forget(root string, list []mask.Found) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, known := m.hidden[filepath.Join(one.tree.Root, path)]; one.upper == "" || one.freeing || !known && path != "" {
-		return
+	for _, f := range list {
+		delete(m.hidden, filepath.Join(root, f.Path))
 	}
-	one.freeing = true
-	m.ended.Go(func() {
-		if !outlives(s, time.After(freeAfter)) {
-			return
-		}
-		if places := m.free(one); len(places) > 0 {
-			// If it fails, they stay as they are.
-			if err := s.cover(places); err != nil && m.life.Err() == nil {
-				s.notices.tell("names of hidden files that are gone are not free before the next start: " + err.Error())
-			}
-		}
-	})
 }
 
-// free forgets what is hidden and not there any more, and returns what can be freed of it. If
-// a directory is gone too, the kernel's memory of that is in the way; and if no line hides a
-// file, what freeing it leaves in the layer would be applied.
-func (m *masks) free(one *shown) (places []wire.Cover) {
-	m.mu.Lock()
-	one.freeing = false
-	var paths []string
-	for host, h := range m.hidden {
-		rest, ok := strings.CutPrefix(host, one.tree.Root+"/")
-		if !ok || !one.tree.Gone(rest) {
-			continue
-		}
-		delete(m.hidden, host)
-		if dir := filepath.Dir(rest); !h.Dir && (dir == "." || !one.tree.Gone(dir)) && one.tree.Hides(rest, false) != nil {
-			paths = append(paths, rest)
-		}
-	}
-	m.mu.Unlock()
-	for _, path := range paths {
-		places = append(places, m.inside(one.tree.Root, false, mask.Found{Path: path, Gone: true})...)
-	}
-	return places
-}
-
-// hide hides what has appeared, keeps it as it is, or hides it no longer.
-func (s *Supervisor) hide(one *shown, list []mask.Found) error {
-	var places []wire.Cover
-	for len(list) > 0 {
-		f, n := list[0], 1
-		for n < len(list) && list[n].Stale {
-			n++
-		}
-		names := list[:n] // its own, and old ones
-		list = list[n:]
-		switch {
-		case f.Gone:
-			s.gone(one, f.Path)
-			continue
-		case !f.Keep && s.note(one.tree.Root, f) && !f.Again:
-			names = names[1:]
-		}
-		places = append(places, s.masks.inside(one.tree.Root, false, names...)...)
-	}
-	if s.masks.full() {
-		return fmt.Errorf("%w files to hide", mask.ErrTooMany)
-	}
-	return s.cover(places)
-}
-
-// cover has the guest do it.
-func (s *Supervisor) cover(places []wire.Cover) error {
-	if len(places) == 0 {
-		return nil
-	}
+// cover has the guest hide places, and returns which of them are not there.
+func (s *Supervisor) cover(places []wire.Cover) (missing []int, err error) {
 	e, err := s.askGuest(wire.Request{Op: wire.OpMasks, Hide: places}, visitPatience)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var said []string
 	if err := json.Unmarshal(e.Masks, &said); err != nil || len(said) != len(places) {
-		return errors.New("the guest did not say whether it is hidden")
+		return nil, errors.New("the guest did not say whether it is hidden")
 	}
 	for i, what := range said {
-		if what == wire.OldName && coveredBefore(places[i+1:], said[i+1:]) {
-			continue
-		}
-		if what != "" && what != wire.NotThere {
-			return errors.New(what)
+		switch what {
+		case "":
+		case wire.NotThere:
+			missing = append(missing, i)
+		default:
+			return nil, errors.New(what)
 		}
 	}
-	return nil
+	return missing, nil
 }
 
-// coveredBefore says that a file is hidden under an old name of its directory, which are the
-// next places. That keeps the directory there, so nobody reaches it by the new name.
-func coveredBefore(places []wire.Cover, said []string) bool {
-	for i, p := range places {
-		if !p.Stale {
-			return false
-		}
-		if said[i] == "" {
-			return true
-		}
-	}
-	return false
-}
+// maxCovered is how many places the guest is told of at once.
+const maxCovered = 512

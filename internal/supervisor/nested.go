@@ -104,7 +104,7 @@ func (s *Supervisor) appeared(one *shown, f mask.Found, tell func(string)) {
 	s.nested.made[one.tree.Root] = all
 	switch s.nested.told++; {
 	case s.nested.told <= mostNested:
-		tell(fmt.Sprintf("a git repository was made in %s: git there runs what its config and hooks say, so look at them before you use it",
+		tell(fmt.Sprintf("a git repository was made in %s; check its config and hooks before you run git there, as they can start programs",
 			filepath.Join(one.tree.Root, filepath.Dir(f.Path))))
 	case s.nested.told == mostNested+1:
 		tell("more git repositories were made than are named here")

@@ -91,7 +91,7 @@ func TestLastLook(t *testing.T) {
 	}
 	s = &Supervisor{}
 	s.lookLast(t.Context(), &shown{tree: tree, stays: true})
-	if last := s.LastWords(); len(last) != 1 || !strings.Contains(last[0], "made in "+dir+"/sub:") {
+	if last := s.LastWords(); len(last) != 1 || !strings.Contains(last[0], "made in "+dir+"/sub;") {
 		t.Errorf("%q", last)
 	}
 }

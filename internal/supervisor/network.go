@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/cofferhq/coffer/internal/gateway"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/hint"
-	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -24,54 +22,6 @@ type network struct {
 
 	mu   sync.Mutex
 	live []policy.RuleSource
-}
-
-// law is the rules of a sandbox's network.
-type law struct {
-	set   *policy.Set
-	later func() *policy.Set  // instead of set
-	live  []policy.RuleSource // those that the user made with 'coffer policy'
-}
-
-// readPolicy starts to put the sandbox's rules together, and returns where to wait for
-// them.
-func (s *Supervisor) readPolicy() func() (law, error) {
-	type result struct {
-		law
-		err error
-	}
-	if s.Sandbox.Network.None() {
-		return nil
-	}
-	sb := s.Sandbox
-	live, err := liveRules(sb)
-	if err != nil {
-		return func() (law, error) { return law{}, err }
-	}
-	if len(live.Rules) == 0 && len(sb.Network.Rules) == 0 {
-		return func() (law, error) { return law{later: builtin(sb.Network)}, nil }
-	}
-	done := make(chan result, 1)
-	go func() {
-		set, err := compile(sb, live)
-		done <- result{law{set: set, live: live.Rules}, err}
-	}()
-	return func() (law, error) {
-		r := <-done
-		return r.law, r.err
-	}
-}
-
-// builtin gives the rules of a network to which nobody has added one. There is nothing wrong
-// in them that a start would have to wait for.
-func builtin(n sandbox.Network) func() *policy.Set {
-	return func() *policy.Set {
-		set, err := Compile(n, policy.Source{})
-		if err != nil {
-			set, _ = policy.Compile() // allows nothing
-		}
-		return set
-	}
 }
 
 // Policy is what a sandbox's network allows, and the rules among it that the user made
@@ -120,19 +70,15 @@ func current(rules []policy.RuleSource, now time.Time) []policy.RuleSource {
 }
 
 // connect starts the gateway at the far end of the machine's link.
-func (s *Supervisor) connect(rules func() (law, error)) error {
-	if rules == nil {
+func (s *Supervisor) connect(rules *policy.Set, live []policy.RuleSource) error {
+	if s.Sandbox.Network.None() {
 		return nil
 	}
 	wire := s.instance.Link()
 	if wire == nil {
 		return hint.New("this engine gives a sandbox no network", "go without one: --net none")
 	}
-	law, err := rules()
-	var used map[string]gateway.Used
-	if err == nil {
-		used, err = readBudgets(s.Sandbox)
-	}
+	used, err := readBudgets(s.Sandbox)
 	if err != nil {
 		wire.Close()
 		return err
@@ -142,11 +88,11 @@ func (s *Supervisor) connect(rules func() (law, error)) error {
 	}
 	sb := s.Sandbox
 	config := gateway.Config{
-		Policy: law.set, Later: law.later, Audit: s.audit.add, Denied: s.denied, Unreached: s.unreached,
+		Policy: rules, Audit: s.audit.add, Denied: s.denied, Unreached: s.unreached,
 		Asked: s.asked, Allow: s.allowCommand, Budgets: used, About: gateway.About{Name: sb.Name, ID: sb.ID},
 		HostPorts: hostPorts(sb), Serve: s.serveHost(), Closed: s.closedInside,
 	}
-	n := &network{gateway: gateway.New(&flowing{Link: wire}, config), served: make(chan struct{}), live: law.live}
+	n := &network{gateway: gateway.New(wire, config), served: make(chan struct{}), live: live}
 	s.network = n // before anything can happen on it
 	go s.keepBudgets(n)
 	go func() {
@@ -156,23 +102,6 @@ func (s *Supervisor) connect(rules func() (law, error)) error {
 		}
 	}()
 	return nil
-}
-
-// flowing is a link on which there is traffic at some time. From then on there is one
-// processor: bytes that are handed on between goroutines of one thread take no system
-// call, and a second thread would only wait for sockets that the first is about to read.
-// Starting and ending a sandbox is quicker with all.
-type flowing struct {
-	link.Link
-	once sync.Once
-}
-
-func (b *flowing) Accept() (link.Flow, error) {
-	f, err := b.Link.Accept()
-	if err == nil {
-		b.once.Do(func() { runtime.GOMAXPROCS(1) })
-	}
-	return f, err
 }
 
 // disconnect ends the gateway and remembers what budgets were used.

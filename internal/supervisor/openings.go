@@ -113,6 +113,9 @@ func (s *Supervisor) openOpenings() error {
 	if err := s.offerSockets(); err != nil {
 		return err
 	}
+	if err := s.offerHostPorts(); err != nil {
+		return err
+	}
 	for _, e := range s.openings.forwards {
 		s.admit(e)
 	}

@@ -9,9 +9,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/inside"
-	"github.com/cofferhq/coffer/internal/quick/knock"
-	"github.com/cofferhq/coffer/internal/socket"
 )
 
 // Listen opens the sandbox's socket to commands of the same user.
@@ -21,7 +18,7 @@ func (s *Supervisor) Listen() (io.Closer, error) {
 		return nil, err
 	}
 	os.Remove(path) // one that a killed supervisor left; we hold the lock
-	l, err := socket.Listen(path)
+	l, err := net.Listen("unix", path)
 	if err != nil {
 		release()
 		return nil, fmt.Errorf("listen for commands: %w", err)
@@ -68,35 +65,17 @@ func (s *Supervisor) serve(l net.Listener) {
 // stream serves one connection of a command.
 func (s *Supervisor) stream(c net.Conn) {
 	defer c.Close()
-	packed, err := s.request(c)
+	r, err := wire.ReadRequest(c)
 	switch {
 	case err != nil:
-	case packed.IsExec():
+	case r.Passes():
 		if s.enter() {
 			defer s.leave()
-			s.bridgedPass(c, packed)
+			s.bridgedPass(c, r)
 		}
 	default:
-		if r, err := packed.Open(); err == nil {
-			s.attend(c, r)
-		}
+		s.attend(c, r)
 	}
-}
-
-// request reads what a command wants. A knock has the client's environment, and this process
-// has another one: it becomes the request that the client would have made.
-func (s *Supervisor) request(c net.Conn) (wire.Packed, error) {
-	packed, err := wire.ReadRequest(c)
-	if err != nil {
-		return nil, err
-	}
-	k, ok := knock.Open(packed)
-	if !ok {
-		return packed, nil
-	}
-	e, err := inside.ExecFor(s.Sandbox, k.Argv, k.Env, k.Dir)
-	e.NoInput, e.Merged, e.Umask = k.NoInput, k.Merged, k.Umask
-	return e.Packed(), err
 }
 
 // attend does what a command wants, if that is not a program that lives as long as it does.
@@ -150,10 +129,11 @@ func (s *Supervisor) status(ports bool) *wire.Status {
 	s.mu.Lock()
 	st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Daemons: s.daemonStates()}
 	for _, k := range s.sessions {
-		st.Programs = append(st.Programs, k.name)
+		st.Programs, st.Silent = append(st.Programs, k.name), k.silent()
 	}
 	s.mu.Unlock()
 	st.Waits = s.waits()
+	st.Background, _ = s.background()
 	if ports {
 		st.Ports = s.ports()
 	}
@@ -162,20 +142,20 @@ func (s *Supervisor) status(ports bool) *wire.Status {
 
 // bridgedPass hands a stream on to the guest agent, brings commits over, and tells the
 // client what there is to say about it.
-func (s *Supervisor) bridgedPass(client net.Conn, request wire.Packed) {
+func (s *Supervisor) bridgedPass(client net.Conn, request wire.Request) {
 	s.passes(1)
 	defer s.passes(-1)
-	kept := s.beforeProgram()
+	kept, err := s.beforeProgram()
+	if err != nil {
+		turnAway(client, err)
+		return
+	}
 	news, known := s.before()
 	if !s.pass(client, request) {
 		return
 	}
-	var ran *wire.Exec
-	if r, err := request.Open(); err == nil {
-		ran = r.Exec
-	}
 	out := wire.NewFrameWriter(client)
-	for _, n := range append(append(kept, news...), s.wrapUp(known, ran)...) {
+	for _, n := range append(append(kept, news...), s.wrapUp(known, request.Exec)...) {
 		_ = out.Note(n)
 	}
 	// A client that knows how the program ended has hung up. Another one must not
@@ -183,17 +163,22 @@ func (s *Supervisor) bridgedPass(client net.Conn, request wire.Packed) {
 	_ = out.Lost()
 }
 
+// turnAway tells a client why its program is not started.
+func turnAway(client net.Conn, err error) {
+	out := wire.NewFrameWriter(client)
+	_ = out.Taken()
+	_ = out.Message(wire.Event{Failure: failure(err)})
+}
+
 // pass hands a stream on to the guest agent. If it was not taken, it can be tried again.
-func (s *Supervisor) pass(client net.Conn, request wire.Packed) (taken bool) {
+func (s *Supervisor) pass(client net.Conn, request wire.Request) (taken bool) {
 	guest := s.hand(request)
 	if guest == nil {
 		return false
 	}
 	defer guest.Close()
-	if r, err := request.Open(); err == nil {
-		s.anew()
-		s.Ran(r.Exec)
-	}
+	s.anew()
+	s.Ran(request.Exec)
 	go func() {
 		wire.Copy(guest, client)
 		guest.Close() // this direction only
@@ -205,7 +190,7 @@ func (s *Supervisor) pass(client net.Conn, request wire.Packed) (taken bool) {
 }
 
 // hand gives a program to the guest, and returns its stream, or nil if it was not taken.
-func (s *Supervisor) hand(request wire.Packed) io.ReadWriteCloser {
+func (s *Supervisor) hand(request wire.Request) io.ReadWriteCloser {
 	if !s.letIn() {
 		return nil
 	}
@@ -214,7 +199,7 @@ func (s *Supervisor) hand(request wire.Packed) io.ReadWriteCloser {
 	if err != nil {
 		return nil
 	}
-	if request.Pass(guest) != nil || !wire.ReadTaken(guest) {
+	if wire.WriteRequest(guest, request) != nil || !wire.ReadTaken(guest) {
 		guest.Close()
 		return nil
 	}

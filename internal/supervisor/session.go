@@ -24,6 +24,7 @@ type session struct {
 	past    *terminal.Replay
 	viewers []*viewer
 	size    wire.Size
+	spoke   time.Time // when the program last printed something
 	ended   bool
 	silence *time.Timer // until a program that nobody looks at is ended; nil if never
 	idle    time.Duration
@@ -51,7 +52,11 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 	defer s.leave()
 	s.passes(1)
 	defer s.passes(-1)
-	notes := s.beforeProgram()
+	notes, err := s.beforeProgram()
+	if err != nil {
+		_ = wire.NewFrameWriter(client).Message(wire.Event{Failure: failure(err)})
+		return
+	}
 	news, known := s.before()
 	p, log, err := s.startDetached(e)
 	if err != nil {
@@ -66,7 +71,7 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 	s.anew()
 	s.Ran(&e)
 	defer p.Close()
-	k := &session{p: p, name: string(e.Argv[0]), past: terminal.NewReplay(), size: *e.TTY, idle: s.Sandbox.Limits.Idle}
+	k := &session{p: p, name: string(e.Argv[0]), past: terminal.NewReplay(), spoke: time.Now(), size: *e.TTY, idle: s.Sandbox.Limits.Idle}
 	s.addSession(k)
 	if alone {
 		_ = wire.NewFrameWriter(client).Started()
@@ -85,6 +90,7 @@ func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
 		}
 	}
 	if err == nil {
+		s.endTurn(&e, exit)
 		tell(func(out *wire.FrameWriter) error { return out.Exited(exit) })
 	}
 	fmt.Fprintf(log, "coffer: %s\n", s.howEnded(k, exit, err))
@@ -146,7 +152,7 @@ func (s *Supervisor) attach(c net.Conn, size wire.Size) {
 	}
 	s.mu.Unlock()
 	if k == nil {
-		_ = wire.NewFrameWriter(c).Message(wire.Event{Failure: &wire.Failure{Code: 125, Message: "no program with a terminal of its own runs in the sandbox"}})
+		_ = wire.NewFrameWriter(c).Message(wire.Event{Failure: &wire.Failure{Code: 125, Message: "nothing to attach to: no program in the sandbox has a terminal of its own"}})
 		return
 	}
 	k.join(c, size)
@@ -160,10 +166,18 @@ func (k *session) Write(p []byte) (int, error) {
 		v.show(p, k.past.Leave)
 	}
 	_, _ = k.past.Write(p)
+	k.spoke = time.Now()
 	if k.silence != nil {
 		k.silence.Reset(k.idle)
 	}
 	return len(p), nil
+}
+
+// silent is how long the program has printed nothing.
+func (k *session) silent() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return time.Since(k.spoke)
 }
 
 // join has a command see and type until it leaves. One whose terminal has no size gives

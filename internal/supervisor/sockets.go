@@ -34,17 +34,7 @@ func (s *Supervisor) offerSockets() error {
 			continue
 		}
 		s.openings.offered[k.Inside] = k.Host
-		c, err := s.session.Open()
-		if err != nil {
-			return err
-		}
-		c.SetReadDeadline(time.Now().Add(visitPatience))
-		err = wire.WriteMessage(c, wire.Request{Op: wire.OpListen, Listen: &wire.Target{Path: k.Inside}})
-		if err == nil {
-			_, err = wire.Answer(c)
-		}
-		c.Close()
-		if err != nil {
+		if err := s.listenInside(wire.Target{Path: k.Inside}); err != nil {
 			return hint.Wrap(err, "choose another path inside, such as --socket-in %s:/run/%s", k.Host, filepath.Base(k.Host))
 		}
 	}
@@ -53,6 +43,31 @@ func (s *Supervisor) offerSockets() error {
 		s.openings.visits.Go(s.serveGuest)
 	}
 	return nil
+}
+
+// offerHostPorts has the guest listen on localhost where a port of the host is open to programs.
+func (s *Supervisor) offerHostPorts() error {
+	for _, p := range s.Sandbox.Network.HostPorts {
+		if err := s.listenInside(wire.Target{Port: p.Inside}); err != nil {
+			return hint.Wrap(err, "give it another number inside: --host-port INSIDE:%d", p.Outside)
+		}
+		s.openings.plumbing = append(s.openings.plumbing, p.Inside)
+	}
+	return nil
+}
+
+// listenInside has the guest listen.
+func (s *Supervisor) listenInside(t wire.Target) error {
+	c, err := s.session.Open()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetReadDeadline(time.Now().Add(visitPatience))
+	if err = wire.WriteMessage(c, wire.Request{Op: wire.OpListen, Listen: &t}); err == nil {
+		_, err = wire.Answer(c)
+	}
+	return err
 }
 
 // serveGuest takes the streams that the guest opens. When all places are taken it takes

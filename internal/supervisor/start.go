@@ -21,7 +21,6 @@ import (
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/shed"
 )
 
 // pidsDefault keeps a runaway program from using up the host's processes.
@@ -61,7 +60,6 @@ type Supervisor struct {
 	// preparing is set if the last of them set the sandbox up, for another one to come.
 	preparing bool
 	idle      *time.Timer
-	shed      shed.Timer
 	idleTime  time.Duration
 	login     looking
 	deadline  *time.Timer
@@ -129,17 +127,26 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 	if err := s.reserveOpenings(); err != nil {
 		return err
 	}
-	// The rules take a moment, in which the machine can boot already.
-	rules := s.readPolicy()
+	rules, live, err := Policy(s.Sandbox)
+	if err != nil {
+		return err
+	}
+	plan, err := s.plan(ctx)
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
 	s.instance, err = e.Boot(ctx, &engine.Machine{
-		Hostname: s.Sandbox.Name, Root: func() (*rootfs.Plan, error) { return s.plan(ctx) },
+		Hostname: s.Sandbox.Name, Root: plan,
 		Limits: s.limits, FewProcesses: s.Sandbox.Limits.Pids > 0, Nesting: s.Sandbox.Nesting,
 		SetID: !s.Sandbox.WritesHost(), NoAllocate: keepFree(s.Sandbox.Limits) > 0, Network: !s.Sandbox.Network.None(),
 	})
 	if err != nil {
 		return err
 	}
-	if err = s.connect(rules); err == nil {
+	if err = s.connect(rules, live); err == nil {
 		s.session, err = mux.Client(s.instance.Control())
 	}
 	if err == nil {
@@ -159,7 +166,6 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 	sb, me := s.Sandbox, person.Me()
 	includes := s.openIncluded()
-	masks := s.findMasks()
 	for _, dir := range []string{sb.Home(), sb.Layers()} {
 		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
 			return nil, err
@@ -191,8 +197,7 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 	}
 	gitConfig := ""
 	if sb.Workspace.Path != "" {
-		// The workspace's own repository says all of it itself.
-		gitConfig = gitbridge.SystemConfig(ctx, filepath.Join("/", from.tree, "etc"), bridged == nil)
+		gitConfig = gitbridge.SystemConfig(ctx, filepath.Join("/", from.tree, "etc"), !sb.Git.NoSettings)
 	}
 	if sb.Workspace.Mode == sandbox.WorkspaceTree {
 		hide = nil // the workspace is in the store, and all that is seen of it
@@ -205,10 +210,15 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	masks, err := s.scanMasks(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return rootfs.HostView(rootfs.View{
+		Memory: sb.Limits.Memory, CPUs: sb.Limits.CPUs,
 		Mounts: mounts, Caches: caches(sb), Profile: rootfs.ProfileText(sb.Workspace.Path, sb.Profile),
 		Sandbox: dir, Image: from.tree, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
-		Hostname: sb.Name, Passwd: from.passwd, Group: from.group, Resolver: resolver, GitConfig: gitConfig, Program: program,
+		Hostname: sb.Name, Passwd: from.passwd, Group: from.group, Login: from.login, Resolver: resolver, GitConfig: gitConfig, Program: program,
 		Hide: hide, Git: bridged, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
 		Includes: includes, Masks: masks, Programs: s.shims(),
 	})

@@ -19,7 +19,7 @@ func (s *Supervisor) answerSync(c net.Conn, only *wire.Sync) {
 	} else {
 		for _, g := range s.gits() {
 			b := g.bringOver(time.Minute)
-			answer.Notes = append(answer.Notes, g.words(brought{notes: b.notes})...)
+			answer.Notes = append(answer.Notes, g.unheard(b.notes)...)
 			if err == nil {
 				err = b.err
 			}

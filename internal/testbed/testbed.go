@@ -45,7 +45,7 @@ func New(t testing.TB, uid int) *Bed {
 	}
 	b := &Bed{UID: uid, Coffer: Binary(t), Dir: dir, Home: filepath.Join(dir, "home"), Work: filepath.Join(dir, "work")}
 	t.Cleanup(func() {
-		b.Command("rm", "--force", "--all").Run()
+		b.Command("rm", "--force", "--everywhere").Run()
 		exec.Command("chmod", "-R", "u+rwX", dir).Run()
 		os.RemoveAll(dir)
 	})

@@ -9,10 +9,8 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/cofferhq/coffer/internal/confine"
-	"github.com/cofferhq/coffer/internal/deep"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/birth"
@@ -34,8 +32,7 @@ func (Engine) Name() string { return "container" }
 // Boot starts the guest agent in namespaces of its own and waits until the sandbox
 // stands.
 func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, error) {
-	planned := async(m.Root)
-	first, err := birth.Take(m.Network)
+	first, err := birth.Start(m.Network)
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -46,15 +43,7 @@ func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, err
 	// Ctrl-C while booting: kill it, and the reads below fail.
 	stop := context.AfterFunc(ctx, i.Kill)
 	defer stop()
-	plan, err := planned(ctx)
-	if err == nil {
-		err = i.build(m, plan)
-	} else if err == ctx.Err() {
-		// What it still makes would be left by who undoes it now.
-		late, enough := context.WithTimeout(context.Background(), time.Second)
-		_, _ = planned(late)
-		enough()
-	}
+	err = i.build(m)
 	if err != nil {
 		i.Kill()
 		<-i.done
@@ -65,29 +54,6 @@ func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, err
 		return nil, refused(err)
 	}
 	return i, nil
-}
-
-// async calls f and returns where its results are to be had, for who can wait.
-func async[T any](f func() (T, error)) func(context.Context) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		deep.Grow()
-		v, err := f()
-		done <- result{v, err}
-	}()
-	return func(ctx context.Context) (T, error) {
-		select {
-		case r := <-done:
-			return r.value, r.err
-		case <-ctx.Done():
-			var none T
-			return none, ctx.Err()
-		}
-	}
 }
 
 // instance is a running container.
@@ -178,7 +144,7 @@ func (i *instance) Kill() {
 }
 
 // build gives the first process its ids, limits and orders.
-func (i *instance) build(m *engine.Machine, plan *rootfs.Plan) error {
+func (i *instance) build(m *engine.Machine) error {
 	who := i.who
 	if err := i.first.Granted(); err != nil {
 		return err
@@ -186,7 +152,7 @@ func (i *instance) build(m *engine.Machine, plan *rootfs.Plan) error {
 	if err := m.Limits.Add(i.pid); err != nil {
 		return err
 	}
-	handed, err := i.hand(plan)
+	handed, err := i.hand(m.Root)
 	defer func() {
 		for _, fd := range handed {
 			unix.Close(fd)
@@ -196,10 +162,11 @@ func (i *instance) build(m *engine.Machine, plan *rootfs.Plan) error {
 		return err
 	}
 	boot := guest.Boot{
-		Plan: plan, Hostname: m.Hostname, Handed: len(handed),
+		Plan: m.Root, Hostname: m.Hostname, Handed: len(handed),
 		UID: who.UID, GID: who.GID, Alone: who.Count == 1,
 		Nesting: m.Nesting, SetID: m.SetID, Landlock: confine.LandlockABI() > 0, Rlimits: m.Limits.Rlimits(),
 		FewProcesses: m.FewProcesses, NoAllocate: m.NoAllocate,
+		Processors: m.Limits.Processors(), Grouped: m.Limits.Grouped(),
 	}
 	if err := boot.Send(i.control); err != nil {
 		return i.lost(err)
@@ -215,11 +182,6 @@ func (i *instance) build(m *engine.Machine, plan *rootfs.Plan) error {
 	}
 	if ready.Error != "" {
 		return errors.New(ready.Error)
-	}
-	if who.Shift {
-		// It had our memory when it changed its ids, after which the kernel closes a
-		// process to others of its user.
-		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	}
 	if err := i.connect(ready); err != nil {
 		return fmt.Errorf("take over the sandbox's network: %w", err)
@@ -311,9 +273,6 @@ func (i *instance) lost(err error) error {
 	<-i.done
 	if w := i.Words(); w != "" {
 		return fmt.Errorf("the guest agent died: %s", w)
-	}
-	if born := i.first.Err(); born != nil {
-		return born
 	}
 	return fmt.Errorf("the guest agent died: %w", err)
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/engine"
@@ -69,7 +71,7 @@ func (e Engine) networkCheck(ctx context.Context) engine.Check {
 // trial boots a sandbox without a workspace and runs nothing in it but the agent. It
 // says what kind of link it has.
 func (e Engine) trial(ctx context.Context, network bool) (link string, err error) {
-	dir, err := os.MkdirTemp("", "coffer-probe-")
+	dir, err := trialDir()
 	if err != nil {
 		return "", err
 	}
@@ -83,8 +85,9 @@ func (e Engine) trial(ctx context.Context, network bool) (link string, err error
 	if err != nil {
 		return "", err
 	}
-	plan := func() (*rootfs.Plan, error) {
-		return rootfs.HostView(rootfs.View{Sandbox: dir, Home: "/home/probe", Hostname: "probe", Program: self, Volatile: true})
+	plan, err := rootfs.HostView(rootfs.View{Sandbox: dir, Home: "/home/probe", Hostname: "probe", Program: self, Volatile: true})
+	if err != nil {
+		return "", err
 	}
 	booted, err := e.Boot(ctx, &engine.Machine{Hostname: "probe", Root: plan, Network: network})
 	if err != nil {
@@ -101,6 +104,19 @@ func (e Engine) trial(ctx context.Context, network bool) (link string, err error
 	i.Kill()
 	<-i.Done()
 	return i.linkKind, err
+}
+
+// trialDir makes a temporary directory. It first removes those that killed trials left: no
+// trial takes minutes.
+func trialDir() (string, error) {
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), "coffer-probe-*"))
+	for _, dir := range dirs {
+		info, err := os.Lstat(dir)
+		if err == nil && int(info.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() && time.Since(info.ModTime()) > 5*time.Minute {
+			os.RemoveAll(dir)
+		}
+	}
+	return os.MkdirTemp("", "coffer-probe-")
 }
 
 // Missing are the parts of the wall that a sandbox would be booted without on this host.
@@ -130,7 +146,7 @@ func idsCheck() engine.Check {
 	case who.Helper:
 		c.OK, c.Detail = true, fmt.Sprintf("%d, from /etc/subuid", who.Count)
 	default:
-		c.Detail = "one: your own; root inside is the same id, so packages whose files belong to other accounts cannot be installed"
+		c.Detail = "one: your own; root inside is the same id, and nobody can become another account"
 		c.Fix = fmt.Sprintf("sudo apt-get install uidmap && sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s", userName())
 	}
 	return c

@@ -41,20 +41,20 @@ func setIDBit(a []string) error {
 	const mode = setID | 0o755
 	switch way {
 	case "chmod":
-		return unix.Chmod(path, mode)
+		return bitSet(path, unix.Chmod(path, mode))
 	case "chmod-high": // the filter sees 64 bits, the kernel 16
 		_, _, no := unix.Syscall6(unix.SYS_FCHMODAT, at(cwd), uintptr(unsafe.Pointer(p)), mode|1<<40|1<<20, 0, 0, 0)
-		return failure(no)
+		return bitSet(path, failure(no))
 	case "fchmod":
 		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
-		return unix.Fchmod(fd, mode)
+		return bitSet(path, unix.Fchmod(fd, mode))
 	case "fchmodat2":
 		_, _, no := unix.Syscall6(unix.SYS_FCHMODAT2, at(cwd), uintptr(unsafe.Pointer(p)), mode, 0, 0, 0)
-		return failure(no)
+		return bitSet(path, failure(no))
 	case "open":
 		return opened(unix.Open(path, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, mode))
 	case "creat":
@@ -72,6 +72,18 @@ func setIDBit(a []string) error {
 		return unix.Linkat(cwd, "/proc/self/fd/"+strconv.Itoa(fd), cwd, path, unix.AT_SYMLINK_FOLLOW)
 	}
 	return fact("no way " + way)
+}
+
+// bitSet looks whether a call that succeeded has set a bit.
+func bitSet(path string, err error) error {
+	var st unix.Stat_t
+	if err == nil {
+		err = unix.Stat(path, &st)
+	}
+	if err == nil && st.Mode&setID == 0 {
+		return fact("NO-BIT")
+	}
+	return err
 }
 
 func opened(fd int, err error) error {

@@ -33,7 +33,6 @@ var processes = map[string]func([]string) error{
 	"session":    foreignSession,
 	"caps":       capabilities,
 	"prlimit":    raiseLimit,
-	"restless":   restless,
 }
 
 func number(s string) int {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -120,31 +121,9 @@ func eachLine(file string, more func(fields []string) bool) {
 	if err != nil {
 		return
 	}
-	var fields []string
-	start := 0
-	for i := 0; i <= len(text); i++ {
-		if i < len(text) && text[i] != ':' && text[i] != '\n' {
-			continue
-		}
-		fields = append(fields, trim(string(text[start:i])))
-		start = i + 1
-		if i < len(text) && text[i] == ':' {
-			continue
-		}
-		if !more(fields) {
+	for line := range strings.Lines(string(text)) {
+		if !more(strings.Split(strings.TrimSpace(line), ":")) {
 			return
 		}
-		fields = nil
 	}
-}
-
-// trim is [strings.TrimSpace]; see the package's imports.
-func trim(s string) string {
-	for len(s) > 0 && s[0] <= ' ' {
-		s = s[1:]
-	}
-	for len(s) > 0 && s[len(s)-1] <= ' ' {
-		s = s[:len(s)-1]
-	}
-	return s
 }

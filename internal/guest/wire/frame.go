@@ -8,7 +8,6 @@ import (
 	"io"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // The kinds of frame. Data is named by the descriptor it comes from or goes to.
@@ -40,8 +39,7 @@ type FrameWriter struct {
 	mu   sync.Mutex
 	w    io.Writer
 	buf  []byte
-	late *time.Timer // set if the start is still to be told, before anything else
-	sent int         // how many frames were
+	sent int // how many frames were
 }
 
 // NewFrameWriter sends to w.
@@ -70,23 +68,6 @@ func (f *FrameWriter) Message(v any) error {
 
 // Started says that the program runs.
 func (f *FrameWriter) Started() error { return f.send(Started, nil) }
-
-// StartedSoon is Started for a client that has nothing to do before the program says
-// something: it is told then, or when a moment has passed. A quick program's client is
-// woken only once.
-func (f *FrameWriter) StartedSoon() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.late = time.AfterFunc(moment, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.late != nil {
-			_ = f.write(nil)
-		}
-	})
-}
-
-const moment = 2 * time.Millisecond
 
 // Taken says that a request has been read.
 func (f *FrameWriter) Taken() error { return f.send(Taken, nil) }
@@ -118,7 +99,8 @@ func (f *FrameWriter) send(kind byte, body []byte) error {
 	defer f.mu.Unlock()
 	f.buf = appendFrame(f.buf[:0], kind, body)
 	f.sent++
-	return f.write(f.buf)
+	_, err := f.w.Write(f.buf)
+	return err
 }
 
 // Sent counts the frames so far.
@@ -133,17 +115,6 @@ func appendFrame(b []byte, kind byte, body []byte) []byte {
 	return append(b, body...)
 }
 
-// write sends frames, behind the start if that is due. The lock is held.
-func (f *FrameWriter) write(frames []byte) error {
-	if f.late != nil {
-		f.late.Stop()
-		f.late = nil
-		frames = append(appendFrame(nil, Started, nil), frames...)
-	}
-	_, err := f.w.Write(frames)
-	return err
-}
-
 // A FrameReader receives frames.
 type FrameReader struct {
 	r   *bufio.Reader
@@ -152,15 +123,6 @@ type FrameReader struct {
 
 // NewFrameReader receives from r, and may read ahead.
 func NewFrameReader(r io.Reader) *FrameReader { return &FrameReader{r: bufio.NewReader(r)} }
-
-// over says whether the next frame is here already, and the last.
-func (f *FrameReader) over() bool {
-	if f.r.Buffered() < frameHead {
-		return false
-	}
-	head, err := f.r.Peek(frameHead)
-	return err == nil && head[0] == Exited
-}
 
 // Next returns the next frame. The bytes are good until the next call.
 func (f *FrameReader) Next() (kind byte, body []byte, err error) {

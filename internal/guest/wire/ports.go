@@ -6,7 +6,8 @@ import (
 )
 
 // A Target is what a stream is to be connected with. To the guest, Port is a port of
-// the sandbox's loopback and Path a Unix socket inside. To the host, Path is a socket
+// the sandbox's loopback and Path a Unix socket inside; with OpListen, Port leads to the
+// same port of link.HostName, by the sandbox's network. To the host, Path is a socket
 // that the guest was told to offer with OpListen; the host alone knows where it leads.
 type Target struct {
 	Port uint16 `json:"port,omitempty"`

@@ -47,14 +47,9 @@ func open(o Opener, r Request) (*Process, error) {
 		conn.Close()
 		return nil, err
 	}
-	return Asked(conn), nil
-}
-
-// Asked is Start for who has asked already.
-func Asked(conn io.ReadWriteCloser) *Process {
 	p := &Process{conn: conn, frames: NewFrameReader(conn), out: NewFrameWriter(conn), credit: Window}
 	p.more.L = &p.mu
-	return p
+	return p, nil
 }
 
 // WaitStart returns when the program runs. A [*Failure] says why it does not;
@@ -85,10 +80,6 @@ func (p *Process) WaitStart() error {
 	}
 	return fmt.Errorf("%w: something came before the start", ErrMessage)
 }
-
-// Over says whether the program is known to have ended without a word: [Process.Wait]
-// has nothing to wait for.
-func (p *Process) Over() bool { return p.frames.over() }
 
 // Wait copies what the program prints, and returns how it ended. A writer that fails
 // gets no more, and the program learns that nobody reads it.

@@ -41,8 +41,6 @@ import (
 	"io"
 	"syscall"
 	"time"
-
-	"github.com/cofferhq/coffer/internal/pack"
 )
 
 // The operations a stream can be opened with.
@@ -54,16 +52,16 @@ const (
 	OpPolicy = "policy" // supervisor only: see and change what the network allows
 	OpWatch  = "watch"  // supervisor only: hear what the user should know, as it happens
 
-	OpDial    = "dial"    // connect this stream with something at the other end
-	OpListen  = "listen"  // guest only: offer a socket inside that leads to the host
-	OpPorts   = "ports"   // guest only: which ports are listened on
-	OpForward = "forward" // supervisor only: change which ports of the host lead inside
-	OpSync    = "sync"    // supervisor only: bring commits over, both ways
-	OpUndo    = "undo"    // supervisor only: take and restore checkpoints
-	OpMasks   = "masks"   // the guest hides files; the supervisor lists what is hidden
-	OpHold    = "hold"    // guest only: stop all programs, or have them go on
-	OpAlone   = "alone"   // guest only: whether there is no program
-	OpShow    = "show"    // the guest shows a worktree, or takes it away; the supervisor has it do so
+	OpDial       = "dial"       // connect this stream with something at the other end
+	OpListen     = "listen"     // guest only: offer a socket inside that leads to the host
+	OpPorts      = "ports"      // guest only: which ports are listened on
+	OpForward    = "forward"    // supervisor only: change which ports of the host lead inside
+	OpSync       = "sync"       // supervisor only: bring commits over, both ways
+	OpUndo       = "undo"       // supervisor only: take and restore checkpoints
+	OpMasks      = "masks"      // the guest hides files; the supervisor lists what is hidden
+	OpHold       = "hold"       // guest only: stop all programs, or have them go on
+	OpBackground = "background" // guest only: which programs go on though their command has ended
+	OpShow       = "show"       // the guest shows a worktree, or takes it away; the supervisor has it do so
 )
 
 // Urgent begins a notice that is shown though a program has the whole screen: nothing else is
@@ -73,14 +71,10 @@ const Urgent = "\a"
 // NotThere is what a guest says of a place to hide that is not there.
 const NotThere = "not there"
 
-// OldName is what a guest says of a place to hide that cannot be reached, by anybody, for as long as
-// its directory is still seen under an old name.
-const OldName = "old name"
-
 // Limits on one message, in bytes.
 const (
-	// MaxRequest leaves room for the longest argument list Linux takes.
-	MaxRequest = 8 << 20
+	// MaxRequest leaves room for the longest argument list that Linux takes, 6 MiB, in base64.
+	MaxRequest = 12 << 20
 	// MaxReply bounds what comes out of a sandbox.
 	MaxReply = 64 << 10
 	// MaxList bounds what a supervisor answers to its own user's commands.
@@ -119,20 +113,11 @@ type Request struct {
 	Show json.RawMessage `json:"show,omitempty"`
 }
 
-// A Cover is a place inside to hide, to keep as it is, or to hide no longer. Paths are bytes, as the kernel has
-// them.
+// A Cover is a place inside to hide. Paths are bytes, as the kernel has them.
 type Cover struct {
 	Path []byte `json:"path"`
-	Dir  bool   `json:"dir,omitempty"`
-	// Tree, if set, is the directory below which the place is, and in which programs
-	// inside can move things. The directories between stay where they are.
+	// Tree, if set, is the directory below which the place is.
 	Tree []byte `json:"tree,omitempty"`
-	// Keep says that programs inside can read it, and do nothing else with it.
-	Keep bool `json:"keep,omitempty"`
-	// Stale says that it is not there any more outside, and to be hidden only where it is still seen.
-	Stale bool `json:"stale,omitempty"`
-	// Free says that there is nothing to hide any more.
-	Free bool `json:"free,omitempty"`
 }
 
 // An Exec asks for a program. Arguments and environment are bytes, as the kernel
@@ -214,14 +199,27 @@ type Event struct {
 	// words of package supervisor.
 	Masks json.RawMessage `json:"masks,omitempty"`
 	Done  *Done           `json:"done,omitempty"`
+	// Background answers OpBackground.
+	Background *Background `json:"background,omitempty"`
 }
 
-// Done answers OpShow, OpHold and OpAlone: what went wrong, or is not so, if anything. A second one on the stream of an
+// Done answers OpShow and OpHold: what went wrong, if anything. A second one on the stream of an
 // OpHold says that programs cannot be had to wait, and were ended.
 type Done struct {
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
 }
+
+// Background are programs that go on though the command that started them has ended. What daemons have
+// started is not among them.
+type Background struct {
+	Count int `json:"count"`
+	// Names are what the kernel calls them, of the first few.
+	Names []string `json:"names,omitempty"`
+}
+
+// MaxNames bounds the names in a Background.
+const MaxNames = 8
 
 // Synced answers OpSync: what the user should know, and what went wrong.
 type Synced struct {
@@ -251,7 +249,11 @@ type Status struct {
 	Execs int       `json:"execs"`
 	// Programs are those of them that can be attached to, as they were started. The last one is.
 	Programs []string `json:"programs,omitempty"`
-	Ports    *Ports   `json:"ports,omitempty"` // if they were asked for
+	// Silent is how long the last of them has printed nothing.
+	Silent time.Duration `json:"silent_ns,omitempty"`
+	Ports  *Ports        `json:"ports,omitempty"` // if they were asked for
+	// Background are programs that no command waits for.
+	Background Background `json:"background"`
 	// Daemons are how the sandbox's daemons are.
 	Daemons []Daemon `json:"daemons,omitempty"`
 	// Waits says what all programs wait for, in a sentence.
@@ -285,32 +287,10 @@ func WriteMessage(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	return WritePacked(w, body)
-}
-
-// WritePacked sends a body as it is. What package pack wrote is for the few messages that every
-// start waits for.
-func WritePacked(w io.Writer, body []byte) error {
-	return writeBody(w, append(make([]byte, 4, 4+len(body)), body...))
-}
-
-// ReadPacked receives what WritePacked sent, refusing more than limit bytes.
-func ReadPacked(r io.Reader, limit int) (*pack.Reader, error) {
-	body, err := readBody(r, limit)
-	if err != nil {
-		return nil, err
+	if len(body) > MaxRequest {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrMessage, len(body), MaxRequest)
 	}
-	return pack.NewReader(body), nil
-}
-
-// writeBody sends a body that has four bytes of room before it, in one piece.
-func writeBody(w io.Writer, frame []byte) error {
-	n := len(frame) - 4
-	if n > MaxRequest {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrMessage, n, MaxRequest)
-	}
-	binary.BigEndian.PutUint32(frame, uint32(n))
-	_, err := w.Write(frame)
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
 	return err
 }
 

@@ -14,7 +14,7 @@ func TestRequests(t *testing.T) {
 	odd := []byte{0xff, 0xfe, 0, 'a', 0x1b}
 	for _, in := range []Request{
 		{Op: OpExec, Exec: &Exec{Argv: [][]byte{odd}}},
-		{Op: OpExec, Exec: &Exec{Argv: [][]byte{odd, {}, odd}, Env: [][]byte{odd, {}}, Dir: string(odd), Root: true, TTY: &Size{0, 0}}},
+		{Op: OpExec, Exec: &Exec{Argv: [][]byte{odd, {}, odd}, Env: [][]byte{odd, {}}, Dir: "/a dir", Root: true, TTY: &Size{0, 0}}},
 		{Op: OpExec, Exec: &Exec{TTY: &Size{65535, 1}, NoInput: true, Merged: true, Apart: true, Log: true}},
 		{Op: OpExec, Exec: &Exec{Argv: [][]byte{bytes.Repeat([]byte("a"), 1<<20)}, NoInput: true}},
 		{Op: OpExec, Exec: &Exec{Merged: true}},
@@ -27,21 +27,18 @@ func TestRequests(t *testing.T) {
 		if err := WriteRequest(&first, in); err != nil {
 			t.Fatal(err)
 		}
-		packed, err := ReadRequest(&first)
+		passed, err := ReadRequest(&first)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := packed.IsExec(), in.Exec != nil && !in.Exec.Log; got != want {
-			t.Errorf("IsExec is %v for %+v", got, in)
+		if got, want := passed.Passes(), in.Exec != nil && !in.Exec.Log; got != want {
+			t.Errorf("Passes is %v for %+v", got, in)
 		}
 		// What a supervisor passes on arrives as it was sent.
-		if err := packed.Pass(&second); err != nil {
+		if err := WriteRequest(&second, passed); err != nil {
 			t.Fatal(err)
 		}
-		if packed, err = ReadRequest(&second); err != nil {
-			t.Fatal(err)
-		}
-		out, err := packed.Open()
+		out, err := ReadRequest(&second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,45 +65,28 @@ func show(e *Exec) string {
 
 func mask(bits uint16) *uint16 { return &bits }
 
-func TestPackedExecRefuses(t *testing.T) {
-	good := (&Exec{Argv: [][]byte{[]byte("true")}, Env: [][]byte{[]byte("A=b")}, Dir: "/", TTY: &Size{1, 2}}).pack(nil)
-	if _, err := Packed(good).Open(); err != nil {
-		t.Fatal(err)
-	}
-	for n := range len(good) {
-		if _, err := Packed(good[:n]).Open(); !errors.Is(err, ErrMessage) {
-			t.Errorf("the first %d of %d bytes gave %v", n, len(good), err)
-		}
-	}
-	for name, body := range map[string]string{
-		"something after": string(good) + "x",
-		"unknown flags":   "x\x80\x02\x00\x00\x00\x00\x00",
-		"umask too large": "x\x80\x01\x00\x00\x80\x08\x00\x00\x00",
-		"rows too large":  "x\x04\xff\xff\xff\x01\x01\x00\x00\x00",
-		"dir too long":    "x\x00\x00\x00\x7f/",
-		"many arguments":  "x\x00\x00\x00\x00\xff\xff\xff\xff\x0f" + strings.Repeat("\x00", 100),
-		"endless number":  "x\x00\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80",
-	} {
-		if r, err := Packed(body).Open(); !errors.Is(err, ErrMessage) {
-			t.Errorf("%s: got %+v, %v", name, r.Exec, err)
-		}
-	}
-}
-
 func FuzzReadRequest(f *testing.F) {
-	f.Add((&Exec{Argv: [][]byte{[]byte("true")}, Dir: "/", TTY: &Size{1, 2}}).pack(nil))
-	f.Add([]byte(`{"op":"stop","stop":{"grace":1}}`))
-	f.Add([]byte("x"))
+	for _, r := range []Request{{Op: OpExec, Exec: &Exec{Argv: [][]byte{[]byte("true")}, Dir: "/", TTY: &Size{1, 2}}}, {Op: OpStop, Stop: &Stop{Grace: 1}}} {
+		var b bytes.Buffer
+		if err := WriteRequest(&b, r); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
 	f.Add([]byte(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := Packed(b).Open()
+		r, err := ReadRequest(bytes.NewReader(b))
 		if err != nil || r.Exec == nil {
 			return
 		}
 		// What was understood can be said again.
-		again, err := Packed(r.Exec.pack(nil)).Open()
-		if err != nil || show(again.Exec) != show(r.Exec) {
-			t.Errorf("%s became %s, %v", show(r.Exec), show(again.Exec), err)
+		var again bytes.Buffer
+		if err := WriteRequest(&again, r); err != nil {
+			t.Fatal(err)
+		}
+		same, err := ReadRequest(&again)
+		if err != nil || show(same.Exec) != show(r.Exec) {
+			t.Errorf("%s became %s, %v", show(r.Exec), show(same.Exec), err)
 		}
 	})
 }
@@ -221,14 +201,6 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// pieces keeps what is written, one by one.
-type pieces [][]byte
-
-func (p *pieces) Write(b []byte) (int, error) {
-	*p = append(*p, bytes.Clone(b))
-	return len(b), nil
-}
-
 // The two frames of every program, and what a client makes of them.
 func TestStartAndExit(t *testing.T) {
 	for _, want := range []Exit{{}, {Code: 255}, {Signal: 9}, {Signal: 64}} {
@@ -248,20 +220,6 @@ func TestStartAndExit(t *testing.T) {
 		if err != nil || got != want || stdout.String() != "out" || stderr.String() != "err" {
 			t.Errorf("got %+v, %q, %q, %v; want %+v", got, stdout.String(), stderr.String(), err, want)
 		}
-	}
-	// A start that may wait comes with what is said first, and in front of it.
-	var pieces pieces
-	w := NewFrameWriter(&pieces)
-	w.StartedSoon()
-	_ = w.Exited(Exit{})
-	if len(pieces) != 1 || !bytes.HasPrefix(pieces[0], []byte{Started}) {
-		t.Errorf("got %q", pieces)
-	}
-	// And by itself when nothing is said.
-	r, other := io.Pipe()
-	NewFrameWriter(other).StartedSoon()
-	if kind, body, err := NewFrameReader(r).Next(); kind != Started || len(body) != 0 || err != nil {
-		t.Errorf("got %c %q %v", kind, body, err)
 	}
 	for _, bad := range []string{"x\x00\x00\x00\x00", "x\x00\x00\x00\x03abc"} {
 		p := &Process{frames: NewFrameReader(strings.NewReader(bad))}

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // A File is an entry of a layer. With Link it is a symbolic link, or what Type says.
@@ -84,7 +86,16 @@ func descriptor(kind string, data []byte) map[string]any {
 
 const manifestKind = "application/vnd.oci.image.manifest.v1+json"
 
-// New makes an image of layers, every second of which is compressed.
+// Zstd compresses.
+func Zstd(data []byte) []byte {
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		panic(err)
+	}
+	return w.EncodeAll(data, nil)
+}
+
+// New makes an image of layers, which are compressed with gzip, not at all, and with zstd.
 func New(env []string, layers ...[]byte) *Image {
 	i := &Image{Blobs: map[string][]byte{}}
 	var list []any
@@ -92,8 +103,11 @@ func New(env []string, layers ...[]byte) *Image {
 	for n, l := range layers {
 		diffs = append(diffs, Digest(l))
 		kind := "application/vnd.oci.image.layer.v1.tar"
-		if n%2 == 0 {
+		switch n % 3 {
+		case 0:
 			l, kind = Gzip(l), kind+"+gzip"
+		case 2:
+			l, kind = Zstd(l), kind+"+zstd"
 		}
 		i.Blobs[Digest(l)] = l
 		list = append(list, descriptor(kind, l))
@@ -166,11 +180,11 @@ type Registry struct {
 	Token  string
 	// Before is called for each request for a part, which it may answer.
 	Before func(w http.ResponseWriter, r *http.Request) (answered bool)
-	Asked  func(path string)
+	Asked  func(path string) // not of /v2/, where clients ask how to log in
 }
 
 func (g *Registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if g.Asked != nil {
+	if g.Asked != nil && r.URL.Path != "/v2/" {
 		g.Asked(r.URL.Path)
 	}
 	if r.URL.Path == "/token" {
@@ -180,6 +194,9 @@ func (g *Registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.Token != "" && r.Header.Get("Authorization") != "Bearer "+g.Token {
 		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token",service="test, really"`, r.Host))
 		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if r.URL.Path == "/v2/" {
 		return
 	}
 	if g.Before != nil && g.Before(w, r) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/link"
-	"github.com/cofferhq/coffer/internal/tcp"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +23,7 @@ func Open(files []*os.File) (link.Link, error) {
 	if len(files) != 3 && len(files) != 6 {
 		return nil, fmt.Errorf("%d sockets instead of 3 or 6", len(files))
 	}
-	k := &kernelLink{closed: make(chan struct{}), flows: make(chan *tcp.Conn), datagrams: make(chan datagram)}
+	k := &kernelLink{closed: make(chan struct{}), flows: make(chan *net.TCPConn), datagrams: make(chan datagram)}
 	for n := 0; n < len(files); n += 3 {
 		s, err := openSide(files[n : n+3])
 		if err != nil {
@@ -42,13 +41,13 @@ func Open(files []*os.File) (link.Link, error) {
 
 // side is one family's sockets.
 type side struct {
-	tcp *tcp.Listener
+	tcp *net.TCPListener
 	udp *net.UDPConn
 	raw *net.IPConn
 }
 
 func openSide(files []*os.File) (s side, err error) {
-	listener, err := tcp.Listen(files[0])
+	listener, err := net.FileListener(files[0])
 	if err != nil {
 		return s, fmt.Errorf("take over the TCP socket: %w", err)
 	}
@@ -63,12 +62,12 @@ func openSide(files []*os.File) (s side, err error) {
 		udp.Close()
 		return s, fmt.Errorf("take over the raw socket: %w", err)
 	}
-	return side{listener, udp.(*net.UDPConn), raw.(*net.IPConn)}, nil
+	return side{listener.(*net.TCPListener), udp.(*net.UDPConn), raw.(*net.IPConn)}, nil
 }
 
 type kernelLink struct {
 	sides     []side // IPv4, and IPv6 if there is one
-	flows     chan *tcp.Conn
+	flows     chan *net.TCPConn
 	datagrams chan datagram
 	running   sync.WaitGroup
 	once      sync.Once
@@ -79,7 +78,7 @@ type kernelLink struct {
 // people need not.
 func (k *kernelLink) Ports() (ports []uint16) {
 	for _, s := range k.sides {
-		ports = append(ports, s.tcp.Addr().Port())
+		ports = append(ports, s.tcp.Addr().(*net.TCPAddr).AddrPort().Port())
 	}
 	return ports
 }
@@ -107,9 +106,9 @@ func (k *kernelLink) closeSides() {
 }
 
 // accept takes connections of one family. Being out of descriptors is no reason to end.
-func (k *kernelLink) accept(l *tcp.Listener) {
+func (k *kernelLink) accept(l *net.TCPListener) {
 	for {
-		c, err := l.Accept()
+		c, err := l.AcceptTCP()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -138,12 +137,25 @@ func (k *kernelLink) Accept() (link.Flow, error) {
 }
 
 // flow is a connection that the kernel has accepted already.
-type flow struct{ c *tcp.Conn }
+type flow struct{ c *net.TCPConn }
 
-func (f flow) Source() netip.AddrPort      { return f.c.Remote() }
-func (f flow) Destination() netip.AddrPort { return f.c.Local() }
-func (f flow) Accept() (link.Conn, error)  { return f.c, nil }
-func (f flow) Refuse()                     { f.c.Reset() }
+func (f flow) Source() netip.AddrPort      { return ends(f.c.RemoteAddr()) }
+func (f flow) Destination() netip.AddrPort { return ends(f.c.LocalAddr()) }
+func (f flow) Accept() (link.Conn, error)  { return conn{f.c}, nil }
+func (f flow) Refuse()                     { conn{f.c}.Reset() }
+
+func ends(a net.Addr) netip.AddrPort {
+	at := a.(*net.TCPAddr).AddrPort()
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+}
+
+// conn is a connection that can be reset.
+type conn struct{ *net.TCPConn }
+
+func (c conn) Reset() {
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}
 
 // maxDatagram is more than a datagram can have.
 const maxDatagram = 1 << 16

@@ -87,60 +87,6 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 }
 
-// Give waits until there is something to read and has take take it, without a copy
-// between. take is called with a function that writes what there is, about most bytes at a
-// time, to a writer that must not wait; what that does not take is read later.
-func (c *conn) Give(most int, take func(from func(io.Writer)) error) error {
-	c.reading.mu.Lock()
-	defer c.reading.mu.Unlock()
-	for {
-		if c.reading.deadline.over() {
-			return c.failed("read", os.ErrDeadlineExceeded)
-		}
-		given, failed := 0, tcpip.Error(nil)
-		err := take(func(w io.Writer) {
-			r, e := c.endpoint.Read(&bounded{w, most}, tcpip.ReadOptions{})
-			if given += r.Count; given == 0 {
-				failed = e
-			}
-		})
-		if err != nil {
-			return err
-		}
-		if given > 0 {
-			c.endpoint.ModerateRecvBuf(given)
-			return nil
-		}
-		switch failed.(type) {
-		case nil:
-		case *tcpip.ErrWouldBlock:
-			c.wait(&c.reading)
-		case *tcpip.ErrClosedForReceive:
-			if c.isClosed() {
-				return c.failed("read", net.ErrClosed)
-			}
-			return io.EOF
-		default:
-			return c.failed("read", c.cause(failed))
-		}
-	}
-}
-
-// bounded writes until so many bytes are written.
-type bounded struct {
-	to   io.Writer
-	left int
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, io.ErrShortWrite
-	}
-	n, err := b.to.Write(p)
-	b.left -= n
-	return n, err
-}
-
 func (c *conn) Write(b []byte) (int, error) {
 	c.writing.mu.Lock()
 	defer c.writing.mu.Unlock()

@@ -1,60 +1,50 @@
 package vault
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/pbkdf2"
-	"crypto/rand"
-	"crypto/sha256"
+	"bytes"
 	"errors"
+	"io"
+
+	"filippo.io/age"
+	"github.com/cofferhq/coffer/internal/secret"
 )
 
-// keySize is that of AES-256.
-const keySize = 32
+// labelled puts the label into the header, as a recipient that nobody is.
+type labelled []byte
 
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	rand.Read(b) // never fails
-	return b
+func (l labelled) Wrap([]byte) ([]*age.Stanza, error) {
+	return []*age.Stanza{{Type: secret.Stanza, Args: []string{secret.StanzaVersion}, Body: l}}, nil
 }
 
-func aead(key []byte) (cipher.AEAD, error) {
-	block, err := aes.NewCipher(key)
+// seal makes the vault's file.
+func seal(id *age.X25519Identity, plain, label []byte) ([]byte, error) {
+	return encrypt(plain, labelled(label), id.Recipient())
+}
+
+func encrypt(plain []byte, to ...age.Recipient) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := age.Encrypt(&b, to...)
 	if err != nil {
 		return nil, err
 	}
-	return cipher.NewGCMWithRandomNonce(block)
-}
-
-// seal encrypts plain, and has label authenticated with it.
-func seal(key, plain, label []byte) ([]byte, error) {
-	a, err := aead(key)
-	if err != nil {
+	if _, err := w.Write(plain); err != nil {
 		return nil, err
 	}
-	return a.Seal(nil, nil, plain, label), nil
+	err = w.Close()
+	return b.Bytes(), err
 }
 
 var errNotOpened = errors.New("does not open")
 
-// unseal is the reverse. What was changed, and another key, look the same.
-func unseal(key, sealed, label []byte) ([]byte, error) {
-	a, err := aead(key)
+// unseal is the reverse. What was changed, and another identity, look the same.
+func unseal(file []byte, id age.Identity) ([]byte, error) {
+	r, err := age.Decrypt(bytes.NewReader(file), id)
 	if err != nil {
-		return nil, err
+		return nil, errNotOpened
 	}
-	plain, err := a.Open(nil, nil, sealed, label)
+	plain, err := io.ReadAll(r)
 	if err != nil {
 		return nil, errNotOpened
 	}
 	return plain, nil
-}
-
-// rounds is how much work it is to try a passphrase: about a fifth of a second. It is kept
-// with what it was used for, so it can be raised.
-var rounds = 600_000
-
-// stretch makes a key of a passphrase.
-func stretch(passphrase string, salt []byte, rounds int) ([]byte, error) {
-	return pbkdf2.Key(sha256.New, passphrase, salt, rounds, keySize)
 }

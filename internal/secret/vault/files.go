@@ -31,14 +31,19 @@ func (v *Vault) lock() (unlock func(), err error) {
 	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
 	}
-	for _, name := range []string{keyName, fileName} {
+	for _, name := range []string{identityName, fileName} {
 		if err == nil {
 			err = v.remove(name + draft.Suffix)
 		}
 	}
 	if err != nil {
+		err = fmt.Errorf("lock the vault: %w", err)
+	} else {
+		err = v.migrate()
+	}
+	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("lock the vault: %w", err)
+		return nil, err
 	}
 	return func() { f.Close() }, nil
 }

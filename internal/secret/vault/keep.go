@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
+	"filippo.io/age"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
 )
@@ -40,32 +40,32 @@ func (k Keeping) Means() string {
 // Keeping says how the key of this vault is kept. That it is in the keyring follows from
 // its being nowhere else.
 func (v *Vault) Keeping() (Keeping, error) {
-	k, err := readKeyfile(v.dir)
+	f, err := readIdentity(v.dir)
 	switch {
 	case err != nil:
 		return "", err
-	case k != nil:
-		return k.keeping(), nil
+	case f != nil:
+		return f.keeping(), nil
 	}
 	return Keyring, nil
 }
 
-// loadKey finds the key. A keyring may take so long.
-func (v *Vault) loadKey(wait time.Duration) ([]byte, error) {
+// load finds the identity. A keyring may take so long.
+func (v *Vault) load(wait time.Duration) (*age.X25519Identity, error) {
 	// It may be on its way from one place to another, and is in the new one before it
 	// leaves the old: the second look finds it.
 	var ring error
 	for range 2 {
-		k, err := readKeyfile(v.dir)
+		f, err := readIdentity(v.dir)
 		if err != nil {
 			return nil, err
 		}
-		if k != nil {
-			return k.key(filepath.Join(v.dir, keyName))
+		if f != nil {
+			return f.identity()
 		}
-		key, err := fromKeyring(v.dir, wait)
+		id, err := v.ofKeyring(wait)
 		if err == nil {
-			return key, nil
+			return id, nil
 		}
 		if ring = err; !errors.Is(err, errNotInKeyring) {
 			break
@@ -78,34 +78,64 @@ func (v *Vault) loadKey(wait time.Duration) ([]byte, error) {
 	return nil, hint.New(fmt.Sprintf("the vault cannot be opened: there is no key beside it, and %s", ring), lost)
 }
 
-// newKey makes a key and puts it where it is kept best. why says why not in the keyring.
-func (v *Vault) newKey() (key []byte, how Keeping, why error, err error) {
-	if os.Getenv(secret.Variable) != "" {
-		how = Passphrase
-	} else if key, err := fromKeyring(v.dir, trial); err == nil {
-		return key, Keyring, nil, nil // left by somebody who was interrupted
-	} else if how, why = File, err; errors.Is(err, errNotInKeyring) {
-		how = Keyring
+// left is the identity in a file that somebody made who was interrupted; nil if there is none.
+func (v *Vault) left() (*age.X25519Identity, Keeping, error) {
+	f, err := readIdentity(v.dir)
+	if f == nil || err != nil {
+		return nil, "", err
 	}
-	key = randomBytes(keySize)
-	if how == Keyring {
-		if why = toKeyring(v.dir, key, trial); why == nil {
-			return key, how, nil, nil
-		}
-		how = File
-	}
-	return key, how, why, v.writeKeyfile(key, how)
+	id, err := f.identity()
+	return id, f.keeping(), err
 }
 
-func (v *Vault) writeKeyfile(key []byte, how Keeping) error {
-	k, err := newKeyfile(key, how)
+// choose makes an identity and puts it where it is kept best. why says why not in the keyring.
+func (v *Vault) choose() (id *age.X25519Identity, how Keeping, why error, err error) {
+	if os.Getenv(secret.Variable) != "" {
+		how = Passphrase
+	} else if id, err := v.ofKeyring(trial); err == nil {
+		return id, Keyring, nil, nil // left by somebody who was interrupted
+	} else if how, why = File, err; errors.Is(err, errNotInKeyring) {
+		if id, why = v.create(Keyring); why == nil {
+			return id, Keyring, nil, nil
+		}
+	}
+	id, err = v.create(how)
+	return id, how, why, err
+}
+
+// create makes an identity, kept as is said.
+func (v *Vault) create(how Keeping) (*age.X25519Identity, error) {
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		return nil, err
+	}
+	if how == Keyring {
+		return id, toKeyring(v.dir, id.String(), trial)
+	}
+	return id, v.writeIdentity(id, how)
+}
+
+func (v *Vault) writeIdentity(id *age.X25519Identity, how Keeping) error {
+	text, err := identityText(id, how)
 	if err != nil {
 		return err
 	}
-	return v.replace(keyName, []byte(k.String()))
+	return v.replace(identityName, text)
 }
 
-// Move changes how the key is kept. The key stays the same.
+func (v *Vault) ofKeyring(wait time.Duration) (*age.X25519Identity, error) {
+	text, err := fromKeyring(service, v.dir, wait)
+	if err != nil {
+		return nil, err
+	}
+	id, err := age.ParseX25519Identity(text)
+	if err != nil {
+		return nil, errNotInKeyring
+	}
+	return id, nil
+}
+
+// Move changes how the identity is kept. It stays the same.
 func (v *Vault) Move(to Keeping) error {
 	unlock, err := v.lock()
 	if err != nil {
@@ -116,21 +146,21 @@ func (v *Vault) Move(to Keeping) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = v.open() // with the key that is to be moved
+	_, _, err = v.open() // with the identity that is to be moved
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNone
 	}
 	if err != nil {
 		return err
 	}
-	key := v.key
+	id := v.id
 	if to == Keyring {
-		if err := toKeyring(v.dir, key, patience); err != nil {
+		if err := toKeyring(v.dir, id.String(), patience); err != nil {
 			return hint.New(fmt.Sprintf("the key was not moved: %s", err), "start or unlock your keyring, or choose another place")
 		}
-		return v.remove(keyName)
+		return v.remove(identityName)
 	}
-	if err := v.writeKeyfile(key, to); err != nil || was != Keyring {
+	if err := v.writeIdentity(id, to); err != nil || was != Keyring {
 		return err
 	}
 	if err := outOfKeyring(v.dir); err != nil {

@@ -1,7 +1,6 @@
 package vault
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -12,7 +11,7 @@ import (
 
 // service is what the keyring's own programs show. The account is the vault's directory:
 // there may be several.
-const service = "coffer-vault"
+const service = "coffer-vault-identity"
 
 // How long the keyring may take. To find out whether there is one must not keep anybody
 // waiting; but one that has the key may have to ask the user for a password first.
@@ -50,30 +49,26 @@ func inTime(d time.Duration, ask func() error) error {
 // errNotInKeyring is for a keyring that answers, and has no key.
 var errNotInKeyring = errors.New("your keyring has no key for it")
 
-func fromKeyring(dir string, d time.Duration) ([]byte, error) {
-	var text string
-	err := inTime(d, func() (err error) {
-		text, err = keyring.Get(service, dir)
+func fromKeyring(service, dir string, d time.Duration) (text string, err error) {
+	answer := make(chan string, 1)
+	err = inTime(d, func() error {
+		text, err := keyring.Get(service, dir)
+		answer <- text
 		return err
 	})
 	if errors.Is(err, keyring.ErrNotFound) {
-		return nil, errNotInKeyring
+		return "", errNotInKeyring
 	}
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	key, err := base64.StdEncoding.DecodeString(text)
-	if err != nil || len(key) != keySize {
-		return nil, errNotInKeyring
-	}
-	return key, nil
+	return <-answer, nil
 }
 
-// toKeyring puts the key there, and looks whether it can be had back: some keyrings only
+// toKeyring puts a text there, and looks whether it can be had back: some keyrings only
 // pretend.
-func toKeyring(dir string, key []byte, d time.Duration) error {
-	text := base64.StdEncoding.EncodeToString(key)
-	err := inTime(d, func() error {
+func toKeyring(dir, text string, d time.Duration) error {
+	return inTime(d, func() error {
 		if err := keyring.Set(service, dir, text); err != nil {
 			return err
 		}
@@ -83,7 +78,6 @@ func toKeyring(dir string, key []byte, d time.Duration) error {
 		}
 		return err
 	})
-	return err
 }
 
 func outOfKeyring(dir string) error {

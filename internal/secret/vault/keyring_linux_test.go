@@ -112,7 +112,7 @@ func TestRealBus(t *testing.T) {
 	if out := play(t, dir, bus, "set", "2"); out != "keyring <nil>" || ring.count() != 2 {
 		t.Errorf("said %q", out)
 	}
-	if _, err := os.Stat(filepath.Join(dir, keyName)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, identityName)); err == nil {
 		t.Error("there is a file too")
 	}
 	if out := play(t, dir, bus, "get"); out != "2" {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"filippo.io/age"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
 )
@@ -23,8 +25,8 @@ var ErrNone = hint.New("you keep no secrets", "make a vault with 'coffer secret 
 type Vault struct {
 	dir string
 
-	mu  sync.Mutex
-	key []byte // once it was needed
+	mu sync.Mutex
+	id *age.X25519Identity // once it was needed
 }
 
 // At is the vault in a directory, which need not be there yet.
@@ -115,21 +117,17 @@ func (v *Vault) Set(name string, value []byte) (made *Made, err error) {
 	return made, v.write(label, all)
 }
 
-// make sees to it that there is a key.
+// make sees to it that there is an identity.
 func (v *Vault) make() (*Made, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	k, err := readKeyfile(v.dir)
-	if err != nil {
-		return nil, err
+	id, how, err := v.left()
+	made := &Made{Keeping: how}
+	if id == nil && err == nil {
+		id, made.Keeping, made.Why, err = v.choose()
 	}
-	if k != nil { // whoever made it was interrupted
-		v.key, err = k.key(filepath.Join(v.dir, keyName))
-		return &Made{Keeping: k.keeping()}, err
-	}
-	var made Made
-	v.key, made.Keeping, made.Why, err = v.newKey()
-	return &made, err
+	v.id = id
+	return made, err
 }
 
 // Remove takes a secret out.
@@ -165,11 +163,10 @@ func (v *Vault) write(label secret.Label, all values) error {
 	if err != nil {
 		return err
 	}
-	sealed, err := seal(v.key, plain, head)
+	file, err := seal(v.id, plain, head)
 	if err != nil {
 		return err
 	}
-	file := append(head, sealed...)
 	if len(file) > secret.MaxFile {
 		return hint.New(fmt.Sprintf("the vault is full: it has at most %d bytes", secret.MaxFile), "remove what you do not need: coffer secret rm NAME")
 	}
@@ -182,15 +179,14 @@ func (v *Vault) open() (secret.Label, values, error) { return v.openWithin(patie
 // openWithin is open for who cannot wait long for a keyring.
 func (v *Vault) openWithin(wait time.Duration) (label secret.Label, all values, err error) {
 	path := filepath.Join(v.dir, fileName)
-	file, err := secret.Read(path)
+	file, err := v.read(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	label, head, sealed, err := secret.Split(file)
-	if err != nil {
+	if label, err = secret.ParseFile(file); err != nil {
 		return nil, nil, secret.Problem(path, err)
 	}
-	plain, err := v.unseal(sealed, head, wait)
+	plain, err := v.unseal(file, wait)
 	if errors.Is(err, errNotOpened) {
 		how, _ := v.Keeping()
 		return nil, nil, hint.New(fmt.Sprintf("the vault %s does not open: it was damaged, or its key (%s) is another vault's", path, how),
@@ -206,23 +202,40 @@ func (v *Vault) openWithin(wait time.Duration) (label secret.Label, all values, 
 	return label, all, nil
 }
 
-// unseal decrypts with the key that is known, or else with the one that is kept: the vault
-// may be another one by now.
-func (v *Vault) unseal(sealed, head []byte, wait time.Duration) ([]byte, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.key != nil {
-		if plain, err := unseal(v.key, sealed, head); err == nil {
-			return plain, nil
-		}
+// read reads the vault's file, which may have to be made of an old one.
+func (v *Vault) read(path string) ([]byte, error) {
+	file, err := secret.Read(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return file, err
 	}
-	key, err := v.loadKey(wait)
+	if _, old := os.Lstat(filepath.Join(v.dir, secret.OldName)); old != nil {
+		return nil, err
+	}
+	unlock, err := v.lock()
 	if err != nil {
 		return nil, err
 	}
-	plain, err := unseal(key, sealed, head)
+	unlock()
+	return secret.Read(path)
+}
+
+// unseal decrypts with the identity that is known, or else with the one that is kept: the
+// vault may be another one by now.
+func (v *Vault) unseal(file []byte, wait time.Duration) ([]byte, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.id != nil {
+		if plain, err := unseal(file, v.id); err == nil {
+			return plain, nil
+		}
+	}
+	id, err := v.load(wait)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := unseal(file, id)
 	if err == nil {
-		v.key = key
+		v.id = id
 	}
 	return plain, err
 }

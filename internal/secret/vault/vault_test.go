@@ -2,15 +2,17 @@ package vault
 
 import (
 	"bytes"
-	"encoding/hex"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"filippo.io/age"
 	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
@@ -21,7 +23,7 @@ import (
 func TestMain(m *testing.M) {
 	os.Unsetenv(secret.Variable)
 	keyringHere = func() error { return errNoKeyring }
-	rounds = 1000
+	workFactor = 10
 	os.Exit(m.Run())
 }
 
@@ -166,7 +168,7 @@ func TestKeyIsKept(t *testing.T) {
 		if made := set(t, v, "A", "1"); made.Keeping != Keyring || made.Why != nil {
 			t.Errorf("made %+v", made)
 		}
-		if _, err := os.Stat(filepath.Join(v.dir, keyName)); err == nil {
+		if _, err := os.Stat(filepath.Join(v.dir, identityName)); err == nil {
 			t.Error("there is a file too")
 		}
 		if get(t, v, "A") != "1" {
@@ -253,7 +255,7 @@ func TestDamage(t *testing.T) {
 	v, w := newVault(t), newVault(t)
 	set(t, v, "A", "hunter2")
 	set(t, w, "A", "x")
-	path, keyPath := filepath.Join(v.dir, fileName), filepath.Join(v.dir, keyName)
+	path, keyPath := filepath.Join(v.dir, fileName), filepath.Join(v.dir, identityName)
 	file, key := read(t, path), read(t, keyPath)
 	for i := range file {
 		damaged := bytes.Clone(file)
@@ -268,7 +270,12 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	// A label that says more than there is.
-	write(t, path, bytes.Replace(file, []byte("\nA 2"), []byte("\nB 2"), 1))
+	label, _ := v.Label()
+	was, _ := label.Bytes()
+	label[0].Name = "B"
+	is, _ := label.Bytes()
+	text := base64.RawStdEncoding.EncodeToString
+	write(t, path, bytes.Replace(file, []byte(text(was)), []byte(text(is)), 1))
 	_, err := At(v.dir).Get("B")
 	wrong(t, err, "does not open: it was damaged, or its key (file) is another vault's")
 	write(t, path, file)
@@ -277,7 +284,7 @@ func TestDamage(t *testing.T) {
 		_, err := At(v.dir).Get("A")
 		wrong(t, err, "is damaged")
 	}
-	write(t, keyPath, read(t, filepath.Join(w.dir, keyName)))
+	write(t, keyPath, read(t, filepath.Join(w.dir, identityName)))
 	_, err = At(v.dir).Get("A")
 	wrong(t, err, "is another vault's")
 	_, err = v.Set("B", []byte("x")) // this process knows the key
@@ -302,7 +309,7 @@ func TestDamage(t *testing.T) {
 func TestLeftovers(t *testing.T) {
 	v := newVault(t)
 	set(t, v, "A", "1")
-	for _, name := range []string{keyName, fileName} {
+	for _, name := range []string{identityName, fileName} {
 		write(t, filepath.Join(v.dir, name+draft.Suffix), []byte("half"))
 	}
 	set(t, v, "A", "2")
@@ -311,9 +318,9 @@ func TestLeftovers(t *testing.T) {
 	}
 	// A key without a vault is used.
 	os.Remove(filepath.Join(v.dir, fileName))
-	key := read(t, filepath.Join(v.dir, keyName))
+	key := read(t, filepath.Join(v.dir, identityName))
 	set(t, At(v.dir), "A", "3")
-	if !bytes.Equal(key, read(t, filepath.Join(v.dir, keyName))) || get(t, v, "A") != "3" {
+	if !bytes.Equal(key, read(t, filepath.Join(v.dir, identityName))) || get(t, v, "A") != "3" {
 		t.Error("there is another key")
 	}
 }
@@ -334,27 +341,41 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// The stretching is the one that others know by this name.
-func TestStretch(t *testing.T) {
-	key, err := stretch("passwordPASSWORDpassword", []byte("saltSALTsaltSALTsaltSALTsaltSALTsalt"), 4096)
-	if want := "348c89dbcbd32b2f32d814b8116e84cf2b17347ebc1800181c4e2a1fb8dd53e1"; err != nil || hex.EncodeToString(key) != want {
-		t.Errorf("%x, %v", key, err)
+// The program age reads the vault: here its library, with the files and nothing of ours.
+func TestStockAge(t *testing.T) {
+	for _, how := range []Keeping{File, Passphrase} {
+		v := newVault(t)
+		if how == Passphrase {
+			t.Setenv(secret.Variable, "correct horse")
+		}
+		set(t, v, "A", "hunter2")
+		file := read(t, filepath.Join(v.dir, identityName))
+		if how == Passphrase {
+			closed, err := age.NewScryptIdentity("correct horse")
+			if err != nil {
+				t.Fatal(err)
+			}
+			file = decrypt(t, file, closed)
+		}
+		ids, err := age.ParseIdentities(bytes.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(decrypt(t, read(t, filepath.Join(v.dir, fileName)), ids...)); got != `{"A":"aHVudGVyMg=="}` {
+			t.Errorf("%s: %s", how, got)
+		}
 	}
 }
 
-func FuzzKeyfile(f *testing.F) {
-	plain, _ := newKeyfile(make([]byte, keySize), File)
-	closed := &keyfile{sealed: make([]byte, keySize+28), salt: make([]byte, saltSize), rounds: 7}
-	for _, s := range []string{"", keyMagic, plain.String(), closed.String(), keyMagic + "plain ", keyMagic + "passphrase 0 a b\n"} {
-		f.Add([]byte(s))
+func decrypt(t *testing.T, file []byte, ids ...age.Identity) []byte {
+	t.Helper()
+	r, err := age.Decrypt(bytes.NewReader(file), ids...)
+	if err != nil {
+		t.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		k, err := parseKeyfile(data)
-		if err != nil {
-			return
-		}
-		if k.String() != string(data) || k.rounds > maxRounds || len(k.plain)+len(k.sealed) < keySize {
-			t.Fatalf("%q: %+v", data, k)
-		}
-	})
+	plain, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain
 }

@@ -16,7 +16,7 @@ func (l *Line) Ask(r wire.Request, patience time.Duration) (e wire.Event, err er
 		return e, err
 	}
 	defer s.Close()
-	if err := s.Timeout(patience); err != nil {
+	if err := s.SetDeadline(time.Now().Add(patience)); err != nil {
 		return e, err
 	}
 	if err := wire.WriteRequest(s, r); err != nil {

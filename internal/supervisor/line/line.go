@@ -6,6 +6,7 @@ package line
 import (
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
@@ -16,7 +17,7 @@ import (
 type Line struct {
 	path    wire.Dial
 	release func()
-	first   *wire.Socket // made when we tried whether anybody is there
+	first   *net.UnixConn // made when we tried whether anybody is there
 }
 
 // Connect reaches the supervisor of a running sandbox.
@@ -57,7 +58,7 @@ func Over(sb *sandbox.Sandbox) (*Line, error) {
 func (l *Line) Open() (io.ReadWriteCloser, error) { return l.Socket() }
 
 // Socket is Open for who wants to know what kind of stream it is.
-func (l *Line) Socket() (*wire.Socket, error) {
+func (l *Line) Socket() (*net.UnixConn, error) {
 	if s := l.first; s != nil {
 		l.first = nil
 		return s, nil

@@ -14,10 +14,7 @@ type Notices struct {
 }
 
 // Notices are those from now on.
-func (l *Line) Notices() *Notices { return l.NoticesSince(time.Now()) }
-
-// NoticesSince are those since a time.
-func (l *Line) NoticesSince(t time.Time) *Notices { return &Notices{l.path, t} }
+func (l *Line) Notices() *Notices { return &Notices{l.path, time.Now()} }
 
 const (
 	// unhurried is how long a program runs before we begin to listen. Most are done by
@@ -71,7 +68,7 @@ func (n *Notices) listen(show func(string), over <-chan bool) {
 		}
 	}()
 	<-over
-	s.CloseWrite()
+	_ = s.CloseWrite()
 	late := time.AfterFunc(lastWords, func() { s.Close() })
 	<-ended
 	if late.Stop() {

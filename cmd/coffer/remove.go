@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func removeCommand() *cobra.Command {
+	var force, yes, branch bool
+	var which several
+	c := &cobra.Command{
+		Use:               "remove [NAME…]",
+		ValidArgsFunction: completeSandbox,
+		Aliases:           []string{"rm", "delete"},
+		Short:             "Remove sandboxes and everything in them",
+		Long: `Remove sandboxes: their home, what was installed in them, their logs. The workspace
+is yours and stays, unless it is a worktree: that goes, and its branch goes too, unless
+it has commits that no other branch has. A sandbox in which a program runs, that has
+changes waiting to be applied, or whose worktree has changes that are not committed, or
+commits that are merged nowhere, is removed with --force only. A squash, a rebase or
+cherry-picks count as a merge. One that only waits for its next command is stopped.
+With --all or --everywhere, it asks first.`,
+		Example: "  coffer remove parser\n  coffer rm --all",
+		RunE: func(c *cobra.Command, args []string) error {
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			if len(args)+len(which.match) == 0 {
+				tidyTrees(c.Context(), store)
+			}
+			list, err := which.find(c, store, args)
+			if (which.all || which.everywhere) && len(list) > 0 && !force && !yes {
+				if refusal := agreeToRemove(c, list); refusal != nil {
+					return refusal
+				}
+			}
+			err = each(list, err, func(sb *sandbox.Sandbox) error {
+				gone, err := remove(c.Context(), sb, force, branch)
+				if err == nil {
+					fmt.Fprintln(stdout, removedLine(sb, gone))
+				}
+				return err
+			})
+			limits.Sweep(func(id string) bool {
+				sb, err := store.Get(id)
+				return err == nil && sb.Running()
+			})
+			return err
+		},
+	}
+	which.addTo(c)
+	c.Flags().BoolVar(&force, "force", false, "remove it although programs run in it, or something would be lost")
+	c.Flags().BoolVar(&branch, "delete-branch", false, "delete its branches too")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask about --all or --everywhere")
+	return c
+}
+
+// agreeToRemove asks before all sandboxes of a place are removed.
+func agreeToRemove(c *cobra.Command, list []*sandbox.Sandbox) error {
+	names := make([]string, len(list))
+	for i, sb := range list {
+		names[i] = sb.Name
+	}
+	what := strings.Join(names, ", ")
+	return agree(c, fmt.Sprintf("Remove %d of your sandboxes: %s?", len(list), what), hint.New("not removed without your yes: "+what, "name them, or say --yes"))
+}
+
+// removedLine says what is gone. Names of branches come from inside.
+func removedLine(sb *sandbox.Sandbox, branches []string) string {
+	line := "removed sandbox " + sb.Name
+	switch len(branches) {
+	case 0:
+	case 1:
+		line += " and its branch " + branches[0]
+	default:
+		line += " and its branches " + strings.Join(branches, ", ")
+	}
+	return terminal.Escape(line)
+}
+
+// idle says that a sandbox only waits for its next command: nobody would miss it. A program whose
+// command is back counts for a moment longer, so it is asked again.
+func idle(sb *sandbox.Sandbox) bool {
+	const tries, pause = 10, 20 * time.Millisecond
+	for range tries {
+		d := describe(sb, false)
+		if d.PID == 0 || d.Execs == 0 {
+			return d.PID > 0
+		}
+		time.Sleep(pause)
+	}
+	return false
+}
+
+// stopIdle stops a sandbox that waits for its next command. One that does something is
+// left alone.
+func stopIdle(ctx context.Context, sb *sandbox.Sandbox) error {
+	if !sb.Running() || !idle(sb) {
+		return nil
+	}
+	return stop(ctx, sb, false)
+}
+
+// remove deletes a sandbox, refusing what would lose something. It returns the branches that went.
+func remove(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) (gone []string, err error) {
+	if force {
+		if err := stop(ctx, sb, true); err != nil {
+			return nil, err
+		}
+	} else if err := mayRemove(ctx, sb, branch); err != nil {
+		return nil, err
+	}
+	return removeStopped(ctx, sb, branch)
+}
+
+// mayRemove stops a sandbox that is idle, if nothing would be lost with it: one that is
+// not removed goes on as it was. What came meanwhile is looked for once more.
+func mayRemove(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
+	if sb.Running() && idle(sb) {
+		bringRunning(sb)
+		if err := loses(ctx, sb, branch); err != nil {
+			return err
+		}
+		if err := stopIdle(ctx, sb); err != nil {
+			return err
+		}
+	}
+	if sb.Running() {
+		return nil // which is reason enough to refuse
+	}
+	return loses(ctx, sb, branch)
+}
+
+// loses says what would be lost with a sandbox.
+func loses(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
+	if sb.Workspace.Mode == sandbox.WorkspaceCOW {
+		n, err := waiting(sb)
+		if err != nil {
+			return hint.Wrap(err, "remove it all the same with --force")
+		}
+		if n > 0 {
+			return hint.New(fmt.Sprintf("sandbox %s has %s not applied", sb.Name, count(n, "change")),
+				fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", sb.Name))
+		}
+	}
+	if err := losesRepository(sb); err != nil {
+		return err
+	}
+	all := gitbridge.Included(sb.Dir())
+	b, err := gitbridge.Open(sb.Dir())
+	switch {
+	case err == nil:
+		all = append([]*gitbridge.Bridge{b}, all...)
+	case sb.Workspace.Mode == sandbox.WorkspaceTree && !errors.Is(err, fs.ErrNotExist): // else it was never completed
+		return hint.Wrap(err, "remove it all the same with --force")
+	}
+	for _, b := range all {
+		if err := b.MayRemove(ctx, branch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeStopped removes a sandbox that does not run, after whoever includes a repository in it, or
+// takes one out, has done so: else he would go on, and nobody would know of what he makes.
+func removeStopped(ctx context.Context, sb *sandbox.Sandbox, branch bool) (gone []string, err error) {
+	release, err := gitbridge.HoldIncluded(ctx, sb.Dir())
+	if errors.Is(err, gitbridge.ErrRemoved) {
+		return nil, fmt.Errorf("%w: %s", sandbox.ErrNotFound, sb.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	var forgot error
+	err = sb.Remove(func(tree string) error {
+		gone, forgot = forgetGit(tree, branch)
+		return purgeForgotten(tree)
+	})
+	if errors.Is(err, sandbox.ErrRunning) {
+		return nil, hint.New(fmt.Sprintf("a program runs in sandbox %s", sb.Name), "stop it with 'coffer stop "+sb.Name+"', or remove it all the same with --force")
+	}
+	return gone, errors.Join(err, forgot)
+}

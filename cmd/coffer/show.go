@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/spf13/cobra"
+)
+
+func showCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:               "show [MATCH]",
+		ValidArgsFunction: completeSandbox,
+		Short:             "Show one sandbox in detail",
+		Long: `Show one sandbox in detail: what runs in it, what it sees and may reach, its limits,
+its ports, and where its files are.`,
+		Example: "  coffer show parser",
+		Args:    atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			sb, err := forName.chosen(first(args))
+			if err != nil {
+				return err
+			}
+			d := describe(sb, true)
+			d.Engine = wall()
+			err = d.addNetwork(sb)
+			all := []described{d}
+			addStandings(c.Context(), []*sandbox.Sandbox{sb}, all)
+			if asJSON {
+				return errors.Join(printJSON(all[0]), err)
+			}
+			printShow(all[0])
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printShow(d described) {
+	w := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
+	defer w.Flush()
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, terminal.Escape(value))
+		}
+	}
+	row("id", d.ID)
+	row("name", d.Name)
+	row("state", d.state())
+	row("waits", d.Waits)
+	row("supervisor", d.supervisor())
+	row("engine", d.Engine)
+	if !d.Image.None() {
+		row("image", d.Image.Ref+" ("+d.Image.Digest+")")
+	}
+	row("created", d.Created.Format(time.RFC3339))
+	row("workspace", strings.TrimSpace(d.Workspace.Path+" ("+d.Workspace.Mode+")"))
+	for _, m := range d.Mounts {
+		row("mount", describeMount(&d.Record, m))
+	}
+	for _, c := range d.Caches {
+		row("cache", c.Target+" is filled from "+c.Source+"; changes stay inside")
+	}
+	showDaemons(d, row)
+	showGit(d, row)
+	row("command", strings.Join(d.Command, " "))
+	row("folder", d.Dir)
+	showNetwork(d, row)
+	showOpenings(d, row)
+	showLimits(d.Limits, row)
+	if d.Nesting {
+		row("nesting", "allowed")
+	}
+}
+
+// supervisor is who keeps a sandbox running, and what runs in it.
+func (d *described) supervisor() string {
+	process := fmt.Sprintf("process %d", d.PID)
+	switch {
+	case d.PID == 0:
+		return ""
+	case d.Execs > 0 || d.Background != nil:
+		return process + ", running " + d.programs()
+	case len(d.Running) > 0:
+		return process + ", running nothing but daemons"
+	case d.State == "idle":
+		return process + ", idle"
+	}
+	return process
+}
+
+// programs are those that run, of which the ones in the background have names.
+func (d *described) programs() string {
+	if d.Background == nil {
+		return count(d.Execs, "program")
+	}
+	what := inBackground(d.Background)
+	if d.Execs > 0 {
+		what = fmt.Sprintf("%s, and %s", count(d.Execs, "program"), what)
+	}
+	return what
+}
+
+// inBackground names programs that no command waits for.
+func inBackground(b *wire.Background) string {
+	names := strings.Join(b.Names, ", ")
+	if more := b.Count - len(b.Names); more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return count(b.Count, "program") + " in the background: " + names
+}
+
+// showGit shows how the sandbox's branch stands, and those of repositories that it includes.
+func showGit(d described, row func(name, value string)) {
+	if g := d.Git; g != nil {
+		columns := gitColumns(g)
+		row("repository", g.Repository)
+		row("branch", columns[0])
+		row("ahead, behind", columns[1])
+		if what := "not committed"; g.Dirty != nil {
+			if d.Workspace.Mode == sandbox.WorkspaceCOW {
+				what = "not applied"
+			}
+			row(what, columns[2])
+		}
+	}
+	for _, i := range d.Included {
+		columns := gitColumns(&i.Standing)
+		row("included", fmt.Sprintf("%s: %s on %s, %s, %s not committed, in %s", i.Name, i.Repository, columns[0], columns[1], columns[2], i.Dir))
+	}
+}
+
+func showLimits(l sandbox.Limits, row func(name, value string)) {
+	if l.Memory > 0 {
+		row("memory limit", fmt.Sprintf("%d bytes", l.Memory))
+	}
+	if l.Pids > 0 {
+		row("process limit", fmt.Sprint(l.Pids))
+	}
+	if l.CPUs > 0 {
+		row("cpu limit", fmt.Sprint(l.CPUs))
+	}
+	if l.OpenFiles > 0 {
+		row("file limit", fmt.Sprint(l.OpenFiles))
+	}
+	if l.Timeout > 0 {
+		row("time limit", l.Timeout.String())
+	}
+	switch {
+	case l.KeepFree > 0:
+		row("kept free", fmt.Sprintf("%d bytes of each disk, or half of what was free at the start", l.KeepFree))
+	case l.KeepFree < 0:
+		row("kept free", "nothing of a disk")
+	}
+}
