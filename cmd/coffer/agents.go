@@ -14,9 +14,9 @@ import (
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -180,7 +180,7 @@ An agent that you have installed yourself is yours to update.`,
 				}
 				n++
 				if err == nil && !place.Own {
-					errs = append(errs, hint.New(fmt.Sprintf("%s is your own, in %s", a.Name, place.Program), "update it as you installed it"))
+					errs = append(errs, ui.Error(fmt.Sprintf("%s is your own, in %s", a.Name, place.Program), "update it as you installed it"))
 					continue
 				}
 				_, err = install(c, a)
@@ -213,10 +213,10 @@ func knownAgents() ([]*agent.Agent, error) {
 // count: the result is for all sandboxes.
 func install(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
 	if a.Package == "" {
-		return nil, hint.New(fmt.Sprintf("%s is not installed: there is no program %s", a.Name, a.Command), "install it, or name its npm package in the config: [agents."+a.Name+"] package = …")
+		return nil, ui.Error(fmt.Sprintf("%s is not installed: there is no program %s", a.Name, a.Command), "install it, or name its npm package in the config: [agents."+a.Name+"] package = …")
 	}
 	if _, err := exec.LookPath("npm"); err != nil {
-		return nil, hint.New(fmt.Sprintf("%s is not installed, and neither is npm, which could do it", a.Name), "install Node.js, which has npm, or "+a.Name+" itself")
+		return nil, ui.Error(fmt.Sprintf("%s is not installed, and neither is npm, which could do it", a.Name), "install Node.js, which has npm, or "+a.Name+" itself")
 	}
 	host := agentHost()
 	staged, remove, err := agent.Stage(host.Tools, a)
@@ -251,10 +251,10 @@ func install(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
 	_ = os.Remove(staged + "/ca.pem")
 	if code := status(0); errors.As(err, &code) && code != 130 {
 		// Npm has said why, but an exit code alone would be the end without a word of ours.
-		return nil, hint.New(fmt.Sprintf("npm could not install %s (%v)", a.Name, err), "see above, and 'coffer policy check https://…'; or install "+a.Name+" yourself, it is then used as it is")
+		return nil, ui.Error(fmt.Sprintf("npm could not install %s (%v)", a.Name, err), "see above, and 'coffer policy check https://…'; or install "+a.Name+" yourself, it is then used as it is")
 	}
 	if err != nil {
-		return nil, hint.Wrap(fmt.Errorf("npm could not install %s: %w", a.Name, err), "see above; 'coffer policy check https://…' tells whether a host is allowed")
+		return nil, ui.Hint(fmt.Errorf("npm could not install %s: %w", a.Name, err), "see above; 'coffer policy check https://…' tells whether a host is allowed")
 	}
 	version, err := agent.Adopt(host.Tools, a, staged)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -127,18 +127,18 @@ func (f *aiFlags) words(all []*agent.Agent, args []string) error {
 	if len(args) > 0 && agent.Find(all, args[0]) != nil {
 		f.agent, args = args[0], args[1:]
 	} else if len(args) > 1 {
-		like := hint.Nearest(args[0], agent.Names(all))
+		like := ui.Nearest(args[0], agent.Names(all))
 		if like != "" {
 			like = "; did you mean " + like + "?"
 		}
-		return hint.Wrap(usagef("there is no agent %q", args[0]), "there are %s; a prompt is one argument, in quotes%s", strings.Join(agent.Names(all), ", "), like)
+		return ui.Hint(usagef("there is no agent %q", args[0]), "there are %s; a prompt is one argument, in quotes%s", strings.Join(agent.Names(all), ", "), like)
 	}
 	if len(args) > 1 {
-		return hint.Wrap(usagef("the prompt is in %d arguments", len(args)), "put it in quotes; arguments for the agent go after --")
+		return ui.Hint(usagef("the prompt is in %d arguments", len(args)), "put it in quotes; arguments for the agent go after --")
 	}
 	if word := first(args); f.agent == "" && len(word) > 4 && !strings.ContainsAny(word, " \n") {
-		if like := hint.Nearest(word, agent.Names(all)); like != "" {
-			return hint.Wrap(usagef("there is no agent %q", word), "did you mean 'coffer ai %s'? For a prompt of one word, name the agent before it", like)
+		if like := ui.Nearest(word, agent.Names(all)); like != "" {
+			return ui.Hint(usagef("there is no agent %q", word), "did you mean 'coffer ai %s'? For a prompt of one word, name the agent before it", like)
 		}
 	}
 	f.prompt = first(args)
@@ -159,17 +159,17 @@ func (f *aiFlags) readPrompt() error {
 	if f.promptFile != "-" {
 		file, err := os.Open(f.promptFile)
 		if err != nil {
-			return hint.Wrap(fmt.Errorf("read the prompt: %w", err), "name a file with --prompt-file, or - for standard input")
+			return ui.Hint(fmt.Errorf("read the prompt: %w", err), "name a file with --prompt-file, or - for standard input")
 		}
 		defer file.Close()
 		in = file
 	}
 	data, err := io.ReadAll(io.LimitReader(in, maxPrompt+1))
 	if err != nil {
-		return hint.Wrap(fmt.Errorf("read the prompt: %w", err), "name a file with --prompt-file, or - for standard input")
+		return ui.Hint(fmt.Errorf("read the prompt: %w", err), "name a file with --prompt-file, or - for standard input")
 	}
 	if strings.TrimSpace(string(data)) == "" {
-		return hint.Wrap(usagef("there is no prompt in %s: it is empty", f.promptFile), "write what the agent is to do into it, or leave out --prompt-file")
+		return ui.Hint(usagef("there is no prompt in %s: it is empty", f.promptFile), "write what the agent is to do into it, or leave out --prompt-file")
 	}
 	f.prompt = string(data)
 	return nil
@@ -178,7 +178,7 @@ func (f *aiFlags) readPrompt() error {
 // check refuses flags that do not go together.
 func (f *aiFlags) check(c *cobra.Command) error {
 	if len(f.prompt) > maxPrompt || strings.ContainsRune(f.prompt, 0) {
-		return hint.Wrap(usagef("the prompt is too long for a command line, or has a NUL in it"), "put the text into a file of the repository, and name that in the prompt")
+		return ui.Hint(usagef("the prompt is too long for a command line, or has a NUL in it"), "put the text into a file of the repository, and name that in the prompt")
 	}
 	fresh := f.create || f.number != 1
 	if f.match != "" && !fresh {
@@ -193,7 +193,7 @@ func (f *aiFlags) check(c *cobra.Command) error {
 	case f.number < 1 || f.number > 100:
 		return usagef("-n %d: want a number from 1 to 100", f.number)
 	case f.detach && f.rm:
-		return hint.Wrap(usagef("--rm waits for the agent, and --detach does not"), "remove it later with 'coffer rm'")
+		return ui.Hint(usagef("--rm waits for the agent, and --detach does not"), "remove it later with 'coffer rm'")
 	case f.number > 1 && f.rm:
 		return usagef("-n leaves several sandboxes to compare, and --rm would remove them")
 	case f.fresh && fresh:
@@ -216,7 +216,7 @@ func (f *aiFlags) check(c *cobra.Command) error {
 		if onTerminal {
 			why = "an agent that runs by itself must be told what to do"
 		}
-		return hint.Wrap(usagef("%s", why), "give it a prompt: coffer ai AGENT \"PROMPT\", or --prompt-file")
+		return ui.Hint(usagef("%s", why), "give it a prompt: coffer ai AGENT \"PROMPT\", or --prompt-file")
 	}
 	f.create = fresh
 	return nil
@@ -254,7 +254,7 @@ func (f *aiFlags) which(places config.Places, conf *config.Loaded, all []*agent.
 	}
 	a := agent.Find(all, name)
 	if a == nil {
-		return nil, hint.New(fmt.Sprintf("there is no agent %q any more", name), "name another: "+strings.Join(agent.Names(all), ", "))
+		return nil, ui.Error(fmt.Sprintf("there is no agent %q any more", name), "name another: "+strings.Join(agent.Names(all), ", "))
 	}
 	return a, nil
 }

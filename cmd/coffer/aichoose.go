@@ -11,32 +11,31 @@ import (
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/interrupt"
-	"github.com/cofferhq/coffer/internal/pick"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // choose lets the user choose on the terminal. Without one, the flag that says the same
 // is named.
-func choose(title string, items []pick.Item, instead string) (int, error) {
+func choose(title string, items []ui.Item, instead string) (int, error) {
 	if !terminal.IsTerminal(0) || !terminal.IsTerminal(2) || os.Getenv("TERM") == "dumb" {
-		return 0, hint.Wrap(usagef("there is no terminal to choose on"), "%s", instead)
+		return 0, ui.Hint(usagef("there is no terminal to choose on"), "%s", instead)
 	}
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
-		return 0, hint.Wrap(usagef("there is no terminal to choose on"), "%s", instead)
+		return 0, ui.Hint(usagef("there is no terminal to choose on"), "%s", instead)
 	}
 	defer tty.Close()
-	i, err := pick.Choose(tty, title, items)
-	var sent pick.Signal
+	i, err := ui.Choose(tty, title, items)
+	var sent ui.Signal
 	switch {
-	case errors.Is(err, pick.ErrInterrupted):
+	case errors.Is(err, ui.ErrInterrupted):
 		interrupt.Note(true)
 		return 0, status(130)
-	case errors.Is(err, pick.ErrCancelled):
+	case errors.Is(err, ui.ErrCancelled):
 		return 0, status(130)
 	case errors.As(err, &sent):
 		return 0, givenUp(sent)
@@ -46,7 +45,7 @@ func choose(title string, items []pick.Item, instead string) (int, error) {
 
 // askAgent asks which agent is the usual one.
 func askAgent(all []*agent.Agent) (*agent.Agent, error) {
-	var items []pick.Item
+	var items []ui.Item
 	host := agentHost()
 	for _, a := range all {
 		state := "will be installed"
@@ -55,7 +54,7 @@ func askAgent(all []*agent.Agent) (*agent.Agent, error) {
 		} else if a.Package == "" {
 			state = "is not installed"
 		}
-		items = append(items, pick.Item{a.Name, a.Title, state})
+		items = append(items, ui.Item{a.Name, a.Title, state})
 	}
 	i, err := choose("Which agent shall be the default?", items, "name it: coffer ai AGENT, one of "+strings.Join(agent.Names(all), ", "))
 	if err != nil {
@@ -97,8 +96,8 @@ func (c candidate) of(here spot) bool {
 	return here.dir == c.repo || rootfs.Within(here.dir, c.repo) || here.in(c.Sandbox) || here.near(c.Sandbox)
 }
 
-func (c candidate) item(state string, everywhere bool) pick.Item {
-	item := pick.Item{c.Name, c.agent, c.branch, age(c.last) + " ago", state}
+func (c candidate) item(state string, everywhere bool) ui.Item {
+	item := ui.Item{c.Name, c.agent, c.branch, age(c.last) + " ago", state}
 	if everywhere {
 		item = append(item, c.repo)
 	}
@@ -133,7 +132,7 @@ func chooseSandbox(store *sandbox.Store) (*sandbox.Sandbox, error) {
 	shown, everywhere := mine, false
 	for {
 		slices.SortFunc(shown, func(a, b candidate) int { return b.last.Compare(a.last) })
-		var items []pick.Item
+		var items []ui.Item
 		boxes := make([]*sandbox.Sandbox, len(shown))
 		for i, c := range shown {
 			boxes[i] = c.Sandbox
@@ -141,9 +140,9 @@ func chooseSandbox(store *sandbox.Store) (*sandbox.Sandbox, error) {
 		for i, d := range describeAll(boxes, false) {
 			items = append(items, shown[i].item(d.state(), everywhere))
 		}
-		items = append(items, pick.Item{"a new sandbox"})
+		items = append(items, ui.Item{"a new sandbox"})
 		if !everywhere && len(all) > len(mine) {
-			items = append(items, pick.Item{fmt.Sprintf("those of all repositories (%d)", len(all))})
+			items = append(items, ui.Item{fmt.Sprintf("those of all repositories (%d)", len(all))})
 		}
 		i, err := choose("Continue in which sandbox?", items, "choose one with -m, or make one with --create or a PROMPT")
 		switch {

@@ -16,11 +16,11 @@ import (
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -116,7 +116,7 @@ func (f *aiFlags) beginOne(c *cobra.Command, l *listener, store *sandbox.Store, 
 	}
 	sb, line, err := newSandbox(l, store, &f.settings, f.tree, f.idle, words)
 	if errors.Is(err, sandbox.ErrExists) {
-		return hint.Wrap(err, "go on in it with 'coffer ai -m %s', or choose another name", f.name)
+		return ui.Hint(err, "go on in it with 'coffer ai -m %s', or choose another name", f.name)
 	}
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (f *aiFlags) comeBack(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent
 		flags--
 	}
 	if !last || flags > 0 || f.prompt != "" || len(f.extra) > 0 {
-		return hint.New(fmt.Sprintf("%s still runs in sandbox %s", a.Name, sb.Name),
+		return ui.Error(fmt.Sprintf("%s still runs in sandbox %s", a.Name, sb.Name),
 			fmt.Sprintf("go back to it with 'coffer attach %s', or begin another conversation beside it with --fresh", sb.Name))
 	}
 	fmt.Fprintf(os.Stderr, "coffer: %s still runs in sandbox %s\n", a.Name, sb.Name)
@@ -234,7 +234,7 @@ func show(ctx context.Context, sb *sandbox.Sandbox, a *agent.Agent, place *agent
 	lock, err := sb.Lock()
 	if errors.Is(err, sandbox.ErrRunning) {
 		if hasProgram(sb) {
-			return hint.New(fmt.Sprintf("%s is not visible in sandbox %s until it restarts, and programs run in it", a.Name, sb.Name), "end them, or stop it with 'coffer stop "+sb.Name+"', then try again")
+			return ui.Error(fmt.Sprintf("%s is not visible in sandbox %s until it restarts, and programs run in it", a.Name, sb.Name), "end them, or stop it with 'coffer stop "+sb.Name+"', then try again")
 		}
 		fmt.Fprintf(os.Stderr, "coffer: restarting sandbox %s to make %s visible\n", sb.Name, a.Name)
 		if err := stop(ctx, sb, false); err != nil {

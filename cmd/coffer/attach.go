@@ -12,10 +12,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/attach"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -59,7 +59,7 @@ The exit code is the program's. An agent that has ended goes on with 'coffer ai 
 // comeBack joins this terminal to the program that a sandbox keeps.
 func comeBack(c *cobra.Command, sb *sandbox.Sandbox) error {
 	if !terminal.IsTerminal(0) || !terminal.IsTerminal(1) {
-		return hint.New("the program in sandbox "+sb.Name+" has a terminal, and there is none here", "attach on a terminal; 'coffer logs' shows how programs ended")
+		return ui.Error("the program in sandbox "+sb.Name+" has a terminal, and there is none here", "attach on a terminal; 'coffer logs' shows how programs ended")
 	}
 	line, err := supervisor.Connect(sb)
 	if err != nil {

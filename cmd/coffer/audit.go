@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -40,7 +40,7 @@ neither read nor change it. With --json, every line is as it stands in the log.`
 			}
 			for _, k := range filter.Kinds {
 				if !slices.Contains(audit.Kinds(), k) {
-					return hint.Wrap(usagef("there is no kind of event %q", k), "the kinds are %s", strings.Join(audit.Kinds(), ", "))
+					return ui.Hint(usagef("there is no kind of event %q", k), "the kinds are %s", strings.Join(audit.Kinds(), ", "))
 				}
 			}
 			if v := filter.Verdict; v != "" && v != "allow" && v != "deny" && v != "ask" {
@@ -151,7 +151,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, hint.Wrap(usagef("%q is not a time", s), "say how long ago, such as 90m or 2d, or a date such as %s", now.Format(time.DateOnly))
+	return time.Time{}, ui.Hint(usagef("%q is not a time", s), "say how long ago, such as 90m or 2d, or a date such as %s", now.Format(time.DateOnly))
 }
 
 // printNetwork shows what a sandbox did on the network.
@@ -193,7 +193,7 @@ func printAudit(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, filter 
 		err = flushErr
 	}
 	if errors.Is(err, audit.ErrDamaged) {
-		err = hint.Wrap(err, "see 'coffer audit verify %s'", sb.Name)
+		err = ui.Hint(err, "see 'coffer audit verify %s'", sb.Name)
 	}
 	return shown, err
 }

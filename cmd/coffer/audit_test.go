@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 var auditTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
@@ -90,7 +90,7 @@ func TestParseSince(t *testing.T) {
 		}
 	}
 	for _, in := range []string{"yesterday", "-1h", "-2d", "5", "d", "nand", "infd", "2026-13-01"} {
-		if got, err := parseSince(in, now); !errors.As(err, new(usage)) || hint.Of(err) == "" {
+		if got, err := parseSince(in, now); !errors.As(err, new(usage)) || ui.HintOf(err) == "" {
 			t.Errorf("%q: got %s, %v", in, got, err)
 		}
 	}
@@ -169,8 +169,8 @@ func TestPrintAudit(t *testing.T) {
 	}
 	var out bytes.Buffer
 	_, err = printAudit(ctx, &out, sb, audit.Filter{}, false, false)
-	if !errors.Is(err, audit.ErrDamaged) || hint.Of(err) != "see 'coffer audit verify "+sb.Name+"'" {
-		t.Errorf("damaged: %v, hint %q", err, hint.Of(err))
+	if !errors.Is(err, audit.ErrDamaged) || ui.HintOf(err) != "see 'coffer audit verify "+sb.Name+"'" {
+		t.Errorf("damaged: %v, hint %q", err, ui.HintOf(err))
 	}
 	if !strings.Contains(out.String(), "good.example") {
 		t.Errorf("what can be read was not shown:\n%s", out.String())

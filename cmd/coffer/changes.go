@@ -10,13 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -46,9 +45,9 @@ func chooseCOW(c *cobra.Command, args []string) (*sandbox.Sandbox, error) {
 	}
 	err = fmt.Errorf("sandbox %s is not copy-on-write: there is nothing to %s", sb.Name, c.Name())
 	if sb.Workspace.Mode == sandbox.WorkspaceTree {
-		return nil, hint.Wrap(err, "take its commits with 'coffer merge %s', and then the rest with %s; or take its files back with 'coffer undo %s'", sb.Name, takeLoose(sb.Name), sb.Name)
+		return nil, ui.Hint(err, "take its commits with 'coffer merge %s', and then the rest with %s; or take its files back with 'coffer undo %s'", sb.Name, takeLoose(sb.Name), sb.Name)
 	}
-	return nil, hint.Wrap(err, "use --workspace cow when you make a sandbox")
+	return nil, ui.Hint(err, "use --workspace cow when you make a sandbox")
 }
 
 // named puts the sandbox that -m names where the first word does otherwise.
@@ -62,7 +61,7 @@ func named(match string, args []string) []string {
 // pathComesAfter helps who wrote a path where a sandbox is named.
 func pathComesAfter(err error) error {
 	if errors.As(err, new(noMatch)) {
-		return hint.Wrap(err, "see 'coffer ls'; a path comes after the name of a sandbox")
+		return ui.Hint(err, "see 'coffer ls'; a path comes after the name of a sandbox")
 	}
 	return err
 }
@@ -73,7 +72,7 @@ func listChanges(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) erro
 		return err
 	}
 	defer done()
-	looked := busy.Start("looking for changes")
+	looked := ui.Busy("looking for changes")
 	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb), hidden)
 	looked()
 	if err := none(err); err != nil {
@@ -160,7 +159,7 @@ that only waits for its next command is stopped.`,
 func lockStopped(sb *sandbox.Sandbox) (*sandbox.Lock, error) {
 	lock, err := sb.Lock()
 	if errors.Is(err, sandbox.ErrRunning) {
-		err = hint.New(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it first with 'coffer stop "+sb.Name+"'")
+		err = ui.Error(fmt.Sprintf("sandbox %s is running", sb.Name), "stop it first with 'coffer stop "+sb.Name+"'")
 	}
 	return lock, err
 }
@@ -191,7 +190,7 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 	o.Masked = hidden
 	stamps := filepath.Join(sb.Dir(), "applied.json")
 	o.Known, o.Since, o.Clear = readStamps(stamps), sb.Created, !o.DryRun
-	done := busy.Start("applying changes")
+	done := ui.Busy("applying changes")
 	result, err := changes.Apply(ctx, sb.Workspace.Path, upper(sb), o)
 	done()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -215,9 +214,9 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 	var conflict *changes.ConflictError
 	switch {
 	case errors.Is(err, changes.ErrNoMatch):
-		return hint.Wrap(err, "paths are relative to the top of the workspace; see 'coffer diff --names %s'", sb.Name)
+		return ui.Hint(err, "paths are relative to the top of the workspace; see 'coffer diff --names %s'", sb.Name)
 	case errors.As(err, &conflict):
-		return hint.Wrap(err, "see 'coffer diff %s', then overwrite your version with --force or apply other paths", sb.Name)
+		return ui.Hint(err, "see 'coffer diff %s', then overwrite your version with --force or apply other paths", sb.Name)
 	}
 	if err != nil || o.DryRun || len(o.Paths) > 0 || !sb.Once {
 		return err
@@ -287,7 +286,7 @@ in it; one that only waits for its next command is stopped.`,
 				return err
 			}
 			if len(args) > 1 {
-				return hint.Wrap(usagef("discard takes one sandbox and no paths: it drops all of its changes"), "take some with 'coffer apply %s PATH' before", sb.Name)
+				return ui.Hint(usagef("discard takes one sandbox and no paths: it drops all of its changes"), "take some with 'coffer apply %s PATH' before", sb.Name)
 			}
 			lock, err := lockIdle(c.Context(), sb)
 			if err != nil {
@@ -297,7 +296,7 @@ in it; one that only waits for its next command is stopped.`,
 			if sb.Once {
 				return removeOnce(c.Context(), sb, lock)
 			}
-			defer busy.Start("dropping changes")()
+			defer ui.Busy("dropping changes")()
 			return none(changes.Discard(upper(sb), work(sb)))
 		},
 	}

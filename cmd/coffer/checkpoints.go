@@ -12,10 +12,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -139,13 +139,13 @@ two commands, is taken back only with --force. While a program runs, it asks.`,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return hint.Wrap(usagef("want the name of a sandbox, and perhaps the number of a checkpoint"), "see '%s --help'", c.CommandPath())
+				return ui.Hint(usagef("want the name of a sandbox, and perhaps the number of a checkpoint"), "see '%s --help'", c.CommandPath())
 			}
 			n := 0
 			if len(args) == 2 {
 				var err error
 				if n, err = strconv.Atoi(args[1]); err != nil || n < 1 {
-					return hint.Wrap(usagef("%q is not the number of a checkpoint", args[1]), "see 'coffer checkpoints %s'", args[0])
+					return ui.Hint(usagef("%q is not the number of a checkpoint", args[1]), "see 'coffer checkpoints %s'", args[0])
 				}
 			}
 			exactly := func(store *sandbox.Store, name string) (*sandbox.Sandbox, error) {
@@ -192,7 +192,7 @@ func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 	}
 	fmt.Fprintf(stdout, "sandbox %s is back at checkpoint %d (%s); %s changed\nundo this with 'coffer undo %s'\n", sb.Name, done.To.N, moment(*done.To, time.Now()), count(done.Checkpoint.Changed(), "file"), sb.Name)
 	if len(done.Failed) > 0 {
-		return hint.New("some files could not be restored", "see above; what they are now is in the last checkpoint")
+		return ui.Error("some files could not be restored", "see above; what they are now is in the last checkpoint")
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func agreeToUndo(c *cobra.Command, line *supervisor.Line, sb *sandbox.Sandbox, n
 		return err // which the supervisor refuses
 	}
 	what := fmt.Sprintf("%s running in sandbox %s, and undo would take back %s", are(st.Execs, "program"), sb.Name, takenBack(all, n))
-	return agree(c, "coffer: "+what+".\nTake it back?", hint.New(what, "wait, end it with 'coffer stop "+sb.Name+"', or insist with --force"))
+	return agree(c, "coffer: "+what+".\nTake it back?", ui.Error(what, "wait, end it with 'coffer stop "+sb.Name+"', or insist with --force"))
 }
 
 // takenBack says what an undo to checkpoint n, or to the one before the last, would take back.

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -41,7 +41,7 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	if match != "" {
 		sb, err := store.Find(match)
 		if errors.Is(err, sandbox.ErrNotFound) {
-			return nil, hint.Wrap(noMatch(match), "see 'coffer ls'")
+			return nil, ui.Hint(noMatch(match), "see 'coffer ls'")
 		}
 		return sb, err
 	}
@@ -67,15 +67,15 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	case len(hits) == 1:
 		return hits[0], nil
 	case len(hits) > 1:
-		return nil, hint.Wrap(fmt.Errorf("several sandboxes %s:\n%s", terminal.Escape(how), listed(hits)), "%s", c.many)
+		return nil, ui.Hint(fmt.Errorf("several sandboxes %s:\n%s", terminal.Escape(how), listed(hits)), "%s", c.many)
 	case none && c.kind == "":
-		return nil, hint.Wrap(noneHere("there is no sandbox over "+here.dir+", nor anywhere else"), "make one with 'coffer exec --create'")
+		return nil, ui.Hint(noneHere("there is no sandbox over "+here.dir+", nor anywhere else"), "make one with 'coffer exec --create'")
 	}
 	err = noneHere("there is no " + c.kind + "sandbox over " + here.dir)
 	if above := only(all, here.below); len(above) > 0 {
-		return nil, hint.Wrap(err, "%s; sandbox %s lies over %s", c.none, above[0].Name, above[0].Workspace.Path)
+		return nil, ui.Hint(err, "%s; sandbox %s lies over %s", c.none, above[0].Name, above[0].Workspace.Path)
 	}
-	return nil, hint.Wrap(err, "%s", c.none)
+	return nil, ui.Hint(err, "%s", c.none)
 }
 
 // chosen is choose in the user's store.

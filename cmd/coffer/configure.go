@@ -10,12 +10,12 @@ import (
 
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // floorPath is the administrator's policy. Only tests have another.
@@ -274,7 +274,7 @@ func floorRepositories(floor *config.Floor, rec *sandbox.Record, folder string) 
 	}
 	for _, b := range gitbridge.Included(folder) {
 		if err := floor.EnforceRepository(b.Common, home, false); err != nil {
-			return hint.Wrap(err, "take it out with 'coffer uninclude %s', or talk to the administrator", b.Include)
+			return ui.Hint(err, "take it out with 'coffer uninclude %s', or talk to the administrator", b.Include)
 		}
 	}
 	return nil

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // daemonLog finds the log of a daemon.
@@ -19,9 +19,9 @@ func daemonLog(sb *sandbox.Sandbox, name string) (string, error) {
 		names = append(names, d.Name)
 	}
 	if len(names) == 0 {
-		return "", hint.New(fmt.Sprintf("sandbox %s has no daemons", sb.Name), "they are made by [daemons.NAME] in coffer.toml, for new sandboxes")
+		return "", ui.Error(fmt.Sprintf("sandbox %s has no daemons", sb.Name), "they are made by [daemons.NAME] in coffer.toml, for new sandboxes")
 	}
-	return "", hint.New(fmt.Sprintf("sandbox %s has no daemon %q", sb.Name, name), "it has "+strings.Join(names, ", "))
+	return "", ui.Error(fmt.Sprintf("sandbox %s has no daemon %q", sb.Name, name), "it has "+strings.Join(names, ", "))
 }
 
 // showDaemons shows each with what is known of it.

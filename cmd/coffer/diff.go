@@ -16,10 +16,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -148,7 +148,7 @@ func workOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*gitbridge.W
 		return b.Work(ctx)
 	}
 	if sb.Workspace.Path == "" {
-		return nil, hint.New(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.Name+"'")
+		return nil, ui.Error(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.Name+"'")
 	}
 	r, err := gitbridge.Find(ctx, sb.Workspace.Path)
 	if err == nil {
@@ -161,7 +161,7 @@ func workOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*gitbridge.W
 	if errors.Is(err, gitbridge.ErrNoRepository) {
 		err, modes = errors.New("it is in no git repository"), "--workspace cow"
 	}
-	return nil, hint.Wrap(fmt.Errorf("sandbox %s writes to %s directly, and there is nothing to compare that with: %w", sb.Name, sb.Workspace.Path, err),
+	return nil, ui.Hint(fmt.Errorf("sandbox %s writes to %s directly, and there is nothing to compare that with: %w", sb.Name, sb.Workspace.Path, err),
 		"use %s when you make a sandbox", modes)
 }
 
@@ -221,7 +221,7 @@ func diffBetween(ctx context.Context, a, b *sandbox.Sandbox, style diffStyle) er
 	var both [2]*gitbridge.Bridge
 	for i, sb := range []*sandbox.Sandbox{a, b} {
 		if sb.Workspace.Mode != sandbox.WorkspaceTree && style.repo == "" {
-			return hint.New(fmt.Sprintf("sandbox %s has no worktree, and two can be compared only if both have", sb.Name),
+			return ui.Error(fmt.Sprintf("sandbox %s has no worktree, and two can be compared only if both have", sb.Name),
 				fmt.Sprintf("for a path of this name, write ./%s", terminal.Escape(sb.Name)))
 		}
 		var err error
@@ -256,7 +256,7 @@ func (s diffStyle) nothingThere() error {
 	if s.repo != "" {
 		names += " --repo " + s.repo
 	}
-	return hint.New("nothing is different at "+strings.Join(s.paths, ", "), "paths are relative to the top of the workspace; see '"+names+"'")
+	return ui.Error("nothing is different at "+strings.Join(s.paths, ", "), "paths are relative to the top of the workspace; see '"+names+"'")
 }
 
 // show prints what is different.

@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 
-	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/engine/container"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/jail"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // engines lists what this build has.
@@ -65,7 +65,7 @@ func purgeSupervised(tree string) error {
 
 // purgeFiles is purge for whoever supervised the sandbox and puts the rest right.
 func purgeFiles(tree string) error {
-	defer busy.Start("removing the files of a sandbox")()
+	defer ui.Busy("removing the files of a sandbox")()
 	return container.Purge(tree)
 }
 

@@ -6,8 +6,8 @@ import (
 	"context"
 
 	"github.com/cofferhq/coffer/internal/engine"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // engines is empty: the container engine needs Linux.
@@ -21,7 +21,7 @@ type absent struct{}
 func (absent) Name() string                        { return "none" }
 func (absent) Probe(context.Context) engine.Report { return engine.Report{} }
 func (absent) Boot(context.Context, *engine.Machine) (engine.Instance, error) {
-	return nil, hint.New("there is no engine for this system yet", "run coffer on Linux, or in a Linux virtual machine")
+	return nil, ui.Error("there is no engine for this system yet", "run coffer on Linux, or in a Linux virtual machine")
 }
 
 func jailReport() engine.Report { return engine.Report{} }

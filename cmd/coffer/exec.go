@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/attach"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -44,7 +44,7 @@ direct, it works on the current directory itself.`,
   coffer x -m par`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if create && match != "" {
-				return hint.Wrap(usagef("--create makes a new sandbox and -m takes an existing one"), "leave out one of them; a new sandbox gets its name with --name")
+				return ui.Hint(usagef("--create makes a new sandbox and -m takes an existing one"), "leave out one of them; a new sandbox gets its name with --name")
 			}
 			if err := s.checkTTY(); err != nil {
 				return err
@@ -92,11 +92,11 @@ func atCreation(c *cobra.Command, match string) error {
 		err := usagef("--%s is decided when a sandbox is made", f)
 		switch {
 		case f == "allow" || f == "deny":
-			return hint.Wrap(err, "change one that exists with 'coffer policy %s'", f)
+			return ui.Hint(err, "change one that exists with 'coffer policy %s'", f)
 		case match != "":
-			return hint.Wrap(err, "make another sandbox: leave out -m and add --create")
+			return ui.Hint(err, "make another sandbox: leave out -m and add --create")
 		}
-		return hint.Wrap(err, "make a new one: add --create")
+		return ui.Hint(err, "make a new one: add --create")
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func sayMade(sb *sandbox.Sandbox) {
 func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, idle time.Duration, args []string) (_ *sandbox.Sandbox, _ *supervisor.Line, err error) {
 	defer func() { err = orGivenUp(l.ctx, err) }()
 	if idle <= 0 {
-		return nil, nil, hint.Wrap(usagef("--idle must be more than 0"), "give how long nothing may run in it, such as --idle 10m")
+		return nil, nil, ui.Hint(usagef("--idle must be more than 0"), "give how long nothing may run in it, such as --idle 10m")
 	}
 	var planned *plannedTree
 	s.decide = func() (err error) {
@@ -213,7 +213,7 @@ func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) er
 		time.Sleep(10 * time.Millisecond)
 	}
 	// It answers, but does not understand us, or has been stopping for that long.
-	return hint.Wrap(err, "if another version of coffer has started it: 'coffer stop %s', and try again", sb.Name)
+	return ui.Hint(err, "if another version of coffer has started it: 'coffer stop %s', and try again", sb.Name)
 }
 
 // execOn runs a program in the running sandbox at the end of the line. l may be nil.

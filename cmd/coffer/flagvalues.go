@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -71,7 +71,7 @@ func whole(to *int, check func(int) error) func(string) error {
 func wrongValue(c *cobra.Command, err *pflag.InvalidValueError) error {
 	name, value := err.GetFlag().Name, err.GetValue()
 	see := func(err error, format string, args ...any) error {
-		return hint.Wrap(err, "%s; see '%s --help'", fmt.Sprintf(format, args...), c.CommandPath())
+		return ui.Hint(err, "%s; see '%s --help'", fmt.Sprintf(format, args...), c.CommandPath())
 	}
 	var limit *limits.WrongError
 	kind := err.GetFlag().Value.Type()
@@ -89,5 +89,5 @@ func wrongValue(c *cobra.Command, err *pflag.InvalidValueError) error {
 	case kind == "float64":
 		return see(usagef("--%s %q is not a number", name, value), "give one such as 1.5")
 	}
-	return hint.Wrap(usage{err}, "see '%s --help'", c.CommandPath())
+	return ui.Hint(usage{err}, "see '%s --help'", c.CommandPath())
 }

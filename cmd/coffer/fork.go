@@ -11,10 +11,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -78,7 +78,7 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 	}
 	from, err := points.Fork(ctx, at)
 	if err != nil {
-		return hint.Wrap(err, "see 'coffer checkpoints %s'", sb.Name)
+		return ui.Hint(err, "see 'coffer checkpoints %s'", sb.Name)
 	}
 	// What is hidden in the first one need not be so in a copy, where it has no other name.
 	hidden := gitbridge.Access{Hidden: access.Hidden, HiddenIn: func(tree, path string) bool {
@@ -129,7 +129,7 @@ func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, from
 	rec.Forwards, rec.Sockets = nil, nil
 	made, lock, err := store.Create(rec)
 	if errors.Is(err, sandbox.ErrExists) {
-		return nil, hint.Wrap(err, "choose another name with --name")
+		return nil, ui.Hint(err, "choose another name with --name")
 	}
 	if err != nil {
 		return nil, err

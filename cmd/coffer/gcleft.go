@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -59,9 +59,9 @@ func living(store *sandbox.Store) (names, branches map[string]bool) {
 func deleteMerged(c *cobra.Command, r *gitbridge.Repository, merged []string, yes bool) error {
 	list := strings.Join(merged, ", ")
 	if !yes {
-		later := hint.New(fmt.Sprintf("merged, and of sandboxes that are gone: %s", list), "delete these branches with 'coffer gc --branches'")
+		later := ui.Error(fmt.Sprintf("merged, and of sandboxes that are gone: %s", list), "delete these branches with 'coffer gc --branches'")
 		if agree(c, fmt.Sprintf("Delete branches of sandboxes that are gone and merged: %s?", terminal.Escape(list)), later) != nil {
-			fmt.Fprintf(os.Stderr, "coffer: %s; %s\n", terminal.Escape(later.Error()), hint.Of(later))
+			fmt.Fprintf(os.Stderr, "coffer: %s; %s\n", terminal.Escape(later.Error()), ui.HintOf(later))
 			return nil
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -55,15 +55,15 @@ func unknown(c *cobra.Command, word string) error {
 		if missing == nil {
 			other += fmt.Sprintf("; the program %s is 'coffer run -- %s'", word, word)
 		}
-		return hint.Wrap(err, "%s", other)
+		return ui.Hint(err, "%s", other)
 	}
 	if missing == nil {
-		return hint.Wrap(err, "run a program with 'coffer run -- %s', or see 'coffer help'", word)
+		return ui.Hint(err, "run a program with 'coffer run -- %s', or see 'coffer help'", word)
 	}
 	if like := meant(c, word); like != "" {
-		return hint.Wrap(err, "did you mean 'coffer %s'?", like)
+		return ui.Hint(err, "did you mean 'coffer %s'?", like)
 	}
-	return hint.Wrap(err, "see 'coffer help'")
+	return ui.Hint(err, "see 'coffer help'")
 }
 
 // wrongFlag is about flags that cannot be used like that, or are not there.
@@ -76,7 +76,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 	if errors.As(err, &missing) {
 		name := missing.GetSpecifiedName()
 		if other := otherFlags[name]; other != "" && c.Name() == "run" {
-			return hint.Wrap(usage{err}, "%s", other)
+			return ui.Hint(usage{err}, "%s", other)
 		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -84,9 +84,9 @@ func wrongFlag(c *cobra.Command, err error) error {
 				names = append(names, f.Name)
 			}
 		})
-		if like := hint.Nearest(name, names); like != "" {
-			return hint.Wrap(usage{err}, "did you mean --%s? See '%s --help'", like, c.CommandPath())
+		if like := ui.Nearest(name, names); like != "" {
+			return ui.Hint(usage{err}, "did you mean --%s? See '%s --help'", like, c.CommandPath())
 		}
 	}
-	return hint.Wrap(usage{err}, "see '%s --help'", c.CommandPath())
+	return ui.Hint(usage{err}, "see '%s --help'", c.CommandPath())
 }

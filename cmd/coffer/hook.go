@@ -13,10 +13,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -55,7 +55,7 @@ func gitHook(ctx context.Context, folder, name string, args []string) error {
 		fmt.Fprintf(os.Stderr, "coffer: the hook %s was not run in sandbox %s: %s\n", name, b.Name, terminal.Escape(err.Error()))
 		return nil
 	case err != nil:
-		return hint.Wrap(fmt.Errorf("the hook %s could not be run in sandbox %s: %w", name, b.Name, err), "skip the hooks with --no-verify")
+		return ui.Hint(fmt.Errorf("the hook %s could not be run in sandbox %s: %w", name, b.Name, err), "skip the hooks with --no-verify")
 	case exit != 0:
 		return status(exit)
 	}

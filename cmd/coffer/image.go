@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/image"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // images is the store of this user's images.
@@ -41,7 +41,7 @@ func parseImage(text string) (image.Reference, error) {
 	here := ""
 	if r.Local() {
 		if here, err = os.Getwd(); err != nil {
-			return r, hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+			return r, ui.Hint(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
 		}
 	}
 	return r.In(here, supervisor.Me().Home), nil

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/image"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -171,7 +171,7 @@ func removeImage(ctx context.Context, name string, force bool) error {
 			return err
 		}
 		if list := users[digest]; len(list) > 0 {
-			return hint.New(fmt.Sprintf("the image %s is used by %s", name, terminal.Escape(strings.Join(list, ", "))), "remove these with 'coffer rm', or see 'coffer images rm --help'")
+			return ui.Error(fmt.Sprintf("the image %s is used by %s", name, terminal.Escape(strings.Join(list, ", "))), "remove these with 'coffer rm', or see 'coffer images rm --help'")
 		}
 	}
 	return images().Remove(ctx, digest, sayWaiting)
@@ -200,7 +200,7 @@ func findImage(name string) (digest string, err error) {
 	if len(found) == 1 {
 		return found[0], nil
 	}
-	return "", hint.Wrap(fmt.Errorf("the image %s %w", name, image.ErrNotHere), "see 'coffer images'")
+	return "", ui.Hint(fmt.Errorf("the image %s %w", name, image.ErrNotHere), "see 'coffer images'")
 }
 
 func imagesPruneCommand() *cobra.Command {

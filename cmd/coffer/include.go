@@ -10,13 +10,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/patient"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -45,9 +44,9 @@ It is there at once, for programs that run already as well.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case (f.repo == "") == !f.this:
-				return hint.Wrap(usagef("want one of --repo PATH and --this"), "see 'coffer include --help'")
+				return ui.Hint(usagef("want one of --repo PATH and --this"), "see 'coffer include --help'")
 			case f.this && match == "":
-				return hint.Wrap(usagef("--this is the repository here, for a sandbox elsewhere"), "say which one with -m")
+				return ui.Hint(usagef("--this is the repository here, for a sandbox elsewhere"), "say which one with -m")
 			}
 			store, err := openStore()
 			if err != nil {
@@ -74,7 +73,7 @@ It is there at once, for programs that run already as well.`,
 // include makes the worktree of another repository for a sandbox.
 func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f includeFlags) error {
 	if sb.Ephemeral || sb.Workspace.Mode == sandbox.WorkspaceNone {
-		return hint.New(fmt.Sprintf("sandbox %s cannot include a repository: it has no workspace to show it in", sb.Name), "use another --workspace when you make a sandbox")
+		return ui.Error(fmt.Sprintf("sandbox %s cannot include a repository: it has no workspace to show it in", sb.Name), "use another --workspace when you make a sandbox")
 	}
 	r, err := repositoryAt(ctx, store, f.repo)
 	if err != nil {
@@ -99,7 +98,7 @@ func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f i
 		return err
 	}
 	defer unlock()
-	made := busy.Start("making the worktree")
+	made := ui.Busy("making the worktree")
 	b, err := r.Include(ctx, gitbridge.IncludeOptions{
 		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Workspace: sb.Workspace.Path, Layer: supervisor.WorkspaceLayer(sb), As: f.as, Branch: f.branch, Base: base,
 	})
@@ -138,10 +137,10 @@ func repositoryAt(ctx context.Context, store *sandbox.Store, path string) (*gitb
 		path, err = filepath.EvalSymlinks(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hint.New("there is no "+named, "name the directory of a repository with --repo")
+		return nil, ui.Error("there is no "+named, "name the directory of a repository with --repo")
 	}
 	if err != nil {
-		return nil, hint.Wrap(err, "name the directory of a repository")
+		return nil, ui.Hint(err, "name the directory of a repository")
 	}
 	if err := guardPlanted(store, path); err != nil {
 		return nil, err
@@ -151,7 +150,7 @@ func repositoryAt(ctx context.Context, store *sandbox.Store, path string) (*gitb
 	}
 	r, err := gitbridge.Find(ctx, path)
 	if errors.Is(err, gitbridge.ErrNoRepository) {
-		return nil, hint.New(path+" is not in a git repository", "name the directory of one with --repo")
+		return nil, ui.Error(path+" is not in a git repository", "name the directory of one with --repo")
 	}
 	return r, err
 }
@@ -171,7 +170,7 @@ only.`,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return hint.Wrap(usagef("want the name of one repository"), "see 'coffer show' and 'coffer uninclude --help'")
+				return ui.Hint(usagef("want the name of one repository"), "see 'coffer show' and 'coffer uninclude --help'")
 			}
 			sb, err := forExec.chosen(match)
 			if err != nil {
@@ -305,7 +304,7 @@ func hiddenIncluded(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridg
 	}
 	hidden, err := supervisor.HiddenIncluded(ctx, sb, b)
 	if err != nil {
-		err = hint.Wrap(err, "stop the sandbox first, with 'coffer stop %s'", sb.Name)
+		err = ui.Hint(err, "stop the sandbox first, with 'coffer stop %s'", sb.Name)
 	}
 	return hidden, err
 }

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -30,7 +30,7 @@ for you alone, and have git ignore it.`,
 				return usagef("--devcontainer is for coffer.toml, not for --local")
 			}
 			if os.Getenv("COFFER_SANDBOX") != "" {
-				return hint.New("config files are written outside of sandboxes", "run 'coffer init' there")
+				return ui.Error("config files are written outside of sandboxes", "run 'coffer init' there")
 			}
 			places, err := placesHere()
 			if err != nil {
@@ -38,7 +38,7 @@ for you alone, and have git ignore it.`,
 			}
 			root := places.Root()
 			if why := unsuitable(root, places.Home); why != "" {
-				return hint.New(fmt.Sprintf("%s cannot be a workspace: %s", root, why), "change to a project's directory")
+				return ui.Error(fmt.Sprintf("%s cannot be a workspace: %s", root, why), "change to a project's directory")
 			}
 			name, text, err := starterFor(root, local, dev)
 			if err != nil {
@@ -69,7 +69,7 @@ func starterFor(root string, local, dev bool) (name, text string, err error) {
 	found, remarks, err := config.Look(root)
 	if err == nil && dev {
 		if text, err = config.DevContainer(root); err == nil && text == "" {
-			err = hint.New("there is no devcontainer.json", "leave out --devcontainer")
+			err = ui.Error("there is no devcontainer.json", "leave out --devcontainer")
 		}
 	}
 	return config.FileName, config.Starter(found, config.CachesFor(root), remarks, text), err
@@ -78,7 +78,7 @@ func starterFor(root string, local, dev bool) (name, text string, err error) {
 func writeStarter(root, name, text string, force bool) error {
 	err := config.Create(root, name, text, force)
 	if errors.Is(err, fs.ErrExist) {
-		return hint.New(fmt.Sprintf("there is a %s already", name), "see it with 'coffer config show', or replace it with --force")
+		return ui.Error(fmt.Sprintf("there is a %s already", name), "see it with 'coffer config show', or replace it with --force")
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)

@@ -12,12 +12,12 @@ import (
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/jail"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -58,7 +58,7 @@ They are told not to ask before they act.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			err := runJail(c.Context(), &s, args, c.ArgsLenAtDash() == 0)
 			if errors.Is(err, syscall.ENOSYS) && os.Getenv("COFFER_SANDBOX") != "" { // openat2, for one
-				err = hint.Wrap(fmt.Errorf("a jail cannot be had inside a sandbox: %w", err), "run the program as it is: this is a sandbox already")
+				err = ui.Hint(fmt.Errorf("a jail cannot be had inside a sandbox: %w", err), "run the program as it is: this is a sandbox already")
 			}
 			return err
 		},
@@ -211,7 +211,7 @@ func (s *jailSettings) program(args []string, command bool) error {
 	}
 	switch {
 	case len(args) == 0:
-		return hint.Wrap(usagef("there is nothing to run"), "name an agent (%s), or a command after --", agentNames(s.agents))
+		return ui.Hint(usagef("there is nothing to run"), "name an agent (%s), or a command after --", agentNames(s.agents))
 	case command:
 		s.Argv = args
 	default:
@@ -232,10 +232,10 @@ func (s *jailSettings) agent(args []string, env map[string]string) error {
 	if known == nil {
 		if theirs, err := placesHere(); err == nil {
 			if l, err := theirs.Load(); err == nil && agent.Find(l.Known(), args[0]) != nil {
-				return hint.Wrap(usagef("there is no agent %q for a jail", args[0]), "the repository's config has one, and a jail takes agents from your own alone: describe it in %s", theirs.User)
+				return ui.Hint(usagef("there is no agent %q for a jail", args[0]), "the repository's config has one, and a jail takes agents from your own alone: describe it in %s", theirs.User)
 			}
 		}
-		return hint.Wrap(usagef("there is no agent %q", args[0]), "agents are %s; run a command with 'coffer jail -- %s'", agentNames(s.agents), strings.Join(args, " "))
+		return ui.Hint(usagef("there is no agent %q", args[0]), "agents are %s; run a command with 'coffer jail -- %s'", agentNames(s.agents), strings.Join(args, " "))
 	}
 	s.Agent = jail.NewAgent(known)
 	s.Argv = append([]string{s.Agent.Command}, s.own.Args[args[0]]...)
@@ -274,7 +274,7 @@ func (s *jailSettings) place() error {
 		here, err = jail.Resolve(here)
 	}
 	if err != nil && s.Context == "" {
-		return hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists, or name one with -C")
+		return ui.Hint(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists, or name one with -C")
 	}
 	if s.Context == "" {
 		s.Context = jail.ContextRoot(here, s.own.ContextRoots)
@@ -283,7 +283,7 @@ func (s *jailSettings) place() error {
 		return err
 	}
 	if why := unsuitable(s.Context, s.Home); why != "" {
-		return hint.New(fmt.Sprintf("%s cannot be a context: %s", s.Context, why), "choose a project's directory with -C")
+		return ui.Error(fmt.Sprintf("%s cannot be a context: %s", s.Context, why), "choose a project's directory with -C")
 	}
 	places := wordPlaces()
 	for _, path := range append([]string{s.Context}, s.Write...) {
@@ -291,11 +291,11 @@ func (s *jailSettings) place() error {
 			continue // refused for that
 		}
 		if file := places.Holds(path); file != "" {
-			return hint.New(fmt.Sprintf("programs that write to %s could change %s, which says what sandboxes may do", path, file),
+			return ui.Error(fmt.Sprintf("programs that write to %s could change %s, which says what sandboxes may do", path, file),
 				"choose another directory, or work in a sandbox: coffer run --workspace cow")
 		}
 		if data := dataDir(); config.Leads(path, data) {
-			return hint.New(fmt.Sprintf("programs that write to %s could change coffer's own files in %s: sandboxes, and the images that they have their tools from", path, data),
+			return ui.Error(fmt.Sprintf("programs that write to %s could change coffer's own files in %s: sandboxes, and the images that they have their tools from", path, data),
 				"choose a project's directory")
 		}
 	}

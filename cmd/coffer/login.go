@@ -9,9 +9,9 @@ import (
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -34,7 +34,7 @@ sandbox is kept.`,
 		ValidArgsFunction: completeAgent,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || c.ArgsLenAtDash() == 0 || len(args) > 1 && c.ArgsLenAtDash() != 1 {
-				return hint.Wrap(usagef("want the name of one agent"), "see 'coffer agents'")
+				return ui.Hint(usagef("want the name of one agent"), "see 'coffer agents'")
 			}
 			return nil
 		},
@@ -48,10 +48,10 @@ sandbox is kept.`,
 			}
 			a := agent.Find(all, args[0])
 			if a == nil {
-				return hint.Wrap(usagef("there is no agent %q", args[0]), "there are %s", strings.Join(agent.Names(all), ", "))
+				return ui.Hint(usagef("there is no agent %q", args[0]), "there are %s", strings.Join(agent.Names(all), ", "))
 			}
 			if len(a.Credentials) == 0 {
-				return hint.New(fmt.Sprintf("%s has no credentials that could be kept", a.Name), "name its files in the config: [agents."+a.Name+"] credentials = […]")
+				return ui.Error(fmt.Sprintf("%s has no credentials that could be kept", a.Name), "name its files in the config: [agents."+a.Name+"] credentials = […]")
 			}
 			switch {
 			case forget:
@@ -77,10 +77,10 @@ const firstIdle = time.Minute
 // login runs the agent's login in a sandbox and keeps what it leaves.
 func login(c *cobra.Command, a *agent.Agent, extra []string) error {
 	if len(a.Login) == 0 {
-		return hint.New(fmt.Sprintf("it is not known how %s logs in", a.Name), "say so in the config, [agents."+a.Name+"] login = […], or use --import")
+		return ui.Error(fmt.Sprintf("it is not known how %s logs in", a.Name), "say so in the config, [agents."+a.Name+"] login = […], or use --import")
 	}
 	if ours(a) && !(terminal.IsTerminal(0) && terminal.IsTerminal(1)) {
-		return hint.New(fmt.Sprintf("%s asks questions to log in, and there is no terminal here", a.Name), "log in on a terminal, or copy the login you have outside with --import")
+		return ui.Error(fmt.Sprintf("%s asks questions to log in, and there is no terminal here", a.Name), "log in on a terminal, or copy the login you have outside with --import")
 	}
 	store, err := openStore()
 	if err != nil {
@@ -130,7 +130,7 @@ func kept(a *agent.Agent, sb *sandbox.Sandbox) error {
 	defer home.Close()
 	n, err := logins().Keep(a, home)
 	if err == nil && n == 0 {
-		err = hint.New(fmt.Sprintf("%s did not log in: it left no credentials", a.Name), "try again, or use --import if you are logged in outside")
+		err = ui.Error(fmt.Sprintf("%s did not log in: it left no credentials", a.Name), "try again, or use --import if you are logged in outside")
 	}
 	if err == nil {
 		fmt.Fprintf(os.Stderr, "coffer: %s is logged in\n", a.Name)
@@ -151,12 +151,12 @@ func importLogin(a *agent.Agent, yes bool) error {
 	host := agentHost()
 	files := agent.Imports(a, host)
 	if len(files) == 0 {
-		return hint.New(fmt.Sprintf("%s is not logged in outside either", a.Name), "log in with 'coffer login "+a.Name+"'")
+		return ui.Error(fmt.Sprintf("%s is not logged in outside either", a.Name), "log in with 'coffer login "+a.Name+"'")
 	}
 	if !yes {
 		tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 		if err != nil || !terminal.IsTerminal(0) {
-			return hint.Wrap(usagef("there is no terminal to ask you on"), "say --yes if sandboxes may use your login of %s", a.Name)
+			return ui.Hint(usagef("there is no terminal to ask you on"), "say --yes if sandboxes may use your login of %s", a.Name)
 		}
 		defer tty.Close()
 		for i, f := range files {
@@ -164,7 +164,7 @@ func importLogin(a *agent.Agent, yes bool) error {
 		}
 		fmt.Fprintf(tty, "Programs in sandboxes of %s could read and use %s. Copy it for them? [y/N] ", a.Name, terminal.Escape(strings.Join(files, ", ")))
 		if answer := strings.ToLower(strings.TrimSpace(readLine(tty))); answer != "y" && answer != "yes" {
-			return hint.New("nothing was copied", "log in apart with 'coffer login "+a.Name+"'")
+			return ui.Error("nothing was copied", "log in apart with 'coffer login "+a.Name+"'")
 		}
 	}
 	n, err := logins().Import(a, host)

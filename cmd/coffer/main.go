@@ -24,15 +24,14 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/dpkg"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -73,8 +72,8 @@ func command(args []string) int {
 	root.SetArgs(args)
 	root.SetOut(hushed{stdout})
 	c, err := root.ExecuteContextC(context.Background())
-	if errors.As(err, new(usage)) && hint.Of(err) == "" {
-		err = hint.Wrap(err, "see '%s --help'", c.CommandPath())
+	if errors.As(err, new(usage)) && ui.HintOf(err) == "" {
+		err = ui.Hint(err, "see '%s --help'", c.CommandPath())
 	}
 	return report(stdout.checked(err))
 }
@@ -97,7 +96,7 @@ type listener struct {
 
 func listen(c *cobra.Command) *listener {
 	l := &listener{signals: make(chan os.Signal, 16), taken: make(chan struct{}), done: make(chan struct{})}
-	l.ctx, l.cancel = context.WithCancelCause(busy.Heard(c.Context()))
+	l.ctx, l.cancel = context.WithCancelCause(ui.HearsSignals(c.Context()))
 	interrupt.Hear(l.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() {
 		defer close(l.done)
@@ -172,7 +171,7 @@ func report(err error) int {
 		lines[i] = terminal.Content(legible(lines[i]))
 	}
 	fmt.Fprintln(os.Stderr, "coffer:", strings.Join(lines, "\n  "))
-	if h := hint.Of(err); h != "" {
+	if h := ui.HintOf(err); h != "" {
 		fmt.Fprintln(os.Stderr, "hint:", terminal.Escape(h))
 	}
 	if errors.As(err, &failure) {
@@ -292,7 +291,7 @@ func meant(c *cobra.Command, word string) string {
 			names = append(append(names, sub.Name()), sub.Aliases...)
 		}
 	}
-	return hint.Nearest(word, names)
+	return ui.Nearest(word, names)
 }
 
 // noArgs is for commands that take none.
@@ -300,16 +299,16 @@ func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 && c.HasSubCommands() {
 		err := usagef("there is no command '%s %s'", c.CommandPath(), args[0])
 		if like := meant(c, args[0]); like != "" {
-			return hint.Wrap(err, "did you mean '%s %s'?", c.CommandPath(), like)
+			return ui.Hint(err, "did you mean '%s %s'?", c.CommandPath(), like)
 		}
-		return hint.Wrap(err, "see '%s --help'", c.CommandPath())
+		return ui.Hint(err, "see '%s --help'", c.CommandPath())
 	}
 	if len(args) > 0 {
 		err := usagef("unexpected argument %q", args[0])
 		if c.Flags().ShorthandLookup("m") != nil { // others take the name of a sandbox as an argument
-			return hint.Wrap(err, "choose a sandbox with -m; see '%s --help'", c.CommandPath())
+			return ui.Hint(err, "choose a sandbox with -m; see '%s --help'", c.CommandPath())
 		}
-		return hint.Wrap(err, "see '%s --help'", c.CommandPath())
+		return ui.Hint(err, "see '%s --help'", c.CommandPath())
 	}
 	return nil
 }

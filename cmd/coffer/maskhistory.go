@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // history lists the files in the history of the current repository that would be hidden.
@@ -33,7 +33,7 @@ func history(ctx context.Context, limit time.Duration) (list []supervisor.Commit
 	}
 	r, err := gitbridge.Find(ctx, here)
 	if errors.Is(err, gitbridge.ErrNoRepository) {
-		return nil, false, hint.New(here+" is not in a git repository", "change to one")
+		return nil, false, ui.Error(here+" is not in a git repository", "change to one")
 	}
 	if err != nil {
 		return nil, false, err

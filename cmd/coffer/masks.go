@@ -12,11 +12,11 @@ import (
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -210,7 +210,7 @@ func writeIgnore(root string) error {
 		return nil
 	}
 	if err != nil {
-		return hint.Wrap(fmt.Errorf("write %s: %w", mask.FileName, err), "what is built in is hidden without it")
+		return ui.Hint(fmt.Errorf("write %s: %w", mask.FileName, err), "what is built in is hidden without it")
 	}
 	fmt.Fprintf(os.Stderr, "coffer: wrote %s\n", terminal.Escape(filepath.Join(root, mask.FileName)))
 	return nil

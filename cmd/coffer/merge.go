@@ -10,9 +10,9 @@ import (
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -80,7 +80,7 @@ left out, their parts are not. For the rest it is as 'coffer merge'.`,
 
 func exactlyOne(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return hint.Wrap(usagef("want the name of one sandbox"), "see '%s --help'", c.CommandPath())
+		return ui.Hint(usagef("want the name of one sandbox"), "see '%s --help'", c.CommandPath())
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 		return err
 	}
 	if b := at.including(sb); b != nil && flags.repo == "" {
-		return hint.New(fmt.Sprintf("sandbox %s includes the repository here, and works on another", sb.Name),
+		return ui.Error(fmt.Sprintf("sandbox %s includes the repository here, and works on another", sb.Name),
 			fmt.Sprintf("for this one, use 'coffer %s %s'", c.Name(), b.Words()))
 	}
 	bringRunning(sb)
@@ -116,14 +116,14 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 		}
 	}
 	if errors.Is(err, os.ErrNotExist) && flags.repo == "" {
-		return hint.New(fmt.Sprintf("sandbox %s has no repository, or has not committed anything", sb.Name), otherWay(sb))
+		return ui.Error(fmt.Sprintf("sandbox %s has no repository, or has not committed anything", sb.Name), otherWay(sb))
 	}
 	if err != nil {
 		return err
 	}
 	r, err := gitbridge.Find(c.Context(), at.dir)
 	if errors.Is(err, gitbridge.ErrNoRepository) {
-		return hint.New(at.dir+" is not in a git repository", "change to your checkout of the repository")
+		return ui.Error(at.dir+" is not in a git repository", "change to your checkout of the repository")
 	}
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func finishTake(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, 
 		for _, h := range t.Hooks[:min(len(t.Hooks), 5)] {
 			names = append(names, changes.Quote(h))
 		}
-		return hint.New(fmt.Sprintf("nothing merged: the sandbox changed files that git hooks on this machine could run: %s", strings.Join(names, ", ")),
+		return ui.Error(fmt.Sprintf("nothing merged: the sandbox changed files that git hooks on this machine could run: %s", strings.Join(names, ", ")),
 			fmt.Sprintf("read it with 'coffer diff %s %s'; then merge without your hooks (--no-hooks), or let them run as changed (--changed-hooks)", b.Words(), names[0]))
 	}
 	code, err := t.Run(!flags.noHooks)

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/jail"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -66,14 +66,14 @@ func (m *mode) checkYes(l *config.Loaded) error {
 }
 
 // errOff is for commands that make a sandbox and are told not to.
-var errOff = hint.New("there is no sandbox to make: it is switched off, by --sandbox or your config", "say --sandbox=auto; without a sandbox there is only 'coffer run'")
+var errOff = ui.Error("there is no sandbox to make: it is switched off, by --sandbox or your config", "say --sandbox=auto; without a sandbox there is only 'coffer run'")
 
 // insist fails where the best wall is required and part of it is missing. Otherwise it
 // says so: who reads nothing has all of it.
 func (m *mode) insist() error {
 	for _, c := range missingWalls() {
 		if m.sandbox == modeRequire && m.isolation != "jail" {
-			return hint.New(fmt.Sprintf("the sandbox is required to have all its walls, and one is missing: %s: %s", c.What, c.Detail), c.Fix)
+			return ui.Error(fmt.Sprintf("the sandbox is required to have all its walls, and one is missing: %s: %s", c.What, c.Detail), c.Fix)
 		}
 		fmt.Fprintf(os.Stderr, "coffer: taking the %s engine, of which one wall is lost: %s: %s\n", defaultEngine().Name(), c.What, c.Detail)
 	}
@@ -95,7 +95,7 @@ func (s *settings) runOff(l *listener, conf *config.Loaded, args []string) error
 		return usagef("--root is about a sandbox, and with --sandbox=off there is none")
 	}
 	if s.image != "" && s.image != config.NoImage {
-		return hint.New(fmt.Sprintf("the tools are to be those of the image %s, and with --sandbox=off there is no place for them", s.image), "say --image none, or run it in a sandbox")
+		return ui.Error(fmt.Sprintf("the tools are to be those of the image %s, and with --sandbox=off there is no place for them", s.image), "say --image none, or run it in a sandbox")
 	}
 	if conf != nil {
 		if err := conf.Floor.EnforceOff(); err != nil {
@@ -135,7 +135,7 @@ func (m *mode) becomeOff(ctx context.Context, args, env []string) error {
 	}
 	here, err := os.Getwd()
 	if err != nil {
-		return hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+		return ui.Hint(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
 	}
 	return jail.Off(args, here, env)
 }
@@ -144,7 +144,7 @@ func (m *mode) becomeOff(ctx context.Context, args, env []string) error {
 func typedYes(ctx context.Context, question string) error {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil || !terminal.IsTerminal(0) || !terminal.IsTerminal(2) {
-		return hint.New("running without a sandbox needs your yes, and there is no terminal to ask you on", "say --yes, or run it in a sandbox with --sandbox=auto")
+		return ui.Error("running without a sandbox needs your yes, and there is no terminal to ask you on", "say --yes, or run it in a sandbox with --sandbox=auto")
 	}
 	defer tty.Close()
 	fmt.Fprint(tty, question)
@@ -158,7 +158,7 @@ func typedYes(ctx context.Context, question string) error {
 			return nil
 		}
 	}
-	return hint.New("not run: you did not type yes", "run it in a sandbox with --sandbox=auto")
+	return ui.Error("not run: you did not type yes", "run it in a sandbox with --sandbox=auto")
 }
 
 // isShort says whether something failed because the machine, or the user, has too little of
@@ -183,7 +183,7 @@ func (s *settings) inJail(l *listener, conf *config.Loaded, rec *sandbox.Record,
 		return failed // it was something else, or the user gave up meanwhile
 	}
 	if wants := beyondJail(s, rec); len(wants) > 0 {
-		return hint.Wrap(fmt.Errorf("%w\na jail, which this host could have instead, cannot do what is asked for: %s", failed, strings.Join(wants, ", ")), "%s", hint.Of(failed))
+		return ui.Hint(fmt.Errorf("%w\na jail, which this host could have instead, cannot do what is asked for: %s", failed, strings.Join(wants, ", ")), "%s", ui.HintOf(failed))
 	}
 	if len(args) == 0 {
 		args = []string{supervisor.Me().Shell}

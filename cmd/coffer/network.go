@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/rules"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // standard is the policy of a sandbox about whose network nothing is said.
@@ -49,7 +49,7 @@ func (s *settings) rules() ([]rules.Source, error) {
 			}
 		}
 		if _, err := policy.ParseTarget(host); err != nil {
-			return hint.Wrap(usagef("%s: %w", flag, err), "a target is a host, *.example.com, an address range or @GROUP, and may end in :PORT; see 'coffer policy --help'")
+			return ui.Hint(usagef("%s: %w", flag, err), "a target is a host, *.example.com, an address range or @GROUP, and may end in :PORT; see 'coffer policy --help'")
 		}
 		r := supervisor.RuleFor(host, flag == "--allow")
 		r.Protocol, r.Origin = protocol, flag

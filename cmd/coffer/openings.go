@@ -11,10 +11,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -78,7 +78,7 @@ func parseForward(text string) (f wire.Forward, err error) {
 func parsePort(text string) (uint16, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 || strings.HasPrefix(text, "+") {
-		return 0, hint.Wrap(usagef("%q is not a port: want a number from 1 to 65535", text), "a forward is HOST:INSIDE, such as 8080:3000; 3000 for the same on both sides; :3000 for any that is free")
+		return 0, ui.Hint(usagef("%q is not a port: want a number from 1 to 65535", text), "a forward is HOST:INSIDE, such as 8080:3000; 3000 for the same on both sides; :3000 for any that is free")
 	}
 	return uint16(n), nil
 }
@@ -109,10 +109,10 @@ func parseSocketIn(text string, w sandbox.Workspace) (k sandbox.Socket, err erro
 	// Where it is now is what the user means, and stays so.
 	real, err := filepath.EvalSymlinks(host)
 	if errors.Is(err, fs.ErrNotExist) {
-		return k, hint.New(fmt.Sprintf("there is no socket %s", host), "start the program that listens there first")
+		return k, ui.Error(fmt.Sprintf("there is no socket %s", host), "start the program that listens there first")
 	}
 	if err != nil {
-		return k, hint.Wrap(fmt.Errorf("find the socket %s: %w", host, err), "start the program that listens there first")
+		return k, ui.Hint(fmt.Errorf("find the socket %s: %w", host, err), "start the program that listens there first")
 	}
 	k = sandbox.Socket{Way: sandbox.SocketIn, Host: real, Inside: inside}
 	if info, err := os.Stat(real); err != nil || info.Mode()&os.ModeSocket == 0 {
@@ -135,11 +135,11 @@ func parseSocketOut(text string, w sandbox.Workspace) (k sandbox.Socket, err err
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(host))
 	if err != nil {
-		return k, hint.Wrap(fmt.Errorf("find the directory of the socket: %w", err), "make it first")
+		return k, ui.Hint(fmt.Errorf("find the directory of the socket: %w", err), "make it first")
 	}
 	k = sandbox.Socket{Way: sandbox.SocketOut, Host: filepath.Join(dir, filepath.Base(host)), Inside: inside}
 	if _, err := os.Lstat(k.Host); err == nil {
-		return k, hint.New("there is a file "+k.Host, "remove it, or choose another path for the socket")
+		return k, ui.Error("there is a file "+k.Host, "remove it, or choose another path for the socket")
 	}
 	return k, checkHost(w, k.Host)
 }
@@ -151,11 +151,11 @@ func checkInside(path string, w sandbox.Workspace) error {
 	}
 	for _, dir := range []string{rootfs.Own, guest.Socket, "/proc", "/sys", "/dev"} {
 		if path == dir || rootfs.Within(path, dir) {
-			return hint.Wrap(usagef("%s cannot be the place of a socket", path), "choose one in /run, /tmp or the home")
+			return ui.Hint(usagef("%s cannot be the place of a socket", path), "choose one in /run, /tmp or the home")
 		}
 	}
 	if w.Mode == sandbox.WorkspaceDirect && rootfs.Within(path, w.Path) {
-		return hint.Wrap(usagef("%s is in the workspace, where the socket would stay", path), "choose a place in /run, /tmp or the home: --socket-in HOSTPATH:INSIDEPATH")
+		return ui.Hint(usagef("%s is in the workspace, where the socket would stay", path), "choose a place in /run, /tmp or the home: --socket-in HOSTPATH:INSIDEPATH")
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func checkHost(w sandbox.Workspace, paths ...string) error {
 	}
 	for _, p := range paths {
 		if w.Mode == sandbox.WorkspaceDirect && rootfs.Within(p, w.Path) || rootfs.Within(p, store) {
-			return hint.New(p+" is where programs inside can write", "choose a place outside of the workspace")
+			return ui.Error(p+" is where programs inside can write", "choose a place outside of the workspace")
 		}
 	}
 	return nil
@@ -180,7 +180,7 @@ func checkMounts(rec *sandbox.Record) error {
 	for _, k := range rec.Sockets {
 		for _, m := range rec.Mounts {
 			if !m.ReadOnly && (k.Host == m.Source || rootfs.Within(k.Host, m.Source)) {
-				return hint.New(k.Host+" is where programs inside can write", "mount "+m.Source+" read-only, or choose a socket elsewhere")
+				return ui.Error(k.Host+" is where programs inside can write", "mount "+m.Source+" read-only, or choose a socket elsewhere")
 			}
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // ownRepository says whether programs have made a repository where there was none, and
@@ -38,7 +38,7 @@ func losesRepository(sb *sandbox.Sandbox) error {
 	if !ownRepository(sb) {
 		return nil
 	}
-	return hint.New(fmt.Sprintf("sandbox %s has a repository that was made inside, and commits that are nowhere else", sb.Name),
+	return ui.Error(fmt.Sprintf("sandbox %s has a repository that was made inside, and commits that are nowhere else", sb.Name),
 		fmt.Sprintf("take them with 'coffer exec -m %s -- git bundle create commits.bundle --all', or remove it all the same with --force", sb.Name))
 }
 

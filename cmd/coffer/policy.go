@@ -7,10 +7,10 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -125,7 +125,7 @@ func policyGroups() *cobra.Command {
 func showGroup(all []policy.Group, name string, asJSON bool) error {
 	i := slices.IndexFunc(all, func(g policy.Group) bool { return g.Name == name })
 	if i < 0 {
-		return hint.Wrap(usagef("there is no group %q", name), "see 'coffer policy groups'")
+		return ui.Hint(usagef("there is no group %q", name), "see 'coffer policy groups'")
 	}
 	if asJSON {
 		return printJSON(all[i])
@@ -138,7 +138,7 @@ func showGroup(all []policy.Group, name string, asJSON bool) error {
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
-			return hint.Wrap(usagef("want %s", what), "see '%s --help'", c.CommandPath())
+			return ui.Hint(usagef("want %s", what), "see '%s --help'", c.CommandPath())
 		}
 		return nil
 	}
@@ -148,7 +148,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 func some(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return hint.Wrap(usagef("want %s", what), "see '%s --help'", c.CommandPath())
+			return ui.Hint(usagef("want %s", what), "see '%s --help'", c.CommandPath())
 		}
 		return nil
 	}
@@ -160,7 +160,7 @@ func atMostOne(c *cobra.Command, args []string) error { return atMostOneOf("sand
 func atMostOneOf(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > 1 {
-			return hint.Wrap(usagef("expected one %s, got %d", what, len(args)), "name one at a time; see '%s --help'", c.CommandPath())
+			return ui.Hint(usagef("expected one %s, got %d", what, len(args)), "name one at a time; see '%s --help'", c.CommandPath())
 		}
 		return nil
 	}

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -65,12 +65,12 @@ func (a *about) whose(id int) (*sandbox.Sandbox, error) {
 	}
 	list, err := a.questions()
 	if err != nil {
-		return nil, hint.Wrap(err, "say which sandbox is meant with -m; see 'coffer policy pending'")
+		return nil, ui.Hint(err, "say which sandbox is meant with -m; see 'coffer policy pending'")
 	}
 	list = slices.DeleteFunc(list, func(q waits) bool { return q.ID != id })
 	switch len(list) {
 	case 0:
-		return nil, hint.New(fmt.Sprintf("no question has the number %d", id), "see 'coffer policy pending'")
+		return nil, ui.Error(fmt.Sprintf("no question has the number %d", id), "see 'coffer policy pending'")
 	case 1:
 		return list[0].sb, nil
 	}
@@ -78,7 +78,7 @@ func (a *about) whose(id int) (*sandbox.Sandbox, error) {
 	for _, q := range list {
 		names = append(names, q.Sandbox)
 	}
-	return nil, hint.New(fmt.Sprintf("there is a question %d in each of the sandboxes %s", id, strings.Join(names, ", ")),
+	return nil, ui.Error(fmt.Sprintf("there is a question %d in each of the sandboxes %s", id, strings.Join(names, ", ")),
 		"say which is meant with -m; see 'coffer policy pending'")
 }
 
@@ -137,7 +137,7 @@ all of that kind that come within that time. Reading and writing with gh are two
 		RunE: func(_ *cobra.Command, args []string) error {
 			id, err := strconv.Atoi(args[0])
 			if err != nil || args[1] != "allow" && args[1] != "deny" {
-				return hint.Wrap(usagef("want the number of a question and allow or deny"), "see 'coffer policy pending'")
+				return ui.Hint(usagef("want the number of a question and allow or deny"), "see 'coffer policy pending'")
 			}
 			if once && (always || lasts != 0) || always && lasts != 0 || lasts < 0 {
 				return usagef("choose one of --for, --once and --always")

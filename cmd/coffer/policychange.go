@@ -6,11 +6,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -48,7 +48,7 @@ func policyAllow(allow bool) *cobra.Command {
 			}
 			sb, err := a.sandbox()
 			if errors.As(err, new(noneHere)) {
-				return hint.Wrap(err, "for one run: 'coffer run --%s %s …'; for a sandbox elsewhere: --sandbox, see 'coffer ls'", verb, args[0])
+				return ui.Hint(err, "for one run: 'coffer run --%s %s …'; for a sandbox elsewhere: --sandbox, see 'coffer ls'", verb, args[0])
 			}
 			if err != nil {
 				return err
@@ -118,7 +118,7 @@ func policyReset() *cobra.Command {
 				return err
 			}
 			if r.Rules == 0 && len(args) > 0 {
-				return hint.New("no rule of 'coffer policy' has such a target", "see 'coffer policy show'")
+				return ui.Error("no rule of 'coffer policy' has such a target", "see 'coffer policy show'")
 			}
 			fmt.Fprintf(os.Stderr, "coffer: took back %s\n", count(r.Rules, "rule"))
 			return nil

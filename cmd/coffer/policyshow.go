@@ -14,12 +14,12 @@ import (
 
 	"github.com/cofferhq/coffer/internal/gateway"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -35,7 +35,7 @@ type view struct {
 func question(text string) (policy.Query, error) {
 	q, err := policy.ParseURL(text)
 	if err != nil {
-		return q, hint.Wrap(usage{err}, "write it as https://api.example.com/v1, api.example.com:443 or udp://time.example.com:123")
+		return q, ui.Hint(usage{err}, "write it as https://api.example.com/v1, api.example.com:443 or udp://time.example.com:123")
 	}
 	q.Now = time.Now()
 	return q, nil

@@ -12,11 +12,11 @@ import (
 
 	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/review"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -67,7 +67,7 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 	bringRunning(sb)
 	b, err := bridgeOf(sb, f.repo)
 	if errors.Is(err, fs.ErrNotExist) {
-		return hint.New(fmt.Sprintf("sandbox %s has no branch of its own", sb.Name), "make a sandbox with --workspace worktree, in a git repository")
+		return ui.Error(fmt.Sprintf("sandbox %s has no branch of its own", sb.Name), "make a sandbox with --workspace worktree, in a git repository")
 	}
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 	to, remote := at.To, at.Remote
 	program, err := gh.Look(b.Writable(reach))
 	if err != nil {
-		return hint.New("there is no gh to open the pull request with: "+err.Error(),
+		return ui.Error("there is no gh to open the pull request with: "+err.Error(),
 			fmt.Sprintf("install it, see https://cli.github.com; or push with 'git push %s %s', and open the pull request at https://%s", remote, b.Branch, to))
 	}
 	offer, err := b.Offer(ctx, remote)
@@ -113,7 +113,7 @@ func notOnGitHub(err error) error {
 	if !errors.As(err, &remote) {
 		return err
 	}
-	return hint.New(fmt.Sprintf("the remote %s is %s, which is not on GitHub, nor on a server of the same kind", terminal.Escape(remote.Remote), terminal.Escape(remote.URL)),
+	return ui.Error(fmt.Sprintf("the remote %s is %s, which is not on GitHub, nor on a server of the same kind", terminal.Escape(remote.Remote), terminal.Escape(remote.URL)),
 		"push the branch yourself; or, if ssh knows the server by a name of yours, give that name a HostName in ~/.ssh/config")
 }
 
@@ -143,11 +143,11 @@ func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.B
 	high := slices.ContainsFunc(append(seen.Findings, sent.Findings...), func(found review.Finding) bool { return found.Level == review.High })
 	switch look := "coffer review " + b.Words(); {
 	case loose > 0 && !f.force:
-		return hint.New(fmt.Sprintf("%s not committed in sandbox %s, and would not be sent", are(loose, "file"), sb.Name), fmt.Sprintf("commit there, see 'coffer diff %s'; or send the rest with --force", b.Words()))
+		return ui.Error(fmt.Sprintf("%s not committed in sandbox %s, and would not be sent", are(loose, "file"), sb.Name), fmt.Sprintf("commit there, see 'coffer diff %s'; or send the rest with --force", b.Words()))
 	case high && !f.force:
-		return hint.New("nothing sent: there is something in it that deserves a look first", fmt.Sprintf("see '%s'; then send it with --force", look))
+		return ui.Error("nothing sent: there is something in it that deserves a look first", fmt.Sprintf("see '%s'; then send it with --force", look))
 	case (seen.Partial || sent.Partial) && !f.force:
-		return hint.New(fmt.Sprintf("nothing sent: more than %d files were changed, and not all of them were looked into", maxReviewed),
+		return ui.Error(fmt.Sprintf("nothing sent: more than %d files were changed, and not all of them were looked into", maxReviewed),
 			fmt.Sprintf("look at them with 'coffer diff %s PATH'; then send it with --force", b.Words()))
 	case len(seen.Findings) > 0:
 		fmt.Fprintf(os.Stderr, "coffer: %s to look at: '%s'\n", are(len(seen.Findings), "place"), look)

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"text/tabwriter"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -56,7 +56,7 @@ built-in one of that name.`,
 			}
 			p, err := places.Preset(args[0])
 			if err != nil {
-				return hint.Wrap(usagef("preset %q: %w", args[0], err), "see 'coffer presets'")
+				return ui.Hint(usagef("preset %q: %w", args[0], err), "see 'coffer presets'")
 			}
 			fmt.Fprint(stdout, p.Text)
 			return nil

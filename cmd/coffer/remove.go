@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -74,7 +74,7 @@ func agreeToRemove(c *cobra.Command, list []*sandbox.Sandbox) error {
 		names[i] = sb.Name
 	}
 	what := strings.Join(names, ", ")
-	return agree(c, fmt.Sprintf("Remove %d of your sandboxes: %s?", len(list), what), hint.New("not removed without your yes: "+what, "name them, or say --yes"))
+	return agree(c, fmt.Sprintf("Remove %d of your sandboxes: %s?", len(list), what), ui.Error("not removed without your yes: "+what, "name them, or say --yes"))
 }
 
 // removedLine says what is gone. Names of branches come from inside.
@@ -148,10 +148,10 @@ func loses(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
 	if sb.Workspace.Mode == sandbox.WorkspaceCOW {
 		n, err := waiting(sb)
 		if err != nil {
-			return hint.Wrap(err, "remove it all the same with --force")
+			return ui.Hint(err, "remove it all the same with --force")
 		}
 		if n > 0 {
-			return hint.New(fmt.Sprintf("sandbox %s has %s not applied", sb.Name, count(n, "change")),
+			return ui.Error(fmt.Sprintf("sandbox %s has %s not applied", sb.Name, count(n, "change")),
 				fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", sb.Name))
 		}
 	}
@@ -164,7 +164,7 @@ func loses(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
 	case err == nil:
 		all = append([]*gitbridge.Bridge{b}, all...)
 	case sb.Workspace.Mode == sandbox.WorkspaceTree && !errors.Is(err, fs.ErrNotExist): // else it was never completed
-		return hint.Wrap(err, "remove it all the same with --force")
+		return ui.Hint(err, "remove it all the same with --force")
 	}
 	for _, b := range all {
 		if err := b.MayRemove(ctx, branch); err != nil {
@@ -191,7 +191,7 @@ func removeStopped(ctx context.Context, sb *sandbox.Sandbox, branch bool) (gone 
 		return purgeForgotten(tree)
 	})
 	if errors.Is(err, sandbox.ErrRunning) {
-		return nil, hint.New(fmt.Sprintf("a program runs in sandbox %s", sb.Name), "stop it with 'coffer stop "+sb.Name+"', or remove it all the same with --force")
+		return nil, ui.Error(fmt.Sprintf("a program runs in sandbox %s", sb.Name), "stop it with 'coffer stop "+sb.Name+"', or remove it all the same with --force")
 	}
 	return gone, errors.Join(err, forgot)
 }

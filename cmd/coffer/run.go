@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/attach"
-	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
@@ -17,6 +16,7 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -79,7 +79,7 @@ func run(l *listener, s settings, args []string) error {
 	exec, err := s.exec(sb, args)
 	var super *supervisor.Supervisor
 	if err == nil {
-		started := busy.Ahead(l.ctx, "starting the sandbox")
+		started := ui.BusyBefore(l.ctx, "starting the sandbox")
 		super, err = supervisor.Start(l.ctx, defaultEngine(), sb)
 		started()
 	}
@@ -211,7 +211,7 @@ func warnGit(sb *sandbox.Sandbox) {
 
 // waiting counts the changes that were not applied.
 func waiting(sb *sandbox.Sandbox) (int, error) {
-	defer busy.Start("looking for changes")()
+	defer ui.Busy("looking for changes")()
 	return countWaiting(context.Background(), sb)
 }
 

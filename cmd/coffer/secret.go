@@ -5,10 +5,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -27,7 +27,7 @@ that ask for a secret need your yes: see 'coffer trust'.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if os.Getenv("COFFER_SANDBOX") != "" {
-				return hint.New("your vault is not opened from within a sandbox", "use 'coffer secret' outside; what was given to this sandbox is in its variables")
+				return ui.Error("your vault is not opened from within a sandbox", "use 'coffer secret' outside; what was given to this sandbox is in its variables")
 			}
 			return nil
 		},
@@ -50,7 +50,7 @@ newline at its end does not count. It is never an argument: other users could se
   coffer secret set NPM_TOKEN --from-env NPM_TOKEN`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && strings.Contains(args[0], "=") {
-				return hint.Wrap(usagef("a value cannot be an argument, where other users could see it"), "you are asked for it; or: … | coffer secret set NAME")
+				return ui.Hint(usagef("a value cannot be an argument, where other users could see it"), "you are asked for it; or: … | coffer secret set NAME")
 			}
 			return oneSecret(args)
 		},
@@ -102,7 +102,7 @@ terminal it is printed only with --show.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			screen := terminal.IsTerminal(1)
 			if screen && !show {
-				return hint.New("the secret would be seen on the screen", "say --show if it may, or pipe it to a program")
+				return ui.Error("the secret would be seen on the screen", "say --show if it may, or pipe it to a program")
 			}
 			v, err := vault.Mine()
 			if err != nil {
@@ -146,7 +146,7 @@ that need it cannot start others until it is there again.`,
 // oneSecret wants one name.
 func oneSecret(args []string) error {
 	if len(args) != 1 {
-		return hint.Wrap(usagef("want the name of one secret"), "see 'coffer secret ls'")
+		return ui.Hint(usagef("want the name of one secret"), "see 'coffer secret ls'")
 	}
 	if err := secret.CheckName(args[0]); err != nil {
 		return usage{err}

@@ -5,10 +5,10 @@ import (
 	"os"
 	"slices"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -72,7 +72,7 @@ func printVault() {
 		return
 	}
 	fmt.Fprintln(stdout, "vault: "+terminal.Escape(err.Error()))
-	if h := hint.Of(err); h != "" {
+	if h := ui.HintOf(err); h != "" {
 		fmt.Fprintln(stdout, "  fix: "+terminal.Escape(h))
 	}
 }

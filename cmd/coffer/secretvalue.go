@@ -7,10 +7,10 @@ import (
 	"io"
 	"os"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -23,7 +23,7 @@ func secretValue(c *cobra.Command, name, variable string) (value []byte, err err
 	case variable != "":
 		text, ok := os.LookupEnv(variable)
 		if !ok {
-			return nil, hint.Wrap(usagef("the environment variable %s is not set", variable), "export it, or leave out --from-env")
+			return nil, ui.Hint(usagef("the environment variable %s is not set", variable), "export it, or leave out --from-env")
 		}
 		value = []byte(text)
 	case terminal.IsTerminal(0):
@@ -40,7 +40,7 @@ func secretValue(c *cobra.Command, name, variable string) (value []byte, err err
 		value = bytes.TrimSuffix(bytes.TrimSuffix(value, []byte("\n")), []byte("\r"))
 	}
 	if err := vault.CheckValue(value); err != nil {
-		return nil, hint.Wrap(fmt.Errorf("%s is not set: %w", name, err), "type it, or pipe it to 'coffer secret set %s'", name)
+		return nil, ui.Hint(fmt.Errorf("%s is not set: %w", name, err), "type it, or pipe it to 'coffer secret set %s'", name)
 	}
 	return value, nil
 }
@@ -50,7 +50,7 @@ func secretValue(c *cobra.Command, name, variable string) (value []byte, err err
 func askHidden(ctx context.Context, question string) ([]byte, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
-		return nil, hint.New("there is no terminal to ask you on", "pipe the value to the command")
+		return nil, ui.Error("there is no terminal to ask you on", "pipe the value to the command")
 	}
 	defer tty.Close()
 	state, err := terminal.Hide(int(tty.Fd()))
@@ -78,7 +78,7 @@ func askHidden(ctx context.Context, question string) ([]byte, error) {
 			return nil, fmt.Errorf("read the value: %w", l.err)
 		}
 		if len(l.text) >= longestLine {
-			return nil, hint.New("that is more than a terminal passes on in one line", "pipe the value to the command")
+			return nil, ui.Error("that is more than a terminal passes on in one line", "pipe the value to the command")
 		}
 		return bytes.TrimSuffix(l.text, []byte("\n")), nil
 	}

@@ -9,13 +9,13 @@ import (
 
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/room"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -97,7 +97,7 @@ func (s *settings) addExecTo(c *cobra.Command) {
 // checkTTY refuses a terminal for who has one.
 func (s *settings) checkTTY() error {
 	if s.tty && !s.detach {
-		return hint.Wrap(usagef("--tty requires --detach"), "leave it out: without --detach, the program has your terminal")
+		return ui.Hint(usagef("--tty requires --detach"), "leave it out: without --detach, the program has your terminal")
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func outsideOnly() error {
 	if os.Getenv("COFFER_SANDBOX") == "" {
 		return nil
 	}
-	return hint.New("this is a sandbox already", "run the program as it is; sandboxes are made and managed outside")
+	return ui.Error("this is a sandbox already", "run the program as it is; sandboxes are made and managed outside")
 }
 
 // openStore opens the store of sandboxes and puts right what dead processes left.

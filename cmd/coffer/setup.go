@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // setUp prepares a new sandbox, inside, as its config and .coffer/setup.sh say. Whoever
@@ -63,7 +63,7 @@ func (s *settings) setUp(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox
 		}
 		tell.end(err)
 		if err != nil {
-			return hint.Wrap(fmt.Errorf("setup failed: %s: %w", step.name, err), "nothing is left of the sandbox; mend the setup and try again")
+			return ui.Hint(fmt.Errorf("setup failed: %s: %w", step.name, err), "nothing is left of the sandbox; mend the setup and try again")
 		}
 	}
 	done()

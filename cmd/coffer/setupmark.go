@@ -7,8 +7,8 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // While a sandbox is set up, a file in its folder says so, which is locked for as long as
@@ -41,8 +41,8 @@ func refuseHalf(sb *sandbox.Sandbox) error {
 	}
 	defer f.Close()
 	if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
-		return hint.New(fmt.Sprintf("sandbox %s is being set up", sb.Name), "wait until the command that makes it says so")
+		return ui.Error(fmt.Sprintf("sandbox %s is being set up", sb.Name), "wait until the command that makes it says so")
 	}
-	return hint.New(fmt.Sprintf("sandbox %s was never set up: the command that made it was killed meanwhile", sb.Name),
+	return ui.Error(fmt.Sprintf("sandbox %s was never set up: the command that made it was killed meanwhile", sb.Name),
 		fmt.Sprintf("remove it with 'coffer rm --force %s', and make it again", sb.Name))
 }

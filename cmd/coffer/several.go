@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -101,7 +101,7 @@ func (c choice) exactly(cmd *cobra.Command, store *sandbox.Store, match string) 
 	if err != nil || match == "" || match == sb.Name || match == sb.ID {
 		return sb, err
 	}
-	refusal := hint.Wrap(notCalled(match), "'coffer %s' takes a whole name: %s, perhaps?", cmd.Name(), sb.Name)
+	refusal := ui.Hint(notCalled(match), "'coffer %s' takes a whole name: %s, perhaps?", cmd.Name(), sb.Name)
 	question := fmt.Sprintf("No sandbox is called %q. %s %s?", match, strings.ToUpper(cmd.Name()[:1])+cmd.Name()[1:], sb.Name)
 	return sb, agree(cmd, question, refusal)
 }

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // spot is where the user is: by that he means a sandbox which he does not name.
@@ -25,7 +25,7 @@ func currentDir() (string, error) {
 		here, err = filepath.EvalSymlinks(here)
 	}
 	if err != nil {
-		return "", hint.Wrap(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+		return "", ui.Hint(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
 	}
 	return here, nil
 }

@@ -6,12 +6,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -50,13 +49,13 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 	}
 	if supervisor.Suspended(sb) {
 		if !force {
-			return hint.New(fmt.Sprintf("sandbox %s is suspended, as by Ctrl-Z, and hears nothing", sb.Name), "let it go on with 'fg' in its terminal, or kill it with 'coffer stop --force "+sb.Name+"'")
+			return ui.Error(fmt.Sprintf("sandbox %s is suspended, as by Ctrl-Z, and hears nothing", sb.Name), "let it go on with 'fg' in its terminal, or kill it with 'coffer stop --force "+sb.Name+"'")
 		}
 		if err := supervisor.KillHung(sb); err != nil {
 			return err
 		}
 	}
-	done := busy.Start("stopping sandbox " + sb.Name)
+	done := ui.Busy("stopping sandbox " + sb.Name)
 	defer done()
 	grace := stopGrace
 	if force {
@@ -86,7 +85,7 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 				killed, deadline = true, time.Now().Add(patience)
 				continue
 			}
-			return hint.New(fmt.Sprintf("sandbox %s does not stop", sb.Name), "kill it with 'coffer stop --force "+sb.Name+"'")
+			return ui.Error(fmt.Sprintf("sandbox %s does not stop", sb.Name), "kill it with 'coffer stop --force "+sb.Name+"'")
 		}
 		select {
 		case <-ctx.Done():

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -36,7 +36,7 @@ asked again. What makes a sandbox tighter needs no yes.`,
 				return usagef("choose one of --list, --revoke, --revoke --all and --yes")
 			}
 			if asJSON && !list {
-				return hint.Wrap(usagef("--json is for --list"), "see '%s --help'", c.CommandPath())
+				return ui.Hint(usagef("--json is for --list"), "see '%s --help'", c.CommandPath())
 			}
 			places, err := placesHere()
 			if err != nil {
@@ -156,7 +156,7 @@ func refuseInside() error {
 	if os.Getenv("COFFER_SANDBOX") == "" {
 		return nil
 	}
-	return hint.New("a program in a sandbox cannot agree to anything on your behalf", "run 'coffer trust' outside")
+	return ui.Error("a program in a sandbox cannot agree to anything on your behalf", "run 'coffer trust' outside")
 }
 
 // agree makes sure that the user wants what the repository's files ask for: before, for
@@ -239,7 +239,7 @@ func ask(ctx context.Context, store config.Trust, l *config.Loaded, w wanted) er
 	list := bullets(w.list())
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil || !terminal.IsTerminal(0) || !terminal.IsTerminal(2) {
-		return hint.New(fmt.Sprintf("%s asks for more than you have agreed to, and there is no terminal to ask you on:\n%s", wishes(l), list),
+		return ui.Error(fmt.Sprintf("%s asks for more than you have agreed to, and there is no terminal to ask you on:\n%s", wishes(l), list),
 			"read it, then run 'coffer trust' there (with --yes if there is no terminal), or agree for one run with --trust")
 	}
 	defer tty.Close()
@@ -250,7 +250,7 @@ func ask(ctx context.Context, store config.Trust, l *config.Loaded, w wanted) er
 	case yes:
 		return w.remember(store, l.Repository)
 	}
-	return hint.New("you did not agree to what coffer.toml asks for", "change coffer.toml; --net none starts without its network rules")
+	return ui.Error("you did not agree to what coffer.toml asks for", "change coffer.toml; --net none starts without its network rules")
 }
 
 // confirm asks for a yes. A signal, such as Ctrl-C, ends the question and the command:

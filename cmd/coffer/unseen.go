@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // unseen adds a hint to the error about a program that is not in the sandbox.
@@ -23,15 +23,15 @@ func unseen(err error, sb *sandbox.Sandbox, argv []string) error {
 	name := argv[0]
 	switch path, missing := outside(name); {
 	case strings.Contains(name, " ") && len(argv) == 1:
-		return hint.Wrap(err, "a line for the shell needs one: -- sh -c '%s'", strings.ReplaceAll(name, "'", `'\''`))
+		return ui.Hint(err, "a line for the shell needs one: -- sh -c '%s'", strings.ReplaceAll(name, "'", `'\''`))
 	case isSandbox(name):
-		return hint.Wrap(err, "%s is a sandbox; run a command in it with 'coffer exec -m %s -- COMMAND'", name, name)
+		return ui.Hint(err, "%s is a sandbox; run a command in it with 'coffer exec -m %s -- COMMAND'", name, name)
 	case !sb.Image.None():
-		return hint.Wrap(err, "the image %s does not have it; choose another, or install it inside as root, in a sandbox that stays", sb.Image.Ref)
+		return ui.Hint(err, "the image %s does not have it; choose another, or install it inside as root, in a sandbox that stays", sb.Image.Ref)
 	case missing == nil && strings.Contains(name, "/") && sb.Workspace.Mode == sandbox.WorkspaceTree:
-		return hint.Wrap(err, "a worktree has only what is committed; copy %s to where 'coffer cd %s' leads", path, sb.Name)
+		return ui.Hint(err, "a worktree has only what is committed; copy %s to where 'coffer cd %s' leads", path, sb.Name)
 	case missing == nil && (sb.Workspace.Path == "" || !rootfs.Within(path, sb.Workspace.Path)):
-		return hint.Wrap(err, "the sandbox does not see %s; name its directory in [mounts] of your config and make a new sandbox, or try 'coffer jail -- %s'", path, name)
+		return ui.Hint(err, "the sandbox does not see %s; name its directory in [mounts] of your config and make a new sandbox, or try 'coffer jail -- %s'", path, name)
 	}
 	return err
 }

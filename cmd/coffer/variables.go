@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // ownEnvironment is what of the user's environment a program in a jail is given. (For a
@@ -42,9 +42,9 @@ func setVariables(env map[string]string, asked []string) error {
 		if !ok {
 			var err error
 			if value, ok, err = inside.Passed(name); err != nil {
-				return hint.Wrap(fmt.Errorf("the variable %s %w", name, err), "%s", hint.Of(err))
+				return ui.Hint(fmt.Errorf("the variable %s %w", name, err), "%s", ui.HintOf(err))
 			} else if !ok {
-				return hint.Wrap(usagef("the environment variable %s is not set, and there is no secret of that name", name),
+				return ui.Hint(usagef("the environment variable %s is not set, and there is no secret of that name", name),
 					"export it, give it a value (-e %s=value), or keep it: coffer secret set %s", name, name)
 			}
 		}

@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // workspaceHere is the workspace of a sandbox that is made in the current directory: the top
@@ -82,7 +82,7 @@ func refuseWorkspace(here string, force bool) error {
 	if never(here) {
 		fix = "change to a project's directory"
 	}
-	return hint.New(fmt.Sprintf("%s cannot be a workspace: %s", here, why), fix)
+	return ui.Error(fmt.Sprintf("%s cannot be a workspace: %s", here, why), fix)
 }
 
 // guardWord refuses a sandbox that could write the user's own settings, or what he has
@@ -91,13 +91,13 @@ func guardWord(ws sandbox.Workspace, mounts []sandbox.Mount) error {
 	places := wordPlaces()
 	if ws.Mode == sandbox.WorkspaceDirect || ws.Mode == sandbox.WorkspaceTree && ws.Path != "" {
 		if file := places.Holds(ws.Path); file != "" {
-			return hint.New(fmt.Sprintf("programs that write to %s could change %s, which says what sandboxes may do", ws.Path, file),
+			return ui.Error(fmt.Sprintf("programs that write to %s could change %s, which says what sandboxes may do", ws.Path, file),
 				"use --workspace cow: changes wait until you have seen them")
 		}
 	}
 	for _, m := range mounts {
 		if file := places.Holds(m.Source); file != "" && !m.ReadOnly {
-			return hint.New(fmt.Sprintf("programs that write to the mount %s could change %s, which says what sandboxes may do", m.Source, file),
+			return ui.Error(fmt.Sprintf("programs that write to the mount %s could change %s, which says what sandboxes may do", m.Source, file),
 				"mount it read-only, in a new sandbox")
 		}
 	}
@@ -123,7 +123,7 @@ func guardApply(ctx context.Context, sb *sandbox.Sandbox, paths []string) error 
 		asked := len(named) == 0 || slices.ContainsFunc(named, func(p string) bool { return p == "." || strings.HasPrefix(c.Path, p+"/") })
 		if asked && !slices.Contains(named, c.Path) && places.Touches(filepath.Join(sb.Workspace.Path, c.Path)) {
 			path := changes.Quote(c.Path)
-			return hint.New(fmt.Sprintf("nothing applied: %s is among what says what sandboxes may do", path),
+			return ui.Error(fmt.Sprintf("nothing applied: %s is among what says what sandboxes may do", path),
 				fmt.Sprintf("read it with 'coffer diff %s %s'; then apply it by its name, or other paths by theirs", sb.Name, path))
 		}
 	}

@@ -12,14 +12,13 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -98,11 +97,11 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 	}
 	p.repository, err = gitbridge.Find(ctx, here)
 	if errors.Is(err, gitbridge.ErrNoRepository) {
-		return nil, hint.New(here+" is not in a git repository", "make one with 'git init', or use --workspace direct")
+		return nil, ui.Error(here+" is not in a git repository", "make one with 'git init', or use --workspace direct")
 	}
 	if err != nil {
-		if hint.Of(err) == "" {
-			err = hint.Wrap(err, "put the repository right, or use --workspace direct")
+		if ui.HintOf(err) == "" {
+			err = ui.Hint(err, "put the repository right, or use --workspace direct")
 		}
 		return nil, err
 	}
@@ -118,7 +117,7 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 		return &plannedTree{}, nil
 	}
 	if errors.Is(err, gitbridge.ErrNoCommit) {
-		err = hint.Wrap(err, "make a first commit, or use --workspace direct")
+		err = ui.Hint(err, "make a first commit, or use --workspace direct")
 	}
 	s.workspace = sandbox.WorkspaceTree
 	return p, err
@@ -160,7 +159,7 @@ func guardPlanted(store *sandbox.Store, top string) error {
 }
 
 func planted(top string, sb *sandbox.Sandbox, instead string) error {
-	return hint.New(fmt.Sprintf("%s is in the workspace of sandbox %s, which could have made the repository there, with programs for git to run", top, sb.Name),
+	return ui.Error(fmt.Sprintf("%s is in the workspace of sandbox %s, which could have made the repository there, with programs for git to run", top, sb.Name),
 		fmt.Sprintf("change to %s, or use --workspace direct", instead))
 }
 
@@ -194,7 +193,7 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 			p.sayStays(ctx, sb.Record)
 		}
 	}()
-	defer busy.Ahead(ctx, "making the worktree")()
+	defer ui.BusyBefore(ctx, "making the worktree")()
 	p.bridge, err = p.repository.Create(ctx, gitbridge.Options{
 		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path,
 		Branch: p.flags.branch, Base: p.base, Start: here,
@@ -308,10 +307,10 @@ func forgetGit(folder string, branches bool) (gone []string, err error) {
 // stillThere says how to take a sandbox out of a repository that did not let go of it.
 func stillThere(b *gitbridge.Bridge, err error) error {
 	where := cmp.Or(b.Where(), " in its repository")
-	if first := hint.Of(err); first != "" {
-		return hint.Wrap(err, "%s, and then run 'coffer gc'%s", first, where)
+	if first := ui.HintOf(err); first != "" {
+		return ui.Hint(err, "%s, and then run 'coffer gc'%s", first, where)
 	}
-	return hint.Wrap(err, "run 'coffer gc'%s later: it removes what is left there", where)
+	return ui.Hint(err, "run 'coffer gc'%s later: it removes what is left there", where)
 }
 
 // removePlace takes the empty directories away that a repository was shown at, unless another
@@ -365,7 +364,7 @@ made over. A program cannot change its shell's directory; the shell has to do it
 				return err
 			}
 			if sb.Workspace.Path == "" {
-				return hint.New(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.Name+"'")
+				return ui.Error(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.Name+"'")
 			}
 			fmt.Fprintln(stdout, sb.Workspace.Path)
 			return nil

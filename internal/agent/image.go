@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // An Image is what a sandbox may have its tools from, instead of this machine.
@@ -25,7 +25,7 @@ func (a *Agent) LocateIn(h Host, i Image) (*Place, error) {
 	_, node := i.Look("node")
 	switch there := executable(file); {
 	case !there && (a.Package == "" || !node):
-		return nil, hint.New(fmt.Sprintf("the image %s has no %s, nor Node.js to run one from npm with", i.Name, a.Command), "choose an image that has it")
+		return nil, ui.Error(fmt.Sprintf("the image %s has no %s, nor Node.js to run one from npm with", i.Name, a.Command), "choose an image that has it")
 	case !there:
 		return nil, fmt.Errorf("%s %w", a.Name, ErrNotHere)
 	}
@@ -34,7 +34,7 @@ func (a *Agent) LocateIn(h Host, i Image) (*Place, error) {
 		return nil, err
 	}
 	if !node && interpreter(real) == "node" {
-		return nil, hint.New(fmt.Sprintf("%s needs Node.js, which the image %s does not have", a.Name, i.Name), "choose an image that has it, such as node:22")
+		return nil, ui.Error(fmt.Sprintf("%s needs Node.js, which the image %s does not have", a.Name, i.Name), "choose an image that has it, such as node:22")
 	}
 	return &Place{Program: file, Path: []string{filepath.Dir(file)}, Version: packageVersion(real), Own: true, Show: []string{filepath.Join(h.Tools, a.Name)}}, nil
 }

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A Place is where an agent is on this machine.
@@ -156,7 +156,7 @@ func (h Host) place(file, by string, a *Agent) (*Place, error) {
 		}
 	}
 	if node == "" {
-		return nil, hint.New(fmt.Sprintf("%s needs Node.js, which is not on this machine", a.Name), "install Node.js")
+		return nil, ui.Error(fmt.Sprintf("%s needs Node.js, which is not on this machine", a.Name), "install Node.js")
 	}
 	if real, err = filepath.EvalSymlinks(node); err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (p *Place) show(h Host, real string) error {
 		home = r
 	}
 	if dir == "/" || dir == home || dir == h.Home || rootfs.Within(home, dir) {
-		return hint.New(fmt.Sprintf("%s is in a directory that a sandbox cannot be shown", real), "move it into a directory of its own, such as ~/.local/bin")
+		return ui.Error(fmt.Sprintf("%s is in a directory that a sandbox cannot be shown", real), "move it into a directory of its own, such as ~/.local/bin")
 	}
 	p.Show = outermost(append(p.Show, dir))
 	return nil

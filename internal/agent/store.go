@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A Store keeps the credentials of agents, on the host, where no sandbox sees them. Each
@@ -250,7 +250,7 @@ func openOutside(file string, moved bool) (*os.File, error) {
 	}
 	f, err := openPlain(file)
 	if errors.Is(err, syscall.ELOOP) {
-		return nil, hint.New("there is a link on the way to it", "set the variable that leads there to its real path")
+		return nil, ui.Error("there is a link on the way to it", "set the variable that leads there to its real path")
 	}
 	return f, err
 }

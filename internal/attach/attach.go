@@ -18,10 +18,10 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/busy"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -157,7 +157,7 @@ var ErrInsisted = errors.New("you asked three times: the program is being killed
 // said nothing else, and the program is hung up on.
 func waitStart(early context.Context, p *wire.Process, root bool) error {
 	if root {
-		defer busy.Ahead(early, "making the system writable for root, once for this sandbox")()
+		defer ui.BusyBefore(early, "making the system writable for root, once for this sandbox")()
 	}
 	if early.Done() == nil {
 		return startError(early, p.WaitStart())

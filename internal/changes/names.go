@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Quote writes a path the way git does: as it is when every byte is printable
@@ -158,7 +158,7 @@ func newSelection(paths []string) (*selection, error) {
 	for _, p := range paths {
 		c := path.Clean(p)
 		if p == "" || path.IsAbs(c) || c == ".." || strings.HasPrefix(c, "../") {
-			return nil, hint.New(fmt.Sprintf("path %s is not inside the workspace", Quote(p)), "paths are relative to the top of the workspace")
+			return nil, ui.Error(fmt.Sprintf("path %s is not inside the workspace", Quote(p)), "paths are relative to the top of the workspace")
 		}
 		s.want[c] = false
 	}

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/image"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/template"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Environment is what programs are given by the files, as NAME=value.
@@ -60,11 +60,11 @@ func imageNamed(name, dir, home string) (*image.Reference, error) {
 
 // unfilled is about a template that could not be filled in.
 func unfilled(at Pos, key string, err error) error {
-	way := hint.Of(err)
+	way := ui.HintOf(err)
 	if way == "" {
 		way = "change the file"
 	}
-	return hint.New(fmt.Sprintf("%s: %s %s", at, key, err), way)
+	return ui.Error(fmt.Sprintf("%s: %s %s", at, key, err), way)
 }
 
 // Variables is Environment for a record, without the values of the user's variables: fixed

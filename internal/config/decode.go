@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // decode fills a value from a node and notes everything that does not fit: keys that
@@ -116,9 +116,9 @@ func (p *Problems) decodeStruct(n *node, v reflect.Value, path string) {
 			continue
 		}
 		names := namesOf(fields)
-		if v.Type() == reflect.TypeFor[Config]() && hint.Nearest(name, names) == "" {
+		if v.Type() == reflect.TypeFor[Config]() && ui.Nearest(name, names) == "" {
 			// The flags for limits know of no table.
-			if like := hint.Nearest(name, namesOf(keys(reflect.TypeFor[Limits]()))); like != "" {
+			if like := ui.Nearest(name, namesOf(keys(reflect.TypeFor[Limits]()))); like != "" {
 				p.add(child.key, "unknown key %s: did you mean %s?", quote(name), quote(join("limits", like)))
 				continue
 			}
@@ -167,14 +167,14 @@ func join(path, name string) string {
 
 // didYouMean names the nearest of the names, or all.
 func didYouMean(word string, names []string) string {
-	if best := hint.Nearest(word, names); best != "" {
+	if best := ui.Nearest(word, names); best != "" {
 		return "did you mean " + quote(best) + "?"
 	}
 	return "there are " + strings.Join(names, ", ")
 }
 
 func oneOf(choices []string, word string) string {
-	if best := hint.Nearest(word, choices); best != "" {
+	if best := ui.Nearest(word, choices); best != "" {
 		return quote(best) + "? There are " + strings.Join(choices, ", ")
 	}
 	if len(choices) == 1 {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // maxExclude bounds a list of what git ignores.
@@ -25,7 +25,7 @@ func Exclude(root string) (added bool, err error) {
 	at, err := rootfs.FindRepository(root)
 	switch {
 	case err != nil || at.Common == "" && exists(filepath.Join(root, ".git")):
-		return false, hint.New(fmt.Sprintf("%s/.git does not lead to a git directory of its own", root), fmt.Sprintf("add %s to what git ignores yourself", LocalName))
+		return false, ui.Error(fmt.Sprintf("%s/.git does not lead to a git directory of its own", root), fmt.Sprintf("add %s to what git ignores yourself", LocalName))
 	case at.Common == "":
 		return false, nil
 	}

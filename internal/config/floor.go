@@ -13,11 +13,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/room"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // The administrator's floor is /etc/coffer/policy.toml, a file of root's: what holds for
@@ -88,7 +88,7 @@ func readFloor(path string) (*Floor, error) {
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
 		if !ok || st.Uid != floorOwner || info.Mode().Perm()&0o022 != 0 {
-			return nil, hint.New(fmt.Sprintf("the administrator's policy %s does not count: it, or its directory, is not root's own or can be written by others", path),
+			return nil, ui.Error(fmt.Sprintf("the administrator's policy %s does not count: it, or its directory, is not root's own or can be written by others", path),
 				fmt.Sprintf("as root: chown root %s %s && chmod go-w %s %s", filepath.Dir(path), path, filepath.Dir(path), path))
 		}
 	}
@@ -127,7 +127,7 @@ func parseFloor(path string, data []byte) (*Floor, error) {
 
 // refuse says that the floor is in the way.
 func (f *Floor) refuse(at *node, format string, args ...any) error {
-	return hint.New(fmt.Sprintf("%s, which the administrator of this machine does not allow (%s)", fmt.Sprintf(format, args...), at.at.Origin()),
+	return ui.Error(fmt.Sprintf("%s, which the administrator of this machine does not allow (%s)", fmt.Sprintf(format, args...), at.at.Origin()),
 		"ask for less, or talk to the administrator")
 }
 
@@ -137,7 +137,7 @@ func (f *Floor) weak(at *node, isolation string) error {
 	if isolation == "jail" && f.Isolation == "container" {
 		way = "run it in a sandbox, with 'coffer run'"
 	}
-	return hint.New(fmt.Sprintf("the wall would be a %s, and the administrator of this machine wants a %s at least (%s)", isolation, f.Isolation, at.at.Origin()), way)
+	return ui.Error(fmt.Sprintf("the wall would be a %s, and the administrator of this machine wants a %s at least (%s)", isolation, f.Isolation, at.at.Origin()), way)
 }
 
 // Enforce holds a sandbox to the floor: what goes beyond it is refused, and its rules

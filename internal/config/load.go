@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // The files of a repository.
@@ -254,7 +254,7 @@ func (l *Loaded) open(file string, repo bool) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a regular file", l.shown(file))
 	case !repo && info.Mode().Perm()&0o002 != 0:
-		return nil, hint.New(fmt.Sprintf("%s can be written by anybody, so it is not taken for your word", l.shown(file)), "chmod o-w "+file)
+		return nil, ui.Error(fmt.Sprintf("%s can be written by anybody, so it is not taken for your word", l.shown(file)), "chmod o-w "+file)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {

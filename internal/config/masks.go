@@ -11,9 +11,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // ignoreFiles are the files of the repository that say what to hide, from its root to the
@@ -39,7 +39,7 @@ func (p Places) ignoreFiles(repository string) (rules []mask.Rule, err error) {
 		}
 		more, err := mask.Parse(text, dir, file)
 		if err != nil {
-			return nil, hint.Wrap(err, "shorten the line")
+			return nil, ui.Hint(err, "shorten the line")
 		}
 		rules = append(rules, more...)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // RememberAgent writes into the user's own file which agent to start when nothing is
@@ -26,7 +26,7 @@ func (p Places) RememberAgent(name string) error {
 	}
 	changed, ok := withAgent(data, name)
 	if !ok {
-		return hint.New(fmt.Sprintf("%s has no place for the agent to be remembered", file), fmt.Sprintf("write agent = %q into its table [ai]", name))
+		return ui.Error(fmt.Sprintf("%s has no place for the agent to be remembered", file), fmt.Sprintf("write agent = %q into its table [ai]", name))
 	}
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(file); err == nil {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Trust is a directory of yeses. Each is a file named after the hash of what was agreed
@@ -41,7 +41,7 @@ const maxGrant = 1 << 20
 // One that programs in the sandbox could write to would be worth nothing.
 func (p Places) TrustStore() (Trust, error) {
 	if holds(p.Dir, p.Trust) != "" {
-		return Trust{}, hint.New(fmt.Sprintf("what you agree to is kept in %s, which is in the workspace: programs could agree to it themselves", realPlace(p.Trust)),
+		return Trust{}, ui.Error(fmt.Sprintf("what you agree to is kept in %s, which is in the workspace: programs could agree to it themselves", realPlace(p.Trust)),
 			"use --trust for each run, or set XDG_STATE_HOME to another directory")
 	}
 	return Trust{p.Trust}, nil

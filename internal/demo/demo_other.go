@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Run says that there is nothing to show.
 func Run(context.Context, Options) error {
-	return hint.New("the demo needs Linux", "run coffer on Linux, or in a Linux virtual machine")
+	return ui.Error("the demo needs Linux", "run coffer on Linux, or in a Linux virtual machine")
 }
 
 // Act has no roles.

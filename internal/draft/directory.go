@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Directory makes a directory, and those above it. Where the user has put a link to a disk that
@@ -37,6 +37,6 @@ func Dangling(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return hint.Wrap(fmt.Errorf("%s is a link to %s, which is not there", path, to),
+	return ui.Hint(fmt.Errorf("%s is a link to %s, which is not there", path, to),
 		"make or mount what it leads to, or remove the link: rm %s", path)
 }

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 func TestDirectory(t *testing.T) {
@@ -19,8 +19,8 @@ func TestDirectory(t *testing.T) {
 		if want := link + " is a link to nowhere, which is not there"; err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
-		if want := "make or mount what it leads to, or remove the link: rm " + link; hint.Of(err) != want {
-			t.Errorf("%s: hint %q, want %q", path, hint.Of(err), want)
+		if want := "make or mount what it leads to, or remove the link: rm " + link; ui.HintOf(err) != want {
+			t.Errorf("%s: hint %q, want %q", path, ui.HintOf(err), want)
 		}
 	}
 	if err := os.Mkdir(filepath.Join(dir, "nowhere"), 0o700); err != nil {

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A Request is a question to the user: may programs inside reach this? What they have
@@ -302,7 +302,7 @@ func (g *Gateway) Answer(id int, allow bool) error {
 		}
 		return nil
 	}
-	return hint.New(fmt.Sprintf("there is no open question %d", id),
+	return ui.Error(fmt.Sprintf("there is no open question %d", id),
 		"coffer policy pending lists the open ones; a question that is not answered in time counts as no")
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 const getRequest = "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"
@@ -75,7 +75,7 @@ func TestAsk(t *testing.T) {
 				if len(r.asked) != 0 || len(r.g.Pending()) != 0 {
 					t.Errorf("asked again, or still pending: %+v", r.g.Pending())
 				}
-				if err := r.g.Answer(q.ID, allow); err == nil || hint.Of(err) == "" {
+				if err := r.g.Answer(q.ID, allow); err == nil || ui.HintOf(err) == "" {
 					t.Errorf("answered twice: %v", err)
 				}
 				if allow {

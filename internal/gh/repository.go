@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A Repository is one on GitHub, or on a server of the same kind.
@@ -73,7 +73,7 @@ func (r Repository) Named(name string) (Repository, error) {
 		r.Owner, r.Name = words[0], words[1]
 	}
 	if len(words) != 2 || !r.valid() {
-		return Repository{}, hint.New("gh-resolved in the git config of the repository names no repository that gh knows", "choose one, outside the sandbox, with 'gh repo set-default'")
+		return Repository{}, ui.Error("gh-resolved in the git config of the repository names no repository that gh knows", "choose one, outside the sandbox, with 'gh repo set-default'")
 	}
 	return r, nil
 }

@@ -15,9 +15,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 const (
@@ -36,10 +36,10 @@ func Look(writable []string) (string, error) {
 	case path != "":
 		return path, nil
 	case passed != "":
-		return "", hint.New("the gh that is on the PATH is in a place where others could have put it, or a sandbox, and is not used",
+		return "", ui.Error("the gh that is on the PATH is in a place where others could have put it, or a sandbox, and is not used",
 			"install it in a directory that only the user and root can write, and start the sandbox from a shell that has it on its PATH")
 	}
-	return "", hint.New("gh is not installed outside the sandbox, or not on the PATH there",
+	return "", ui.Error("gh is not installed outside the sandbox, or not on the PATH there",
 		"the user can install it, see https://cli.github.com, and log in with 'gh auth login'")
 }
 

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A State is what has to be known about a bridge while nobody uses it. It is kept in
@@ -222,7 +222,7 @@ func (b *Bridge) check() error {
 	info, err := os.Lstat(b.Tree)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return hint.Wrap(fmt.Errorf("%s: %w", b.title(), ErrTreeGone), "%s'; the branch %s stays", b.removal(), b.Branch)
+		return ui.Hint(fmt.Errorf("%s: %w", b.title(), ErrTreeGone), "%s'; the branch %s stays", b.removal(), b.Branch)
 	case err != nil:
 		return err
 	case !info.IsDir():
@@ -230,19 +230,19 @@ func (b *Bridge) check() error {
 	case b.Laid:
 		return nil
 	case b.Admin == "": // whoever made it was killed
-		return hint.New(fmt.Sprintf("sandbox %s was never completed", b.Name), "remove it with 'coffer rm --force "+b.Name+"'")
+		return ui.Error(fmt.Sprintf("sandbox %s was never completed", b.Name), "remove it with 'coffer rm --force "+b.Name+"'")
 	}
 	if _, err := os.Lstat(b.Common); errors.Is(err, fs.ErrNotExist) {
-		return hint.New(fmt.Sprintf("%s belongs to %s, which is not there any more", b.title(), b.place()),
+		return ui.Error(fmt.Sprintf("%s belongs to %s, which is not there any more", b.title(), b.place()),
 			fmt.Sprintf("move the repository back; or %s --force', which loses what is nowhere else", b.removal()))
 	}
 	line, err := firstLine(filepath.Join(b.Tree, ".git"))
 	if err != nil {
-		return hint.Wrap(fmt.Errorf("the worktree's .git file: %w", err), "restore it with 'git worktree repair %s' in the repository", b.Tree)
+		return ui.Hint(fmt.Errorf("the worktree's .git file: %w", err), "restore it with 'git worktree repair %s' in the repository", b.Tree)
 	}
 	back, err := firstLine(filepath.Join(b.Admin, "gitdir"))
 	if err != nil || line != "gitdir: "+b.Admin || filepath.Clean(back) != filepath.Join(b.Tree, ".git") {
-		return hint.Wrap(fmt.Errorf("%s is no longer a worktree of %s", b.Tree, b.Common), "restore it with 'git worktree repair %s' in the repository", b.Tree)
+		return ui.Hint(fmt.Errorf("%s is no longer a worktree of %s", b.Tree, b.Common), "restore it with 'git worktree repair %s' in the repository", b.Tree)
 	}
 	return nil
 }

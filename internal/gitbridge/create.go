@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Options say what a new worktree is to be.
@@ -42,10 +42,10 @@ func (r *Repository) Base(ctx context.Context, word, branch string) (string, err
 		return base, nil
 	}
 	if _, err := r.git().text(ctx, "check-ref-format", "refs/heads/"+branch); err != nil || branch[0] == '-' {
-		return "", hint.New(fmt.Sprintf("%q cannot be the name of a branch", branch), "see 'git help check-ref-format'")
+		return "", ui.Error(fmt.Sprintf("%q cannot be the name of a branch", branch), "see 'git help check-ref-format'")
 	}
 	if strings.HasPrefix(branch, "coffer/") && strings.Contains(branch, "@") {
-		return "", hint.New(fmt.Sprintf("%q cannot be the branch of a sandbox: names such as coffer/…@… are for the branches made inside", branch), "choose another name")
+		return "", ui.Error(fmt.Sprintf("%q cannot be the branch of a sandbox: names such as coffer/…@… are for the branches made inside", branch), "choose another name")
 	}
 	return base, nil
 }
@@ -157,9 +157,9 @@ func (b *Bridge) taken(err error) error {
 	case strings.Contains(err.Error(), "'"+wayRef+"' exists"):
 		return errWay
 	case b.Include != "": // the sandbox has its name already
-		return hint.Wrap(err, "choose another branch with --branch")
+		return ui.Hint(err, "choose another branch with --branch")
 	}
-	return hint.Wrap(err, "choose another branch with --branch, or another --name; see what is on it with 'git log %s'", b.Branch)
+	return ui.Hint(err, "choose another branch with --branch, or another --name; see what is on it with 'git log %s'", b.Branch)
 }
 
 // settings are the worktree's own, over those of the repository and of the user. They

@@ -13,14 +13,14 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // maxFetch bounds what one fetch takes out of a sandbox. Only tests have another bound.
 var maxFetch int64 = 4 << 30
 
 // errLarge is that there is more to fetch.
-var errLarge = hint.New("what was committed is too much to be fetched (4 GiB at most)", "take large files out of the commits, inside")
+var errLarge = ui.Error("what was committed is too much to be fetched (4 GiB at most)", "take large files out of the commits, inside")
 
 // maxWords bounds what git inside may say besides.
 const maxWords = 16 << 10

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // patience is how long git on the host may take, and patienceFetch how long it may wait
@@ -218,7 +218,7 @@ func code(err error) int {
 // missing explains why there is no git.
 func missing(err error) error {
 	if errors.Is(err, exec.ErrNotFound) {
-		return hint.New("git is not installed", "install it, or use --workspace direct")
+		return ui.Error("git is not installed", "install it, or use --workspace direct")
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,10 +23,10 @@ func TryLockIncluded(folder string) (unlock func(), ok bool) {
 
 // ErrRemoved is what who waited for the included repositories of a sandbox gets if it was removed
 // meanwhile.
-var ErrRemoved = hint.New("the sandbox was removed meanwhile", "see 'coffer ls'")
+var ErrRemoved = ui.Error("the sandbox was removed meanwhile", "see 'coffer ls'")
 
 // ErrIncluding is what who cannot wait for others any longer gets.
-var ErrIncluding = hint.New("somebody is including a repository in the sandbox, or taking one out", "wait until that is done, or end it, and try again")
+var ErrIncluding = ui.Error("somebody is including a repository in the sandbox, or taking one out", "wait until that is done, or end it, and try again")
 
 // patienceHold is how long who removes a sandbox waits for others: one of them may be stopped, as
 // by Ctrl-Z, and nobody would say what for.

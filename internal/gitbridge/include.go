@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -64,17 +64,17 @@ type IncludeOptions struct {
 // sandbox is started the next time. The caller holds the lock.
 func (r *Repository) Include(ctx context.Context, o IncludeOptions) (*Bridge, error) {
 	if !includable().MatchString(o.As) {
-		return nil, hint.New(fmt.Sprintf("a repository cannot be included as %q", o.As), "choose another name with --as, of letters, digits, dots and dashes")
+		return nil, ui.Error(fmt.Sprintf("a repository cannot be included as %q", o.As), "choose another name with --as, of letters, digits, dots and dashes")
 	}
 	if b, err := Open(o.Folder); err == nil && b.Common == r.Common {
-		return nil, hint.New(fmt.Sprintf("sandbox %s works on %s already", o.Name, b.place()), "include another repository")
+		return nil, ui.Error(fmt.Sprintf("sandbox %s works on %s already", o.Name, b.place()), "include another repository")
 	}
 	for _, b := range Included(o.Folder) {
 		switch {
 		case b.Common == r.Common:
-			return nil, hint.New(fmt.Sprintf("%s is included in sandbox %s already, as %s", b.place(), o.Name, b.Include), fmt.Sprintf("take it out with 'coffer uninclude %s -m %s'", b.Include, o.Name))
+			return nil, ui.Error(fmt.Sprintf("%s is included in sandbox %s already, as %s", b.place(), o.Name, b.Include), fmt.Sprintf("take it out with 'coffer uninclude %s -m %s'", b.Include, o.Name))
 		case b.Include == o.As:
-			return nil, hint.New(fmt.Sprintf("sandbox %s includes another repository as %s: %s", o.Name, o.As, b.place()), "choose another name with --as")
+			return nil, ui.Error(fmt.Sprintf("sandbox %s includes another repository as %s: %s", o.Name, o.As, b.place()), "choose another name with --as")
 		}
 	}
 	for _, dir := range []string{o.Workspace, o.Layer} {
@@ -146,7 +146,7 @@ func checkPlace(root *os.Root, name string) error {
 		case info.Mode()&fs.ModeCharDevice != 0: // in a layer: something was removed there
 			return nil
 		case !info.IsDir():
-			return hint.New(fmt.Sprintf("%s is not a directory, so no repository can be shown there", filepath.Join(root.Name(), at)), "look at it, and remove it")
+			return ui.Error(fmt.Sprintf("%s is not a directory, so no repository can be shown there", filepath.Join(root.Name(), at)), "look at it, and remove it")
 		}
 	}
 	return nil
@@ -168,7 +168,7 @@ func freePlace(workspace, name string) error {
 	}
 	defer dir.Close()
 	if names, _ := dir.Readdirnames(1); len(names) > 0 {
-		return hint.New(fmt.Sprintf("%s is not empty", filepath.Join(workspace, includeAt, name)), "look at it, and remove it; or choose another name with --as")
+		return ui.Error(fmt.Sprintf("%s is not empty", filepath.Join(workspace, includeAt, name)), "look at it, and remove it; or choose another name with --as")
 	}
 	return nil
 }
@@ -202,9 +202,9 @@ func OpenIncluded(folder, name string) (*Bridge, error) {
 		names = append(names, b.Include)
 	}
 	if len(names) == 0 {
-		return nil, hint.New("the sandbox includes no other repository", "include one with 'coffer include --repo PATH'")
+		return nil, ui.Error("the sandbox includes no other repository", "include one with 'coffer include --repo PATH'")
 	}
-	return nil, hint.New(fmt.Sprintf("the sandbox includes no repository %q", name), "it includes "+strings.Join(names, ", "))
+	return nil, ui.Error(fmt.Sprintf("the sandbox includes no repository %q", name), "it includes "+strings.Join(names, ", "))
 }
 
 // IncludedNames are those of the repositories that a sandbox includes, without a look at them.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Lay makes a private git directory that is to lie over the .git of a workspace which the
@@ -117,7 +117,7 @@ func (b *Bridge) lay(r *Repository, refs []ref, lasting bool) error {
 // beside it, so that nothing that is committed inside could come out.
 const wayRef = "refs/heads/coffer"
 
-var errWay = hint.New("the repository has a branch named coffer, which is in the way of the branches coffer/… of sandboxes", "rename it, for instance with 'git branch -m coffer coffer-old'")
+var errWay = ui.Error("the repository has a branch named coffer, which is in the way of the branches coffer/… of sandboxes", "rename it, for instance with 'git branch -m coffer coffer-old'")
 
 // inTheWay is an error if there is such a branch. The refs are in the order of their names.
 func inTheWay(refs []ref) error {

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A Way is how the work of a sandbox comes to the user's branch.
@@ -47,13 +47,13 @@ const maxReplayed = 5000
 func (b *Bridge) Take(ctx context.Context, r *Repository, way Way) (*Taking, error) {
 	switch {
 	case r.Common != b.Common:
-		return nil, hint.New(fmt.Sprintf("%s is not of the repository here", b.title()), fmt.Sprintf("run this in %s, or another checkout of it", strings.TrimSuffix(b.Common, "/.git")))
+		return nil, ui.Error(fmt.Sprintf("%s is not of the repository here", b.title()), fmt.Sprintf("run this in %s, or another checkout of it", strings.TrimSuffix(b.Common, "/.git")))
 	case r.Top == "":
-		return nil, hint.New("there is no checkout here to merge into", "change to a worktree of the repository")
+		return nil, ui.Error("there is no checkout here to merge into", "change to a worktree of the repository")
 	case r.Top == b.Tree || rootfs.Within(r.Top, b.Tree):
-		return nil, hint.New("this is the sandbox's own worktree", "change to your own checkout: the sandbox's work comes to the branch that is checked out there")
+		return nil, ui.Error("this is the sandbox's own worktree", "change to your own checkout: the sandbox's work comes to the branch that is checked out there")
 	case b.Behind():
-		return nil, hint.New(fmt.Sprintf("%s has commits that are not in your repository yet", b.title()), fmt.Sprintf("fetch them with 'coffer exec -m %s -- true'", b.Name))
+		return nil, ui.Error(fmt.Sprintf("%s has commits that are not in your repository yet", b.title()), fmt.Sprintf("fetch them with 'coffer exec -m %s -- true'", b.Name))
 	}
 	tip, err := b.Tip(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (b *Bridge) Take(ctx context.Context, r *Repository, way Way) (*Taking, err
 	}
 	head := r.Head(ctx)
 	if head == "" {
-		return nil, hint.New("nothing is checked out here to merge into", "check out a branch")
+		return nil, ui.Error("nothing is checked out here to merge into", "check out a branch")
 	}
 	t := &Taking{Branch: b.Branch, Tip: tip, way: way, dir: filepath.Join(r.Top, r.Prefix)}
 	// Each side that is new, without what the other has by another name.
@@ -103,7 +103,7 @@ func (b *Bridge) orders(ctx context.Context, way Way, head, tip string) ([]strin
 	case len(list) == 0:
 		return nil, nil
 	case len(list) > maxReplayed:
-		return nil, hint.New(fmt.Sprintf("the sandbox has %d commits, too many to replay", len(list)), "merge them with 'coffer merge "+b.Name+"'")
+		return nil, ui.Error(fmt.Sprintf("the sandbox has %d commits, too many to replay", len(list)), "merge them with 'coffer merge "+b.Name+"'")
 	}
 	return append([]string{"cherry-pick", "--allow-empty"}, list...), nil
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // An Offer is a sandbox's branch on its way to the user's remote, at the user's own
@@ -20,9 +20,9 @@ type Offer struct {
 // is there already need not be the sandbox's, as long as nothing of others is given up.
 func (b *Bridge) Offer(ctx context.Context, remote string) (*Offer, error) {
 	if b.Behind() {
-		return nil, hint.New(fmt.Sprintf("sandbox %s has commits that are not in your repository yet", b.Name), fmt.Sprintf("fetch them with 'coffer exec -m %s -- true'", b.Name))
+		return nil, ui.Error(fmt.Sprintf("sandbox %s has commits that are not in your repository yet", b.Name), fmt.Sprintf("fetch them with 'coffer exec -m %s -- true'", b.Name))
 	}
-	nothing := hint.New(fmt.Sprintf("there is nothing to send: no commit on %s that %s does not have", b.Branch, remote), "commit something in the sandbox first")
+	nothing := ui.Error(fmt.Sprintf("there is nothing to send: no commit on %s that %s does not have", b.Branch, remote), "commit something in the sandbox first")
 	tip, err := b.Tip(ctx)
 	if err != nil && b.Laid {
 		return nil, nothing // it is made with the first commit
@@ -53,7 +53,7 @@ func (b *Bridge) Offer(ctx context.Context, remote string) (*Offer, error) {
 			return nil, err
 		}
 		if o.Rewrite = !ahead; o.Rewrite && !ours {
-			return nil, hint.New(fmt.Sprintf("%s has commits on %s that this sandbox has not, and did not push", remote, b.Branch), "look at them with 'git log "+remote+"/"+b.Branch+"', and push yourself")
+			return nil, ui.Error(fmt.Sprintf("%s has commits on %s that this sandbox has not, and did not push", remote, b.Branch), "look at them with 'git log "+remote+"/"+b.Branch+"', and push yourself")
 		}
 	}
 	return o, nil

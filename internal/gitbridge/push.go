@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gitbridge/receive"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A push inside says which branches of the remote are to be where. The host pushes, with
@@ -160,11 +160,11 @@ func (b *Bridge) Pushable(ctx context.Context, remote string, patterns []string)
 func (b *Bridge) Judge(ctx context.Context, remote string, patterns []string, c receive.Command) (m Move, err error) {
 	branch := c.Branch()
 	if branch == "" {
-		return m, hint.New("only branches can be pushed from a sandbox", "the user can push it, outside")
+		return m, ui.Error("only branches can be pushed from a sandbox", "the user can push it, outside")
 	}
 	right := b.claim(branch, patterns)
 	if right == claimNone {
-		return m, hint.New(fmt.Sprintf("%s is not a branch of this sandbox", branch), fmt.Sprintf(
+		return m, ui.Error(fmt.Sprintf("%s is not a branch of this sandbox", branch), fmt.Sprintf(
 			"push to its own: git push origin HEAD:%s; the user can allow other names with git.push_patterns in coffer.toml", b.Branch))
 	}
 	known, pushed, err := b.upstream(ctx, remote)
@@ -173,26 +173,26 @@ func (b *Bridge) Judge(ctx context.Context, remote string, patterns []string, c 
 	}
 	m = Move{Remote: remote, Branch: branch, Old: known[branch], New: c.New}
 	if c.Old != m.Old {
-		return m, hint.New(fmt.Sprintf("%s has moved meanwhile", branch), "push again")
+		return m, ui.Error(fmt.Sprintf("%s has moved meanwhile", branch), "push again")
 	}
 	ours := m.Old != "" && pushed[branch] == m.Old
 	m.own = m.Old == "" || ours
 	if !m.own && right != claimAny {
-		return m, hint.New(fmt.Sprintf("%s has a branch %s that this sandbox did not push, or that somebody else has moved since", remote, branch),
+		return m, ui.Error(fmt.Sprintf("%s has a branch %s that this sandbox did not push, or that somebody else has moved since", remote, branch),
 			fmt.Sprintf("push to another name; or the user names it in git.push_patterns, without a *: push_patterns = [%q]", branch))
 	}
 	if m.New == "" {
 		if !ours {
-			return m, hint.New(fmt.Sprintf("this sandbox did not push %s, and cannot delete it", branch), "the user can, outside")
+			return m, ui.Error(fmt.Sprintf("this sandbox did not push %s, and cannot delete it", branch), "the user can, outside")
 		}
 		return m, nil
 	}
 	out, err := b.refs().run(ctx, "", "for-each-ref", "--count=1", "--format=x", "--contains="+m.New, b.incoming())
 	if (err != nil || out == "") && m.New == b.Base {
-		return m, hint.New("there is nothing to push: nothing was committed in this sandbox yet", "commit something first")
+		return m, ui.Error("there is nothing to push: nothing was committed in this sandbox yet", "commit something first")
 	}
 	if err != nil || out == "" {
-		return m, hint.New(fmt.Sprintf("%.12s is on no branch of this sandbox that has come out", m.New), "commit it to a branch, and push again")
+		return m, ui.Error(fmt.Sprintf("%.12s is on no branch of this sandbox that has come out", m.New), "commit it to a branch, and push again")
 	}
 	if m.Old != "" {
 		ahead, err := (&session{Bridge: b}).contains(ctx, m.New, m.Old)
@@ -202,7 +202,7 @@ func (b *Bridge) Judge(ctx context.Context, remote string, patterns []string, c 
 		m.Rewrite = !ahead
 	}
 	if m.Rewrite && !ours {
-		return m, hint.New(fmt.Sprintf("%s has commits on %s that %.12s does not have, and that are not this sandbox's", remote, branch, m.New), "the user can fetch them outside; then merge or rebase, and push again")
+		return m, ui.Error(fmt.Sprintf("%s has commits on %s that %.12s does not have, and that are not this sandbox's", remote, branch, m.New), "the user can fetch them outside; then merge or rebase, and push again")
 	}
 	return m, nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/gitbridge/receive"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A repository can have several remotes: the project, which the user fetches from and opens
@@ -25,7 +25,7 @@ func (b *Bridge) Remote(ctx context.Context) (string, error) {
 		// What names no remote may be there to prevent pushes, so it is no reason to take
 		// another one.
 		if name := r.config[key]; name != "" && !slices.Contains(r.remotes(), name) {
-			return "", hint.New(fmt.Sprintf("%s in the git config of the repository is %q, which is no remote", key, name),
+			return "", ui.Error(fmt.Sprintf("%s in the git config of the repository is %q, which is no remote", key, name),
 				fmt.Sprintf("name one, outside the sandbox, with 'git config %s NAME'", key))
 		} else if name != "" {
 			return r.remote(name)
@@ -97,9 +97,9 @@ func (r *Repository) remote(names ...string) (chosen string, err error) {
 	case len(all) == 1:
 		chosen = all[0]
 	case len(all) == 0:
-		return "", hint.New("the repository has no remote", "add one, outside the sandbox, with 'git remote add origin URL'")
+		return "", ui.Error("the repository has no remote", "add one, outside the sandbox, with 'git remote add origin URL'")
 	default:
-		return "", hint.New("the repository has several remotes, and none of them is called origin",
+		return "", ui.Error("the repository has several remotes, and none of them is called origin",
 			"choose one, outside the sandbox, with 'git config remote.pushDefault NAME'")
 	}
 	if !receive.ValidRef("refs/remotes/" + chosen + "/x") {

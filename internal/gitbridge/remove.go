@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Dirty counts the files of the worktree with changes that are in no commit.
@@ -109,18 +109,18 @@ func (b *Bridge) Gone() bool {
 func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 	n, err := b.Dirty(ctx)
 	if err != nil && !errors.Is(err, ErrTreeGone) {
-		return hint.Wrap(err, "remove it all the same with --force")
+		return ui.Hint(err, "remove it all the same with --force")
 	}
 	if n > 0 {
-		return hint.New(fmt.Sprintf("%s has %s not committed", b.title(), several(n, "changed file", "that is", "that are")),
+		return ui.Error(fmt.Sprintf("%s has %s not committed", b.title(), several(n, "changed file", "that is", "that are")),
 			fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", b.Words()))
 	}
 	if b.seen.Inside != b.look() {
-		return hint.New(fmt.Sprintf("%s has commits that are not in your repository yet", b.title()),
+		return ui.Error(fmt.Sprintf("%s has commits that are not in your repository yet", b.title()),
 			fmt.Sprintf("fetch them with 'coffer exec -m %s -- true', or remove it all the same with --force", b.Name))
 	}
 	if n, err = b.Unmerged(ctx); err != nil {
-		return hint.Wrap(err, "remove it all the same with --force")
+		return ui.Hint(err, "remove it all the same with --force")
 	}
 	if n == 0 {
 		return nil
@@ -129,7 +129,7 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 	if branches {
 		stays = "remove it and them with --force"
 	}
-	return hint.New(fmt.Sprintf("%s has %s on no other branch", b.title(), several(n, "commit", "that is", "that are")),
+	return ui.Error(fmt.Sprintf("%s has %s on no other branch", b.title(), several(n, "commit", "that is", "that are")),
 		fmt.Sprintf("see 'git log %s'%s and 'coffer merge %s', or %s", b.Branch, b.Where(), b.Words(), stays))
 }
 

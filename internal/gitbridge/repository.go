@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A Repository is the user's, as found from a directory in it.
@@ -100,7 +100,7 @@ func findStepwise(ctx context.Context, dir string) (*Repository, error) {
 		return r, err
 	}
 	if lines[4] == "true" && !r.bare {
-		return nil, hint.New(fmt.Sprintf("%s is inside a git directory", dir), "change to the files of the repository")
+		return nil, ui.Error(fmt.Sprintf("%s is inside a git directory", dir), "change to the files of the repository")
 	}
 	return r, nil
 }
@@ -145,7 +145,7 @@ func (r *Repository) objects() ([]string, error) {
 	all, seen := []string{first}, map[string]bool{first: true}
 	for i := 0; i < len(all) && len(all) < 32; i++ {
 		if all[i] != filepath.Join(r.Common, "objects") && !holdsObjects(all[i]) {
-			return nil, hint.New(fmt.Sprintf("the repository borrows objects from %s, which is in no repository", all[i]), "see objects/info/alternates in "+r.Common)
+			return nil, ui.Error(fmt.Sprintf("the repository borrows objects from %s, which is in no repository", all[i]), "see objects/info/alternates in "+r.Common)
 		}
 		b, err := readIn(all[i], "info/alternates", maxInfo)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -160,7 +160,7 @@ func (r *Repository) objects() ([]string, error) {
 				continue
 			}
 			if line[0] == '"' {
-				return nil, hint.New("an alternate of the repository has a quoted name, which is not supported", "use --workspace direct")
+				return nil, ui.Error("an alternate of the repository has a quoted name, which is not supported", "use --workspace direct")
 			}
 			if !filepath.IsAbs(line) {
 				line = filepath.Join(all[i], line)
@@ -180,7 +180,7 @@ func (r *Repository) suits() error {
 	const direct = "use --workspace direct"
 	switch {
 	case r.Format != "sha1" && r.Format != "sha256":
-		return hint.New(fmt.Sprintf("the repository names its objects by %q, which is not supported", r.Format), direct)
+		return ui.Error(fmt.Sprintf("the repository names its objects by %q, which is not supported", r.Format), direct)
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (r *Repository) complete(ctx context.Context, commit string) error {
 		return err
 	}
 	if n := strings.Count("\n"+out, "\n?"); n > 0 {
-		return hint.New(fmt.Sprintf("the repository is a partial clone in which objects of the commit %.12s are missing (%d), and a sandbox cannot fetch them", commit, n),
+		return ui.Error(fmt.Sprintf("the repository is a partial clone in which objects of the commit %.12s are missing (%d), and a sandbox cannot fetch them", commit, n),
 			fmt.Sprintf("check that commit out once, or have git fetch them with 'git archive %.12s >/dev/null'", commit))
 	}
 	return nil
@@ -220,13 +220,13 @@ func (r *Repository) commit(ctx context.Context, word string) (string, error) {
 		}
 		id, err := r.here().text(ctx, "rev-parse", "--verify", "-q", "HEAD^{commit}")
 		if err != nil {
-			return "", hint.Wrap(ErrNoCommit, "make a first commit")
+			return "", ui.Hint(ErrNoCommit, "make a first commit")
 		}
 		return id, nil
 	}
 	id, err := r.here().text(ctx, "rev-parse", "--verify", "-q", "--end-of-options", word+"^{commit}")
 	if err != nil {
-		return "", hint.New(fmt.Sprintf("there is no commit %q to start from", word), "see 'git branch' and 'git log'")
+		return "", ui.Error(fmt.Sprintf("there is no commit %q to start from", word), "see 'git branch' and 'git log'")
 	}
 	return id, nil
 }

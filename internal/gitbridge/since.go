@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // History reads the host's repository: its commits, trees and files. Nothing that a
@@ -39,7 +39,7 @@ func (r *Repository) Head(ctx context.Context) string {
 func (b *Bridge) Tip(ctx context.Context) (string, error) {
 	id, err := b.refs().text(ctx, "rev-parse", "--verify", "-q", b.branchRef()+"^{commit}")
 	if err != nil {
-		return "", hint.New(fmt.Sprintf("the branch %s is gone", b.Branch), fmt.Sprintf("bring it back with 'git branch %s %sheads/%s'", b.Branch, b.own(), b.Branch))
+		return "", ui.Error(fmt.Sprintf("the branch %s is gone", b.Branch), fmt.Sprintf("bring it back with 'git branch %s %sheads/%s'", b.Branch, b.own(), b.Branch))
 	}
 	return id, nil
 }

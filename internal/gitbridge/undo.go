@@ -10,8 +10,8 @@ import (
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // restore brings back the files and the commit of a checkpoint. o is nil if nothing runs in
@@ -134,7 +134,7 @@ var patienceHead = 20 * time.Second
 // restoreHead has git inside check out what was checked out. Its index is made that of
 // the commit: what was staged is no longer, but the files have it.
 func (c *Checkpoints) restoreHead(ctx context.Context, o wire.Opener, target checkpoint.Checkpoint) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patienceHead, hint.New(fmt.Sprintf("git inside did not answer within %v", patienceHead), "see what it waits for: git status, inside"))
+	ctx, cancel := context.WithTimeoutCause(ctx, patienceHead, ui.Error(fmt.Sprintf("git inside did not answer within %v", patienceHead), "see what it waits for: git status, inside"))
 	defer cancel()
 	b := c.bridge
 	ask := func(args ...string) (words string, status int, err error) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/gitbridge/receive"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // The user's remote is the remote "upstream" inside: git fetch upstream has the host fetch,
@@ -103,7 +103,7 @@ func (b *Bridge) following(ctx context.Context, remote string) (specs []string, 
 		specs = append(specs, spec)
 	}
 	if !moves {
-		return nil, hint.New(fmt.Sprintf("your repository outside does not keep the branches of %s apart from its own", remote),
+		return nil, ui.Error(fmt.Sprintf("your repository outside does not keep the branches of %s apart from its own", remote),
 			fmt.Sprintf("fetch there yourself, or have them kept with 'git config --add remote.%s.fetch \"+refs/heads/*:refs/remotes/%s/*\"'", remote, remote))
 	}
 	return specs, nil

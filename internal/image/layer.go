@@ -11,7 +11,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -27,7 +27,7 @@ const (
 )
 
 var (
-	errLarge = hint.New("the image is larger than anything that coffer unpacks", "choose a smaller one")
+	errLarge = ui.Error("the image is larger than anything that coffer unpacks", "choose a smaller one")
 	errName  = errors.New("it has a name that is too long")
 )
 

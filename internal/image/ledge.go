@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/room"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // ledge ends a pull that would take the last of a disk. What is fetched is as large as a stranger
@@ -54,7 +54,7 @@ func (c *careful) Read(b []byte) (int, error) {
 	}
 	c.since = 0
 	if now, counts := c.disk.Look(); counts && c.floor.Low(now) {
-		return 0, hint.New(fmt.Sprintf("the disk is nearly full: %s", c.floor.Lacks(now)), "make room, with 'coffer images prune' for one")
+		return 0, ui.Error(fmt.Sprintf("the disk is nearly full: %s", c.floor.Lacks(now)), "make room, with 'coffer images prune' for one")
 	}
 	return n, err
 }

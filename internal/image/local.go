@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
@@ -37,7 +37,7 @@ func (r Reference) open(o Options) (source, error) {
 		err = at.Err // the path is said already
 	}
 	if err != nil {
-		return nil, hint.Wrap(fmt.Errorf("read the image %s: %w", r.file, err), "%s", localHint)
+		return nil, ui.Hint(fmt.Errorf("read the image %s: %w", r.file, err), "%s", localHint)
 	}
 	return s, nil
 }
@@ -49,11 +49,11 @@ const localHint = "oci:DIR is a directory with an OCI layout, oci-archive:FILE a
 func lacks(name string) error {
 	switch name {
 	case indexName:
-		return hint.New("it is no OCI layout, for it has no "+name, localHint)
+		return ui.Error("it is no OCI layout, for it has no "+name, localHint)
 	case savedName:
-		return hint.New("it is not what 'docker save' writes, for it has no "+name, localHint)
+		return ui.Error("it is not what 'docker save' writes, for it has no "+name, localHint)
 	}
-	return hint.New("it has no "+clip(name), "it is not whole: get it here once more")
+	return ui.Error("it has no "+clip(name), "it is not whole: get it here once more")
 }
 
 // The files that say what is in an OCI layout, and in what 'docker save' wrote.
@@ -236,9 +236,9 @@ func (l layout) manifest(_ context.Context, name string) ([]byte, error) {
 		}
 	}
 	if len(tags) == 0 {
-		return nil, hint.New(fmt.Sprintf("nothing in it is called %q, nor anything else", name), "leave the tag out")
+		return nil, ui.Error(fmt.Sprintf("nothing in it is called %q, nor anything else", name), "leave the tag out")
 	}
-	return nil, hint.New(fmt.Sprintf("nothing in it is called %q", name), "it has "+hint.Few(tags))
+	return nil, ui.Error(fmt.Sprintf("nothing in it is called %q", name), "it has "+ui.Few(tags))
 }
 
 // saved is what 'docker save' wrote before it wrote OCI layouts. It has no manifest with

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
@@ -37,7 +37,7 @@ type manifest struct {
 const refName = "org.opencontainers.image.ref.name"
 
 // errManifest is what an answer is that is no registry's, or a file that is not an image's.
-var errManifest = hint.New("what should be its manifest is not one", "look at the name: what is there may be something else than an image")
+var errManifest = ui.Error("what should be its manifest is not one", "look at the name: what is there may be something else than an image")
 
 func parseManifest(data []byte) (*manifest, error) {
 	if len(data) > maxManifest {
@@ -103,10 +103,10 @@ func (m *manifest) ours() (v1.Descriptor, error) {
 		}
 	}
 	if len(known) == 0 {
-		return v1.Descriptor{}, hint.New("it is a list of images that does not say for which machines they are", "name one of them by its tag or digest")
+		return v1.Descriptor{}, ui.Error("it is a list of images that does not say for which machines they are", "name one of them by its tag or digest")
 	}
 	slices.Sort(known)
-	return v1.Descriptor{}, hint.New(fmt.Sprintf("the image is not made for this machine, linux/%s, but for %s", runtime.GOARCH, strings.Join(slices.Compact(known), ", ")),
+	return v1.Descriptor{}, ui.Error(fmt.Sprintf("the image is not made for this machine, linux/%s, but for %s", runtime.GOARCH, strings.Join(slices.Compact(known), ", ")),
 		"choose an image that is")
 }
 
@@ -136,7 +136,7 @@ func parseConfig(data []byte, layers int) (*config, error) {
 		return nil, errors.New("what should be the image's config is not one")
 	}
 	if c.OS != "" && !fits(c.Platform) {
-		return nil, hint.New(fmt.Sprintf("the image is for %s/%s, and this machine is linux/%s", clip(c.OS), clip(c.Architecture), runtime.GOARCH), "choose an image that is made for it")
+		return nil, ui.Error(fmt.Sprintf("the image is for %s/%s, and this machine is linux/%s", clip(c.OS), clip(c.Architecture), runtime.GOARCH), "choose an image that is made for it")
 	}
 	if len(c.RootFS.DiffIDs) != layers {
 		return nil, fmt.Errorf("the image's config is about %d layers, and there are %d", len(c.RootFS.DiffIDs), layers)

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
@@ -73,13 +73,13 @@ func (s *Store) Pull(ctx context.Context, r Reference, o Options) (*Image, error
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, hint.Wrap(fmt.Errorf("pull %s: %w", r, err), "%s", hintOr(err, "look at the name, or choose another image"))
+		return nil, ui.Hint(fmt.Errorf("pull %s: %w", r, err), "%s", hintOr(err, "look at the name, or choose another image"))
 	}
 	return i, s.changeRefs(func(refs map[string]string) { refs[r.String()] = i.Digest.String() })
 }
 
 func hintOr(err error, otherwise string) string {
-	if h := hint.Of(err); h != "" {
+	if h := ui.HintOf(err); h != "" {
 		return h
 	}
 	return otherwise

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // reason says what kept somebody from answering. What Go's packages say has the address, the
@@ -31,7 +31,7 @@ func reason(err error) error {
 	host = clip(host)
 	switch {
 	case errors.As(err, &name) && name.IsNotFound:
-		return hint.New("cannot reach the registry: there is no host "+clip(name.Name), "check this machine's network; if you wrote the host, check that too")
+		return ui.Error("cannot reach the registry: there is no host "+clip(name.Name), "check this machine's network; if you wrote the host, check that too")
 	case errors.As(err, &name):
 		return fmt.Errorf("the address of %s cannot be looked up", clip(name.Name))
 	case asked.Timeout():

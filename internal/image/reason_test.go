@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // What Go says of a failed request becomes a few words.
@@ -66,8 +66,8 @@ func TestAnswers(t *testing.T) {
 		if want := "pull " + host + "/" + name + ":latest: " + want[0]; err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
-		if !strings.Contains(hint.Of(err), want[1]) {
-			t.Errorf("%s: hint %q, want %q", name, hint.Of(err), want[1])
+		if !strings.Contains(ui.HintOf(err), want[1]) {
+			t.Errorf("%s: hint %q, want %q", name, ui.HintOf(err), want[1])
 		}
 	}
 }

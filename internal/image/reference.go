@@ -8,8 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
@@ -101,7 +101,7 @@ func wrong(text, why string) error {
 	} else if text != "" && strings.Contains("./~", text[:1]) || strings.HasSuffix(text, "/") {
 		how = localHint
 	}
-	return hint.New(fmt.Sprintf("%q is not the name of an image: %s", text, why), how)
+	return ui.Error(fmt.Sprintf("%q is not the name of an image: %s", text, why), how)
 }
 
 // plain wants something that can be shown and filed.

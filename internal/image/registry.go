@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -131,27 +131,27 @@ func (g *registry) failed(ctx context.Context, err error) error {
 	if errors.As(err, &answer) {
 		return g.refused(answer.StatusCode)
 	}
-	if err = reason(err); hint.Of(err) != "" {
+	if err = reason(err); ui.HintOf(err) != "" {
 		return err
 	}
-	return hint.Wrap(fmt.Errorf("cannot reach the registry: %w", err), "check that this machine can reach %s, and try again: parts that were fetched whole are kept", g.ref.host)
+	return ui.Hint(fmt.Errorf("cannot reach the registry: %w", err), "check that this machine can reach %s, and try again: parts that were fetched whole are kept", g.ref.host)
 }
 
 // refused says what a status means.
 func (g *registry) refused(code int) error {
 	switch code {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return hint.New("the registry does not give it out: it does not exist, or you may not have it",
+		return ui.Error("the registry does not give it out: it does not exist, or you may not have it",
 			"check the name; log in with 'docker login "+g.ref.host+"', whose credentials coffer reads")
 	case http.StatusNotFound:
-		return hint.New("the registry has no such image", "check the name and the tag")
+		return ui.Error("the registry has no such image", "check the name and the tag")
 	case http.StatusTooManyRequests:
-		return hint.New("the registry was asked too often", "wait, or log in with 'docker login "+g.ref.host+"'")
+		return ui.Error("the registry was asked too often", "wait, or log in with 'docker login "+g.ref.host+"'")
 	}
 	if code >= http.StatusInternalServerError {
-		return hint.New(fmt.Sprintf("the registry is out of order and answers with %d", code), "try again later: parts that were fetched whole are kept")
+		return ui.Error(fmt.Sprintf("the registry is out of order and answers with %d", code), "try again later: parts that were fetched whole are kept")
 	}
-	return hint.New(fmt.Sprintf("the registry answers with %d", code), "check the name: what answers at "+g.ref.host+" may be no registry")
+	return ui.Error(fmt.Sprintf("the registry answers with %d", code), "check the name: what answers at "+g.ref.host+" may be no registry")
 }
 
 // account has the user's credentials for a registry. They are looked for when it asks for them.

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sys/unix"
 )
@@ -90,7 +90,7 @@ func (s *Store) Get(d string) (*Image, error) {
 		err = errors.New("it is of another coffer, or damaged")
 	}
 	if err != nil {
-		return nil, hint.Wrap(fmt.Errorf("read the image %s: %w", d, err), "remove it with 'coffer images rm --force %s', and pull it again", d)
+		return nil, ui.Hint(fmt.Errorf("read the image %s: %w", d, err), "remove it with 'coffer images rm --force %s', and pull it again", d)
 	}
 	return i, nil
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/template"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Vault gives the value of a secret that is there. main sets it.
@@ -32,7 +32,7 @@ func Refused(name string) error {
 	if name != secret.Variable {
 		return nil
 	}
-	return hint.Wrap(variable("%s opens your vault, and goes into no sandbox", name), "pass the secrets on that are needed there: -e NAME")
+	return ui.Hint(variable("%s opens your vault, and goes into no sandbox", name), "pass the secrets on that are needed there: -e NAME")
 }
 
 // Passed is what the user passes on by naming a variable. One that goes into every sandbox
@@ -61,7 +61,7 @@ func secretNamed(name string) (value string, ok bool, err error) {
 		return "", false, errNoVault
 	}
 	if value, err = Vault(name); err != nil {
-		return "", false, hint.Wrap(fmt.Errorf("needs the secret %s: %w", name, err), "%s", hint.Of(err))
+		return "", false, ui.Hint(fmt.Errorf("needs the secret %s: %w", name, err), "%s", ui.HintOf(err))
 	}
 	return value, true, nil
 }

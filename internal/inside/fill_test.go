@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/secret"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // label puts a vault there that has only its outside.
@@ -42,7 +42,7 @@ func TestFill(t *testing.T) {
 	var opened []string
 	withVault(t, func(name string) (string, error) {
 		if opened = append(opened, name); name == "SHUT" {
-			return "", hint.New("it is shut", "open it")
+			return "", ui.Error("it is shut", "open it")
 		}
 		return "*" + name, nil
 	})
@@ -66,7 +66,7 @@ func TestFill(t *testing.T) {
 		opened = nil
 		got, err := Fill(c.in)
 		if words, bad := strings.CutPrefix(c.want, "error: "); bad {
-			if err == nil || !strings.Contains(err.Error(), words) || hint.Of(err) == "" {
+			if err == nil || !strings.Contains(err.Error(), words) || ui.HintOf(err) == "" {
 				t.Errorf("%s: %q, %v", c.in, got, err)
 			}
 		} else if err != nil || got != c.want {

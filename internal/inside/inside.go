@@ -15,10 +15,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/umask"
 )
 
@@ -32,7 +32,7 @@ func Exec(sb *sandbox.Sandbox, args, extra []string, root bool) (e wire.Exec, er
 	if len(args) == 0 {
 		args = []string{shell(me, sb)}
 		if args[0] == "" {
-			return e, hint.New(fmt.Sprintf("the image %s has no shell", sb.Image.Ref), "say which of its programs to run")
+			return e, ui.Error(fmt.Sprintf("the image %s has no shell", sb.Image.Ref), "say which of its programs to run")
 		}
 	}
 	for _, a := range args {
@@ -115,7 +115,7 @@ func environment(me person.Person, sb *sandbox.Sandbox, theirs, extra []string, 
 		name, text, _ := strings.Cut(e, "=")
 		value, err := Fill(text)
 		if err != nil {
-			return nil, hint.Wrap(variable("the variable %s of sandbox %s %s", name, sb.Name, err), "%s", hint.Of(err))
+			return nil, ui.Hint(variable("the variable %s of sandbox %s %s", name, sb.Name, err), "%s", ui.HintOf(err))
 		}
 		env.set(name, value)
 	}
@@ -180,9 +180,9 @@ func asked(e string) (name, value string, err error) {
 	value, ok, err = Passed(name)
 	switch {
 	case err != nil:
-		err = hint.Wrap(variable("the variable %s %s", name, err), "%s", hint.Of(err))
+		err = ui.Hint(variable("the variable %s %s", name, err), "%s", ui.HintOf(err))
 	case !ok:
-		err = hint.Wrap(variable("the environment variable %s is not set, and there is no secret of that name", name),
+		err = ui.Hint(variable("the environment variable %s is not set, and there is no secret of that name", name),
 			"export it, give it a value (-e %s=value), or keep it: coffer secret set %s", name, name)
 	}
 	return name, value, err

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/cofferhq/coffer/internal/agent"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // An Agent is a coding agent and what it needs of a machine. What is known about it is in
@@ -92,7 +92,7 @@ func (s *State) prepare(home string, lookup func(string) (string, bool)) (string
 		return "", err
 	}
 	if why := tooMuch(real, home); why != "" {
-		return "", hint.New(fmt.Sprintf("the agent's directory %s cannot be written to in a jail: %s", dir, why), "set "+s.Var+" to a directory of its own")
+		return "", ui.Error(fmt.Sprintf("the agent's directory %s cannot be written to in a jail: %s", dir, why), "set "+s.Var+" to a directory of its own")
 	}
 	if s.Seed != "" {
 		return real, s.seed(real, home)

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Resolve turns a place that the user named into a path without symbolic links. It must
@@ -21,7 +21,7 @@ func Resolve(path string) (string, error) {
 	}
 	real, err := filepath.EvalSymlinks(abs)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", hint.New(fmt.Sprintf("%s does not exist", abs), "check the spelling, or make it first")
+		return "", ui.Error(fmt.Sprintf("%s does not exist", abs), "check the spelling, or make it first")
 	}
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w", abs, err)
@@ -33,13 +33,13 @@ func Resolve(path string) (string, error) {
 // as a context.
 func CheckContext(dir, home string) error {
 	if why := tooMuch(dir, home); why != "" {
-		return hint.New(fmt.Sprintf("%s cannot be a context: %s", dir, why), "choose a project's directory with -C")
+		return ui.Error(fmt.Sprintf("%s cannot be a context: %s", dir, why), "choose a project's directory with -C")
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return hint.New(fmt.Sprintf("%s is not a directory", dir), "choose a project's directory with -C")
+		return ui.Error(fmt.Sprintf("%s is not a directory", dir), "choose a project's directory with -C")
 	}
 	if rootfs.IsGitDir(dir) {
-		return hint.New(fmt.Sprintf("%s is itself a git directory, whose config and hooks a program could change", dir), "choose a worktree of it with -C")
+		return ui.Error(fmt.Sprintf("%s is itself a git directory, whose config and hooks a program could change", dir), "choose a worktree of it with -C")
 	}
 	return nil
 }

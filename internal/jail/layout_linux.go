@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A layout is where on this machine the policy's words lead. Making one changes nothing
@@ -77,7 +77,7 @@ func (l *layout) open(path string) error {
 		return err
 	}
 	if why := tooMuch(real, l.home); why != "" {
-		return hint.New(fmt.Sprintf("%s cannot be opened for writing: %s", real, why), "name the directory in it that is needed")
+		return ui.Error(fmt.Sprintf("%s cannot be opened for writing: %s", real, why), "name the directory in it that is needed")
 	}
 	l.asked = append(l.asked, real)
 	l.write = append(l.write, real)

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Files that hold secrets are hidden from the program as they are in a sandbox (package
@@ -25,7 +25,7 @@ type hidden struct {
 
 // note says which repositories are closed, a few of them by name.
 func (h hidden) note() string {
-	return "git can only read other repositories here: " + hint.Few(h.repos) + "; --write opens one"
+	return "git can only read other repositories here: " + ui.Few(h.repos) + "; --write opens one"
 }
 
 // scan looks through a context for what is to be hidden there.
@@ -91,5 +91,5 @@ func (h hidden) gap() Gap {
 	for _, f := range h.paths {
 		names = append(names, f.Path)
 	}
-	return Gap{What: "files that are to be hidden can be read and changed: " + hint.Few(names), Needs: needsNamespaces}
+	return Gap{What: "files that are to be hidden can be read and changed: " + ui.Few(names), Needs: needsNamespaces}
 }

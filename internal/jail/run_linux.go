@@ -14,8 +14,8 @@ import (
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/halt"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,7 +48,7 @@ func (j *jail) run() (int, error) {
 	runtime.LockOSThread()
 	p := j.Policy
 	if j.abi() == 0 {
-		return 0, hint.New("this kernel has no Landlock, on which a jail is built", "boot a kernel from 5.13 on with 'landlock' in the lsm= list, or use 'coffer run'")
+		return 0, ui.Error("this kernel has no Landlock, on which a jail is built", "boot a kernel from 5.13 on with 'landlock' in the lsm= list, or use 'coffer run'")
 	}
 	var err error
 	if err = j.find(); err != nil {
@@ -110,7 +110,7 @@ func (j *jail) notInstalled(err error) error {
 	if j.Agent.Package != "" {
 		how = "install it (npm install -g " + j.Agent.Package + ")"
 	}
-	return hint.Wrap(err, "%s, or have it in a sandbox, where coffer installs it: coffer ai %s", how, j.Agent.Name)
+	return ui.Hint(err, "%s, or have it in a sandbox, where coffer installs it: coffer ai %s", how, j.Agent.Name)
 }
 
 // consider finds the gaps that the walls have on this host. A strict jail has none.
@@ -138,7 +138,7 @@ func (j *jail) consider() (Walls, []Gap, error) {
 	for _, g := range gaps {
 		text += "\n" + g.String()
 	}
-	return w, gaps, hint.Wrap(errors.New(text), "leave out --strict, or use 'coffer run'")
+	return w, gaps, ui.Hint(errors.New(text), "leave out --strict, or use 'coffer run'")
 }
 
 // walls are those of the host, with the ports that rules leave where there are only ports.
@@ -147,7 +147,7 @@ func (j *jail) walls() (w Walls, err error) {
 		return j.Walls(j.host), nil
 	}
 	if j.Rules.Must {
-		return w, hint.New("the rules for the network cannot be kept on this host, which has no network namespaces for users", "go without a network: --net none")
+		return w, ui.Error("the rules for the network cannot be kept on this host, which has no network namespaces for users", "go without a network: --net none")
 	}
 	if j.ports, j.every, err = j.Rules.Ports(); err != nil {
 		return w, err
@@ -306,7 +306,7 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	others := halt.Below(0)
 	pid, err := j.spawn(c, tmp, j.announcement(w, gaps))
 	if errors.Is(err, unix.EBUSY) {
-		return 0, hint.Wrap(err, "somebody else decides on this program's system calls already, as in a jail inside a jail; use --in-place")
+		return 0, ui.Hint(err, "somebody else decides on this program's system calls already, as in a jail inside a jail; use --in-place")
 	}
 	if err != nil {
 		return 0, err

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -74,7 +74,7 @@ func sharedTmp() (string, error) {
 		return "", fmt.Errorf("look at %s: %w", dir, err)
 	}
 	if st.Mode != unix.S_IFDIR|0o700 || int(st.Uid) != os.Getuid() {
-		return "", hint.New(fmt.Sprintf("%s is not a directory of yours alone", dir), "remove it")
+		return "", ui.Error(fmt.Sprintf("%s is not a directory of yours alone", dir), "remove it")
 	}
 	return dir, nil
 }

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,7 +31,7 @@ func protectGit(workspace, home string, covered bool) ([]Step, error) {
 	case err != nil:
 		return nil, fmt.Errorf("look at %s: %w", git, err)
 	case info.Mode()&os.ModeSymlink != 0:
-		return nil, hint.New(fmt.Sprintf("%s is a symbolic link, which cannot be protected", git), "use --workspace cow")
+		return nil, ui.Error(fmt.Sprintf("%s is a symbolic link, which cannot be protected", git), "use --workspace cow")
 	case !info.IsDir() && !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is neither a directory nor a file", git)
 	}
@@ -240,7 +240,7 @@ func worktree(file, dir string) (common string, ok bool) {
 func (p *protection) submodules(index string) error {
 	links, err := Gitlinks(index)
 	if err != nil {
-		return hint.Wrap(fmt.Errorf("find the submodules in %s: %w", index, err), "use --workspace cow")
+		return ui.Hint(fmt.Errorf("find the submodules in %s: %w", index, err), "use --workspace cow")
 	}
 	for _, link := range links {
 		dir := filepath.Join(p.workspace, link)
@@ -249,14 +249,14 @@ func (p *protection) submodules(index string) error {
 		real, direrr := filepath.EvalSymlinks(dir)
 		switch {
 		case errors.Is(direrr, fs.ErrNotExist):
-			return hint.New(fmt.Sprintf("the directory of the submodule %s is missing: a sandbox could make it, and your next git command would run what it says", link),
+			return ui.Error(fmt.Sprintf("the directory of the submodule %s is missing: a sandbox could make it, and your next git command would run what it says", link),
 				"run 'git submodule update --init', or use --workspace cow")
 		case direrr != nil || real != dir || !Within(dir, p.workspace):
-			return hint.New(fmt.Sprintf("the submodule %s is behind a symbolic link, which cannot be protected", link), "use --workspace cow")
+			return ui.Error(fmt.Sprintf("the submodule %s is behind a symbolic link, which cannot be protected", link), "use --workspace cow")
 		case errors.Is(err, fs.ErrNotExist):
 			p.lock(dir)
 		case err != nil || info.Mode()&os.ModeSymlink != 0:
-			return hint.New(fmt.Sprintf("%s cannot be protected", git), "use --workspace cow")
+			return ui.Error(fmt.Sprintf("%s cannot be protected", git), "use --workspace cow")
 		default:
 			p.lock(git)
 		}
@@ -287,13 +287,13 @@ func (p *protection) config(file string) error {
 // referred protects a path that git's configuration names.
 func (p *protection) referred(path, why string) error {
 	if path == p.workspace {
-		return hint.New(why+" the workspace itself, which cannot be read-only", "use --workspace cow")
+		return ui.Error(why+" the workspace itself, which cannot be read-only", "use --workspace cow")
 	}
 	if !Within(path, p.workspace) {
 		return nil
 	}
 	if real, err := filepath.EvalSymlinks(path); err != nil || real != path {
-		return hint.New(fmt.Sprintf("%s %s, which does not exist: a sandbox could create it, and your next git command would run it", why, path),
+		return ui.Error(fmt.Sprintf("%s %s, which does not exist: a sandbox could create it, and your next git command would run it", why, path),
 			"create it, take it out of git's config, or use --workspace cow")
 	}
 	p.lock(path)

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/dpkg"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // The ways a workspace can be shown.
@@ -432,7 +432,7 @@ func workspace(v View) ([]Step, error) {
 		return append(steps, v.Git.steps(v.Workspace)...), nil
 	}
 	if IsGitDir(v.Workspace) {
-		return nil, hint.New(fmt.Sprintf("%s is itself a git directory, whose config and hooks a sandbox could change", v.Workspace),
+		return nil, ui.Error(fmt.Sprintf("%s is itself a git directory, whose config and hooks a sandbox could change", v.Workspace),
 			"use --workspace cow, or a worktree of it: coffer exec --create")
 	}
 	if v.PrivateGit {

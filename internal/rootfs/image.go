@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // An image brings a root of its own: not only the system's directories, but whatever its maker
@@ -65,7 +65,7 @@ func (g *graft) dir(at string) error {
 			continue
 		}
 		if g.pieces++; g.pieces > maxPieces {
-			return hint.New(fmt.Sprintf("the image has more than %d files and directories beside each other in %s", maxPieces, at),
+			return ui.Error(fmt.Sprintf("the image has more than %d files and directories beside each other in %s", maxPieces, at),
 				"choose another image, or have the workspace elsewhere")
 		}
 		above := slices.ContainsFunc(g.own, func(o string) bool { return Within(o, target) })

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -159,7 +159,7 @@ func Detach(path string, userns int) (int, error) {
 	shift := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(userns)}
 	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &shift); err != nil {
 		unix.Close(tree)
-		return -1, hint.Wrap(fmt.Errorf("shift the ids of %s: %w", path, err),
+		return -1, ui.Hint(fmt.Errorf("shift the ids of %s: %w", path, err),
 			"its file system cannot shift ids, which a sandbox started by root needs; start coffer as an ordinary user")
 	}
 	return tree, nil

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A Repository is what git takes a directory for.
@@ -40,7 +40,7 @@ func FindRepository(dir string) (Repository, error) {
 	case info.IsDir():
 		return Repository{Own: git, Common: git}, nil
 	case !info.Mode().IsRegular():
-		return Repository{}, hint.New(fmt.Sprintf("%s is neither a directory nor a file", git), "git follows a symbolic link anywhere; replace it")
+		return Repository{}, ui.Error(fmt.Sprintf("%s is neither a directory nor a file", git), "git follows a symbolic link anywhere; replace it")
 	}
 	line, err := firstLine(git)
 	if err != nil {
@@ -173,7 +173,7 @@ func (r Repository) References(dir, home string) ([]string, error) {
 	var places []string
 	add := func(path string) error {
 		if path == dir {
-			return hint.New("core.hooksPath names "+dir+" itself, which cannot be read-only", "set core.hooksPath to another directory")
+			return ui.Error("core.hooksPath names "+dir+" itself, which cannot be read-only", "set core.hooksPath to another directory")
 		}
 		if Within(path, dir) {
 			places = append(places, path)

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -88,7 +88,7 @@ func (s *Store) identify(rec *Record) error {
 		rec.Name = newName(taken)
 	}
 	if taken[rec.Name] {
-		return hint.Wrap(fmt.Errorf("%w: %s", ErrExists, rec.Name), "use it with 'coffer exec -m %s', or choose another name", rec.Name)
+		return ui.Hint(fmt.Errorf("%w: %s", ErrExists, rec.Name), "use it with 'coffer exec -m %s', or choose another name", rec.Name)
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/testbed"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -85,7 +85,7 @@ func TestFullDisk(t *testing.T) {
 		_, err = fill.Write(make([]byte, 4096))
 	}
 	_, _, err = s.Create(throwAway())
-	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(hint.Of(err), "free some space") {
+	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(ui.HintOf(err), "free some space") {
 		t.Errorf("create: %v", err)
 	}
 	web.Command = []string{strings.Repeat("x", 8192)}
@@ -114,7 +114,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, s.Sweep(nil))
-	if _, _, err := s.Create(throwAway()); !errors.Is(err, unix.EROFS) || hint.Of(err) == "" {
+	if _, _, err := s.Create(throwAway()); !errors.Is(err, unix.EROFS) || ui.HintOf(err) == "" {
 		t.Error(err)
 	}
 	if err := web.Remove(nil); !errors.Is(err, unix.EROFS) {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,7 +55,7 @@ func homeDir() (string, error) {
 	if u, err := user.LookupId(uid); err == nil && filepath.IsAbs(u.HomeDir) {
 		return u.HomeDir, nil
 	}
-	return "", hint.New(fmt.Sprintf("no home directory: HOME is not set and uid %s has no passwd entry", uid),
+	return "", ui.Error(fmt.Sprintf("no home directory: HOME is not set and uid %s has no passwd entry", uid),
 		"set HOME or XDG_DATA_HOME to a directory you own")
 }
 
@@ -89,11 +89,11 @@ func (s *Store) check() error {
 		return fmt.Errorf("open sandbox store: %w", &fs.PathError{Op: "open", Path: s.dir, Err: unix.ENOTDIR})
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
-		return hint.New(fmt.Sprintf("sandbox store %s belongs to uid %d, not to you (uid %d)", s.dir, st.Uid, os.Geteuid()),
+		return ui.Error(fmt.Sprintf("sandbox store %s belongs to uid %d, not to you (uid %d)", s.dir, st.Uid, os.Geteuid()),
 			"chown it to yourself and chmod 700 it, or set XDG_DATA_HOME to a directory you own")
 	}
 	if perm := info.Mode().Perm(); perm&0o022 != 0 {
-		return hint.Wrap(fmt.Errorf("sandbox store %s can be written by others (mode %04o)", s.dir, perm), "chmod 700 %s", s.dir)
+		return ui.Hint(fmt.Errorf("sandbox store %s can be written by others (mode %04o)", s.dir, perm), "chmod 700 %s", s.dir)
 	}
 	return nil
 }
@@ -153,11 +153,11 @@ func (s *Store) entries() ([]string, error) {
 func (s *Store) hint(err error) error {
 	switch {
 	case errors.Is(err, unix.EROFS), errors.Is(err, fs.ErrPermission):
-		return hint.Wrap(err, "make %s writable for you, or set XDG_DATA_HOME to a directory that is", s.dir)
+		return ui.Hint(err, "make %s writable for you, or set XDG_DATA_HOME to a directory that is", s.dir)
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return hint.Wrap(err, "free some space, or set XDG_DATA_HOME to a directory on another disk")
+		return ui.Hint(err, "free some space, or set XDG_DATA_HOME to a directory on another disk")
 	case errors.Is(err, unix.ENOTDIR):
-		return hint.Wrap(err, "a file is where a directory is to be: move it away, or set XDG_DATA_HOME to a directory you own")
+		return ui.Hint(err, "a file is where a directory is to be: move it away, or set XDG_DATA_HOME to a directory you own")
 	}
 	return err
 }

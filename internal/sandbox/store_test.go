@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/testbed"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 func TestDefaultDir(t *testing.T) {
@@ -35,7 +35,7 @@ func TestDefaultDir(t *testing.T) {
 	t.Run("passwd or hint", func(t *testing.T) {
 		t.Setenv("XDG_DATA_HOME", "")
 		t.Setenv("HOME", "")
-		if got, err := DefaultDir(); err == nil && !filepath.IsAbs(got) || err != nil && !strings.Contains(hint.Of(err), "set HOME") {
+		if got, err := DefaultDir(); err == nil && !filepath.IsAbs(got) || err != nil && !strings.Contains(ui.HintOf(err), "set HOME") {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})
@@ -50,8 +50,8 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{file, filepath.Join(file, "below")} {
-		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(hint.Of(err), "move it away") {
-			t.Errorf("%s, a file for a store: got %v, hint %q", dir, err, hint.Of(err))
+		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(ui.HintOf(err), "move it away") {
+			t.Errorf("%s, a file for a store: got %v, hint %q", dir, err, ui.HintOf(err))
 		}
 	}
 	for _, mode := range []os.FileMode{0o720, 0o702, 0o777, 0o777 | os.ModeSticky} {
@@ -59,7 +59,7 @@ func TestOpen(t *testing.T) {
 		if err := os.Chmod(dir, mode); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(dir); err == nil || hint.Of(err) != "chmod 700 "+dir {
+		if _, err := Open(dir); err == nil || ui.HintOf(err) != "chmod 700 "+dir {
 			t.Errorf("mode %v: got %v", mode, err)
 		}
 	}
@@ -255,8 +255,8 @@ func TestBroken(t *testing.T) {
 			_, prefix := s.Find(bad.ID[:7])
 			for _, err := range []error{errs[0], find, prefix} {
 				var broken *BrokenError
-				if !errors.As(err, &broken) || broken.Dir != bad.Dir() || !strings.Contains(err.Error()+hint.Of(err), want) ||
-					!strings.Contains(err.Error(), bad.Dir()) || hint.Of(err) == "" {
+				if !errors.As(err, &broken) || broken.Dir != bad.Dir() || !strings.Contains(err.Error()+ui.HintOf(err), want) ||
+					!strings.Contains(err.Error(), bad.Dir()) || ui.HintOf(err) == "" {
 					t.Errorf("got %v, want %q", err, want)
 				}
 			}
@@ -348,7 +348,7 @@ func TestReadOnlyStore(t *testing.T) {
 	_, _, create := s.Create(throwAway())
 	_, lock := web.Lock()
 	for name, err := range map[string]error{"create": create, "save": web.Save(), "lock": lock, "remove": web.Remove(nil)} {
-		if !errors.Is(err, fs.ErrPermission) || hint.Of(err) == "" {
+		if !errors.Is(err, fs.ErrPermission) || ui.HintOf(err) == "" {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

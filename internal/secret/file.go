@@ -11,8 +11,8 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // FileName is the vault's name in its directory, and OldName what it had before it was an age file.
@@ -61,9 +61,9 @@ func Problem(path string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrVersion):
-		return hint.New(fmt.Sprintf("the vault %s %s", path, err), "use that one: see 'coffer version'")
+		return ui.Error(fmt.Sprintf("the vault %s %s", path, err), "use that one: see 'coffer version'")
 	}
-	return hint.New(fmt.Sprintf("the vault %s %s", path, err), "put a copy of it back, or remove it and set your secrets again")
+	return ui.Error(fmt.Sprintf("the vault %s %s", path, err), "put a copy of it back, or remove it and set your secrets again")
 }
 
 // Read reads a file of the vault. Only the user may have been able to read or write it.
@@ -71,7 +71,7 @@ func Read(path string) ([]byte, error) {
 	// A link could lead anywhere, and a pipe would keep us waiting.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
-		return nil, hint.New(fmt.Sprintf("%s of the vault is a symbolic link", path), "put the file itself there")
+		return nil, ui.Error(fmt.Sprintf("%s of the vault is a symbolic link", path), "put the file itself there")
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = cmp.Or(draft.Dangling(path), err)
@@ -87,16 +87,16 @@ func Read(path string) ([]byte, error) {
 	stat, _ := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.Mode().IsRegular():
-		return nil, hint.New(fmt.Sprintf("%s of the vault is no file", path), "remove it")
+		return nil, ui.Error(fmt.Sprintf("%s of the vault is no file", path), "remove it")
 	case stat != nil && int(stat.Uid) != os.Geteuid():
-		return nil, hint.New(fmt.Sprintf("%s of the vault belongs to another user", path), "run coffer as the user whose vault it is, or set XDG_DATA_HOME to a directory of yours")
+		return nil, ui.Error(fmt.Sprintf("%s of the vault belongs to another user", path), "run coffer as the user whose vault it is, or set XDG_DATA_HOME to a directory of yours")
 	case info.Mode().Perm()&0o077 != 0:
-		return nil, hint.New(fmt.Sprintf("%s of the vault is open to other users (mode %04o)", path, info.Mode().Perm()),
+		return nil, ui.Error(fmt.Sprintf("%s of the vault is open to other users (mode %04o)", path, info.Mode().Perm()),
 			"close it, if you trust what is in it: chmod 600 "+path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err == nil && len(data) > MaxFile {
-		err = hint.New(fmt.Sprintf("%s of the vault is larger than any vault", path), "put a copy of it back, or remove it")
+		err = ui.Error(fmt.Sprintf("%s of the vault is larger than any vault", path), "put a copy of it back, or remove it")
 	}
 	return data, err
 }

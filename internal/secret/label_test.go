@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 var when = time.Date(2026, 11, 15, 19, 0, 0, 0, time.UTC)
@@ -101,8 +101,8 @@ func TestReadRefuses(t *testing.T) {
 		if c.want == "" && (err != nil || !l.Has("A")) {
 			t.Errorf("%s: %v, %v", name, l, err)
 		}
-		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || hint.Of(err) == "") {
-			t.Errorf("%s: %v (hint: %s), want %q", name, err, hint.Of(err), c.want)
+		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || ui.HintOf(err) == "") {
+			t.Errorf("%s: %v (hint: %s), want %q", name, err, ui.HintOf(err), c.want)
 		}
 		os.Remove(path)
 	}

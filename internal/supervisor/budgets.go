@@ -14,8 +14,8 @@ import (
 
 	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/gateway"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Spent is what was used of a byte budget.
@@ -68,7 +68,7 @@ func readBudgets(sb *sandbox.Sandbox) (map[string]gateway.Used, error) {
 		}
 	}
 	if err != nil {
-		return nil, hint.Wrap(fmt.Errorf("what sandbox %s has used of its byte budgets cannot be read: %s: %w", sb.Name, path, plainPath(err)),
+		return nil, ui.Hint(fmt.Errorf("what sandbox %s has used of its byte budgets cannot be read: %s: %w", sb.Name, path, plainPath(err)),
 			"to let the budgets start anew: rm '%s'", path)
 	}
 	return used, nil

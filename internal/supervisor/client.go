@@ -11,11 +11,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/busy"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor/line"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Me is the calling user.
@@ -46,7 +45,7 @@ func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*Line,
 			return s, nil
 		}
 	}
-	defer busy.Ahead(ctx, "starting sandbox "+sb.Name)()
+	defer ui.BusyBefore(ctx, "starting sandbox "+sb.Name)()
 	const tries = 400
 	for try := range tries {
 		if lock == nil {
@@ -75,7 +74,7 @@ func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*Line,
 		case <-time.After(min(time.Duration(try+1)*time.Millisecond, 50*time.Millisecond)):
 		}
 	}
-	return nil, hint.New(fmt.Sprintf("the supervisor of sandbox %s does not answer", sb.Name),
+	return nil, ui.Error(fmt.Sprintf("the supervisor of sandbox %s does not answer", sb.Name),
 		"stop it with 'coffer stop --force "+sb.Name+"'")
 }
 
@@ -146,7 +145,7 @@ func heard(ctx context.Context, ready *os.File) error {
 	case "":
 		return errors.New("the supervisor died while it started")
 	default:
-		return hint.Wrap(errors.New(word), "%s", strings.TrimSpace(rest))
+		return ui.Hint(errors.New(word), "%s", strings.TrimSpace(rest))
 	}
 }
 
@@ -155,7 +154,7 @@ func Tell(ready *os.File, err error) {
 	if err == nil {
 		fmt.Fprintln(ready, "ok")
 	} else {
-		fmt.Fprintf(ready, "%s\n%s\n", strings.ReplaceAll(err.Error(), "\n", " "), hint.Of(err))
+		fmt.Fprintf(ready, "%s\n%s\n", strings.ReplaceAll(err.Error(), "\n", " "), ui.HintOf(err))
 	}
 	ready.Close()
 }

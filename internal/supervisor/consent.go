@@ -10,7 +10,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gateway"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // consents are questions to the user that are not about connections: whether the host may
@@ -44,7 +44,7 @@ func (s *Supervisor) consent(ctx context.Context, rule, kind, key, what string, 
 	case "allow":
 		return nil
 	case "deny":
-		return hint.New(fmt.Sprintf("the user's config does not allow it: %s is deny", key), "tell the user, who can do it outside")
+		return ui.Error(fmt.Sprintf("the user's config does not allow it: %s is deny", key), "tell the user, who can do it outside")
 	}
 	q, err := s.consents.put(s.network.gateway, kind, what)
 	if q == nil {
@@ -65,7 +65,7 @@ func (s *Supervisor) consent(ctx context.Context, rule, kind, key, what string, 
 			err, verdict = nil, "allow"
 		}
 	case <-over.C:
-		err = hint.New("the user was asked and did not answer in time", "try again when the user is there, who can also decide for good: "+key+" in a config file is allow, deny or ask")
+		err = ui.Error("the user was asked and did not answer in time", "try again when the user is there, who can also decide for good: "+key+" in a config file is allow, deny or ask")
 	case <-ctx.Done():
 		err = errors.New("the program that asked did not wait for the answer")
 	case <-s.session.CloseChan():
@@ -83,7 +83,7 @@ func (c *consents) put(numbers *gateway.Gateway, kind, what string) (*consent, e
 		return nil, nil
 	}
 	if len(c.open) == maxConsents {
-		return nil, hint.New("too many questions wait for the user already", "wait for the answers")
+		return nil, ui.Error("too many questions wait for the user already", "wait for the answers")
 	}
 	now := time.Now()
 	q := &consent{kind: kind, reply: make(chan bool, 1)}

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A daemon is a program of the sandbox that this process looks after: it keeps what the
@@ -220,11 +220,11 @@ func (d *daemon) waitReady(ctx context.Context) error {
 	for !d.ready(limited) {
 		select {
 		case <-d.over:
-			return hint.New(fmt.Sprintf("it ended before it was ready (%s); it said last: %s", d.last(), lastLine(d.log.path)), "see what it needs")
+			return ui.Error(fmt.Sprintf("it ended before it was ready (%s); it said last: %s", d.last(), lastLine(d.log.path)), "see what it needs")
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-limited.Done():
-			return hint.New(fmt.Sprintf("it was not ready after %s; it said last: %s", d.ReadyTimeout, lastLine(d.log.path)),
+			return ui.Error(fmt.Sprintf("it was not ready after %s; it said last: %s", d.ReadyTimeout, lastLine(d.log.path)),
 				"see what it needs, or raise ready_timeout")
 		case <-time.After(50 * time.Millisecond):
 		}

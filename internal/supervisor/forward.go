@@ -13,8 +13,8 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // loopback is all that a forward is ever bound to.
@@ -70,7 +70,7 @@ func closeAll(all []net.Listener) {
 func take(sb *sandbox.Sandbox, f *sandbox.Forward) (*entrance, error) {
 	for _, p := range sb.Network.HostPorts {
 		if p.Inside == f.Inside { // it would only lead back out
-			return nil, hint.New(fmt.Sprintf("port %d inside leads to port %d of this machine already", p.Inside, p.Outside), "publish another port")
+			return nil, ui.Error(fmt.Sprintf("port %d inside leads to port %d of this machine already", p.Inside, p.Outside), "publish another port")
 		}
 	}
 	all, port, err := listenLoopback(f.Host)
@@ -100,12 +100,12 @@ func refusedPort(sb *sandbox.Sandbox, f sandbox.Forward, err error) error {
 		if name := holder(sb, f.Host); name != "" {
 			who = "sandbox " + name
 		}
-		return hint.New(fmt.Sprintf("port %d is taken by %s", f.Host, who), other)
+		return ui.Error(fmt.Sprintf("port %d is taken by %s", f.Host, who), other)
 	case errors.Is(err, syscall.EACCES):
-		return hint.New(fmt.Sprintf("port %d is one that only root may listen on", f.Host),
+		return ui.Error(fmt.Sprintf("port %d is one that only root may listen on", f.Host),
 			fmt.Sprintf("choose one above 1023, or leave the choice to coffer with :%d", f.Inside))
 	}
-	return hint.Wrap(fmt.Errorf("listen on port %d: %w", f.Host, err), "%s", other)
+	return ui.Hint(fmt.Errorf("listen on port %d: %w", f.Host, err), "%s", other)
 }
 
 // holder finds the sandbox of the same store that has a port.
@@ -151,7 +151,7 @@ func (s *Supervisor) forward(w wire.Forwarding) wire.Event {
 	defer o.changing.Unlock()
 	asked, err := s.change(w)
 	if err != nil {
-		return wire.Event{Failure: &wire.Failure{Code: 125, Message: err.Error(), Advice: hint.Of(err)}}
+		return wire.Event{Failure: &wire.Failure{Code: 125, Message: err.Error(), Advice: ui.HintOf(err)}}
 	}
 	return wire.Event{Ports: &wire.Ports{Forwards: asked}}
 }
@@ -258,7 +258,7 @@ func plan(have []sandbox.Forward, w wire.Forwarding) (c planned, err error) {
 			return (gone.Host == 0 || f.Host == gone.Host) && (gone.Inside == 0 || f.Inside == gone.Inside)
 		})
 		if len(c.kept) == n {
-			return c, hint.New("no port leads "+described(gone), "see 'coffer port-forward --list'")
+			return c, ui.Error("no port leads "+described(gone), "see 'coffer port-forward --list'")
 		}
 	}
 	for _, a := range w.Add {
@@ -270,7 +270,7 @@ func plan(have []sandbox.Forward, w wire.Forwarding) (c planned, err error) {
 			continue
 		}
 		if i := slices.IndexFunc(all, func(f sandbox.Forward) bool { return a.Host != 0 && f.Host == a.Host }); i >= 0 {
-			return c, hint.New(fmt.Sprintf("port %d leads to port %d inside already", a.Host, all[i].Inside),
+			return c, ui.Error(fmt.Sprintf("port %d leads to port %d inside already", a.Host, all[i].Inside),
 				fmt.Sprintf("give it up with --clear %d, or choose another", a.Host))
 		}
 		c.fresh = append(c.fresh, sandbox.Forward{Host: a.Host, Inside: a.Inside, Any: a.Host == 0})

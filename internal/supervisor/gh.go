@@ -14,7 +14,7 @@ import (
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // hub bounds how much gh is used: so many at a time, and so many in a minute.
@@ -80,7 +80,7 @@ func (h *hostServer) gh(w http.ResponseWriter, r *http.Request) {
 // useGH does what was asked for, if it is the sandbox's to ask for, and the user says so.
 func (h *hostServer) useGH(ctx context.Context, r *gh.Request, say func(string)) (a gh.Answer, err error) {
 	if !h.hub.admit(time.Now()) {
-		return a, hint.New("gh was used too often in the last minute", "wait a moment")
+		return a, ui.Error("gh was used too often in the last minute", "wait a moment")
 	}
 	b, rule, kind, key := h.repository.bridge, h.Sandbox.Git.GHRead, "gh_read", "git.gh_read"
 	if r.Writes() {
@@ -141,7 +141,7 @@ func chooseHead(heads []string, named, own string) (string, error) {
 		}
 	}
 	if !slices.Contains(heads, named) {
-		return "", hint.New(fmt.Sprintf("this sandbox has not pushed a branch %s", named), "push it first: git push origin HEAD:"+named)
+		return "", ui.Error(fmt.Sprintf("this sandbox has not pushed a branch %s", named), "push it first: git push origin HEAD:"+named)
 	}
 	return named, nil
 }
@@ -157,7 +157,7 @@ func own(ctx context.Context, program string, to, from gh.Repository, heads []st
 		return err
 	}
 	if !slices.Contains(heads, p.Head) || !p.From(to).Same(from) {
-		return hint.New(fmt.Sprintf("pull request %d is not of a branch of this sandbox, which cannot change it", p.Number), "the user can, outside")
+		return ui.Error(fmt.Sprintf("pull request %d is not of a branch of this sandbox, which cannot change it", p.Number), "the user can, outside")
 	}
 	r.Number = strconv.FormatInt(p.Number, 10)
 	return nil
@@ -170,10 +170,10 @@ func (h *hostServer) tellGH(r *gh.Request, a gh.Answer, err error) gh.Answer {
 		event.Verdict, event.Reason = "deny", err.Error()
 		if errors.As(err, new(hostError)) {
 			h.notices.tell("gh failed: " + event.Reason)
-			err = hint.New("the host could not run gh", "the user sees why with 'coffer audit --kind git "+h.Sandbox.Name+"'")
+			err = ui.Error("the host could not run gh", "the user sees why with 'coffer audit --kind git "+h.Sandbox.Name+"'")
 		}
 		a = gh.Answer{Exit: 1, Err: "gh: " + err.Error() + "\n"}
-		if text := hint.Of(err); text != "" {
+		if text := ui.HintOf(err); text != "" {
 			a.Err += "hint: " + text + "\n"
 		}
 	}

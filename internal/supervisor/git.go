@@ -13,10 +13,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/patient"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // git brings commits over, both ways: before a program starts, while it runs, and when it
@@ -51,7 +51,7 @@ func (s *Supervisor) openGit(ctx context.Context) (*rootfs.Git, error) {
 	}
 	b, err := gitbridge.Open(s.Sandbox.Dir())
 	if errors.Is(err, os.ErrNotExist) {
-		err = hint.New(fmt.Sprintf("sandbox %s was never completed", s.Sandbox.Name), "remove it with 'coffer rm --force "+s.Sandbox.Name+"'")
+		err = ui.Error(fmt.Sprintf("sandbox %s was never completed", s.Sandbox.Name), "remove it with 'coffer rm --force "+s.Sandbox.Name+"'")
 	}
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (g *git) words(b brought) (words []string) {
 	words = slices.Clone(b.notes)
 	if b.err != nil {
 		word := "commits were not brought over: " + b.err.Error()
-		if h := hint.Of(b.err); h != "" {
+		if h := ui.HintOf(b.err); h != "" {
 			word += "; " + h
 		}
 		words = append(words, word)

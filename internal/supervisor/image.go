@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/image"
 	"github.com/cofferhq/coffer/internal/person"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // system is what a sandbox has its system directories from.
@@ -35,7 +35,7 @@ func (s *Supervisor) openImage(data string) (f system, err error) {
 	}
 	found, err := Images(data).Get(i.Digest)
 	if errors.Is(err, image.ErrNotHere) {
-		err = hint.New(fmt.Sprintf("the image %s, which sandbox %s was made with, is no longer on this machine", i.Ref, s.Sandbox.Name),
+		err = ui.Error(fmt.Sprintf("the image %s, which sandbox %s was made with, is no longer on this machine", i.Ref, s.Sandbox.Name),
 			"pull it again with 'coffer images pull "+image.Pinned(i.Ref, i.Digest)+"'")
 	}
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // journal is the sandbox's audit log. What cannot be written down must not happen: a
@@ -46,7 +46,7 @@ func (j *journal) open() (err error) {
 		if j.sb.Audit {
 			err = fmt.Errorf("the administrator requires an audit log: %w", err)
 		}
-		return hint.Wrap(err, "a sandbox runs only with its log: free space, or repair or move away %s", dir)
+		return ui.Hint(err, "a sandbox runs only with its log: free space, or repair or move away %s", dir)
 	}
 	return nil
 }

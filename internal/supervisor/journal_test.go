@@ -9,9 +9,9 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // TestNoLogNoStart: a sandbox whose log cannot be opened does not start, and nothing
@@ -22,7 +22,7 @@ func TestNoLogNoStart(t *testing.T) {
 	if err := os.WriteFile(audit.Dir(sb.Dir()), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Start(t.Context(), nil, sb); err == nil || !strings.Contains(err.Error(), "audit log") || hint.Of(err) == "" {
+	if _, err := Start(t.Context(), nil, sb); err == nil || !strings.Contains(err.Error(), "audit log") || ui.HintOf(err) == "" {
 		t.Errorf("start: %v", err)
 	}
 	if _, err := changeAtRest(sb, Change{Do: "allow", Rules: []policy.RuleSource{RuleFor("example.com", true)}}); err == nil {

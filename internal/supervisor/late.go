@@ -13,8 +13,8 @@ import (
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A repository that is included while programs run is shown to them, and one that is taken out
@@ -255,7 +255,7 @@ func (s *Supervisor) answerShow(c net.Conn, asked json.RawMessage) {
 	}
 	var done wire.Done
 	if err != nil {
-		done.Error, done.Hint = err.Error(), hint.Of(err)
+		done.Error, done.Hint = err.Error(), ui.HintOf(err)
 	}
 	_ = wire.WriteMessage(c, wire.Event{Done: &done})
 }
@@ -285,7 +285,7 @@ func askIncluded(l *Line, r showRequest) error {
 	}
 	err = errors.New(e.Done.Error)
 	if e.Done.Hint != "" {
-		err = hint.Wrap(err, "%s", e.Done.Hint)
+		err = ui.Hint(err, "%s", e.Done.Hint)
 	}
 	return err
 }

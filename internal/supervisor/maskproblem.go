@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // MaskProblem adds to an error of a look through a tree what to do about it. Programs in a
@@ -22,18 +22,18 @@ func MaskProblem(err error) error {
 	case errors.As(err, &slow):
 		name, _, _ := strings.Cut(slow.From, ":")
 		if filepath.Base(name) == mask.FileName {
-			return hint.Wrap(err, "shorten the line, or remove the file with 'rm %s'", shellWord(filepath.Join(slow.Root, name)))
+			return ui.Hint(err, "shorten the line, or remove the file with 'rm %s'", shellWord(filepath.Join(slow.Root, name)))
 		}
-		return hint.Wrap(err, "have fewer and shorter lines")
+		return ui.Hint(err, "have fewer and shorter lines")
 	case errors.As(err, &full) && full.Most != "":
-		return hint.Wrap(err, "hide all of it with a line /%s/ in %s, or, if it is not yours, remove it with 'rm -r %s'",
+		return ui.Hint(err, "hide all of it with a line /%s/ in %s, or, if it is not yours, remove it with 'rm -r %s'",
 			full.Most, filepath.Join(full.Root, mask.FileName), shellWord(filepath.Join(full.Root, full.Most)))
 	case errors.As(err, &full):
-		return hint.Wrap(err, "have less hidden, or remove what is not yours")
+		return ui.Hint(err, "have less hidden, or remove what is not yours")
 	case errors.As(err, &crowd):
-		return hint.Wrap(err, "start in a directory further down, or remove what is not yours")
+		return ui.Hint(err, "start in a directory further down, or remove what is not yours")
 	case errors.As(err, &file):
-		return hint.Wrap(err, "have fewer and shorter lines in it, or remove it with 'rm %s'", shellWord(filepath.Join(file.Root, file.File)))
+		return ui.Hint(err, "have fewer and shorter lines in it, or remove it with 'rm %s'", shellWord(filepath.Join(file.Root, file.File)))
 	}
 	return err
 }

@@ -15,10 +15,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Files that must stay unread are found while the machine boots, and covered before any
@@ -207,7 +207,7 @@ func (s *Supervisor) scanMasks(ctx context.Context) (m rootfs.Masks, err error) 
 	slices.Sort(m.Locked)
 	m.Pinned, m.Anchored, m.Hidden, m.Locked = slices.Compact(m.Pinned), slices.Compact(m.Anchored), slices.Compact(m.Hidden), slices.Compact(m.Locked)
 	if n := len(m.Pinned) + len(m.Anchored) + len(m.Locked); n > maxAbove {
-		return m, hint.New(fmt.Sprintf("hidden files and git repositories take %d mounts, more than %d", n, maxAbove),
+		return m, ui.Error(fmt.Sprintf("hidden files and git repositories take %d mounts, more than %d", n, maxAbove),
 			"hide the directories that they are in, see 'coffer masks'; leave repositories open, git.nested = \"open\" in your config; or use --workspace cow")
 	}
 	return m, nil

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // watchAfter is when the watch begins. A short run does not pay for it.
@@ -142,7 +142,7 @@ func (s *Supervisor) hideNew() error {
 		r, err := one.tree.Scan(s.masks.life)
 		if err != nil {
 			err = MaskProblem(err)
-			return fmt.Errorf("%w; %s", err, hint.Of(err)) // no hint goes by where programs answer
+			return fmt.Errorf("%w; %s", err, ui.HintOf(err)) // no hint goes by where programs answer
 		}
 		list := r.Hidden
 		if one.shared {

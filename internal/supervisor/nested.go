@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Git runs what a repository's config and hooks name, also that of one further down in a
@@ -202,5 +202,5 @@ func (s *Supervisor) warnNested(one *shown, tell func(string)) {
 	}
 	was.Told = is
 	remember(s.madeFile(one), was)
-	tell("other git repositories are read-only for git inside: " + hint.Few(s.nested.kept) + "; to commit to one, start there; to open all: git.nested = \"open\" in your config")
+	tell("other git repositories are read-only for git inside: " + ui.Few(s.nested.kept) + "; to commit to one, start there; to open all: git.nested = \"open\" in your config")
 }

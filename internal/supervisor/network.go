@@ -10,9 +10,9 @@ import (
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gateway"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // network is the gateway of a running sandbox and the user's own rules for it.
@@ -76,7 +76,7 @@ func (s *Supervisor) connect(rules *policy.Set, live []policy.RuleSource) error 
 	}
 	wire := s.instance.Link()
 	if wire == nil {
-		return hint.New("this engine gives a sandbox no network", "go without one: --net none")
+		return ui.Error("this engine gives a sandbox no network", "go without one: --net none")
 	}
 	used, err := readBudgets(s.Sandbox)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // patience bounds every wait. Whoever uses it up has found a hang.
@@ -201,8 +201,8 @@ func TestPortTaken(t *testing.T) {
 		port := uint16(l.Addr().(*net.TCPAddr).Port)
 		s, _ := newSupervisor(t, sandbox.Record{Forwards: []sandbox.Forward{{Host: port, Inside: 80}}})
 		err = s.reserveOpenings()
-		if want := fmt.Sprintf("port %d is taken by another program", port); err == nil || err.Error() != want || hint.Of(err) == "" {
-			t.Errorf("got %v (%s), want %q", err, hint.Of(err), want)
+		if want := fmt.Sprintf("port %d is taken by another program", port); err == nil || err.Error() != want || ui.HintOf(err) == "" {
+			t.Errorf("got %v (%s), want %q", err, ui.HintOf(err), want)
 		}
 		// Whoever does not mind gets another.
 		s, _ = newSupervisor(t, sandbox.Record{Forwards: []sandbox.Forward{{Host: port, Inside: 80, Any: true}}})

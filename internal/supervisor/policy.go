@@ -13,9 +13,9 @@ import (
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gateway"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A Change is what a user wants to be different about a sandbox's network, or to know.
@@ -67,7 +67,7 @@ func ChangePolicy(sb *sandbox.Sandbox, c Change) (Reply, error) {
 		defer lock.Release()
 		return changeAtRest(sb, c)
 	}
-	return Reply{}, hint.New("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.Name+"'")
+	return Reply{}, ui.Error("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.Name+"'")
 }
 
 // Decide is what the gateway of a sandbox says about a destination: coffer's own names are
@@ -107,7 +107,7 @@ func (c Change) ask(l *Line) (r Reply, err error) {
 		return r, fmt.Errorf("the supervisor's answer: %w", err)
 	}
 	if r.Error != "" {
-		return r, hint.New(r.Error, r.Hint)
+		return r, ui.Error(r.Error, r.Hint)
 	}
 	return r, nil
 }
@@ -121,7 +121,7 @@ func changeAtRest(sb *sandbox.Sandbox, c Change) (Reply, error) {
 		used, err := readBudgets(sb)
 		return Reply{Budgets: used}, err
 	case "answer":
-		return Reply{}, hint.New("nothing waits for an answer: the sandbox does not run", "see 'coffer policy show'")
+		return Reply{}, ui.Error("nothing waits for an answer: the sandbox does not run", "see 'coffer policy show'")
 	}
 	if sb.Network.None() {
 		return Reply{}, noNetwork(sb)
@@ -147,7 +147,7 @@ func changeAtRest(sb *sandbox.Sandbox, c Change) (Reply, error) {
 }
 
 func noNetwork(sb *sandbox.Sandbox) error {
-	return hint.New("sandbox "+sb.Name+" was made without a network", "make one with --net standard")
+	return ui.Error("sandbox "+sb.Name+" was made without a network", "make one with --net standard")
 }
 
 // apply makes the new rules of the old ones.
@@ -179,7 +179,7 @@ func (s *Supervisor) answerPolicy(client net.Conn, body json.RawMessage) {
 		reply, err = s.changePolicy(c)
 	}
 	if err != nil {
-		reply.Error, reply.Hint = err.Error(), hint.Of(err)
+		reply.Error, reply.Hint = err.Error(), ui.HintOf(err)
 	}
 	if body, err = json.Marshal(reply); err == nil {
 		_ = wire.WriteMessage(client, wire.Event{Policy: body})
@@ -241,7 +241,7 @@ func (s *Supervisor) answer(c Change) (r Reply, err error) {
 	asked := n.gateway.Pending()
 	i := slices.IndexFunc(asked, func(q gateway.Request) bool { return q.ID == c.ID })
 	if i < 0 {
-		return r, hint.New(fmt.Sprintf("no question has the number %d", c.ID), "see 'coffer policy pending'")
+		return r, ui.Error(fmt.Sprintf("no question has the number %d", c.ID), "see 'coffer policy pending'")
 	}
 	q := asked[i]
 	r.Answered = q
@@ -250,11 +250,11 @@ func (s *Supervisor) answer(c Change) (r Reply, err error) {
 		verdict = "allow"
 	}
 	if q.Filed && c.Once && c.Allow {
-		return r, hint.New("no connection waits for this answer, so 'once' would be for nothing", "answer with --for 10m, or without --once")
+		return r, ui.Error("no connection waits for this answer, so 'once' would be for nothing", "answer with --for 10m, or without --once")
 	}
 	if !c.Once {
 		if !literal(q.Path) || len(q.Path) > maxRulePath {
-			return r, hint.New("this path cannot be written as a rule", "answer with --once")
+			return r, ui.Error("this path cannot be written as a rule", "answer with --once")
 		}
 		rule := ruleFor(q, c.Allow)
 		rule.Expires = c.Expires

@@ -12,8 +12,8 @@ import (
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // surveyPatience is how long the guest may take to say what listens inside.
@@ -149,7 +149,7 @@ func Forward(ctx context.Context, sb *sandbox.Sandbox, w wire.Forwarding) (asked
 		case <-time.After(min(time.Duration(try+1)*time.Millisecond, 50*time.Millisecond)):
 		}
 	}
-	return nil, false, hint.New("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.Name+"'")
+	return nil, false, ui.Error("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.Name+"'")
 }
 
 // forwardStopped changes the record of a sandbox that does not run. The ports are

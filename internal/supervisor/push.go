@@ -11,8 +11,8 @@ import (
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/gitbridge/receive"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // What programs inside have the host do comes to http://coffer.internal/: git push to
@@ -89,7 +89,7 @@ func refuse(w http.ResponseWriter, status int, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	fmt.Fprintln(w, err)
-	if h := hint.Of(err); h != "" {
+	if h := ui.HintOf(err); h != "" {
 		fmt.Fprintln(w, "hint:", h)
 	}
 }
@@ -97,7 +97,7 @@ func refuse(w http.ResponseWriter, status int, err error) {
 // advertise says which branches of the remote the sandbox can push to.
 func (h *hostServer) advertise(w http.ResponseWriter, r *http.Request) {
 	if r.FormValue("service") != "git-receive-pack" {
-		refuse(w, http.StatusForbidden, hint.New("one can only push here", "fetch from origin, which is the user's repository"))
+		refuse(w, http.StatusForbidden, ui.Error("one can only push here", "fetch from origin, which is the user's repository"))
 		return
 	}
 	release, ok := h.take(w, r, h.turn)
@@ -199,11 +199,11 @@ func (h *hostServer) tell(c receive.Command, m gitbridge.Move, err error, out re
 		result.Reason = err.Error()
 		if errors.As(err, new(hostError)) {
 			result.Reason = "the host could not push it"
-			err = hint.New("the host could not push to "+m.Remote, "the user sees why with 'coffer audit --kind git "+h.Sandbox.Name+"'")
+			err = ui.Error("the host could not push to "+m.Remote, "the user sees why with 'coffer audit --kind git "+h.Sandbox.Name+"'")
 			h.notices.tell(fmt.Sprintf("a push to %s failed: %s", h.repository.of(m.Remote), event.Reason))
 		}
 		out.Say(err.Error())
-		if text := hint.Of(err); text != "" {
+		if text := ui.HintOf(err); text != "" {
 			out.Say("hint: " + text)
 		}
 	}

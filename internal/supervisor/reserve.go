@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,11 +57,11 @@ func (s *Supervisor) reserveGit() (private bool, err error) {
 		return false, nil // nobody can make one there, the sandbox neither
 	default:
 		// What we cannot do now, the sandbox may be able to do later.
-		return false, hint.Wrap(fmt.Errorf("reserve the place of a repository: %w", err),
+		return false, ui.Hint(fmt.Errorf("reserve the place of a repository: %w", err),
 			"make %s writable, or use --workspace cow", sb.Workspace.Path)
 	}
 	if s.reserved, err = holdEmpty(git); err != nil {
-		return false, hint.Wrap(fmt.Errorf("reserve %s: %w", git, err), "another program keeps it locked; try again")
+		return false, ui.Hint(fmt.Errorf("reserve %s: %w", git, err), "another program keeps it locked; try again")
 	}
 	if !sb.MadeGit {
 		// It lost its repository since it was made. Should we be killed before

@@ -14,8 +14,8 @@ import (
 	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // maxGuests bounds the streams that the guest opens to us. yamux keeps 256 more waiting
@@ -35,7 +35,7 @@ func (s *Supervisor) offerSockets() error {
 		}
 		s.openings.offered[k.Inside] = k.Host
 		if err := s.listenInside(wire.Target{Path: k.Inside}); err != nil {
-			return hint.Wrap(err, "choose another path inside, such as --socket-in %s:/run/%s", k.Host, filepath.Base(k.Host))
+			return ui.Hint(err, "choose another path inside, such as --socket-in %s:/run/%s", k.Host, filepath.Base(k.Host))
 		}
 	}
 	if len(s.openings.offered) > 0 {
@@ -49,7 +49,7 @@ func (s *Supervisor) offerSockets() error {
 func (s *Supervisor) offerHostPorts() error {
 	for _, p := range s.Sandbox.Network.HostPorts {
 		if err := s.listenInside(wire.Target{Port: p.Inside}); err != nil {
-			return hint.Wrap(err, "give it another number inside: --host-port INSIDE:%d", p.Outside)
+			return ui.Hint(err, "give it another number inside: --host-port INSIDE:%d", p.Outside)
 		}
 		s.openings.plumbing = append(s.openings.plumbing, p.Inside)
 	}
@@ -215,7 +215,7 @@ func (s *Supervisor) makeSocket(k sandbox.Socket) error {
 		l.Close()
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return hint.New("there is a file of this name", "remove it, or choose another path for the socket")
+		return ui.Error("there is a file of this name", "remove it, or choose another path for the socket")
 	}
 	return err
 }

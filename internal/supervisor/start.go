@@ -15,12 +15,12 @@ import (
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // pidsDefault keeps a runaway program from using up the host's processes.
@@ -90,7 +90,7 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 	if err != nil {
 		var no *limits.UnavailableError
 		if errors.As(err, &no) {
-			err = hint.New(fmt.Sprintf("cannot limit %s: %s", no.Limit, no.Reason), no.Fix)
+			err = ui.Error(fmt.Sprintf("cannot limit %s: %s", no.Limit, no.Reason), no.Fix)
 		}
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // answerSync serves OpSync.
@@ -26,7 +26,7 @@ func (s *Supervisor) answerSync(c net.Conn, only *wire.Sync) {
 		}
 	}
 	if err != nil {
-		answer.Error, answer.Hint = err.Error(), hint.Of(err)
+		answer.Error, answer.Hint = err.Error(), ui.HintOf(err)
 	}
 	_ = wire.WriteMessage(c, wire.Event{Synced: &answer})
 }
@@ -71,7 +71,7 @@ func askSync(l wire.Opener, only *wire.Sync) (notes []string, err error) {
 	if e.Synced.Error != "" {
 		err = errors.New(e.Synced.Error)
 		if e.Synced.Hint != "" {
-			err = hint.Wrap(err, "%s", e.Synced.Hint)
+			err = ui.Hint(err, "%s", e.Synced.Hint)
 		}
 	}
 	return e.Synced.Notes, err

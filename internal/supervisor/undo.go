@@ -13,8 +13,8 @@ import (
 	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/gitbridge"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // patienceUndo bounds how long an undo may take.
@@ -102,9 +102,9 @@ func (s *Supervisor) undo(n int, force bool) (answer Undone, err error) {
 	to, ok := all.Get(n)
 	if !ok {
 		if n == 0 {
-			return answer, hint.New("there is nothing to undo: nothing was changed yet", "see 'coffer checkpoints "+s.Sandbox.Name+"'")
+			return answer, ui.Error("there is nothing to undo: nothing was changed yet", "see 'coffer checkpoints "+s.Sandbox.Name+"'")
 		}
-		return answer, hint.New(fmt.Sprintf("there is no checkpoint %d", n), "see 'coffer checkpoints "+s.Sandbox.Name+"'")
+		return answer, ui.Error(fmt.Sprintf("there is no checkpoint %d", n), "see 'coffer checkpoints "+s.Sandbox.Name+"'")
 	}
 	yours, err := all.Yours(n)
 	if err != nil {
@@ -125,7 +125,7 @@ func refuseYours(paths []string, n int) error {
 	if more := len(paths) - 1; more > 0 {
 		what += fmt.Sprintf(" and %d more", more)
 	}
-	return hint.New(fmt.Sprintf("you changed %s yourself after checkpoint %d, and that would be taken back", what, n),
+	return ui.Error(fmt.Sprintf("you changed %s yourself after checkpoint %d, and that would be taken back", what, n),
 		"with --force it is; what is there now is a checkpoint already, and can be had back")
 }
 
@@ -144,7 +144,7 @@ func (s *Supervisor) answerUndo(c net.Conn, asked json.RawMessage) {
 		answer, err = s.undo(r.N, r.Force)
 	}
 	if err != nil {
-		answer.Error, answer.Hint = err.Error(), hint.Of(err)
+		answer.Error, answer.Hint = err.Error(), ui.HintOf(err)
 	}
 	if b, err := json.Marshal(answer); err == nil {
 		_ = wire.WriteMessage(c, wire.Event{Undone: b})
@@ -175,7 +175,7 @@ func askUndo(l wire.Opener, r undoRequest) (answer Undone, err error) {
 	if answer.Error != "" {
 		err = errors.New(answer.Error)
 		if answer.Hint != "" {
-			err = hint.Wrap(err, "%s", answer.Hint)
+			err = ui.Hint(err, "%s", answer.Hint)
 		}
 	}
 	return answer, err
@@ -201,5 +201,5 @@ func NoCheckpoints(sb *sandbox.Sandbox) error {
 	case sb.Ephemeral:
 		why, fix = "it is gone when its program ends", "make one that stays with 'coffer exec --create'"
 	}
-	return hint.New(fmt.Sprintf("sandbox %s has no checkpoints: %s", sb.Name, why), fix)
+	return ui.Error(fmt.Sprintf("sandbox %s has no checkpoints: %s", sb.Name, why), fix)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gitbridge/receive"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // fetchedLately is how long what the host fetched counts as new: a program in a loop must
@@ -20,7 +20,7 @@ const fetchedLately = 5 * time.Second
 // prints nothing while it waits for the user: the notice outside says what for.
 func (h *hostServer) offer(w http.ResponseWriter, r *http.Request) {
 	if r.FormValue("service") != "git-upload-pack" {
-		refuse(w, http.StatusForbidden, hint.New("one can only fetch here", "git push origin has the host push"))
+		refuse(w, http.StatusForbidden, ui.Error("one can only fetch here", "git push origin has the host push"))
 		return
 	}
 	release, ok := h.take(w, r, h.turn)
@@ -54,7 +54,7 @@ func (h *hostServer) refs(w http.ResponseWriter, r *http.Request) {
 	})
 	if err != nil {
 		fmt.Fprintln(w, err)
-		if text := hint.Of(err); text != "" {
+		if text := ui.HintOf(err); text != "" {
 			fmt.Fprintln(w, "hint:", text)
 		}
 		return
@@ -96,7 +96,7 @@ func (h *hostServer) fetch(ctx context.Context, remote string, say func(string))
 	h.audit.add(event)
 	if errors.As(err, new(hostError)) {
 		h.notices.tell("your repository could not fetch from " + h.repository.of(remote) + ": " + event.Reason)
-		err = hint.New("the host could not fetch from "+remote, "the user sees why with 'coffer audit --kind git "+h.Sandbox.Name+"'")
+		err = ui.Error("the host could not fetch from "+remote, "the user sees why with 'coffer audit --kind git "+h.Sandbox.Name+"'")
 	}
 	return err
 }

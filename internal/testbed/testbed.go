@@ -117,7 +117,7 @@ var build = sync.OnceValues(func() (string, error) {
 
 // quiet has a binary not say what takes long, which is more on some machines than on others, and at
 // times: tests compare all that it says.
-const quiet = "-X github.com/cofferhq/coffer/internal/busy.silent=yes"
+const quiet = "-X github.com/cofferhq/coffer/internal/ui.silent=yes"
 
 func compile(path, ldflags string) (string, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()

@@ -15,11 +15,11 @@ import (
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/link/kernel"
 	"github.com/cofferhq/coffer/internal/link/packet"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -311,14 +311,14 @@ const insideFix = "run the program as it is: this is a sandbox already"
 
 // refused turns the kernel's refusal into what the user can do about it.
 func refused(err error) error {
-	if hint.Of(err) != "" {
+	if ui.HintOf(err) != "" {
 		return err
 	}
 	if inSandbox() {
-		return hint.Wrap(fmt.Errorf("a sandbox cannot be started inside a sandbox: %w", err), "%s", insideFix)
+		return ui.Hint(fmt.Errorf("a sandbox cannot be started inside a sandbox: %w", err), "%s", insideFix)
 	}
 	if fix := namespaceFix(); fix != "" {
-		return hint.Wrap(err, "%s", fix)
+		return ui.Hint(err, "%s", fix)
 	}
-	return hint.Wrap(err, "run 'coffer doctor' to see what this host lacks")
+	return ui.Hint(err, "run 'coffer doctor' to see what this host lacks")
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // lock makes this process the only writer. What another one left half written goes.
@@ -22,7 +22,7 @@ func (v *Vault) lock() (unlock func(), err error) {
 		return nil, fmt.Errorf("make a place for the vault: %w", err)
 	}
 	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
-		return nil, hint.New(fmt.Sprintf("the vault's directory %s is open to other users (%s)", v.dir, info.Mode()), "close it: chmod 700 "+v.dir)
+		return nil, ui.Error(fmt.Sprintf("the vault's directory %s is open to other users (%s)", v.dir, info.Mode()), "close it: chmod 700 "+v.dir)
 	}
 	f, err := os.OpenFile(filepath.Join(v.dir, "lock"), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {

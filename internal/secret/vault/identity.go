@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"filippo.io/age"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // identityName is the file of the identity, if it is in a file: a line as age-keygen writes it, or
@@ -58,7 +58,7 @@ func (f *identityFile) identity() (*age.X25519Identity, error) {
 	if f.keeping() == Passphrase {
 		passphrase := os.Getenv(secret.Variable)
 		if passphrase == "" {
-			return nil, hint.New("the vault is closed by a passphrase, which is expected in "+secret.Variable, "export it; or open the vault where you have it, with 'coffer secret key file'")
+			return nil, ui.Error("the vault is closed by a passphrase, which is expected in "+secret.Variable, "export it; or open the vault where you have it, with 'coffer secret key file'")
 		}
 		id, err := age.NewScryptIdentity(passphrase)
 		if err != nil {
@@ -66,12 +66,12 @@ func (f *identityFile) identity() (*age.X25519Identity, error) {
 		}
 		id.SetMaxWorkFactor(maxWorkFactor)
 		if line, err = unseal(f.data, id); err != nil {
-			return nil, hint.New("what is in "+secret.Variable+" is not the passphrase of the vault, or "+f.path+" is damaged", "export the one that the vault was made with")
+			return nil, ui.Error("what is in "+secret.Variable+" is not the passphrase of the vault, or "+f.path+" is damaged", "export the one that the vault was made with")
 		}
 	}
 	id, err := parseIdentity(line)
 	if err != nil {
-		return nil, hint.New(fmt.Sprintf("the vault's key %s %s", f.path, err), "put a copy of it back; without it, remove "+filepath.Dir(f.path)+" and set your secrets again")
+		return nil, ui.Error(fmt.Sprintf("the vault's key %s %s", f.path, err), "put a copy of it back; without it, remove "+filepath.Dir(f.path)+" and set your secrets again")
 	}
 	return id, nil
 }
@@ -94,7 +94,7 @@ func identityText(id *age.X25519Identity, how Keeping) ([]byte, error) {
 	}
 	passphrase := os.Getenv(secret.Variable)
 	if len(passphrase) < shortest {
-		return nil, hint.New(fmt.Sprintf("a vault's passphrase has %d characters at least, and is expected in %s", shortest, secret.Variable), "export one")
+		return nil, ui.Error(fmt.Sprintf("a vault's passphrase has %d characters at least, and is expected in %s", shortest, secret.Variable), "export one")
 	}
 	to, err := age.NewScryptRecipient(passphrase)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"filippo.io/age"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Keeping is how the vault's key is kept.
@@ -75,7 +75,7 @@ func (v *Vault) load(wait time.Duration) (*age.X25519Identity, error) {
 	if !errors.Is(ring, errNotInKeyring) {
 		lost = "start or unlock your keyring; " + lost
 	}
-	return nil, hint.New(fmt.Sprintf("the vault cannot be opened: there is no key beside it, and %s", ring), lost)
+	return nil, ui.Error(fmt.Sprintf("the vault cannot be opened: there is no key beside it, and %s", ring), lost)
 }
 
 // left is the identity in a file that somebody made who was interrupted; nil if there is none.
@@ -156,7 +156,7 @@ func (v *Vault) Move(to Keeping) error {
 	id := v.id
 	if to == Keyring {
 		if err := toKeyring(v.dir, id.String(), patience); err != nil {
-			return hint.New(fmt.Sprintf("the key was not moved: %s", err), "start or unlock your keyring, or choose another place")
+			return ui.Error(fmt.Sprintf("the key was not moved: %s", err), "start or unlock your keyring, or choose another place")
 		}
 		return v.remove(identityName)
 	}

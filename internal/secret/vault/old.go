@@ -15,8 +15,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // An old vault has the values in secret.OldName, encrypted by AES-256-GCM, and its key in oldKey
@@ -93,7 +93,7 @@ func (v *Vault) openOld(path string) (label secret.Label, all values, how Keepin
 		err = json.Unmarshal(plain, &all)
 	}
 	if err != nil || len(all) != len(label) {
-		return nil, nil, "", hint.New(fmt.Sprintf("the vault %s does not open: it was damaged, or its key (%s) is another vault's", path, how),
+		return nil, nil, "", ui.Error(fmt.Sprintf("the vault %s does not open: it was damaged, or its key (%s) is another vault's", path, how),
 			fmt.Sprintf("put a copy of it back, with its key; or remove %s and set your secrets again", v.dir))
 	}
 	return label, all, how, nil
@@ -106,7 +106,7 @@ func (v *Vault) oldKey() ([]byte, Keeping, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		text, err := fromKeyring(oldService, v.dir, patience)
 		if err != nil {
-			return nil, "", hint.New(fmt.Sprintf("the vault cannot be opened: there is no key beside it, and %s", err), "start or unlock your keyring")
+			return nil, "", ui.Error(fmt.Sprintf("the vault cannot be opened: there is no key beside it, and %s", err), "start or unlock your keyring")
 		}
 		key, err := base64.StdEncoding.DecodeString(text)
 		return key, Keyring, err
@@ -126,14 +126,14 @@ func (v *Vault) oldKey() ([]byte, Keeping, error) {
 		key, err := unlockOld(fields[1], decode(fields[2]), decode(fields[3]))
 		return key, Passphrase, err
 	}
-	return nil, "", hint.New(fmt.Sprintf("the vault's key %s is damaged", path), "put a copy of it back; without it, remove "+v.dir+" and set your secrets again")
+	return nil, "", ui.Error(fmt.Sprintf("the vault's key %s is damaged", path), "put a copy of it back; without it, remove "+v.dir+" and set your secrets again")
 }
 
 // unlockOld opens a key that a passphrase closes.
 func unlockOld(rounds string, salt, sealed []byte) ([]byte, error) {
 	passphrase := os.Getenv(secret.Variable)
 	if passphrase == "" {
-		return nil, hint.New("the vault is closed by a passphrase, which is expected in "+secret.Variable, "export it")
+		return nil, ui.Error("the vault is closed by a passphrase, which is expected in "+secret.Variable, "export it")
 	}
 	n, err := strconv.Atoi(rounds)
 	if err != nil || n < 1 || n > 20_000_000 {
@@ -145,7 +145,7 @@ func unlockOld(rounds string, salt, sealed []byte) ([]byte, error) {
 	}
 	key, err := openGCM(from, sealed, []byte(oldMagic))
 	if err != nil {
-		return nil, hint.New("what is in "+secret.Variable+" is not the passphrase of the vault", "export the one that the vault was made with")
+		return nil, ui.Error("what is in "+secret.Variable+" is not the passphrase of the vault", "export the one that the vault was made with")
 	}
 	return key, nil
 }

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"filippo.io/age"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 const fileName = secret.FileName
 
 // ErrNone is for a vault that was never made.
-var ErrNone = hint.New("you keep no secrets", "make a vault with 'coffer secret set NAME'")
+var ErrNone = ui.Error("you keep no secrets", "make a vault with 'coffer secret set NAME'")
 
 // A Vault is the file of secrets in a directory, with what is beside it.
 type Vault struct {
@@ -62,7 +62,7 @@ func (v *Vault) Get(name string) ([]byte, error) {
 
 // Unknown is the error about a secret that is not there.
 func Unknown(name string) error {
-	return hint.New("there is no secret "+name, "see 'coffer secret ls', or put it there: coffer secret set "+name)
+	return ui.Error("there is no secret "+name, "see 'coffer secret ls', or put it there: coffer secret set "+name)
 }
 
 // CheckValue wants what can be the value of a variable.
@@ -168,7 +168,7 @@ func (v *Vault) write(label secret.Label, all values) error {
 		return err
 	}
 	if len(file) > secret.MaxFile {
-		return hint.New(fmt.Sprintf("the vault is full: it has at most %d bytes", secret.MaxFile), "remove what you do not need: coffer secret rm NAME")
+		return ui.Error(fmt.Sprintf("the vault is full: it has at most %d bytes", secret.MaxFile), "remove what you do not need: coffer secret rm NAME")
 	}
 	return v.replace(fileName, file)
 }
@@ -189,7 +189,7 @@ func (v *Vault) openWithin(wait time.Duration) (label secret.Label, all values, 
 	plain, err := v.unseal(file, wait)
 	if errors.Is(err, errNotOpened) {
 		how, _ := v.Keeping()
-		return nil, nil, hint.New(fmt.Sprintf("the vault %s does not open: it was damaged, or its key (%s) is another vault's", path, how),
+		return nil, nil, ui.Error(fmt.Sprintf("the vault %s does not open: it was damaged, or its key (%s) is another vault's", path, how),
 			fmt.Sprintf("put a copy of it back, with its key; or remove %s and set your secrets again", v.dir))
 	}
 	if err != nil {

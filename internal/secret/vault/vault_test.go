@@ -14,8 +14,8 @@ import (
 
 	"filippo.io/age"
 	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/hint"
 	"github.com/cofferhq/coffer/internal/secret"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/zalando/go-keyring"
 )
 
@@ -74,14 +74,14 @@ func names(t *testing.T, v *Vault) (list []string) {
 // wrong wants an error with these words and a hint, and not with the value.
 func wrong(t *testing.T, err error, words string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), words) || hint.Of(err) == "" || strings.Contains(err.Error(), "\n") {
-		t.Errorf("got %v (hint: %q), want a sentence with %q", err, hint.Of(err), words)
+	if err == nil || !strings.Contains(err.Error(), words) || ui.HintOf(err) == "" || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v (hint: %q), want a sentence with %q", err, ui.HintOf(err), words)
 	}
 }
 
 func TestSecrets(t *testing.T) {
 	v := newVault(t)
-	if _, err := v.Get("A"); err == nil || hint.Of(err) == "" {
+	if _, err := v.Get("A"); err == nil || ui.HintOf(err) == "" {
 		t.Errorf("of no vault: %v", err)
 	}
 	wrong(t, v.Remove("A"), "there is no secret A")
@@ -261,11 +261,11 @@ func TestDamage(t *testing.T) {
 		damaged := bytes.Clone(file)
 		damaged[i] ^= 1
 		write(t, path, damaged)
-		if _, err := At(v.dir).Get("A"); err == nil || hint.Of(err) == "" || strings.Contains(err.Error(), "hunter2") {
+		if _, err := At(v.dir).Get("A"); err == nil || ui.HintOf(err) == "" || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("byte %d: %v", i, err)
 		}
 		write(t, path, file[:i])
-		if _, err := At(v.dir).Get("A"); err == nil || hint.Of(err) == "" {
+		if _, err := At(v.dir).Get("A"); err == nil || ui.HintOf(err) == "" {
 			t.Errorf("cut at %d: %v", i, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/hint"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Ask sends a request and waits for its answer, for so long. What says no is a
@@ -35,7 +35,7 @@ func (l *Line) Forward(w wire.Forwarding) ([]wire.Forward, error) {
 	e, err := l.Ask(wire.Request{Op: wire.OpForward, Forward: &w}, 20*time.Second)
 	var f *wire.Failure
 	if errors.As(err, &f) {
-		return nil, hint.Wrap(f, "%s", f.Advice)
+		return nil, ui.Hint(f, "%s", f.Advice)
 	}
 	if err == nil && e.Ports == nil {
 		err = errors.New("the supervisor told no ports")

@@ -1,4 +1,4 @@
-package pick
+package ui
 
 import (
 	"errors"

@@ -1,9 +1,4 @@
-// Package busy tells the user what takes long.
-//
-// Work that is done within a second is not worth a word. After that, a terminal shows a
-// line that says what is being done and for how long, and is gone when it is done; a
-// file or a pipe gets a plain line, once. Work that is fast pays for a timer.
-package busy
+package ui
 
 import (
 	"context"
@@ -22,17 +17,17 @@ const patience = time.Second
 
 // silent, if it is not empty, has nothing said. Only the linker can set it, for tests of what else
 // is said, on machines that may stand still for a second at any point:
-// go build -ldflags '-X …/internal/busy.silent=yes'.
+// go build -ldflags '-X …/internal/ui.silent=yes'.
 var silent string
 
-// Start says that work begins, in words that follow "coffer:". done ends it; until then
-// nobody else should write to standard error.
-func Start(what string) (done func()) { return start(what, false) }
+// Busy tells the user what takes long, in words that follow "coffer:". Nothing is printed in the
+// first second. After that a terminal shows what is being done and for how long, until done is
+// called; a file or a pipe gets one line. Nobody else should write to standard error meanwhile.
+func Busy(what string) (done func()) { return start(what, false) }
 
-// Ahead is Start for work after which a program gets the terminal. What the user types while
-// the line is there is for the program, and is not shown in the middle of it. ctx must come
-// from [Heard].
-func Ahead(ctx context.Context, what string) (done func()) {
+// BusyBefore is Busy for work after which a program gets the terminal. What the user types
+// meanwhile is for the program, and is not echoed into the line if ctx is from [HearsSignals].
+func BusyBefore(ctx context.Context, what string) (done func()) {
 	return start(what, ctx.Value(heard{}) != nil)
 }
 
@@ -47,9 +42,9 @@ func start(what string, mute bool) (done func()) {
 
 type heard struct{}
 
-// Heard says of a context that signals do not end this process, but the context: so what was
+// HearsSignals marks a context that signals cancel, instead of ending this process: so what was
 // changed at the terminal is put back.
-func Heard(ctx context.Context) context.Context { return context.WithValue(ctx, heard{}, true) }
+func HearsSignals(ctx context.Context) context.Context { return context.WithValue(ctx, heard{}, true) }
 
 // line is what the user sees.
 type line struct {

@@ -1,4 +1,4 @@
-package busy
+package ui
 
 import (
 	"bufio"
@@ -82,7 +82,7 @@ func init() {
 	}
 	l := begin("working", os.Stderr)
 	if ctx := context.Background(); os.Getenv("COFFER_TEST_QUIET") != "" {
-		l.mute = Heard(ctx).Value(heard{}) != nil
+		l.mute = HearsSignals(ctx).Value(heard{}) != nil
 	}
 	l.tick()
 	fmt.Println("working")

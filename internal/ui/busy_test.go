@@ -1,4 +1,4 @@
-package busy
+package ui
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// begin is Start without the wait: ticks are made by hand.
+// begin is Busy without the wait: ticks are made by hand.
 func begin(what string, to io.Writer) *line {
 	return &line{what: what, to: to, begun: time.Now(), timer: time.NewTimer(time.Hour)}
 }
