@@ -13,7 +13,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -343,7 +343,7 @@ func leftAt(name, branch string) string {
 
 // branchOf is the branch that a sandbox's commits appear on, if there is one.
 func branchOf(sb *sandbox.Sandbox) string {
-	b, err := gitbridge.Open(sb.Dir())
+	b, err := git.Open(sb.Dir())
 	if err != nil {
 		return ""
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -76,7 +76,7 @@ type candidate struct {
 func look(sb *sandbox.Sandbox) candidate {
 	c := candidate{Sandbox: sb, repo: sb.Workspace.Path, last: sb.Created}
 	if sb.Workspace.Mode == sandbox.WorkspaceTree {
-		if b, err := gitbridge.Open(sb.Dir()); err == nil {
+		if b, err := git.Open(sb.Dir()); err == nil {
 			c.branch, c.repo = b.Branch, strings.TrimSuffix(b.Common, "/.git")
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/attach"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
 )
@@ -23,7 +23,7 @@ func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) erro
 		return func(err error) error { return err }
 	}
 	branch := ""
-	if b, err := gitbridge.Open(sb.Dir()); err == nil {
+	if b, err := git.Open(sb.Dir()); err == nil {
 		branch = ", on branch " + terminal.Escape(b.Branch)
 	}
 	fmt.Fprintf(os.Stderr, "coffer: %s in sandbox %s%s\n", a.Name, sb.Name, branch)
@@ -66,13 +66,13 @@ func entitle(sb *sandbox.Sandbox, name string) (restore func()) {
 
 // sayTaking tells how to get at commits that are on the sandbox's own branch.
 func sayTaking(sb *sandbox.Sandbox) {
-	b, err := gitbridge.Open(sb.Dir())
+	b, err := git.Open(sb.Dir())
 	if err != nil || sb.Workspace.Mode != sandbox.WorkspaceTree {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()
-	if g := gitbridge.Standings(ctx, []*gitbridge.Bridge{b})[b]; g.Ahead > 0 && !g.Merged {
+	if g := git.Standings(ctx, []*git.Bridge{b})[b]; g.Ahead > 0 && !g.Merged {
 		fmt.Fprintf(os.Stderr, "coffer: to take it: 'coffer diff %s', 'coffer review %s', 'coffer merge %s'\n", sb.Name, sb.Name, sb.Name)
 	}
 }
@@ -82,8 +82,8 @@ func outcome(sb *sandbox.Sandbox) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	var parts []string
-	if b, err := gitbridge.Open(sb.Dir()); err == nil {
-		if g := gitbridge.Standings(ctx, []*gitbridge.Bridge{b})[b]; g.Ahead > 0 {
+	if b, err := git.Open(sb.Dir()); err == nil {
+		if g := git.Standings(ctx, []*git.Bridge{b})[b]; g.Ahead > 0 {
 			parts = append(parts, count(g.Ahead, "commit")+" on "+g.Branch)
 		}
 		if n, err := b.Dirty(ctx); err == nil && n > 0 && sb.Workspace.Mode == sandbox.WorkspaceTree {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/gh"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -359,12 +359,12 @@ func isKey(name string) bool {
 // factsOf is what is true of a sandbox.
 func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 	facts := agent.Facts{Name: sb.Name, ID: sb.ID, Dir: dir, Workspace: sb.Workspace.Mode, Memory: sb.Limits.Memory}
-	if b, err := gitbridge.Open(sb.Dir()); err == nil {
+	if b, err := git.Open(sb.Dir()); err == nil {
 		facts.Branch, facts.Git = b.Branch, true
 		facts.Upstream = b.State.Upstream && sb.Git.Upstream != "deny" && !sb.Network.None()
 		facts.GH = b.State.Upstream && sb.Git.GH != "deny" && sb.Git.GHRead != "deny" && !sb.Network.None() && hasGH(sb, b)
 	}
-	for _, b := range gitbridge.Included(sb.Dir()) {
+	for _, b := range git.Included(sb.Dir()) {
 		facts.Included = append(facts.Included, b.At())
 	}
 	if sb.Limits.Timeout > 0 {
@@ -391,7 +391,7 @@ func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 }
 
 // hasGH says whether the host has gh, and a remote that it knows.
-func hasGH(sb *sandbox.Sandbox, b *gitbridge.Bridge) bool {
+func hasGH(sb *sandbox.Sandbox, b *git.Bridge) bool {
 	reach := supervisor.Writes(sb)
 	if _, err := gh.Look(b.Writable(reach)); err != nil {
 		return false

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -204,7 +204,7 @@ func agreeToUndo(c *cobra.Command, line *supervisor.Line, sb *sandbox.Sandbox, n
 	if err != nil || st.Execs == 0 {
 		return err
 	}
-	if _, err := supervisor.Checkpoint(line, gitbridge.Meanwhile); err != nil {
+	if _, err := supervisor.Checkpoint(line, git.Meanwhile); err != nil {
 		return err
 	}
 	all, _, err := checkpoint.Read(sb.Dir())
@@ -221,7 +221,7 @@ func takenBack(all []checkpoint.Checkpoint, n int) string {
 		return fmt.Sprintf("all that was changed after checkpoint %d", n)
 	}
 	before, last := all[len(all)-2], all[len(all)-1]
-	if last.Command == gitbridge.Meanwhile {
+	if last.Command == git.Meanwhile {
 		return "what was changed since " + before.Time.Local().Format("15:04:05")
 	}
 	return fmt.Sprintf("what '%s' changed (checkpoint %d, %s)", shortCommand(last), last.N, last.Time.Local().Format("15:04:05"))

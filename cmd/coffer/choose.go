@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -102,7 +102,7 @@ func listed(all []*sandbox.Sandbox) string {
 	var t table
 	for _, sb := range all {
 		what := sb.Workspace.Mode
-		if b, err := gitbridge.Open(sb.Dir()); err == nil && sb.Workspace.Mode == sandbox.WorkspaceTree {
+		if b, err := git.Open(sb.Dir()); err == nil && sb.Workspace.Mode == sandbox.WorkspaceTree {
 			what += " on " + b.Branch
 		}
 		t.add(sb.ID, sb.Name, what)

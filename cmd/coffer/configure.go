@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -267,12 +267,12 @@ func floorRepositories(floor *config.Floor, rec *sandbox.Record, folder string) 
 	if folder == "" {
 		return nil
 	}
-	if b, err := gitbridge.Open(folder); err == nil {
+	if b, err := git.Open(folder); err == nil {
 		if err := floor.EnforceRepository(b.Common, home, true); err != nil {
 			return err
 		}
 	}
-	for _, b := range gitbridge.Included(folder) {
+	for _, b := range git.Included(folder) {
 		if err := floor.EnforceRepository(b.Common, home, false); err != nil {
 			return ui.Hint(err, "take it out with 'coffer uninclude %s', or talk to the administrator", b.Include)
 		}

@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/tree"
@@ -139,7 +139,7 @@ func diff(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 }
 
 // workOf finds what was done in a worktree, or in the repository that a sandbox works on.
-func workOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*gitbridge.Work, error) {
+func workOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*git.Work, error) {
 	if sb.Workspace.Mode == sandbox.WorkspaceTree || repo != "" {
 		b, err := bridgeOf(sb, repo)
 		if err != nil {
@@ -150,15 +150,15 @@ func workOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*gitbridge.W
 	if sb.Workspace.Path == "" {
 		return nil, ui.Error(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.Name+"'")
 	}
-	r, err := gitbridge.Find(ctx, sb.Workspace.Path)
+	r, err := git.Find(ctx, sb.Workspace.Path)
 	if err == nil {
-		var w *gitbridge.Work
+		var w *git.Work
 		if w, err = r.Work(ctx); err == nil {
 			return w, leaveOutHidden(ctx, sb, r.Top, w)
 		}
 	}
 	modes := "--workspace worktree or --workspace cow"
-	if errors.Is(err, gitbridge.ErrNoRepository) {
+	if errors.Is(err, git.ErrNoRepository) {
 		err, modes = errors.New("it is in no git repository"), "--workspace cow"
 	}
 	return nil, ui.Hint(fmt.Errorf("sandbox %s writes to %s directly, and there is nothing to compare that with: %w", sb.Name, sb.Workspace.Path, err),
@@ -167,7 +167,7 @@ func workOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*gitbridge.W
 
 // leaveOutHidden takes the user's own files that are hidden out of what was done in his directory: no
 // program inside can have done it.
-func leaveOutHidden(ctx context.Context, sb *sandbox.Sandbox, top string, w *gitbridge.Work) error {
+func leaveOutHidden(ctx context.Context, sb *sandbox.Sandbox, top string, w *git.Work) error {
 	hidden, done, err := hiddenFrom(ctx, sb)
 	if err != nil {
 		w.Close()
@@ -218,7 +218,7 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 
 // diffBetween shows what is different between two worktrees.
 func diffBetween(ctx context.Context, a, b *sandbox.Sandbox, style diffStyle) error {
-	var both [2]*gitbridge.Bridge
+	var both [2]*git.Bridge
 	for i, sb := range []*sandbox.Sandbox{a, b} {
 		if sb.Workspace.Mode != sandbox.WorkspaceTree && style.repo == "" {
 			return ui.Error(fmt.Sprintf("sandbox %s has no worktree, and two can be compared only if both have", sb.Name),
@@ -229,11 +229,11 @@ func diffBetween(ctx context.Context, a, b *sandbox.Sandbox, style diffStyle) er
 			return err
 		}
 	}
-	all, err := gitbridge.Between(ctx, both[0], both[1])
+	all, err := git.Between(ctx, both[0], both[1])
 	if err != nil {
 		return err
 	}
-	return style.show(all, func(d tree.Delta) changes.File { return gitbridge.FileBetween(both[0], both[1], d, maxShown) })
+	return style.show(all, func(d tree.Delta) changes.File { return git.FileBetween(both[0], both[1], d, maxShown) })
 }
 
 // wants says whether a path is one that was asked for, or below it.

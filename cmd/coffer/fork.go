@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -58,11 +58,11 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 		return err
 	}
 	defer lock.Release()
-	b, err := gitbridge.Open(sb.Dir())
+	b, err := git.Open(sb.Dir())
 	if err != nil {
 		return err
 	}
-	included := gitbridge.Included(sb.Dir())
+	included := git.Included(sb.Dir())
 	access, err := supervisor.HiddenFrom(ctx, sb, included)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 		return err
 	}
 	if lock != nil {
-		if _, err := points.Take(ctx, gitbridge.Meanwhile); err != nil {
+		if _, err := points.Take(ctx, git.Meanwhile); err != nil {
 			return err
 		}
 	}
@@ -81,8 +81,8 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 		return ui.Hint(err, "see 'coffer checkpoints %s'", sb.Name)
 	}
 	// What is hidden in the first one need not be so in a copy, where it has no other name.
-	hidden := gitbridge.Access{Hidden: access.Hidden, HiddenIn: func(tree, path string) bool {
-		i := slices.IndexFunc(included, func(b *gitbridge.Bridge) bool { return filepath.Base(b.Tree) == filepath.Base(tree) })
+	hidden := git.Access{Hidden: access.Hidden, HiddenIn: func(tree, path string) bool {
+		i := slices.IndexFunc(included, func(b *git.Bridge) bool { return filepath.Base(b.Tree) == filepath.Base(tree) })
 		return i >= 0 && access.HiddenIn(included[i].Tree, path)
 	}}
 	made, err := forked(ctx, store, sb, from, hidden, name, branch)
@@ -91,7 +91,7 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 	}
 	fmt.Fprintln(stdout, made.Name)
 	if at > 0 {
-		sayMissing(gitbridge.Missing(sb.Dir(), made.Name, at))
+		sayMissing(git.Missing(sb.Dir(), made.Name, at))
 	}
 	if terminal.IsTerminal(2) {
 		fmt.Fprintf(os.Stderr, "coffer: go on there with 'coffer exec -m %s' or 'coffer ai -m %s'\n", made.Name, made.Name)
@@ -112,14 +112,14 @@ func settleForFork(ctx context.Context, sb *sandbox.Sandbox) (*sandbox.Lock, err
 	if err == nil {
 		defer line.Close()
 		bringRunning(sb)
-		_, err = supervisor.Checkpoint(line, gitbridge.Meanwhile)
+		_, err = supervisor.Checkpoint(line, git.Meanwhile)
 		return nil, err
 	}
 	return lockStopped(sb)
 }
 
 // forked makes the new sandbox. It is noted what it is to be before it is anything.
-func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, from []*gitbridge.Forked, hidden gitbridge.Access, name, branch string) (*sandbox.Sandbox, error) {
+func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, from []*git.Forked, hidden git.Access, name, branch string) (*sandbox.Sandbox, error) {
 	rec := sb.Record
 	rec.ID, rec.Name, rec.Created = "", name, time.Time{}
 	rec.Workspace = sandbox.Workspace{Mode: sandbox.WorkspaceTree}
@@ -139,7 +139,7 @@ func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, from
 		_ = abandon(made, lock)
 		return nil, err
 	}
-	failed, err := bridge.Finish(ctx, hidden, gitbridge.Included(made.Dir()))
+	failed, err := bridge.Finish(ctx, hidden, git.Included(made.Dir()))
 	for path, why := range failed {
 		fmt.Fprintf(os.Stderr, "coffer: not restored: %s: %s\n", terminal.Escape(changes.Quote(path)), terminal.Escape(why.Error()))
 	}
@@ -149,10 +149,10 @@ func forked(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, from
 }
 
 // forkedGit makes the worktrees of the new sandbox, its own last.
-func forkedGit(ctx context.Context, made *sandbox.Sandbox, from []*gitbridge.Forked, branch string) (*gitbridge.Bridge, error) {
-	options := gitbridge.Options{ID: made.ID, Name: made.Name, Folder: made.Dir(), Tree: made.Workspace.Path, Branch: branch}
+func forkedGit(ctx context.Context, made *sandbox.Sandbox, from []*git.Forked, branch string) (*git.Bridge, error) {
+	options := git.Options{ID: made.ID, Name: made.Name, Folder: made.Dir(), Tree: made.Workspace.Path, Branch: branch}
 	if len(from) > 1 {
-		unlock, err := gitbridge.LockIncluded(ctx, made.Dir(), purgeFiles)
+		unlock, err := git.LockIncluded(ctx, made.Dir(), purgeFiles)
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
@@ -52,7 +52,7 @@ func tidyTrees(ctx context.Context, store *sandbox.Store) {
 		if _, err := os.Lstat(sb.Workspace.Path); !os.IsNotExist(err) {
 			continue
 		}
-		b, err := gitbridge.Open(sb.Dir())
+		b, err := git.Open(sb.Dir())
 		if err != nil || !b.Gone() {
 			continue // it is being made, or was moved
 		}
@@ -72,7 +72,7 @@ func tidyTrees(ctx context.Context, store *sandbox.Store) {
 
 // tidyIncluded takes out the repositories whose worktree somebody deleted.
 func tidyIncluded(ctx context.Context, sb *sandbox.Sandbox) {
-	for _, b := range gitbridge.Included(sb.Dir()) {
+	for _, b := range git.Included(sb.Dir()) {
 		switch {
 		case !b.Gone() || sb.Running():
 		case b.Behind():
@@ -89,11 +89,11 @@ func sweepIncluded(ctx context.Context, store *sandbox.Store) error {
 	var errs []error
 	all, _ := store.List()
 	for _, sb := range all {
-		if !gitbridge.Includes(sb.Dir()) {
+		if !git.Includes(sb.Dir()) {
 			continue
 		}
-		unlock, err := gitbridge.LockIncluded(ctx, sb.Dir(), purgeFiles)
-		if errors.Is(err, gitbridge.ErrRemoved) {
+		unlock, err := git.LockIncluded(ctx, sb.Dir(), purgeFiles)
+		if errors.Is(err, git.ErrRemoved) {
 			continue
 		}
 		if err == nil {
@@ -115,8 +115,8 @@ func forgetOrphans(ctx context.Context, store *sandbox.Store) error {
 	}
 	all, _ := store.List()
 	for _, sb := range all {
-		bridges := gitbridge.Included(sb.Dir())
-		if b, err := gitbridge.Open(sb.Dir()); err == nil {
+		bridges := git.Included(sb.Dir())
+		if b, err := git.Open(sb.Dir()); err == nil {
 			bridges = append(bridges, b)
 		}
 		for _, b := range bridges {
@@ -125,7 +125,7 @@ func forgetOrphans(ctx context.Context, store *sandbox.Store) error {
 	}
 	var errs []error
 	for dir := range common {
-		for _, b := range gitbridge.Orphans(ctx, dir, store.Dir()) {
+		for _, b := range git.Orphans(ctx, dir, store.Dir()) {
 			errs = append(errs, b.Forget(ctx, false))
 			fmt.Fprintf(os.Stderr, "coffer: what the deleted sandbox %s had left in %s was removed\n", b.ID, terminal.Escape(dir))
 			sayStayed(b)

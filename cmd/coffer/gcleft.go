@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -45,8 +45,8 @@ func living(store *sandbox.Store) (names, branches map[string]bool) {
 	all, _ := store.List()
 	for _, sb := range all {
 		names[sb.Name] = true
-		list := gitbridge.Included(sb.Dir())
-		if b, err := gitbridge.Open(sb.Dir()); err == nil {
+		list := git.Included(sb.Dir())
+		if b, err := git.Open(sb.Dir()); err == nil {
 			list = append(list, b)
 		}
 		for _, b := range list {
@@ -56,7 +56,7 @@ func living(store *sandbox.Store) (names, branches map[string]bool) {
 	return names, branches
 }
 
-func deleteMerged(c *cobra.Command, r *gitbridge.Repository, merged []string, yes bool) error {
+func deleteMerged(c *cobra.Command, r *git.Repository, merged []string, yes bool) error {
 	list := strings.Join(merged, ", ")
 	if !yes {
 		later := ui.Error(fmt.Sprintf("merged, and of sandboxes that are gone: %s", list), "delete these branches with 'coffer gc --branches'")
@@ -72,14 +72,14 @@ func deleteMerged(c *cobra.Command, r *gitbridge.Repository, merged []string, ye
 	return err
 }
 
-func sayKept(ctx context.Context, r *gitbridge.Repository, living map[string]bool) error {
+func sayKept(ctx context.Context, r *git.Repository, living map[string]bool) error {
 	kept, err := r.KeptIn(ctx)
-	sayAside(slices.DeleteFunc(kept, func(k gitbridge.Kept) bool { return living[k.Sandbox] }), "")
+	sayAside(slices.DeleteFunc(kept, func(k git.Kept) bool { return living[k.Sandbox] }), "")
 	return err
 }
 
 // sayAside says how to take, or to delete, stashes and tags of sandboxes that are gone.
-func sayAside(kept []gitbridge.Kept, where string) {
+func sayAside(kept []git.Kept, where string) {
 	for i, k := range kept {
 		if i == 10 {
 			fmt.Fprintf(os.Stderr, "coffer: %d more stashes and tags stay; list them with 'git for-each-ref refs/coffer/stash refs/coffer/tag'%s\n", len(kept)-i, terminal.Escape(where))

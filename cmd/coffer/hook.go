@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -23,7 +23,7 @@ import (
 // gitHookCommand is what the hooks of a sandbox's worktree start on the host.
 func gitHookCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: gitbridge.HookCommand + " FOLDER HOOK [ARG…]", Hidden: true, Args: cobra.MinimumNArgs(2), DisableFlagParsing: true,
+		Use: git.HookCommand + " FOLDER HOOK [ARG…]", Hidden: true, Args: cobra.MinimumNArgs(2), DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error { return gitHook(c.Context(), args[0], args[1], args[2:]) },
 	}
 }
@@ -36,11 +36,11 @@ func gitHook(ctx context.Context, folder, name string, args []string) error {
 			os.Unsetenv(name)
 		}
 	}
-	b, err := gitbridge.Open(folder)
+	b, err := git.Open(folder)
 	if err != nil {
 		return err
 	}
-	if gitbridge.Decides(name) {
+	if git.Decides(name) {
 		if own := b.OwnHook(ctx, name); own != "" {
 			fmt.Fprintf(os.Stderr, "coffer: your own %s is not run in the worktree of a sandbox\n", terminal.Escape(own))
 		}
@@ -63,7 +63,7 @@ func gitHook(ctx context.Context, folder, name string, args []string) error {
 }
 
 // runHook starts the sandbox if need be, runs the hook, and takes what it made.
-func runHook(ctx context.Context, b *gitbridge.Bridge, h *gitbridge.Hook) (exit int, err error) {
+func runHook(ctx context.Context, b *git.Bridge, h *git.Hook) (exit int, err error) {
 	sb, err := sandboxOf(b)
 	if err != nil {
 		return 0, err
@@ -86,7 +86,7 @@ func runHook(ctx context.Context, b *gitbridge.Bridge, h *gitbridge.Hook) (exit 
 			_ = p.CloseInput()
 		}()
 	}
-	answer := &bounded{left: gitbridge.MaxHookAnswer}
+	answer := &bounded{left: git.MaxHookAnswer}
 	// What it prints is a stranger's, between git's own lines on the user's terminal.
 	words, finish := terminal.Guard(os.Stderr)
 	ended, err := p.Wait(answer, words)
@@ -124,7 +124,7 @@ func startIn(ctx context.Context, sb *sandbox.Sandbox, e wire.Exec) (line *super
 }
 
 // sandboxOf finds the sandbox that a bridge belongs to, in whatever store it is.
-func sandboxOf(b *gitbridge.Bridge) (*sandbox.Sandbox, error) {
+func sandboxOf(b *git.Bridge) (*sandbox.Sandbox, error) {
 	folder := b.Folder()
 	if b.Include != "" {
 		folder = filepath.Dir(filepath.Dir(folder))

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/patient"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -93,13 +93,13 @@ func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f i
 	if f.as == "" {
 		f.as = r.IncludeName()
 	}
-	unlock, err := gitbridge.LockIncluded(ctx, sb.Dir(), purgeFiles)
+	unlock, err := git.LockIncluded(ctx, sb.Dir(), purgeFiles)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	made := ui.Busy("making the worktree")
-	b, err := r.Include(ctx, gitbridge.IncludeOptions{
+	b, err := r.Include(ctx, git.IncludeOptions{
 		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Workspace: sb.Workspace.Path, Layer: supervisor.WorkspaceLayer(sb), As: f.as, Branch: f.branch, Base: base,
 	})
 	made()
@@ -130,7 +130,7 @@ func showIncluded(ctx context.Context, sb *sandbox.Sandbox, name string) error {
 }
 
 // repositoryAt finds the repository at a path, or here, unless a sandbox could have made it.
-func repositoryAt(ctx context.Context, store *sandbox.Store, path string) (*gitbridge.Repository, error) {
+func repositoryAt(ctx context.Context, store *sandbox.Store, path string) (*git.Repository, error) {
 	named := cmp.Or(path, ".")
 	path, err := filepath.Abs(path)
 	if err == nil {
@@ -148,8 +148,8 @@ func repositoryAt(ctx context.Context, store *sandbox.Store, path string) (*gitb
 	if err := guardPlanted(store, repositoryOf(path)); err != nil {
 		return nil, err
 	}
-	r, err := gitbridge.Find(ctx, path)
-	if errors.Is(err, gitbridge.ErrNoRepository) {
+	r, err := git.Find(ctx, path)
+	if errors.Is(err, git.ErrNoRepository) {
 		return nil, ui.Error(path+" is not in a git repository", "name the directory of one with --repo")
 	}
 	return r, err
@@ -218,12 +218,12 @@ func awaitSettled(ctx context.Context, sb *sandbox.Sandbox) {
 
 // takeOut is uninclude, in one try. gently returns errBetween where there is to be another one.
 func takeOut(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch, gently bool) error {
-	unlock, err := gitbridge.LockIncluded(ctx, sb.Dir(), purgeFiles)
+	unlock, err := git.LockIncluded(ctx, sb.Dir(), purgeFiles)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if _, err := gitbridge.OpenIncluded(sb.Dir(), name); err != nil {
+	if _, err := git.OpenIncluded(sb.Dir(), name); err != nil {
 		return err
 	}
 	release, err := letGo(ctx, sb, name, force, branch, gently)
@@ -257,8 +257,8 @@ func takeOut(ctx context.Context, sb *sandbox.Sandbox, name string, force, branc
 }
 
 // mayUninclude opens one, and says what would be lost with it.
-func mayUninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch bool) (*gitbridge.Bridge, error) {
-	b, err := gitbridge.OpenIncluded(sb.Dir(), name)
+func mayUninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch bool) (*git.Bridge, error) {
+	b, err := git.OpenIncluded(sb.Dir(), name)
 	if err == nil && !force {
 		err = b.MayRemove(ctx, branch)
 	}
@@ -268,7 +268,7 @@ func mayUninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, 
 // holdIncluded is for who removes a sandbox that was not completed, in any case: others may have
 // found it already, and include something.
 func holdIncluded(sb *sandbox.Sandbox) (release func()) {
-	release, err := gitbridge.HoldIncluded(context.Background(), sb.Dir())
+	release, err := git.HoldIncluded(context.Background(), sb.Dir())
 	if err != nil {
 		return func() {}
 	}
@@ -284,11 +284,11 @@ func abandon(sb *sandbox.Sandbox, lock *sandbox.Lock) error {
 // mayEnd says what would be lost of the repositories that were included in a sandbox that was made
 // for one run, which ends without being asked. Until release is called none comes, or goes.
 func mayEnd(ctx context.Context, sb *sandbox.Sandbox) (release func(), err error) {
-	release, err = gitbridge.HoldIncluded(ctx, sb.Dir())
+	release, err = git.HoldIncluded(ctx, sb.Dir())
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range gitbridge.Included(sb.Dir()) {
+	for _, b := range git.Included(sb.Dir()) {
 		if err := b.MayRemove(ctx, false); err != nil {
 			release()
 			return nil, err
@@ -298,7 +298,7 @@ func mayEnd(ctx context.Context, sb *sandbox.Sandbox) (release func(), err error
 }
 
 // hiddenIncluded lists what is hidden in a repository, if programs run that may stand in it.
-func hiddenIncluded(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge) ([]string, error) {
+func hiddenIncluded(ctx context.Context, sb *sandbox.Sandbox, b *git.Bridge) ([]string, error) {
 	if _, err := os.Lstat(b.Tree); err != nil || !sb.Running() {
 		return nil, nil
 	}
@@ -341,11 +341,11 @@ func letGo(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch,
 }
 
 // bridgeOf opens the bridge of a sandbox's own repository, or of one that it includes.
-func bridgeOf(sb *sandbox.Sandbox, repo string) (*gitbridge.Bridge, error) {
+func bridgeOf(sb *sandbox.Sandbox, repo string) (*git.Bridge, error) {
 	if repo == "" {
-		return gitbridge.Open(sb.Dir())
+		return git.Open(sb.Dir())
 	}
-	return gitbridge.OpenIncluded(sb.Dir(), repo)
+	return git.OpenIncluded(sb.Dir(), repo)
 }
 
 // repoFlag lets a command be about a repository that is included.

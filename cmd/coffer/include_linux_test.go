@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
@@ -33,7 +33,7 @@ func TestUnincludeAtTheEnd(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- uninclude(t.Context(), sb, "lib", true, true) }()
 	for range 200 { // until it is at it, as it most often is
-		unlock, ok := gitbridge.TryLockIncluded(sb.Dir())
+		unlock, ok := git.TryLockIncluded(sb.Dir())
 		if !ok {
 			break
 		}

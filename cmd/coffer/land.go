@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 )
@@ -17,8 +17,8 @@ func (s *settings) landCommits(l *listener, super *supervisor.Supervisor) {
 	if branch == "" || !s.take && (!terminal.IsTerminal(0) || !terminal.IsTerminal(2)) {
 		return
 	}
-	r, err := gitbridge.Find(l.ctx, super.Sandbox.Workspace.Path)
-	var to *gitbridge.Landing
+	r, err := git.Find(l.ctx, super.Sandbox.Workspace.Path)
+	var to *git.Landing
 	if err == nil {
 		to, err = r.Landing(l.ctx, branch)
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -35,7 +35,7 @@ type described struct {
 	// Listening are the ports that programs inside listen on.
 	Listening []wire.Port `json:"listening,omitempty"`
 	// Git is how its branch stands.
-	Git *gitbridge.Standing `json:"git,omitempty"`
+	Git *git.Standing `json:"git,omitempty"`
 	// Included are the repositories that it includes.
 	Included []included `json:"included,omitempty"`
 	// Running says how its daemons are.

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -31,8 +31,8 @@ func history(ctx context.Context, limit time.Duration) (list []supervisor.Commit
 	if err := guardPlanted(store, repositoryOf(here)); err != nil {
 		return nil, false, err
 	}
-	r, err := gitbridge.Find(ctx, here)
-	if errors.Is(err, gitbridge.ErrNoRepository) {
+	r, err := git.Find(ctx, here)
+	if errors.Is(err, git.ErrNoRepository) {
 		return nil, false, ui.Error(here+" is not in a git repository", "change to one")
 	}
 	if err != nil {

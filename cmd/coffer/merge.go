@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -46,9 +46,9 @@ its branch coffer/NAME.`,
 		Example: "  coffer merge parser\n  coffer merge parser --squash && git commit",
 		Args:    exactlyOne,
 		RunE: func(c *cobra.Command, args []string) error {
-			way := gitbridge.Merge
+			way := git.Merge
 			if squash {
-				way = gitbridge.Squash
+				way = git.Squash
 			}
 			return take(c, args[0], way, flags)
 		},
@@ -71,7 +71,7 @@ left out, their parts are not. For the rest it is as 'coffer merge'.`,
 		Example: "  coffer rebase parser",
 		Args:    exactlyOne,
 		RunE: func(c *cobra.Command, args []string) error {
-			return take(c, args[0], gitbridge.Replay, flags)
+			return take(c, args[0], git.Replay, flags)
 		},
 	}
 	flags.addTo(c)
@@ -86,7 +86,7 @@ func exactlyOne(c *cobra.Command, args []string) error {
 }
 
 // take brings a sandbox's work to the branch that is checked out here.
-func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) error {
+func take(c *cobra.Command, match string, way git.Way, flags takeFlags) error {
 	store, err := openStore()
 	if err != nil {
 		return err
@@ -121,8 +121,8 @@ func take(c *cobra.Command, match string, way gitbridge.Way, flags takeFlags) er
 	if err != nil {
 		return err
 	}
-	r, err := gitbridge.Find(c.Context(), at.dir)
-	if errors.Is(err, gitbridge.ErrNoRepository) {
+	r, err := git.Find(c.Context(), at.dir)
+	if errors.Is(err, git.ErrNoRepository) {
 		return ui.Error(at.dir+" is not in a git repository", "change to your checkout of the repository")
 	}
 	if err != nil {
@@ -148,12 +148,12 @@ func otherWay(sb *sandbox.Sandbox) string {
 
 // takeLeft is take for a sandbox that is gone, of which a branch is left. found says whether there
 // is one.
-func takeLeft(c *cobra.Command, name string, way gitbridge.Way, flags takeFlags) (found bool, err error) {
+func takeLeft(c *cobra.Command, name string, way git.Way, flags takeFlags) (found bool, err error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return false, err
 	}
-	r, err := gitbridge.Find(c.Context(), here)
+	r, err := git.Find(c.Context(), here)
 	if err != nil {
 		return false, nil // the sandbox's name is wrong first of all
 	}
@@ -165,8 +165,8 @@ func takeLeft(c *cobra.Command, name string, way gitbridge.Way, flags takeFlags)
 }
 
 // takeInto brings a branch to the checkout that a repository was found from.
-func takeInto(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, way gitbridge.Way, flags takeFlags) error {
-	if b.Laid && way != gitbridge.Squash && r.Common == b.Common {
+func takeInto(c *cobra.Command, b *git.Bridge, r *git.Repository, way git.Way, flags takeFlags) error {
+	if b.Laid && way != git.Squash && r.Common == b.Common {
 		l, err := r.Landing(c.Context(), b.Branch)
 		if err != nil {
 			return err
@@ -183,7 +183,7 @@ func takeInto(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, wa
 }
 
 // land moves the user's branch to what was committed over the files here.
-func land(ctx context.Context, to io.Writer, r *gitbridge.Repository, l *gitbridge.Landing) error {
+func land(ctx context.Context, to io.Writer, r *git.Repository, l *git.Landing) error {
 	if err := r.Land(ctx, l); err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func land(ctx context.Context, to io.Writer, r *gitbridge.Repository, l *gitbrid
 }
 
 // finishTake has git do it, and says what came of it.
-func finishTake(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, t *gitbridge.Taking, way gitbridge.Way, flags takeFlags) error {
+func finishTake(c *cobra.Command, b *git.Bridge, r *git.Repository, t *git.Taking, way git.Way, flags takeFlags) error {
 	if t.Loose > 0 {
 		fmt.Fprintf(os.Stderr, "coffer: %s not committed in sandbox %s, and not merged; %s\n", are(t.Loose, "file"), b.Name, looseWay(b, t, way))
 	}
@@ -221,9 +221,9 @@ func finishTake(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, 
 		return status(code)
 	}
 	switch way {
-	case gitbridge.Squash:
+	case git.Squash:
 		fmt.Fprintf(stdout, "%s staged from %s; commit with 'git commit'\n", are(t.Count, "commit"), t.Branch)
-	case gitbridge.Replay:
+	case git.Replay:
 		fmt.Fprintf(stdout, "%s on top of your branch now, from %s\n", are(t.Count, "commit"), t.Branch)
 	}
 	return nil
@@ -231,12 +231,12 @@ func finishTake(c *cobra.Command, b *gitbridge.Bridge, r *gitbridge.Repository, 
 
 // looseWay says what to do about files that are not committed. After a squash or a rebase the
 // commits have other names here, and a diff would bring what they change a second time.
-func looseWay(b *gitbridge.Bridge, t *gitbridge.Taking, way gitbridge.Way) string {
+func looseWay(b *git.Bridge, t *git.Taking, way git.Way) string {
 	see := "see 'coffer diff " + b.Words() + "'"
 	switch {
 	case t.Count == 0:
 		return see + ", and take that with " + takeLoose(b.Words())
-	case way == gitbridge.Merge:
+	case way == git.Merge:
 		return see + ", and take that, after the merge, with " + takeLoose(b.Words())
 	}
 	return see

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/spf13/cobra"
@@ -26,7 +26,7 @@ func pagerCommand() string {
 	if value, ok := os.LookupEnv("GIT_PAGER"); ok {
 		return value
 	}
-	if value, ok := gitbridge.OwnSetting("core.pager"); ok {
+	if value, ok := git.OwnSetting("core.pager"); ok {
 		return value
 	}
 	if value, ok := os.LookupEnv("PAGER"); ok {

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/gh"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/review"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -119,7 +119,7 @@ func notOnGitHub(err error) error {
 
 // ready says what stands against sending it. What is looked at are the files as they are
 // now, and the very commits that would be sent: programs may be at work inside.
-func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge, offer *gitbridge.Offer) error {
+func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *git.Bridge, offer *git.Offer) error {
 	loose, err := b.Dirty(ctx)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -158,11 +158,11 @@ func loses(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
 	if err := losesRepository(sb); err != nil {
 		return err
 	}
-	all := gitbridge.Included(sb.Dir())
-	b, err := gitbridge.Open(sb.Dir())
+	all := git.Included(sb.Dir())
+	b, err := git.Open(sb.Dir())
 	switch {
 	case err == nil:
-		all = append([]*gitbridge.Bridge{b}, all...)
+		all = append([]*git.Bridge{b}, all...)
 	case sb.Workspace.Mode == sandbox.WorkspaceTree && !errors.Is(err, fs.ErrNotExist): // else it was never completed
 		return ui.Hint(err, "remove it all the same with --force")
 	}
@@ -177,8 +177,8 @@ func loses(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
 // removeStopped removes a sandbox that does not run, after whoever includes a repository in it, or
 // takes one out, has done so: else he would go on, and nobody would know of what he makes.
 func removeStopped(ctx context.Context, sb *sandbox.Sandbox, branch bool) (gone []string, err error) {
-	release, err := gitbridge.HoldIncluded(ctx, sb.Dir())
-	if errors.Is(err, gitbridge.ErrRemoved) {
+	release, err := git.HoldIncluded(ctx, sb.Dir())
+	if errors.Is(err, git.ErrRemoved) {
 		return nil, fmt.Errorf("%w: %s", sandbox.ErrNotFound, sb.Name)
 	}
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/review"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -93,7 +93,7 @@ func reviewOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*reviewed,
 		err = r.lookCOW(ctx, sb)
 	default:
 		bringRunning(sb)
-		var w *gitbridge.Work
+		var w *git.Work
 		if w, err = workOf(ctx, sb, repo); err == nil {
 			err = r.lookWork(ctx, w)
 			w.Close()
@@ -165,7 +165,7 @@ func (r *reviewed) add(found []review.Finding) {
 }
 
 // lookWork looks at the files of a directory and at the commits of its branch.
-func (r *reviewed) lookWork(ctx context.Context, w *gitbridge.Work) (err error) {
+func (r *reviewed) lookWork(ctx context.Context, w *git.Work) (err error) {
 	r.Since = w.Since
 	if r.Commits, err = w.Commits(ctx, 200); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (r *reviewed) lookWork(ctx context.Context, w *gitbridge.Work) (err error) 
 }
 
 // lookCommitted looks at the commits of a branch. here is what is the same in the files.
-func (r *reviewed) lookCommitted(ctx context.Context, w *gitbridge.Work, here map[tree.Delta]bool) error {
+func (r *reviewed) lookCommitted(ctx context.Context, w *git.Work, here map[tree.Delta]bool) error {
 	last := map[string]bool{}
 	for i, d := range w.Committed {
 		last[d.New.ID] = true

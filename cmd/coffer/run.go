@@ -9,7 +9,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -168,7 +168,7 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 			report(fmt.Errorf("sandbox %s is kept: %w", sb.Name, err))
 			return
 		}
-		if gitbridge.Includes(sb.Dir()) {
+		if git.Includes(sb.Dir()) {
 			rest = purge
 		}
 		if n > 0 {

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -69,8 +69,8 @@ func (s spot) ownedBy(sb *sandbox.Sandbox) bool {
 }
 
 // including is the repository that this place is in, if a sandbox includes it.
-func (s spot) including(sb *sandbox.Sandbox) *gitbridge.Bridge {
-	for _, b := range gitbridge.Included(sb.Dir()) {
+func (s spot) including(sb *sandbox.Sandbox) *git.Bridge {
+	for _, b := range git.Included(sb.Dir()) {
 		if b.Common == s.common {
 			return b
 		}
@@ -93,6 +93,6 @@ func (s spot) near(sb *sandbox.Sandbox) bool {
 	if sb.Workspace.Mode != sandbox.WorkspaceTree {
 		return false
 	}
-	b, err := gitbridge.Open(sb.Dir())
+	b, err := git.Open(sb.Dir())
 	return err == nil && (b.Start == s.dir || s.common != "" && b.Common == s.common)
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
 )
@@ -19,7 +19,7 @@ const lookTime = 3 * time.Second
 type included struct {
 	Name string `json:"name"`
 	Dir  string `json:"dir"` // its worktree
-	gitbridge.Standing
+	git.Standing
 }
 
 // addStandings says of those sandboxes that have a git directory how they stand, and the
@@ -27,16 +27,16 @@ type included struct {
 func addStandings(ctx context.Context, all []*sandbox.Sandbox, list []described) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	var bridges []*gitbridge.Bridge
+	var bridges []*git.Bridge
 	var of []int // whose
 	for i, sb := range all {
 		if !sb.HasGit() {
 			continue
 		}
-		if b, err := gitbridge.Open(sb.Dir()); err == nil {
+		if b, err := git.Open(sb.Dir()); err == nil {
 			bridges, of = append(bridges, b), append(of, i)
 		}
-		for _, b := range gitbridge.Included(sb.Dir()) {
+		for _, b := range git.Included(sb.Dir()) {
 			bridges, of = append(bridges, b), append(of, i)
 		}
 	}
@@ -44,8 +44,8 @@ func addStandings(ctx context.Context, all []*sandbox.Sandbox, list []described)
 		return
 	}
 	var looking sync.WaitGroup
-	standings := map[*gitbridge.Bridge]*gitbridge.Standing{}
-	looking.Go(func() { standings = gitbridge.Standings(ctx, bridges) })
+	standings := map[*git.Bridge]*git.Standing{}
+	looking.Go(func() { standings = git.Standings(ctx, bridges) })
 	const atOnce = 8
 	dirty, places := make([]*int, len(bridges)), make(chan struct{}, atOnce)
 	for i, b := range bridges {
@@ -70,7 +70,7 @@ func addStandings(ctx context.Context, all []*sandbox.Sandbox, list []described)
 // countDirty says how many files of a repository wait to be committed, or, in a copy-on-write
 // workspace, to be applied; -1 if that could not be told in time. In a directory of the user's
 // nobody looks: what is not committed there need not be the sandbox's.
-func countDirty(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge) *int {
+func countDirty(ctx context.Context, sb *sandbox.Sandbox, b *git.Bridge) *int {
 	var n int
 	var err error
 	switch {
@@ -92,8 +92,8 @@ func countDirty(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge) *
 func sayIncluded(ctx context.Context, sb *sandbox.Sandbox, command string) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	all := gitbridge.Included(sb.Dir())
-	standings := gitbridge.Standings(ctx, all)
+	all := git.Included(sb.Dir())
+	standings := git.Standings(ctx, all)
 	for _, b := range all {
 		s, dirty := standings[b], *countDirty(ctx, sb, b)
 		commits, verb, where, word := s.Ahead > 0 && !s.Merged || b.Behind(), "has", "", command
@@ -115,7 +115,7 @@ func sayIncluded(ctx context.Context, sb *sandbox.Sandbox, command string) {
 }
 
 // gitColumns are the columns that listings have if something has a git directory.
-func gitColumns(g *gitbridge.Standing) []string {
+func gitColumns(g *git.Standing) []string {
 	if g == nil {
 		return []string{"-", "-", "-", "-"}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 )
@@ -43,7 +43,7 @@ func TestTableFits(t *testing.T) {
 // TestListingFits: on narrow terminals, no line of the sandboxes' listing is wider than it.
 func TestListingFits(t *testing.T) {
 	dirty := 3
-	d := described{State: "running", Git: &gitbridge.Standing{Repository: "/home/ada/parser", Branch: "coffer/fix-parser", Ahead: 12, Behind: 3, Dirty: &dirty}}
+	d := described{State: "running", Git: &git.Standing{Repository: "/home/ada/parser", Branch: "coffer/fix-parser", Ahead: 12, Behind: 3, Dirty: &dirty}}
 	d.ID, d.Name, d.Workspace = "abcdefgh", "fix-parser", sandbox.Workspace{Mode: sandbox.WorkspaceTree, Path: "/home/ada/tree"}
 	for _, test := range []struct {
 		width int
@@ -101,8 +101,8 @@ func TestSlug(t *testing.T) {
 // that a sandbox includes too.
 func TestListingFromHome(t *testing.T) {
 	home := supervisor.Me().Home
-	d := described{Git: &gitbridge.Standing{Repository: home + "/parser"}}
-	d.Included = []included{{Name: "library", Standing: gitbridge.Standing{Repository: home + "/library"}}}
+	d := described{Git: &git.Standing{Repository: home + "/parser"}}
+	d.Included = []included{{Name: "library", Standing: git.Standing{Repository: home + "/library"}}}
 	var b strings.Builder
 	listing([]described{d}, 200).print(&b)
 	for _, want := range []string{" ~/parser\n", " ~/library\n"} {

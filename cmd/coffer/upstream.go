@@ -9,8 +9,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/gitbridge/receive"
+	"github.com/cofferhq/coffer/internal/git"
+	"github.com/cofferhq/coffer/internal/git/receive"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/spf13/cobra"
 )
@@ -20,7 +20,7 @@ import (
 // Git itself would ask over HTTP without a word, however long it has to wait.
 func upstreamCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: gitbridge.UpstreamCommand + " PATH", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: git.UpstreamCommand + " PATH", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := passUpstream(args[0], os.Stdin, os.Stdout, os.Stderr); err != nil {
 				receive.Want(os.Stdout, err.Error()) // git says it

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -42,10 +42,10 @@ func (t *treeFlags) addTo(c *cobra.Command, s *settings) {
 // plannedTree is a worktree that is about to be made, or none.
 type plannedTree struct {
 	flags      treeFlags
-	repository *gitbridge.Repository
+	repository *git.Repository
 	base       string
-	carrying   gitbridge.Carrying
-	bridge     *gitbridge.Bridge
+	carrying   git.Carrying
+	bridge     *git.Bridge
 	told       bool // the user has heard what it does not have
 }
 
@@ -95,8 +95,8 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 	if t.carry && t.base != "" {
 		return nil, usagef("--carry brings changes of HEAD along, and --base starts elsewhere: want one of them")
 	}
-	p.repository, err = gitbridge.Find(ctx, here)
-	if errors.Is(err, gitbridge.ErrNoRepository) {
+	p.repository, err = git.Find(ctx, here)
+	if errors.Is(err, git.ErrNoRepository) {
 		return nil, ui.Error(here+" is not in a git repository", "make one with 'git init', or use --workspace direct")
 	}
 	if err != nil {
@@ -111,12 +111,12 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 		}
 	}
 	p.base, err = p.repository.Base(ctx, t.base, t.branch)
-	if errors.Is(err, gitbridge.ErrNoCommit) && s.workspace == "" && t == (treeFlags{}) {
+	if errors.Is(err, git.ErrNoCommit) && s.workspace == "" && t == (treeFlags{}) {
 		fmt.Fprintln(os.Stderr, "coffer: the repository has no commit yet, so the sandbox works on the directory itself")
 		s.workspace = sandbox.WorkspaceDirect
 		return &plannedTree{}, nil
 	}
-	if errors.Is(err, gitbridge.ErrNoCommit) {
+	if errors.Is(err, git.ErrNoCommit) {
 		err = ui.Hint(err, "make a first commit, or use --workspace direct")
 	}
 	s.workspace = sandbox.WorkspaceTree
@@ -168,7 +168,7 @@ func includedIn(sb *sandbox.Sandbox, dir string) string {
 	if real, err := filepath.EvalSymlinks(sb.Dir()); err != nil || !rootfs.Within(dir, real) {
 		return "" // all of them are there
 	}
-	for _, b := range gitbridge.Included(sb.Dir()) {
+	for _, b := range git.Included(sb.Dir()) {
 		if dir == b.Tree || rootfs.Within(dir, b.Tree) {
 			return b.Tree
 		}
@@ -194,7 +194,7 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 		}
 	}()
 	defer ui.BusyBefore(ctx, "making the worktree")()
-	p.bridge, err = p.repository.Create(ctx, gitbridge.Options{
+	p.bridge, err = p.repository.Create(ctx, git.Options{
 		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path,
 		Branch: p.flags.branch, Base: p.base, Start: here,
 	})
@@ -284,13 +284,13 @@ func (p *plannedTree) dir() string {
 // still says what there is, so that whoever comes after one who was killed knows it too. What
 // cannot be had back does no harm, but nobody would look for it. It returns the branches that went.
 func forgetGit(folder string, branches bool) (gone []string, err error) {
-	for _, b := range gitbridge.HalfIncluded(folder) {
+	for _, b := range git.HalfIncluded(folder) {
 		_ = b.ForgetHalf(context.Background())
 		sayStayed(b)
 		removePlace(b)
 	}
-	all := gitbridge.Included(folder)
-	if b, err := gitbridge.Open(folder); err == nil {
+	all := git.Included(folder)
+	if b, err := git.Open(folder); err == nil {
 		all = append(all, b)
 	}
 	for _, b := range all {
@@ -305,7 +305,7 @@ func forgetGit(folder string, branches bool) (gone []string, err error) {
 }
 
 // stillThere says how to take a sandbox out of a repository that did not let go of it.
-func stillThere(b *gitbridge.Bridge, err error) error {
+func stillThere(b *git.Bridge, err error) error {
 	where := cmp.Or(b.Where(), " in its repository")
 	if first := ui.HintOf(err); first != "" {
 		return ui.Hint(err, "%s, and then run 'coffer gc'%s", first, where)
@@ -315,7 +315,7 @@ func stillThere(b *gitbridge.Bridge, err error) error {
 
 // removePlace takes the empty directories away that a repository was shown at, unless another
 // sandbox over the same workspace shows one there.
-func removePlace(b *gitbridge.Bridge) {
+func removePlace(b *git.Bridge) {
 	dir, err := sandbox.DefaultDir()
 	if err != nil {
 		return
@@ -325,7 +325,7 @@ func removePlace(b *gitbridge.Bridge) {
 		return
 	}
 	for _, sb := range store.Over(b.Workspace()) {
-		if slices.Contains(gitbridge.IncludedNames(sb.Dir()), b.Include) {
+		if slices.Contains(git.IncludedNames(sb.Dir()), b.Include) {
 			return
 		}
 	}
@@ -333,7 +333,7 @@ func removePlace(b *gitbridge.Bridge) {
 }
 
 // sayStayed says which branches, stashes and tags of a sandbox that is gone are left.
-func sayStayed(b *gitbridge.Bridge) {
+func sayStayed(b *git.Bridge) {
 	for _, branch := range b.Stayed() {
 		branch = terminal.Escape(branch)
 		fmt.Fprintf(os.Stderr, "coffer: the branch %s stays; delete it with 'git branch -D %s'%s\n", branch, branch, terminal.Escape(b.Where()))
@@ -357,7 +357,7 @@ made over. A program cannot change its shell's directory; the shell has to do it
 				return err
 			}
 			if repo != "" {
-				b, err := gitbridge.OpenIncluded(sb.Dir(), repo)
+				b, err := git.OpenIncluded(sb.Dir(), repo)
 				if err == nil {
 					fmt.Fprintln(stdout, b.Tree)
 				}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/cofferhq/coffer/internal/gitbridge/receive"
+	"github.com/cofferhq/coffer/internal/git/receive"
 )
 
 // A kind is what values an option takes.

@@ -49,7 +49,7 @@ type View struct {
 	Profile string
 	// Programs are more names by which Program is known inside.
 	Programs []string
-	// Git is the sandbox's own git directory, see package gitbridge.
+	// Git is the sandbox's own git directory, see package git.
 	Git *Git
 	// Includes are worktrees of other repositories, shown in the workspace.
 	Includes []Include

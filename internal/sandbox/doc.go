@@ -11,7 +11,7 @@
 //	<store>/<id>/control.sock  made by that process
 //	<store>/<id>/home/         the sandbox's home directory
 //	<store>/<id>/layers/       its writable layers
-//	<store>/<id>/workspace/    its git worktree, if it has one; see package gitbridge
+//	<store>/<id>/workspace/    its git worktree, if it has one; see package git
 //	<store>/<id>/git/          and the private git directory
 //	<store>/<id>/include/      the same of other repositories
 //	<store>/<id>/logs/         what it and its supervisor wrote

@@ -108,7 +108,7 @@ type Git struct {
 	GHRead   string   `json:"gh_read,omitempty"`  // and about what it reads
 	// Nested is what becomes of repositories further down: NestedOpen, or empty to lock them.
 	Nested string `json:"nested,omitempty"`
-	// NoSettings leaves out the user's aliases and styles: see gitbridge.SystemConfig.
+	// NoSettings leaves out the user's aliases and styles: see git.SystemConfig.
 	NoSettings bool `json:"no_settings,omitempty"`
 }
 

@@ -52,7 +52,7 @@ func (sb *Sandbox) SetupMark() string { return filepath.Join(sb.Dir(), "setting-
 func (sb *Sandbox) Logs() string { return filepath.Join(sb.dir, logsName) }
 
 // HasGit says whether it has git directories of its own, whose commits are brought over;
-// see package gitbridge.
+// see package git.
 func (sb *Sandbox) HasGit() bool {
 	var st unix.Stat_t
 	return unix.Lstat(filepath.Join(sb.dir, gitName), &st) == nil || unix.Lstat(filepath.Join(sb.dir, includeName), &st) == nil

@@ -31,7 +31,7 @@ const (
 
 // follow brings commits over, when refs move and when somebody asks, until the context or
 // the sandbox ends.
-func (s *Supervisor) follow(ctx context.Context, g *git) {
+func (s *Supervisor) follow(ctx context.Context, g *commits) {
 	var refs watch.Watch
 	defer refs.Close()
 	defer g.bridge.Rest()
@@ -147,7 +147,7 @@ func syncPause(again int, failed, blind bool) (pause time.Duration, quiet bool) 
 }
 
 // await waits until something is over, or somebody asks.
-func (s *Supervisor) await(ctx context.Context, g *git, until func(context.Context)) (asked chan<- brought, ok bool) {
+func (s *Supervisor) await(ctx context.Context, g *commits, until func(context.Context)) (asked chan<- brought, ok bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
 	go func() {

@@ -45,8 +45,8 @@ func (h *hub) admit(now time.Time) bool {
 
 // shims are the programs inside that ask the host. A gh of the system's is covered: it
 // could not log in.
-func (s *Supervisor) shims(more ...*git) []string {
-	remote := func(g *git) bool { return g.bridge != nil && g.bridge.State.Upstream }
+func (s *Supervisor) shims(more ...*commits) []string {
+	remote := func(g *commits) bool { return g.bridge != nil && g.bridge.State.Upstream }
 	if rule := s.Sandbox.Git; s.Sandbox.Network.None() || rule.GH == "deny" && rule.GHRead == "deny" || !remote(&s.git) && !slices.ContainsFunc(append(s.included.shown(), more...), remote) {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/patient"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -19,13 +19,13 @@ import (
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
-// git brings commits over, both ways: before a program starts, while it runs, and when it
+// commits brings commits over, both ways: before a program starts, while it runs, and when it
 // has ended, before its command returns. One goroutine does it. Whoever wants it done asks
 // that one, and does not wait for ever: what a program left inside may never answer.
-type git struct {
-	bridge *gitbridge.Bridge // nil without
-	name   string            // of a repository that is included
-	view   *rootfs.Late      // how that is shown
+type commits struct {
+	bridge *git.Bridge  // nil without
+	name   string       // of a repository that is included
+	view   *rootfs.Late // how that is shown
 	stop   context.CancelFunc
 	ended  chan struct{}
 	asks   chan chan<- brought
@@ -49,7 +49,7 @@ func (s *Supervisor) openGit(ctx context.Context) (*rootfs.Git, error) {
 	case sandbox.WorkspaceNone:
 		return nil, nil
 	}
-	b, err := gitbridge.Open(s.Sandbox.Dir())
+	b, err := git.Open(s.Sandbox.Dir())
 	if errors.Is(err, os.ErrNotExist) {
 		err = ui.Error(fmt.Sprintf("sandbox %s was never completed", s.Sandbox.Name), "remove it with 'coffer rm --force "+s.Sandbox.Name+"'")
 	}
@@ -74,8 +74,8 @@ func (s *Supervisor) openGit(ctx context.Context) (*rootfs.Git, error) {
 // layGit makes the git directory that lies over that of the workspace.
 func (s *Supervisor) layGit(ctx context.Context) (*rootfs.Git, error) {
 	sb := s.Sandbox
-	b, err := gitbridge.Lay(ctx, gitbridge.Options{ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path}, !sb.Ephemeral)
-	if errors.Is(err, gitbridge.ErrNoRepository) {
+	b, err := git.Lay(ctx, git.Options{ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path}, !sb.Ephemeral)
+	if errors.Is(err, git.ErrNoRepository) {
 		return nil, nil // or one that can only be read inside
 	}
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Supervisor) layGit(ctx context.Context) (*rootfs.Git, error) {
 }
 
 // gits are those of the sandbox's own repository and of those that it includes.
-func (s *Supervisor) gits() (all []*git) {
+func (s *Supervisor) gits() (all []*commits) {
 	if s.git.bridge != nil {
 		all = append(all, &s.git)
 	}
@@ -103,7 +103,7 @@ func (s *Supervisor) watchGit() {
 	}
 }
 
-func (s *Supervisor) watchOne(g *git) {
+func (s *Supervisor) watchOne(g *commits) {
 	ctx, stop := context.WithCancel(context.Background())
 	g.stop, g.ended, g.asks = stop, make(chan struct{}), make(chan chan<- brought)
 	go func() {
@@ -122,7 +122,7 @@ type brought struct {
 var errLate = errors.New("timed out; they are fetched in the background")
 
 // words is all of it for the user.
-func (g *git) words(b brought) (words []string) {
+func (g *commits) words(b brought) (words []string) {
 	words = slices.Clone(b.notes)
 	if b.err != nil {
 		word := "commits were not brought over: " + b.err.Error()
@@ -140,7 +140,7 @@ func (g *git) words(b brought) (words []string) {
 }
 
 // of says of which repository something is, for the user, who may be asked about several.
-func (g *git) of(what string) string {
+func (g *commits) of(what string) string {
 	if g.name == "" {
 		return what
 	}
@@ -148,7 +148,7 @@ func (g *git) of(what string) string {
 }
 
 // sync brings commits over.
-func (s *Supervisor) sync(ctx context.Context, g *git) (b brought) {
+func (s *Supervisor) sync(ctx context.Context, g *commits) (b brought) {
 	g.begin()
 	defer func() { g.done(b.err) }()
 	b.notes, b.err = g.bridge.Sync(ctx, s)
@@ -158,13 +158,13 @@ func (s *Supervisor) sync(ctx context.Context, g *git) (b brought) {
 	return b
 }
 
-func (g *git) begin() {
+func (g *commits) begin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.busy, g.vain = true, false
 }
 
-func (g *git) done(err error) {
+func (g *commits) done(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.busy, g.vain, g.failed = false, false, err
@@ -172,7 +172,7 @@ func (g *git) done(err error) {
 
 // whyLate is for who does not wait any longer. What failed before is most likely what it is tried
 // again for, and says more, to who can do something about it.
-func (g *git) whyLate() brought {
+func (g *commits) whyLate() brought {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.vain = g.busy
@@ -180,14 +180,14 @@ func (g *git) whyLate() brought {
 }
 
 // late says whether it has been at work for longer than somebody has waited.
-func (g *git) late() bool {
+func (g *commits) late() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.vain
 }
 
 // bringOver has commits brought over that were made before it was called.
-func (g *git) bringOver(patience time.Duration) brought {
+func (g *commits) bringOver(patience time.Duration) brought {
 	if g.asks == nil {
 		return brought{}
 	}
@@ -203,7 +203,7 @@ func (g *git) bringOver(patience time.Duration) brought {
 }
 
 // within has commits brought over, for as long as that is waited for.
-func (g *git) within(ctx context.Context) brought {
+func (g *commits) within(ctx context.Context) brought {
 	done := make(chan brought, 1)
 	select {
 	case g.asks <- done:
@@ -223,7 +223,7 @@ func (g *git) within(ctx context.Context) brought {
 }
 
 // news is what of these notes nobody has heard, or who heard only the old ones has not.
-func (g *git) news(notes, old []string) (news []string) {
+func (g *commits) news(notes, old []string) (news []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, n := range notes {
@@ -237,7 +237,7 @@ func (g *git) news(notes, old []string) (news []string) {
 
 // unheard is what of these notes to tell somebody who asks: states that last, and news that nobody
 // has heard.
-func (g *git) unheard(notes []string) (words []string) {
+func (g *commits) unheard(notes []string) (words []string) {
 	all := g.words(brought{notes: notes})
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -263,8 +263,8 @@ type known struct {
 
 // before brings over what was committed outside, for a program that is about to start.
 // It returns what to say when it has ended, and what is known about each repository.
-func (s *Supervisor) before() (news []string, about map[*git]known) {
-	about = map[*git]known{}
+func (s *Supervisor) before() (news []string, about map[*commits]known) {
+	about = map[*commits]known{}
 	for _, g := range s.gits() {
 		came := g.bringOver(syncPatience)
 		_ = g.bridge.RefreshMoved(context.Background()) // what cannot be read now stays as it was
@@ -279,7 +279,7 @@ func (s *Supervisor) before() (news []string, about map[*git]known) {
 
 // after brings over what a program committed, and returns what is new since it started. That
 // commits do not come over is new to who has just made some.
-func (s *Supervisor) after(about map[*git]known) (news []string) {
+func (s *Supervisor) after(about map[*commits]known) (news []string) {
 	for _, g := range s.gits() {
 		came, k := g.bringOver(syncPatience), about[g]
 		if came.err != nil && k.refs != "" && g.bridge.Glance() != k.refs {
@@ -292,7 +292,7 @@ func (s *Supervisor) after(about map[*git]known) (news []string) {
 
 // wrapUp is after, and makes what the program changed a checkpoint meanwhile. It returns what
 // to tell the user.
-func (s *Supervisor) wrapUp(about map[*git]known, e *wire.Exec) []string {
+func (s *Supervisor) wrapUp(about map[*commits]known, e *wire.Exec) []string {
 	arrived, kept := make(chan struct{}), make(chan []string, 1)
 	go func() { kept <- s.afterProgram(e, arrived) }()
 	news := s.after(about)
@@ -337,7 +337,7 @@ func (s *Supervisor) syncSoon() {
 
 // lastSync ends the bringing over, after once more.
 func (s *Supervisor) lastSync() {
-	all := slices.DeleteFunc(s.gits(), func(g *git) bool { return g.stop == nil })
+	all := slices.DeleteFunc(s.gits(), func(g *commits) bool { return g.stop == nil })
 	if len(all) == 0 {
 		return
 	}

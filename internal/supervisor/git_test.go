@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 )
 
 // Who cannot wait for commits hears why they did not come before, as who waited did, and is told
 // once: that they are late is no news then.
 func TestLateAgain(t *testing.T) {
-	g := &git{bridge: &gitbridge.Bridge{}, asks: make(chan chan<- brought)}
+	g := &commits{bridge: &git.Bridge{}, asks: make(chan chan<- brought)}
 	g.begin()
 	if b := g.bringOver(time.Millisecond); !errors.Is(b.err, errLate) {
 		t.Errorf("the first time: %v", b.err)
@@ -37,7 +37,7 @@ func TestLateAgain(t *testing.T) {
 // A command waits for commits until they are there, the sandbox ends, or it has waited for long
 // enough; and nobody waits once more for work for which somebody has waited in vain.
 func TestWithin(t *testing.T) {
-	g := &git{ended: make(chan struct{}), asks: make(chan chan<- brought)}
+	g := &commits{ended: make(chan struct{}), asks: make(chan chan<- brought)}
 	ctx, enough := context.WithCancel(t.Context())
 	came := make(chan brought)
 	within := func() { came <- g.within(ctx) }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/cofferhq/coffer/internal/gh"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 )
 
 // GitHub is where a sandbox's work goes. In most repositories it is all one; who works
@@ -17,7 +17,7 @@ type GitHub struct {
 
 // OnGitHub finds out which repositories gh is to be told of. reach are directories that
 // the sandbox can write.
-func OnGitHub(ctx context.Context, b *gitbridge.Bridge, reach []string) (g GitHub, err error) {
+func OnGitHub(ctx context.Context, b *git.Bridge, reach []string) (g GitHub, err error) {
 	project, name, err := b.Resolved(ctx)
 	if err != nil {
 		return g, err
@@ -28,7 +28,7 @@ func OnGitHub(ctx context.Context, b *gitbridge.Bridge, reach []string) (g GitHu
 	}
 	aliases := gh.NewAliases(b.Writable(reach))
 	if g.To, err = gh.ParseURL(aliases.Replace(ctx, url)); err != nil {
-		return g, &gh.RemoteError{Remote: project, URL: gitbridge.Redact(url)}
+		return g, &gh.RemoteError{Remote: project, URL: git.Redact(url)}
 	}
 	if g.Remote, err = b.Remote(ctx); err != nil {
 		return g, err

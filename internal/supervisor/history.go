@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -38,14 +38,14 @@ const maxCommitted = 1000
 
 // CommittedSecrets lists the files in the history of a repository that would be hidden. cut
 // says that there was no time for all of it, or that there are more.
-func CommittedSecrets(ctx context.Context, r *gitbridge.Repository, m sandbox.Masks, limit time.Duration) (list []Committed, cut bool, err error) {
+func CommittedSecrets(ctx context.Context, r *git.Repository, m sandbox.Masks, limit time.Duration) (list []Committed, cut bool, err error) {
 	own, wish := MaskRules(m)
 	set := mask.NewSet(own, wish, "")
 	timed, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	list = []Committed{}
 	seen := map[string]bool{}
-	err = r.Added(timed, func(a gitbridge.Addition) bool {
+	err = r.Added(timed, func(a git.Addition) bool {
 		if seen[a.Path] {
 			return true
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -14,44 +14,44 @@ import (
 // included are the repositories besides the sandbox's own. They can come and go while it runs,
 // see late.go.
 type included struct {
-	change sync.Mutex      // one comes or goes at a time
-	away   map[string]*git // those that were taken away, by name; who has change has it
-	batch  byte            // counts the mounts that were lent, likewise
+	change sync.Mutex          // one comes or goes at a time
+	away   map[string]*commits // those that were taken away, by name; who has change has it
+	batch  byte                // counts the mounts that were lent, likewise
 
 	mu      sync.Mutex
-	all     []*git
-	servers map[*git]*hostServer
+	all     []*commits
+	servers map[*commits]*hostServer
 	refused map[string]bool // those that could not be shown, by name
 }
 
 // shown are those that programs see.
-func (i *included) shown() []*git {
+func (i *included) shown() []*commits {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Clone(i.all)
 }
 
 // find finds one by its name.
-func (i *included) find(name string) *git {
+func (i *included) find(name string) *commits {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if n := slices.IndexFunc(i.all, func(g *git) bool { return g.name == name }); n >= 0 {
+	if n := slices.IndexFunc(i.all, func(g *commits) bool { return g.name == name }); n >= 0 {
 		return i.all[n]
 	}
 	return nil
 }
 
-func (i *included) add(g *git) {
+func (i *included) add(g *commits) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.all = append(slices.Clone(i.all), g)
 	delete(i.refused, g.name)
 }
 
-func (i *included) drop(g *git) {
+func (i *included) drop(g *commits) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.all = slices.DeleteFunc(slices.Clone(i.all), func(o *git) bool { return o == g })
+	i.all = slices.DeleteFunc(slices.Clone(i.all), func(o *commits) bool { return o == g })
 	delete(i.servers, g)
 }
 
@@ -76,7 +76,7 @@ func (i *included) server(name string, s *Supervisor, hub *hub) *hostServer {
 	h := i.servers[g]
 	if h == nil {
 		if i.servers == nil {
-			i.servers = map[*git]*hostServer{}
+			i.servers = map[*commits]*hostServer{}
 		}
 		h = &hostServer{Supervisor: s, repository: g, turn: make(chan struct{}, 1), hub: hub}
 		i.servers[g] = h
@@ -91,14 +91,14 @@ func (s *Supervisor) openIncluded() (views []rootfs.Include) {
 	if !s.includes() {
 		return nil
 	}
-	for _, b := range gitbridge.Included(s.Sandbox.Dir()) {
+	for _, b := range git.Included(s.Sandbox.Dir()) {
 		view, err := s.openOne(b)
 		if err != nil {
 			s.included.refuse(b.Include)
 			s.notices.tell(fmt.Sprintf("the repository %s is not shown: %s", b.Include, err))
 			continue
 		}
-		s.included.add(&git{bridge: b, name: b.Include, view: rootfs.NewLate(s.Sandbox.Workspace.Path, view, nil, nil)})
+		s.included.add(&commits{bridge: b, name: b.Include, view: rootfs.NewLate(s.Sandbox.Workspace.Path, view, nil, nil)})
 		views = append(views, view)
 	}
 	if len(views) > 0 {
@@ -114,12 +114,12 @@ func (s *Supervisor) includes() bool {
 
 // ignoreIncluded has git inside, in the sandbox's own repository, not mind the others.
 func (s *Supervisor) ignoreIncluded() {
-	if own, err := gitbridge.Open(s.Sandbox.Dir()); err == nil {
+	if own, err := git.Open(s.Sandbox.Dir()); err == nil {
 		own.IgnoreIncluded()
 	}
 }
 
-func (s *Supervisor) openOne(b *gitbridge.Bridge) (i rootfs.Include, err error) {
+func (s *Supervisor) openOne(b *git.Bridge) (i rootfs.Include, err error) {
 	if err := b.CheckPlace(s.Sandbox.Workspace.Path, WorkspaceLayer(s.Sandbox)); err != nil {
 		return i, err
 	}
@@ -135,7 +135,7 @@ func (s *Supervisor) openOne(b *gitbridge.Bridge) (i rootfs.Include, err error) 
 }
 
 // includedBridges are those of the repositories that are shown.
-func (s *Supervisor) includedBridges() (all []*gitbridge.Bridge) {
+func (s *Supervisor) includedBridges() (all []*git.Bridge) {
 	for _, g := range s.included.shown() {
 		all = append(all, g.bridge)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -28,7 +28,7 @@ type keeper struct {
 	end   context.CancelFunc
 	work  sync.WaitGroup // what goes on beside programs
 
-	all  *gitbridge.Moments // nil until they are needed; who has the turn has it
+	all  *git.Moments // nil until they are needed; who has the turn has it
 	rest *time.Timer
 }
 
@@ -49,7 +49,7 @@ func (k *keeper) open() {
 }
 
 // take waits for a turn, and opens the checkpoints. The caller calls release.
-func (k *keeper) take(ctx context.Context, s *Supervisor) (all *gitbridge.Moments, release func(), err error) {
+func (k *keeper) take(ctx context.Context, s *Supervisor) (all *git.Moments, release func(), err error) {
 	select {
 	case k.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -70,7 +70,7 @@ func (k *keeper) take(ctx context.Context, s *Supervisor) (all *gitbridge.Moment
 func (s *Supervisor) keeps() bool { return s.git.bridge != nil && !s.Sandbox.Ephemeral }
 
 // access says how the files are reached, and which are hidden.
-func (s *Supervisor) access() (a gitbridge.Access) {
+func (s *Supervisor) access() (a git.Access) {
 	mode := s.Sandbox.Workspace.Mode
 	a.HiddenIn = s.masks.covers
 	if mode == sandbox.WorkspaceCOW {
@@ -122,7 +122,7 @@ func (s *Supervisor) beforeProgram() ([]string, error) {
 		s.keeper.work.Go(s.arm)
 		return nil, nil
 	}
-	_, err := s.checkpoint(gitbridge.Meanwhile, nil)
+	_, err := s.checkpoint(git.Meanwhile, nil)
 	return untaken(err), nil
 }
 
@@ -162,7 +162,7 @@ func (s *Supervisor) arm() {
 	}
 }
 
-// checkpoint takes one, if something changed. See [gitbridge.Moments.TakeMeanwhile].
+// checkpoint takes one, if something changed. See [git.Moments.TakeMeanwhile].
 func (s *Supervisor) checkpoint(command string, arrived <-chan struct{}) (*checkpoint.Checkpoint, error) {
 	ctx, cancel := context.WithTimeoutCause(s.keeper.life, patienceCheckpoint, errLong)
 	defer cancel()
@@ -172,7 +172,7 @@ func (s *Supervisor) checkpoint(command string, arrived <-chan struct{}) (*check
 	}
 	defer release()
 	s.restLater()
-	if all.Quiet() && !(command == gitbridge.Meanwhile && all.Shared()) {
+	if all.Quiet() && !(command == git.Meanwhile && all.Shared()) {
 		return nil, nil
 	}
 	taken, err := all.TakeMeanwhile(ctx, command, arrived)

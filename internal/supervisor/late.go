@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/engine"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -40,7 +40,7 @@ func (s *Supervisor) showIncluded(name string) error {
 	if !ok || !s.includes() {
 		return errors.New("this kind of sandbox cannot be shown more while it runs")
 	}
-	b, err := gitbridge.OpenIncluded(s.Sandbox.Dir(), name)
+	b, err := git.OpenIncluded(s.Sandbox.Dir(), name)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (s *Supervisor) showIncluded(name string) error {
 		return err
 	}
 	s.masks.add(one)
-	g := &git{bridge: b, name: name}
+	g := &commits{bridge: b, name: name}
 	hidden, err := s.lateMasks(one)
 	if err == nil {
 		s.ignoreIncluded()
@@ -77,7 +77,7 @@ func (s *Supervisor) showIncluded(name string) error {
 
 // reveal has the guest put a worktree together, and show it when git there minds nothing that
 // is hidden.
-func (s *Supervisor) reveal(g *git) error {
+func (s *Supervisor) reveal(g *commits) error {
 	if err := s.askShow(guest.Show{Late: g.view, Batch: s.included.batch}); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Supervisor) reveal(g *git) error {
 
 // unveil has the guest show what is put together. One that says that it did not has not. One
 // that says nothing may have, or may yet, and nobody watches the tree: then the sandbox ends.
-func (s *Supervisor) unveil(g *git) error {
+func (s *Supervisor) unveil(g *commits) error {
 	err := s.askShow(guest.Show{Late: g.view, Reveal: true})
 	if said := new(guestError); err != nil && !errors.As(err, said) {
 		err = fmt.Errorf("repository %s may be seen without what hides files in it: %w", g.name, err)
@@ -113,7 +113,7 @@ func (s *Supervisor) lateMasks(one *shown) (hidden []string, err error) {
 }
 
 // overlook has git inside not mind what is hidden in a repository.
-func (s *Supervisor) overlook(ctx context.Context, g *git) {
+func (s *Supervisor) overlook(ctx context.Context, g *commits) {
 	var paths []string
 	for _, h := range s.hidden() {
 		if rootfs.Within(h.Path, g.bridge.Tree) {
@@ -152,7 +152,7 @@ func (s *Supervisor) hideIncluded(name string, force bool) error {
 	g.stop()
 	<-g.ended
 	if s.included.away == nil {
-		s.included.away = map[string]*git{}
+		s.included.away = map[string]*commits{}
 	}
 	s.included.away[name] = g
 	return nil
@@ -160,11 +160,11 @@ func (s *Supervisor) hideIncluded(name string, force bool) error {
 
 // bringBack shows a repository again that was to be taken out and was not. Programs that held a
 // directory of it see the same mount again, in which all was hidden meanwhile.
-func (s *Supervisor) bringBack(old *git) error {
+func (s *Supervisor) bringBack(old *commits) error {
 	if err := s.askShow(guest.Show{Late: old.view, Back: true}); err != nil {
 		return err
 	}
-	g := &git{bridge: old.bridge, name: old.name, view: old.view}
+	g := &commits{bridge: old.bridge, name: old.name, view: old.view}
 	delete(s.included.away, g.name)
 	s.watchOne(g)
 	s.included.add(g)
@@ -214,14 +214,14 @@ func (s *Supervisor) meetIncluded() {
 	if !s.includes() {
 		return
 	}
-	for _, name := range gitbridge.IncludedNames(s.Sandbox.Dir()) {
+	for _, name := range git.IncludedNames(s.Sandbox.Dir()) {
 		s.included.mu.Lock()
 		refused := s.included.refused[name]
 		s.included.mu.Unlock()
 		if refused || s.included.find(name) != nil {
 			continue
 		}
-		unlock, ok := gitbridge.TryLockIncluded(s.Sandbox.Dir())
+		unlock, ok := git.TryLockIncluded(s.Sandbox.Dir())
 		if !ok {
 			return // somebody is at it, and will say what
 		}

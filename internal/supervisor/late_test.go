@@ -61,7 +61,7 @@ func TestUnveil(t *testing.T) {
 		}()
 		machine := &mortal{}
 		s := &Supervisor{session: host, instance: machine}
-		err = s.unveil(&git{name: "lib", view: &rootfs.Late{}})
+		err = s.unveil(&commits{name: "lib", view: &rootfs.Late{}})
 		if (err == nil) != (c.name == "shown") || machine.killed != c.killed || (s.why != "") != c.killed {
 			t.Errorf("%s: %v, killed %v because of %q", c.name, err, machine.killed, s.why)
 		}

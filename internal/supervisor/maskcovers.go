@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -45,7 +45,7 @@ func Covered(ctx context.Context, tree *mask.Tree) (func(path string) bool, erro
 
 // HiddenFrom looks through the files of a sandbox, and of the repositories that it includes, for
 // what is hidden from it.
-func HiddenFrom(ctx context.Context, sb *sandbox.Sandbox, included []*gitbridge.Bridge) (a gitbridge.Access, err error) {
+func HiddenFrom(ctx context.Context, sb *sandbox.Sandbox, included []*git.Bridge) (a git.Access, err error) {
 	tree, err := OpenMasks(&sb.Record)
 	if err != nil {
 		return a, err

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -139,7 +139,7 @@ func WorkspaceLayer(sb *sandbox.Sandbox) string {
 
 // openIncludedMasks opens the worktree of another repository, which is hidden in by the rules of
 // the user and not by those of the workspace.
-func openIncludedMasks(sb *sandbox.Sandbox, b *gitbridge.Bridge) (*shown, error) {
+func openIncludedMasks(sb *sandbox.Sandbox, b *git.Bridge) (*shown, error) {
 	own, _ := MaskRules(sb.Masks)
 	t, err := mask.Open(b.Tree, mask.NewSet(own, nil, ""))
 	if err != nil {
@@ -149,7 +149,7 @@ func openIncludedMasks(sb *sandbox.Sandbox, b *gitbridge.Bridge) (*shown, error)
 }
 
 // HiddenIncluded lists the files of another repository's worktree that are hidden in a sandbox.
-func HiddenIncluded(ctx context.Context, sb *sandbox.Sandbox, b *gitbridge.Bridge) (paths []string, err error) {
+func HiddenIncluded(ctx context.Context, sb *sandbox.Sandbox, b *git.Bridge) (paths []string, err error) {
 	one, err := openIncludedMasks(sb, b)
 	if err != nil {
 		return nil, err

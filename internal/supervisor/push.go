@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/gitbridge"
-	"github.com/cofferhq/coffer/internal/gitbridge/receive"
+	"github.com/cofferhq/coffer/internal/git"
+	"github.com/cofferhq/coffer/internal/git/receive"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -53,7 +53,7 @@ func (s *Supervisor) newHost() *http.ServeMux {
 
 type hostServer struct {
 	*Supervisor
-	repository *git
+	repository *commits
 	turn       chan struct{} // one at a time
 
 	fetched time.Time // when the host last fetched; for who has a turn
@@ -154,7 +154,7 @@ func (h *hostServer) push(ctx context.Context, commands []receive.Command, out r
 		err = came.err
 	}
 	for _, c := range commands {
-		move, failed := gitbridge.Move{}, err
+		move, failed := git.Move{}, err
 		if failed == nil {
 			move, failed = b.Judge(ctx, remote, rule.Patterns, c)
 		}
@@ -169,12 +169,12 @@ func (h *hostServer) push(ctx context.Context, commands []receive.Command, out r
 	return results
 }
 
-func (h *hostServer) pushOne(ctx context.Context, m gitbridge.Move, out receive.Answer) error {
+func (h *hostServer) pushOne(ctx context.Context, m git.Move, out receive.Answer) error {
 	said, err := h.repository.bridge.Push(ctx, m, h.reach())
 	for _, line := range said {
 		out.Say(line)
 	}
-	if rejected := new(gitbridge.RejectedError); err != nil && !errors.As(err, &rejected) {
+	if rejected := new(git.RejectedError); err != nil && !errors.As(err, &rejected) {
 		err = hostError{err}
 	}
 	return err
@@ -185,7 +185,7 @@ func (h *hostServer) pushOne(ctx context.Context, m gitbridge.Move, out receive.
 type hostError struct{ error }
 
 // tell says what became of one branch: to git inside, and to the log.
-func (h *hostServer) tell(c receive.Command, m gitbridge.Move, err error, out receive.Answer) receive.Result {
+func (h *hostServer) tell(c receive.Command, m git.Move, err error, out receive.Answer) receive.Result {
 	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"push", c.New + ":" + c.Ref}}
 	if m.Branch != "" { // it came so far
 		event.Command, event.Detail = []string{"push", m.Remote, c.New + ":" + c.Ref}, h.repository.of(m.String())

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/engine"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/limits"
@@ -37,7 +37,7 @@ type Supervisor struct {
 	since    time.Time
 	network  *network // nil without one
 	audit    *journal
-	git      git
+	git      commits
 	included included // of other repositories
 	keeper   keeper   // of checkpoints
 	masks    masks
@@ -197,7 +197,7 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 	}
 	gitConfig := ""
 	if sb.Workspace.Path != "" {
-		gitConfig = gitbridge.SystemConfig(ctx, filepath.Join("/", from.tree, "etc"), !sb.Git.NoSettings)
+		gitConfig = git.SystemConfig(ctx, filepath.Join("/", from.tree, "etc"), !sb.Git.NoSettings)
 	}
 	if sb.Workspace.Mode == sandbox.WorkspaceTree {
 		hide = nil // the workspace is in the store, and all that is seen of it

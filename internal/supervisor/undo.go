@@ -11,7 +11,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/checkpoint"
-	"github.com/cofferhq/coffer/internal/gitbridge"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -92,7 +92,7 @@ func (s *Supervisor) undo(n int, force bool) (answer Undone, err error) {
 	}
 	defer release()
 	// What was changed since the last one counts as the last.
-	if _, err := all.Take(ctx, gitbridge.Meanwhile); err != nil {
+	if _, err := all.Take(ctx, git.Meanwhile); err != nil {
 		return answer, err
 	}
 	list := all.All()
@@ -115,7 +115,7 @@ func (s *Supervisor) undo(n int, force bool) (answer Undone, err error) {
 	}
 	made, failed, err := all.Undo(ctx, s, n)
 	answer.Failed, answer.Checkpoint, answer.To = tellFailed(failed), made, &to
-	answer.Missing = gitbridge.Missing(s.Sandbox.Dir(), s.Sandbox.Name, n)
+	answer.Missing = git.Missing(s.Sandbox.Dir(), s.Sandbox.Name, n)
 	return answer, err
 }
 

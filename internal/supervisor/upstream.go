@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/gitbridge/receive"
+	"github.com/cofferhq/coffer/internal/git/receive"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 

@@ -1,0 +1,372 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/ui"
+	"golang.org/x/sys/unix"
+)
+
+// A sandbox can have worktrees of more repositories than its own. Each has a bridge of
+// its own, in a folder of its own below the sandbox's:
+//
+//	<sandbox>/include/<name>/git.json              as that of the sandbox itself
+//	<sandbox>/include/<name>/git, host.git, hooks
+//	<sandbox>/include/<name>/workspace/<name>      the worktree
+//	<sandbox>/include/.gone-<name>                 being removed
+//
+// The worktree is not in the workspace, where a program could put something else in its
+// place before the host looks. It is shown there, inside: at .coffer/include/<name>.
+//
+// Whoever includes or takes away holds the lock of the folder. One that says nothing of
+// its worktree's own directory was never completed.
+const (
+	includeName = "include"
+	gonePrefix  = ".gone-"
+	includeAt   = rootfs.IncludeAt
+)
+
+// includable are the names that an included repository can have.
+var includable = lazily(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
+
+// IncludeName is the name that a repository is included by if the user says none.
+func (r *Repository) IncludeName() string {
+	dir := r.Top
+	if dir == "" || filepath.Base(r.Common) == ".git" {
+		dir = (&Bridge{State: State{Common: r.Common}}).place()
+	}
+	name := strings.TrimSuffix(filepath.Base(dir), ".git")
+	name = regexp.MustCompile(`[^A-Za-z0-9._-]+`).ReplaceAllString(name, "-")
+	return strings.TrimLeft(name, ".-")
+}
+
+// IncludeOptions say what is included, and where.
+type IncludeOptions struct {
+	ID, Name  string // the sandbox's
+	Folder    string // the sandbox's
+	Workspace string // the sandbox's, as it is seen inside
+	Layer     string // where what programs write there lands, if that is elsewhere
+	As        string // the name that it is included by
+	Branch    string // none is coffer/<name>
+	Base      string // a commit, from [Repository.Base]
+}
+
+// Include makes a worktree of another repository for a sandbox. It is seen inside when the
+// sandbox is started the next time. The caller holds the lock.
+func (r *Repository) Include(ctx context.Context, o IncludeOptions) (*Bridge, error) {
+	if !includable().MatchString(o.As) {
+		return nil, ui.Error(fmt.Sprintf("a repository cannot be included as %q", o.As), "choose another name with --as, of letters, digits, dots and dashes")
+	}
+	if b, err := Open(o.Folder); err == nil && b.Common == r.Common {
+		return nil, ui.Error(fmt.Sprintf("sandbox %s works on %s already", o.Name, b.place()), "include another repository")
+	}
+	for _, b := range Included(o.Folder) {
+		switch {
+		case b.Common == r.Common:
+			return nil, ui.Error(fmt.Sprintf("%s is included in sandbox %s already, as %s", b.place(), o.Name, b.Include), fmt.Sprintf("take it out with 'coffer uninclude %s -m %s'", b.Include, o.Name))
+		case b.Include == o.As:
+			return nil, ui.Error(fmt.Sprintf("sandbox %s includes another repository as %s: %s", o.Name, o.As, b.place()), "choose another name with --as")
+		}
+	}
+	for _, dir := range []string{o.Workspace, o.Layer} {
+		if err := freePlace(dir, o.As); err != nil {
+			return nil, err
+		}
+	}
+	dir := filepath.Join(o.Folder, includeName, o.As)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
+	b, err := r.Create(ctx, Options{
+		ID: o.ID, Name: o.Name, Folder: dir, Tree: filepath.Join(dir, "workspace", o.As), Branch: o.Branch, Base: o.Base,
+		Start: r.Top, Include: o.As, Inside: filepath.Join(o.Workspace, includeAt, o.As),
+	})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return b, nil
+}
+
+// CheckPlace looks whether there is nothing but directories, if anything, where a worktree is
+// to be shown in the workspace, or in the layer over it: a program inside can put something
+// else there.
+func (b *Bridge) CheckPlace(workspace, layer string) error {
+	for _, dir := range []string{workspace, layer} {
+		root, err := openPlace(dir)
+		if err != nil {
+			return err
+		}
+		if root == nil {
+			continue
+		}
+		err = checkPlace(root, b.Include)
+		root.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openPlace opens a workspace, or a layer, of which there need not be one.
+func openPlace(dir string) (*os.Root, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return root, err
+}
+
+func checkPlace(root *os.Root, name string) error {
+	at := ""
+	for part := range strings.SplitSeq(includeAt+"/"+name, "/") {
+		at = filepath.Join(at, part)
+		info, err := root.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case info.Mode()&fs.ModeCharDevice != 0: // in a layer: something was removed there
+			return nil
+		case !info.IsDir():
+			return ui.Error(fmt.Sprintf("%s is not a directory, so no repository can be shown there", filepath.Join(root.Name(), at)), "look at it, and remove it")
+		}
+	}
+	return nil
+}
+
+// freePlace is CheckPlace for one that is not there yet: nothing shall be covered.
+func freePlace(workspace, name string) error {
+	root, err := openPlace(workspace)
+	if err != nil || root == nil {
+		return err
+	}
+	defer root.Close()
+	if err := checkPlace(root, name); err != nil {
+		return err
+	}
+	dir, err := root.OpenFile(filepath.Join(includeAt, name), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	if names, _ := dir.Readdirnames(1); len(names) > 0 {
+		return ui.Error(fmt.Sprintf("%s is not empty", filepath.Join(workspace, includeAt, name)), "look at it, and remove it; or choose another name with --as")
+	}
+	return nil
+}
+
+// Includes says whether a sandbox has a place for repositories besides its own.
+func Includes(folder string) bool { return isDir(filepath.Join(folder, includeName)) }
+
+// Included opens the bridges of the repositories that a sandbox includes, in the order of
+// their names.
+func Included(folder string) (all []*Bridge) {
+	entries, err := os.ReadDir(filepath.Join(folder, includeName))
+	if err != nil {
+		return nil // most have none
+	}
+	for _, e := range entries {
+		if b, err := Open(filepath.Join(folder, includeName, e.Name())); err == nil && b.Admin != "" && b.Include == e.Name() {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// OpenIncluded opens one of them.
+func OpenIncluded(folder, name string) (*Bridge, error) {
+	all := Included(folder)
+	if i := slices.IndexFunc(all, func(b *Bridge) bool { return b.Include == name }); i >= 0 {
+		return all[i], nil
+	}
+	var names []string
+	for _, b := range all {
+		names = append(names, b.Include)
+	}
+	if len(names) == 0 {
+		return nil, ui.Error("the sandbox includes no other repository", "include one with 'coffer include --repo PATH'")
+	}
+	return nil, ui.Error(fmt.Sprintf("the sandbox includes no repository %q", name), "it includes "+strings.Join(names, ", "))
+}
+
+// IncludedNames are those of the repositories that a sandbox includes, without a look at them.
+func IncludedNames(folder string) (names []string) {
+	entries, err := os.ReadDir(filepath.Join(folder, includeName))
+	if err != nil {
+		return nil // most have none
+	}
+	for _, e := range entries {
+		if includable().MatchString(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// Uninclude takes a repository out of a sandbox that does not run, or does not show it any
+// more. The caller holds the lock. From the first moment on it is gone; whoever is killed after
+// that leaves a rest that the next one finds.
+//
+// A program may still stand in the worktree. hidden are the files of it that are hidden there.
+// What hides one goes with its name, and a moment before it is gone: so they are moved first to
+// where no name leads.
+//
+// It says whether there are moments at which it was there, and to which it does not come back.
+func (b *Bridge) Uninclude(ctx context.Context, branches bool, hidden []string, purge func(dir string) error) (moments bool, err error) {
+	gone := filepath.Join(filepath.Dir(b.dir), gonePrefix+b.Include)
+	if moments, err = b.noteTaken(); err != nil {
+		return false, err
+	}
+	if err := os.Rename(b.dir, gone); err != nil {
+		return false, err
+	}
+	if err := b.putAside(gone, hidden); err != nil {
+		return false, err
+	}
+	if err := b.Forget(ctx, branches); err != nil {
+		return false, err
+	}
+	return moments, purge(gone)
+}
+
+// putAside moves files out of a worktree, to be removed with the rest.
+func (b *Bridge) putAside(folder string, paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	tree, err := filepath.Rel(b.dir, b.Tree)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.Mkdir("aside", 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for i, path := range paths {
+		// What is not there is not there to be seen.
+		if err := root.Rename(filepath.Join(tree, path), fmt.Sprintf("aside/%d", i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("put %s aside: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// Workspace is the directory of the sandbox that an included repository is shown in.
+func (b *Bridge) Workspace() string {
+	return strings.TrimSuffix(b.Inside, "/"+includeAt+"/"+b.Include)
+}
+
+// RemovePlace takes away the empty directories that an included repository was shown at, as
+// far as they are empty.
+func (b *Bridge) RemovePlace() {
+	root, err := os.OpenRoot(b.Workspace())
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	for at := filepath.Join(includeAt, b.Include); at != "."; at = filepath.Dir(at) {
+		info, err := root.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the sandbox took it away itself
+		}
+		if err != nil || !info.IsDir() || root.Remove(at) != nil {
+			return
+		}
+	}
+}
+
+// IgnoreIncluded has git inside not mind what is included. The file is the sandbox's to
+// write, and what is not one stays as it is.
+func (b *Bridge) IgnoreIncluded() {
+	root, err := os.OpenRoot(b.private())
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	const line = "/" + includeAt + "/\n"
+	_ = root.Mkdir("info", 0o755)
+	f, err := root.OpenFile("info/exclude", os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxExcludes {
+		return
+	}
+	text := make([]byte, info.Size())
+	if n, _ := f.ReadAt(text, 0); !strings.Contains("\n"+string(text[:n]), "\n"+line) {
+		if n > 0 && text[n-1] != '\n' {
+			_, _ = f.WriteString("\n")
+		}
+		_, _ = f.WriteString(line)
+	}
+}
+
+// title is what the bridge is called in a sentence, and Words what a command needs to mean
+// it.
+func (b *Bridge) title() string {
+	if b.Include != "" {
+		return fmt.Sprintf("repository %s of sandbox %s", b.Include, b.Name)
+	}
+	return "sandbox " + b.Name
+}
+
+func (b *Bridge) Words() string {
+	if b.Include != "" {
+		return b.Name + " --repo " + b.Include
+	}
+	return b.Name
+}
+
+// Where says, after a command of git's, in which repository it is to be typed, if that is
+// not the sandbox's own: a branch of the same name is there as well.
+func (b *Bridge) Where() string {
+	switch {
+	case b.Include == "":
+		return ""
+	case b.Start == "": // a bare one
+		return " in " + b.Common
+	}
+	return " in " + b.Start
+}
+
+// insidePlace is where the bridge's own things are inside.
+func (b *Bridge) insidePlace() string {
+	if b.Include != "" {
+		return rootfs.Own + "/include/" + b.Include
+	}
+	return rootfs.Own
+}
+
+// insideShown is where the host's things are inside, which can only be read. Landlock cannot be
+// told of a repository that comes while programs run, so they may write below one directory for
+// all that come: these are not in it.
+func (b *Bridge) insideShown() string {
+	if b.Apart {
+		return rootfs.Own + "/included/" + b.Include
+	}
+	return b.insidePlace()
+}

@@ -1,0 +1,213 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/cofferhq/coffer/internal/ui"
+)
+
+// A Way is how the work of a sandbox comes to the user's branch.
+type Way int
+
+// The ways, as git knows them.
+const (
+	Merge  Way = iota // a merge, or a fast-forward
+	Squash            // all at once, staged, to be committed by the user
+	Replay            // commit by commit, on top of the user's
+)
+
+// Taking is a sandbox's work on its way to the user's branch. Everything was looked at,
+// and nothing was done yet.
+type Taking struct {
+	Branch string
+	Tip    string
+	Count  int // commits that the user does not have
+	Loose  int // files of the sandbox that are not committed, and stay behind
+	Hooks  []string
+
+	way  Way
+	args []string
+	dir  string
+}
+
+// maxReplayed bounds how many commits are replayed.
+const maxReplayed = 5000
+
+// Take looks whether the sandbox's commits can come to the checkout that a repository was
+// found from.
+func (b *Bridge) Take(ctx context.Context, r *Repository, way Way) (*Taking, error) {
+	switch {
+	case r.Common != b.Common:
+		return nil, ui.Error(fmt.Sprintf("%s is not of the repository here", b.title()), fmt.Sprintf("run this in %s, or another checkout of it", strings.TrimSuffix(b.Common, "/.git")))
+	case r.Top == "":
+		return nil, ui.Error("there is no checkout here to merge into", "change to a worktree of the repository")
+	case r.Top == b.Tree || rootfs.Within(r.Top, b.Tree):
+		return nil, ui.Error("this is the sandbox's own worktree", "change to your own checkout: the sandbox's work comes to the branch that is checked out there")
+	case b.Behind():
+		return nil, ui.Error(fmt.Sprintf("%s has commits that are not in your repository yet", b.title()), fmt.Sprintf("fetch them with 'coffer exec -m %s -- true'", b.Name))
+	}
+	tip, err := b.Tip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	head := r.Head(ctx)
+	if head == "" {
+		return nil, ui.Error("nothing is checked out here to merge into", "check out a branch")
+	}
+	t := &Taking{Branch: b.Branch, Tip: tip, way: way, dir: filepath.Join(r.Top, r.Prefix)}
+	// Each side that is new, without what the other has by another name.
+	out, err := b.refs().run(ctx, "", "rev-list", "--reverse", "--topo-order", head+".."+tip)
+	if err != nil {
+		return nil, err
+	}
+	t.Count = len(strings.Fields(out))
+	if t.Loose, err = b.loose(ctx, tip); err != nil {
+		return nil, err
+	}
+	if t.Count == 0 {
+		return t, nil
+	}
+	if t.Hooks, err = b.changedHooks(ctx, r, head, tip); err != nil {
+		return nil, err
+	}
+	t.args, err = b.orders(ctx, way, head, tip)
+	return t, err
+}
+
+// orders are the words for git.
+func (b *Bridge) orders(ctx context.Context, way Way, head, tip string) ([]string, error) {
+	switch way {
+	case Merge:
+		return []string{"merge", b.Branch}, nil
+	case Squash:
+		return []string{"merge", "--squash", b.Branch}, nil
+	}
+	if forward, err := (&session{Bridge: b}).contains(ctx, tip, head); err != nil || forward {
+		return []string{"merge", "--ff-only", b.Branch}, err
+	}
+	out, err := b.refs().run(ctx, "", "rev-list", "--reverse", "--topo-order", "--no-merges", "--right-only", "--cherry-pick", head+"..."+tip)
+	if err != nil {
+		return nil, err
+	}
+	list := strings.Fields(out)
+	switch {
+	case len(list) == 0:
+		return nil, nil
+	case len(list) > maxReplayed:
+		return nil, ui.Error(fmt.Sprintf("the sandbox has %d commits, too many to replay", len(list)), "merge them with 'coffer merge "+b.Name+"'")
+	}
+	return append([]string{"cherry-pick", "--allow-empty"}, list...), nil
+}
+
+// loose counts the files of the worktree that are not as in a commit.
+func (b *Bridge) loose(ctx context.Context, commit string) (int, error) {
+	if err := b.check(); errors.Is(err, ErrTreeGone) {
+		return 0, nil
+	}
+	rules, err := b.ignore(ctx)
+	if err != nil {
+		return 0, err
+	}
+	w, err := work(ctx, b.History(), b.Tree, commit, "", rules)
+	if err != nil {
+		return 0, err
+	}
+	defer w.Close()
+	return len(w.Files), nil
+}
+
+// hookFiles are files of a tree by which programs that many install as hooks decide what
+// to run.
+var hookFiles = []string{".husky", ".githooks", ".git-hooks", "lefthook.yml", ".lefthook.yml", "lefthook.yaml", ".pre-commit-config.yaml", ".overcommit.yml"}
+
+// changedHooks lists the files that a hook of the user's could run, or be, after the
+// merge, and that the sandbox has changed. Git runs hooks while it merges, with the new
+// files in place.
+func (b *Bridge) changedHooks(ctx context.Context, r *Repository, head, tip string) ([]string, error) {
+	suspects := hookFiles
+	if p := r.config["core.hookspath"]; p != "" {
+		if filepath.IsAbs(p) {
+			p, _ = filepath.Rel(r.Top, p)
+		}
+		if p = path.Clean(filepath.ToSlash(p)); p != "." && !strings.HasPrefix(p, "..") {
+			// What is beside it is often what the hook calls.
+			top, _, _ := strings.Cut(p, "/")
+			suspects = append([]string{top}, suspects...)
+		}
+	}
+	was, err := b.History().Manifest(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	common, err := b.refs().text(ctx, "merge-base", head, tip)
+	if err == nil {
+		was, err = b.History().Manifest(ctx, common)
+	}
+	if err != nil && code(err) != 1 {
+		return nil, err
+	}
+	is, err := b.History().Manifest(ctx, tip)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, d := range tree.Compare(was, is) {
+		top, _, _ := strings.Cut(d.Path, "/")
+		for _, s := range suspects {
+			if strings.EqualFold(top, s) && d.New.Mode != 0 {
+				all = append(all, d.Path)
+				break
+			}
+		}
+	}
+	return all, nil
+}
+
+// Run has git take the work, in the user's checkout, with the user's own settings, hooks,
+// editor and terminal. Nothing is submodule's: git would fetch from where the sandbox says.
+// It returns git's exit code.
+func (t *Taking) Run(hooks bool) (int, error) {
+	if len(t.args) == 0 {
+		return 0, nil
+	}
+	words := []string{"-c", "submodule.recurse=false", "-c", "fetch.recurseSubmodules=false"}
+	if !hooks {
+		words = append(words, "-c", "core.hooksPath=/dev/null")
+	}
+	c := exec.Command(find(), append(words, t.args...)...)
+	if find() == "" {
+		return 0, missing(exec.ErrNotFound)
+	}
+	c.Dir, c.Stdin, c.Stdout, c.Stderr = t.dir, os.Stdin, os.Stdout, os.Stderr
+	err := c.Run()
+	if n := code(err); n > 0 {
+		return n, nil
+	}
+	return 0, err
+}
+
+// Left says whether git has left conflicts for the user to resolve, and how to go on.
+func (t *Taking) Left(ctx context.Context, r *Repository) (advice string, left bool) {
+	here := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(r.Dir, name))
+		return err == nil
+	}
+	switch {
+	case here("CHERRY_PICK_HEAD") || here("sequencer"):
+		return "resolve the conflicts and go on with 'git cherry-pick --continue', or go back with 'git cherry-pick --abort'", true
+	case here("MERGE_HEAD"):
+		return "resolve the conflicts and conclude with 'git commit', or go back with 'git merge --abort'", true
+	case t.way == Squash && here("SQUASH_MSG"):
+		return "resolve the conflicts and conclude with 'git commit', or go back with 'git reset --merge'", true
+	}
+	return "", false
+}
