@@ -11,7 +11,6 @@ import (
 	"github.com/cofferhq/coffer/internal/gateway"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/link/packet"
-	"github.com/cofferhq/coffer/internal/link/veth"
 	"github.com/cofferhq/coffer/internal/policy"
 	"golang.org/x/sys/unix"
 )
@@ -67,7 +66,7 @@ func packetClient() (*packet.Link, *exec.Cmd, error) {
 		runtime.LockOSThread()
 		m := made{err: unix.Unshare(unix.CLONE_NEWNET)}
 		if m.err == nil {
-			m.socket, m.err = veth.Prepare()
+			m.socket, m.err = packet.Prepare()
 		}
 		if m.err == nil {
 			m.client = exec.Command("/proc/self/exe", roleClient)

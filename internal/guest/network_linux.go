@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/cofferhq/coffer/internal/link/kernel"
-	"github.com/cofferhq/coffer/internal/link/veth"
+	"github.com/cofferhq/coffer/internal/link/packet"
 	"golang.org/x/sys/unix"
 )
 
@@ -81,7 +81,7 @@ func prepareNetwork() (network, error) {
 	}
 	// A kernel without packet rules. A stack of our own on the machine's packets
 	// is slower, and the same to programs.
-	socket, second := veth.Prepare()
+	socket, second := packet.Prepare()
 	if second != nil {
 		return network{}, fmt.Errorf("give the sandbox a network: %w; and without packet rules: %w", err, second)
 	}

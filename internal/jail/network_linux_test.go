@@ -14,7 +14,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/link"
-	"github.com/cofferhq/coffer/internal/link/veth"
 	"golang.org/x/sys/unix"
 )
 
@@ -68,7 +67,7 @@ func far(network, address string) error {
 	}
 	slices.Sort(names)
 	switch got := strings.Join(names, " "); got {
-	case "eth0 lo", "eth0 lo peer0", veth.FarName + " eth0 lo":
+	case "eth0 lo", "eth0 lo peer0", "coffer0 eth0 lo":
 	default:
 		return fmt.Errorf("there are other interfaces than a jail's: %s", got)
 	}

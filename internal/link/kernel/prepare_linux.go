@@ -1,51 +1,74 @@
 package kernel
 
 import (
-	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"os"
-	"unsafe"
 
+	"github.com/cofferhq/coffer/internal/link"
 	"golang.org/x/sys/unix"
+)
+
+// family is what differs between IPv4 and IPv6.
+type family struct {
+	number              int
+	destination         uint32 // offset of the destination address in the header
+	icmp, echo          byte   // protocol number of ICMP, and its type for pings
+	own                 netip.Addr
+	loopback, synthetic netip.Prefix
+	listener            netip.Addr
+}
+
+var (
+	ipv4 = family{unix.AF_INET, 16, unix.IPPROTO_ICMP, 8, link.Own4,
+		netip.MustParsePrefix("127.0.0.0/8"), link.Synthetic4, netip.MustParseAddr("127.0.0.1")}
+	ipv6 = family{unix.AF_INET6, 24, unix.IPPROTO_ICMPV6, 128, link.Own6,
+		netip.MustParsePrefix("::1/128"), link.Synthetic6, netip.IPv6Loopback()}
 )
 
 // Prepare makes the network of a machine. It is called inside the machine's network
 // namespace, with capabilities over it, and returns the sockets to hand out, in the
 // order that Open takes them.
-func Prepare() ([]*os.File, error) {
+func Prepare() (files []*os.File, err error) {
+	defer func() {
+		if err != nil {
+			for _, f := range files {
+				f.Close()
+			}
+			files = nil
+		}
+	}()
 	families := []family{ipv4}
 	if hasIPv6() {
 		families = append(families, ipv6)
 	}
-	s, err := openSockets(families)
-	if err != nil {
-		return nil, err
+	r := &rules{}
+	for _, f := range families {
+		s, err := f.open()
+		files = append(files, s...)
+		if err != nil {
+			return files, fmt.Errorf("open the link's sockets: %w", err)
+		}
+		tcp, err := port(s[0])
+		if err != nil {
+			return files, err
+		}
+		udp, err := port(s[1])
+		if err != nil {
+			return files, err
+		}
+		r.redirect(f, tcp, udp)
 	}
 	// The rules come first: where the kernel has none, nothing is left in the way of
 	// another kind of link.
-	at, err := s.listening()
-	if err == nil {
-		if err = redirect(families, at).send(unix.NETLINK_NETFILTER); err != nil {
-			err = fmt.Errorf("set packet rules: %w", err)
-		}
+	if err := r.apply(); err != nil {
+		return files, fmt.Errorf("set packet rules: %w", err)
 	}
-	if err == nil {
-		err = addDevice()
-	}
-	if err == nil {
-		b := &batch{}
-		b.route(families, device)
-		err = b.send(unix.NETLINK_ROUTE)
-	}
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
+	return files, route(families)
 }
 
-// hasIPv6 says whether the kernel has IPv6 at all: some are started without. It asks for
-// a socket, and not for a file: the machine's /proc may be on its way meanwhile.
+// hasIPv6 reports whether the kernel has IPv6. It opens a socket instead of a file,
+// because the machine's /proc may not be mounted yet.
 func hasIPv6() bool {
 	s, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -55,112 +78,51 @@ func hasIPv6() bool {
 	return true
 }
 
-// sockets are what the supervisor gets: for every family one that accepts connections,
-// one that receives datagrams, and one that sends packets.
-type sockets []*os.File
-
-func (s sockets) close() {
-	for _, f := range s {
-		f.Close()
-	}
-}
-
-func openSockets(families []family) (sockets, error) {
-	var all sockets
-	for _, f := range families {
-		for _, one := range f.sockets(0) {
-			fd, err := one.open()
-			if err != nil {
-				all.close()
-				return nil, fmt.Errorf("open a socket of family %d and type %d: %w", one.Family, one.Type, err)
-			}
-			all = append(all, os.NewFile(uintptr(fd), "link"))
-		}
-	}
-	return all, nil
-}
-
-// backlog is how many connections may wait to be accepted.
-const backlog = 4096
-
-// A Socket is one that the link is made of, and what is to be done to it.
-type Socket struct {
-	Family, Type, Protocol int
-	On                     [][2]int // options to switch on, by level and name
-	Address                []byte   // to bind it to, as the kernel has it; nil if it is not bound
-	Backlog                int      // to listen with; 0 if it does not listen
-}
-
-// sockets are those of a family: two that receive what is meant for any address, streams
-// and datagrams, and one that sends whole packets. They listen at a port, 0 for any.
-func (f family) sockets(port uint16) []Socket {
-	level, transparent, original, whole := unix.SOL_IP, unix.IP_TRANSPARENT, unix.IP_RECVORIGDSTADDR, [][2]int(nil)
+// open opens the sockets of a family: one that accepts connections, one that receives
+// datagrams, and one that sends whole packets. The first two take what is meant for any
+// address.
+func (f family) open() (files []*os.File, err error) {
+	level, transparent, original := unix.SOL_IP, unix.IP_TRANSPARENT, unix.IP_RECVORIGDSTADDR
+	whole := unix.IP_HDRINCL
 	if f.number == unix.AF_INET6 {
 		level, transparent, original = unix.SOL_IPV6, unix.IPV6_TRANSPARENT, unix.IPV6_RECVORIGDSTADDR
-		whole = [][2]int{{level, unix.IPV6_HDRINCL}}
+		whole = unix.IPV6_HDRINCL
 	}
-	const flags = unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
-	return []Socket{
-		{int(f.number), unix.SOCK_STREAM | flags, 0, [][2]int{{level, transparent}}, f.at(port), backlog},
-		{int(f.number), unix.SOCK_DGRAM | flags, 0, [][2]int{{level, transparent}, {level, original}}, f.at(port), 0},
-		{int(f.number), unix.SOCK_RAW | flags, unix.IPPROTO_RAW, whole, nil, 0}, // packets come with their header
+	for _, s := range []struct {
+		kind, protocol int
+		options        []int
+		bind           bool
+	}{
+		{unix.SOCK_STREAM, 0, []int{transparent}, true},
+		{unix.SOCK_DGRAM, 0, []int{transparent, original}, true},
+		{unix.SOCK_RAW, unix.IPPROTO_RAW, []int{whole}, false},
+	} {
+		fd, err := unix.Socket(f.number, s.kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, s.protocol)
+		if err != nil {
+			return files, err
+		}
+		files = append(files, os.NewFile(uintptr(fd), "link"))
+		for _, o := range s.options {
+			if err := unix.SetsockoptInt(fd, level, o, 1); err != nil {
+				return files, err
+			}
+		}
+		if s.bind {
+			if err := unix.Bind(fd, f.address()); err != nil {
+				return files, err
+			}
+		}
 	}
+	const backlog = 4096 // connections that may wait to be accepted
+	return files, unix.Listen(int(files[0].Fd()), backlog)
 }
 
-// at is a port of the address that the sockets listen at, as the kernel has it.
-func (f family) at(port uint16) []byte {
-	b := binary.NativeEndian.AppendUint16(nil, uint16(f.number))
-	b = binary.BigEndian.AppendUint16(b, port)
+// address is where the sockets of a family listen, at a port that the kernel chooses.
+func (f family) address() unix.Sockaddr {
 	if f.number == unix.AF_INET6 {
-		b = append(b, 0, 0, 0, 0) // the flow
-		b = append(b, f.listener.AsSlice()...)
-		return append(b, 0, 0, 0, 0) // the scope
+		return &unix.SockaddrInet6{Addr: f.listener.As16()}
 	}
-	return append(append(b, f.listener.AsSlice()...), make([]byte, 8)...)
-}
-
-// open makes it.
-func (s Socket) open() (fd int, err error) {
-	fd, err = unix.Socket(s.Family, s.Type, s.Protocol)
-	if err != nil {
-		return -1, err
-	}
-	defer func() {
-		if err != nil {
-			unix.Close(fd)
-		}
-	}()
-	for _, o := range s.On {
-		if err := unix.SetsockoptInt(fd, o[0], o[1], 1); err != nil {
-			return fd, err
-		}
-	}
-	if s.Address != nil {
-		_, _, errno := unix.RawSyscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&s.Address[0])), uintptr(len(s.Address)))
-		if errno != 0 {
-			return fd, errno
-		}
-	}
-	if s.Backlog > 0 {
-		return fd, unix.Listen(fd, s.Backlog)
-	}
-	return fd, nil
-}
-
-// listening are the ports that the sockets have got.
-func (s sockets) listening() (at []ports, err error) {
-	for n := 0; n < len(s); n += 3 {
-		tcp, err := port(s[n])
-		if err != nil {
-			return nil, err
-		}
-		udp, err := port(s[n+1])
-		if err != nil {
-			return nil, err
-		}
-		at = append(at, ports{tcp, udp})
-	}
-	return at, nil
+	return &unix.SockaddrInet4{Addr: f.listener.As4()}
 }
 
 // port is where a socket listens.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/link/linktest"
-	"github.com/cofferhq/coffer/internal/link/veth"
 	"golang.org/x/sys/unix"
 )
 
@@ -138,7 +137,7 @@ func TestInterfaceDown(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	for _, up := range []bool{false, true, false, true} {
-		r, err := unix.NewIfreq(veth.FarName)
+		r, err := unix.NewIfreq(farName)
 		if err != nil {
 			t.Fatal(err)
 		}

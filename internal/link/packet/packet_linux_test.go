@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/link/linktest"
-	"github.com/cofferhq/coffer/internal/link/veth"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +18,7 @@ import (
 func TestMain(m *testing.M) {
 	linktest.Main(m, map[string]linktest.Prepare{
 		"veth": func() ([]*os.File, error) {
-			f, err := veth.Prepare()
+			f, err := Prepare()
 			return []*os.File{f}, err
 		},
 		"tap":            func() ([]*os.File, error) { return prepareTAP(smallMTU, 0) },
@@ -142,7 +141,7 @@ func prepareTAP(mtu int, flags uint16) ([]*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := unix.NewIfreq(veth.NearName)
+	r, err := unix.NewIfreq(nearName)
 	if err != nil {
 		return nil, err
 	}
@@ -155,14 +154,14 @@ func prepareTAP(mtu int, flags uint16) ([]*os.File, error) {
 		return nil, err
 	}
 	defer h.Close()
-	near, err := h.LinkByName(veth.NearName)
+	near, err := h.LinkByName(nearName)
 	if err != nil {
 		return nil, err
 	}
 	if err := h.LinkSetMTU(near, mtu); err != nil {
 		return nil, err
 	}
-	return []*os.File{os.NewFile(uintptr(fd), "tap")}, veth.Configure(h, near)
+	return []*os.File{os.NewFile(uintptr(fd), "tap")}, configure(h, near)
 }
 
 // smallMTU is what the TAPs of these tests have, so that large datagrams are cut into

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cofferhq/coffer/internal/link/veth"
 	"gvisor.dev/gvisor/pkg/buffer"
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
@@ -40,8 +39,8 @@ type offload struct {
 
 // The Ethernet addresses of this side and, until its first frame, of the machine.
 var (
-	ownMAC     = mac(veth.GatewayMAC)
-	machineMAC = mac(veth.MachineMAC)
+	ownMAC     = mac{0x02, 0x63, 0x6f, 0x66, 0x65, 0x01}
+	machineMAC = mac{0x02, 0x63, 0x6f, 0x66, 0x65, 0x02}
 )
 
 type mac [6]byte

@@ -1,4 +1,4 @@
-package veth
+package packet
 
 import (
 	"encoding/binary"
@@ -13,12 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Names of the veth pair: the machine's own interface, and the far side, from which
+// all that the machine sends is taken.
+const (
+	nearName = "eth0"
+	farName  = "coffer0"
+)
+
 // Prepare gives the network namespace of the calling thread its interface, and returns
-// the packet socket for packet.NewSocket. It needs the rights of root over the namespace, as
+// the packet socket for NewSocket. It needs the rights of root over the namespace, as
 // the first process in a new user and network namespace has.
 //
 // Both sides of the veth pair are in the machine's namespace. What keeps the kernel
-// there from taking part on the far side is that frames are addressed to GatewayMAC, which
+// there from taking part on the far side is that frames are addressed to ownMAC, which
 // that side does not have, and that it has neither addresses nor ARP. A program with
 // rights over the namespace can take the wire down, or listen on it, and gains nothing.
 func Prepare() (*os.File, error) {
@@ -31,11 +38,11 @@ func Prepare() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	near, err := h.LinkByName(NearName)
+	near, err := h.LinkByName(nearName)
 	if err != nil {
-		return nil, fmt.Errorf("find interface %s: %w", NearName, err)
+		return nil, fmt.Errorf("find interface %s: %w", nearName, err)
 	}
-	if err := Configure(h, near); err != nil {
+	if err := configure(h, near); err != nil {
 		return nil, err
 	}
 	return packetSocket(far)
@@ -44,26 +51,26 @@ func Prepare() (*os.File, error) {
 // makePair makes the veth pair, of which the far side is up. It returns its index.
 func makePair(h *netlink.Handle) (int, error) {
 	pair := &netlink.Veth{
-		LinkAttrs:        netlink.LinkAttrs{Name: NearName, MTU: MTU, HardwareAddr: MachineMAC[:], TxQLen: -1},
-		PeerName:         FarName,
+		LinkAttrs:        netlink.LinkAttrs{Name: nearName, MTU: MTU, HardwareAddr: machineMAC[:], TxQLen: -1},
+		PeerName:         farName,
 		PeerMTU:          MTU,
 		PeerHardwareAddr: net.HardwareAddr{0x02, 0x63, 0x6f, 0x66, 0x65, 0x03},
 	}
 	if err := h.LinkAdd(pair); err != nil {
-		return 0, fmt.Errorf("make interface %s: %w", NearName, err)
+		return 0, fmt.Errorf("make interface %s: %w", nearName, err)
 	}
-	far, err := h.LinkByName(FarName)
+	far, err := h.LinkByName(farName)
 	if err != nil {
-		return 0, fmt.Errorf("find interface %s: %w", FarName, err)
+		return 0, fmt.Errorf("find interface %s: %w", farName, err)
 	}
 	if err := silence(h, far); err != nil {
 		return 0, err
 	}
 	if err := h.LinkSetARPOff(far); err != nil {
-		return 0, fmt.Errorf("turn off ARP on %s: %w", FarName, err)
+		return 0, fmt.Errorf("turn off ARP on %s: %w", farName, err)
 	}
 	if err := h.LinkSetUp(far); err != nil {
-		return 0, fmt.Errorf("turn on interface %s: %w", FarName, err)
+		return 0, fmt.Errorf("turn on interface %s: %w", farName, err)
 	}
 	return far.Attrs().Index, nil
 }
@@ -78,10 +85,10 @@ func silence(h *netlink.Handle, l netlink.Link) error {
 	return nil
 }
 
-// Configure gives an interface the machine's addresses, and the loopback interface
+// configure gives an interface the machine's addresses, and the loopback interface
 // its own. The routes lead to a neighbour whose Ethernet address is known, so that the
 // machine never has to ask for one, and never has more than these two neighbours.
-func Configure(h *netlink.Handle, near netlink.Link) error {
+func configure(h *netlink.Handle, near netlink.Link) error {
 	if lo, err := h.LinkByName("lo"); err != nil {
 		return fmt.Errorf("find the loopback interface: %w", err)
 	} else if err := h.LinkSetUp(lo); err != nil {
@@ -95,17 +102,17 @@ func Configure(h *netlink.Handle, near netlink.Link) error {
 	if err := h.LinkSetUp(near); err != nil {
 		return fmt.Errorf("turn on interface %s: %w", near.Attrs().Name, err)
 	}
-	if err := family(h, near, link.Own4, link.Resolver4); err != nil {
+	if err := addFamily(h, near, link.Own4, link.Resolver4); err != nil {
 		return err
 	}
-	if err := family(h, near, link.Own6, link.Resolver6); err != nil && !withoutIPv6(err) {
+	if err := addFamily(h, near, link.Own6, link.Resolver6); err != nil && !withoutIPv6(err) {
 		return err
 	}
 	return nil
 }
 
 // family gives an interface one address, and a default route.
-func family(h *netlink.Handle, near netlink.Link, own, gateway netip.Addr) error {
+func addFamily(h *netlink.Handle, near netlink.Link, own, gateway netip.Addr) error {
 	index := near.Attrs().Index
 	all := net.CIDRMask(own.BitLen(), own.BitLen())
 	a := &netlink.Addr{IPNet: &net.IPNet{IP: own.AsSlice(), Mask: all}}
@@ -130,7 +137,7 @@ func family(h *netlink.Handle, near netlink.Link, own, gateway netip.Addr) error
 		LinkIndex:    index,
 		State:        netlink.NUD_PERMANENT,
 		IP:           gateway.AsSlice(),
-		HardwareAddr: GatewayMAC[:],
+		HardwareAddr: ownMAC[:],
 	}); err != nil {
 		return fmt.Errorf("add the neighbour %s: %w", gateway, err)
 	}
@@ -175,7 +182,7 @@ func packetSocket(index int) (*os.File, error) {
 	all := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL))
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: index}); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("bind the packet socket to %s: %w", FarName, err)
+		return nil, fmt.Errorf("bind the packet socket to %s: %w", farName, err)
 	}
 	return f, nil
 }
