@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gateway/head"
+	"github.com/cofferhq/coffer/internal/gateway/sniff"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
 )
@@ -25,7 +25,7 @@ type inside struct {
 const (
 	firstRead = 2 << 10
 	// maxAhead is more than any head may have, so that it is the parsers that say no.
-	maxAhead = 2 * max(head.MaxHello, head.MaxHTTP)
+	maxAhead = 2 * max(sniff.MaxHello, sniff.MaxHTTP)
 	// maxReads bounds in how many pieces a ClientHello may come.
 	maxReads = 1024
 )
@@ -78,8 +78,8 @@ func (c *inside) forget() {
 
 // first waits for enough bytes to tell what the program speaks. wait bounds the time
 // to the first byte if it is not zero, and headTime the time from there. If patience is
-// not zero and a pause is longer, it is head.NeedMore without an error.
-func (c *inside) first(wait, headTime, patience time.Duration) (head.Kind, error) {
+// not zero and a pause is longer, it is sniff.NeedMore without an error.
+func (c *inside) first(wait, headTime, patience time.Duration) (sniff.Kind, error) {
 	limited := wait > 0 && len(c.ahead) == 0
 	if limited {
 		_ = c.SetReadDeadline(time.Now().Add(wait))
@@ -92,7 +92,7 @@ func (c *inside) first(wait, headTime, patience time.Duration) (head.Kind, error
 	for range maxReads {
 		began := len(c.ahead) > 0
 		if began {
-			if kind := head.Classify(c.ahead); kind != head.NeedMore {
+			if kind := sniff.Classify(c.ahead); kind != sniff.NeedMore {
 				unlimited()
 				return kind, nil
 			}
@@ -107,15 +107,15 @@ func (c *inside) first(wait, headTime, patience time.Duration) (head.Kind, error
 		if err != nil {
 			unlimited()
 			if errors.Is(err, io.EOF) {
-				return head.Unknown, nil // whatever it was to be, it is over
+				return sniff.Unknown, nil // whatever it was to be, it is over
 			}
 			if began && patience > 0 && isTimeout(err) {
 				err = nil
 			}
-			return head.NeedMore, err
+			return sniff.NeedMore, err
 		}
 	}
-	return head.NeedMore, errTooLong
+	return sniff.NeedMore, errTooLong
 }
 
 // speakSlowly passes on a beginning that could still become anything, because the
@@ -149,9 +149,9 @@ func (f *flow) speakSlowly() *refusal {
 			return nil
 		}
 		seen = append(seen, f.client.ahead...)
-		switch head.Classify(seen) {
-		case head.NeedMore:
-		case head.Unknown, head.SSH:
+		switch sniff.Classify(seen) {
+		case sniff.NeedMore:
+		case sniff.Unknown, sniff.SSH:
 			return f.relay(nil)
 		default:
 			return &refusal{
@@ -163,17 +163,17 @@ func (f *flow) speakSlowly() *refusal {
 }
 
 // hello reads a whole ClientHello, without taking it from what was read ahead.
-func (c *inside) hello(headTime time.Duration) (head.Hello, error) {
+func (c *inside) hello(headTime time.Duration) (sniff.Hello, error) {
 	_ = c.SetReadDeadline(c.begun.Add(headTime))
 	defer c.SetReadDeadline(time.Time{})
 	for reads := 0; ; {
-		hello, need, err := head.ParseClientHello(c.ahead)
+		hello, need, err := sniff.ParseClientHello(c.ahead)
 		if err != nil || need == 0 {
 			return hello, err
 		}
 		for want := len(c.ahead) + need; len(c.ahead) < want; reads++ {
 			if reads == maxReads {
-				return hello, &head.Error{Alert: head.AlertDecodeError, Msg: "the ClientHello comes in too many pieces"}
+				return hello, &sniff.Error{Alert: sniff.AlertDecodeError, Msg: "the ClientHello comes in too many pieces"}
 			}
 			if err := c.more(); err != nil {
 				return hello, err
@@ -184,17 +184,17 @@ func (c *inside) hello(headTime time.Duration) (head.Hello, error) {
 
 // request reads the head of an HTTP request, without taking it from what was read ahead.
 // There is no bound on how long the first byte may take: until then the connection is idle.
-func (c *inside) request(headTime time.Duration) (head.Request, error) {
+func (c *inside) request(headTime time.Duration) (sniff.Request, error) {
 	defer c.SetReadDeadline(time.Time{})
 	if !c.claim.buffer(cap(c.ahead)) { // it may have come with the body before it
 		c.forget()
-		return head.Request{}, errFull
+		return sniff.Request{}, errFull
 	}
 	for seen := 0; ; {
-		if seen = headEnd(c.ahead, seen); seen < 0 || len(c.ahead) >= head.MaxHTTP {
-			r, need, err := head.ParseHTTP(c.ahead)
+		if seen = headEnd(c.ahead, seen); seen < 0 || len(c.ahead) >= sniff.MaxHTTP {
+			r, need, err := sniff.ParseHTTP(c.ahead)
 			if err == nil && need > 0 {
-				err = &head.Error{Status: 431, Msg: "the request's head does not end"}
+				err = &sniff.Error{Status: 431, Msg: "the request's head does not end"}
 			}
 			return r, err
 		}
@@ -202,7 +202,7 @@ func (c *inside) request(headTime time.Duration) (head.Request, error) {
 			_ = c.SetReadDeadline(c.begun.Add(headTime))
 		}
 		if err := c.more(); err != nil {
-			return head.Request{}, err
+			return sniff.Request{}, err
 		}
 	}
 }
@@ -242,10 +242,10 @@ func (f *flow) speakTLS() *refusal {
 
 // checkName says what is wrong with the server name of a ClientHello, nil for nothing.
 // A name for a bare address is still to be decided.
-func (f *flow) checkName(hello head.Hello) (foreign policy.Query, r *refusal) {
+func (f *flow) checkName(hello sniff.Hello) (foreign policy.Query, r *refusal) {
 	wrong := func(why string) (policy.Query, *refusal) {
 		r := denied(policy.Decision{Rule: "built-in", Reason: why})
-		r.alert = head.AlertUnrecognizedName
+		r.alert = sniff.AlertUnrecognizedName
 		return policy.Query{}, r
 	}
 	if hello.ECH {
@@ -280,13 +280,13 @@ func checkForeign(set *policy.Set, q policy.Query, now time.Time) *refusal {
 	d.Verdict = policy.Deny
 	d.Reason = "the connection is for an address and names a server that is not allowed by itself: " + d.Reason
 	r := denied(d)
-	r.host, r.status, r.alert = q.Host, 421, head.AlertUnrecognizedName
+	r.host, r.status, r.alert = q.Host, 421, sniff.AlertUnrecognizedName
 	return r
 }
 
 // malformed makes a refusal of what a parser or a read says.
 func malformed(err error) *refusal {
-	var bad *head.Error
+	var bad *sniff.Error
 	switch {
 	case errors.As(err, &bad):
 		return &refusal{
@@ -297,12 +297,12 @@ func malformed(err error) *refusal {
 		return &refusal{closed: "the program ended in the middle of a head", hangUp: true}
 	case isTimeout(err):
 		return &refusal{
-			what: "bad request", status: 408, alert: head.AlertDecodeError,
+			what: "bad request", status: 408, alert: sniff.AlertDecodeError,
 			decision: policy.Decision{Rule: "built-in", Reason: "the head did not come in time"},
 		}
 	case errors.Is(err, errTooLong):
 		return &refusal{
-			what: "bad request", status: 431, alert: head.AlertDecodeError,
+			what: "bad request", status: 431, alert: sniff.AlertDecodeError,
 			decision: policy.Decision{Rule: "built-in", Reason: "the head is too long"},
 		}
 	case errors.Is(err, errFull):

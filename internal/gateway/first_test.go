@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gateway/head"
+	"github.com/cofferhq/coffer/internal/gateway/sniff"
 )
 
 // clientHello returns the first bytes of a TLS client for a server name.
@@ -103,7 +103,7 @@ func TestFirstBytes(t *testing.T) {
 		{"HTTP with bare LF", "allow example.com", "GET / HTTP/1.1\nHost: example.com:443\n\n", "400"},
 		{"HTTP after an empty line", "allow example.com", "\r\n" + get, "400"},
 		{"HTTP CONNECT", "allow example.com", "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n", "403"},
-		{"HTTP with a long head", "allow example.com", "GET / HTTP/1.1\r\nHost: example.com:443\r\nX: " + strings.Repeat("x", head.MaxHTTP) + "\r\n\r\n", "431"},
+		{"HTTP with a long head", "allow example.com", "GET / HTTP/1.1\r\nHost: example.com:443\r\nX: " + strings.Repeat("x", sniff.MaxHTTP) + "\r\n\r\n", "431"},
 		{"HTTP 2", "allow example.com", "GET / HTTP/2.0\r\nHost: example.com:443\r\n\r\n", "505"},
 
 		{"HTTP/2 preface", "allow example.com", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "reset"},

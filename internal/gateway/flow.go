@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gateway/head"
+	"github.com/cofferhq/coffer/internal/gateway/sniff"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
 )
@@ -160,8 +160,8 @@ func (f *flow) run(in link.Flow) {
 }
 
 // talk learns what the program speaks, decides, and carries. If it returns a refusal,
-// the program is to be told so, and head.NeedMore says that it is not known yet how.
-func (f *flow) talk() (head.Kind, *refusal) {
+// the program is to be told so, and sniff.NeedMore says that it is not known yet how.
+func (f *flow) talk() (sniff.Kind, *refusal) {
 	possible := f.g.policy.Load().Connect(f.ask(policy.Any))
 	if possible.Best().Verdict == policy.Deny {
 		return f.overhear(possible)
@@ -172,7 +172,7 @@ func (f *flow) talk() (head.Kind, *refusal) {
 		patience = 0 // it can only be waited for
 	case policy.Allow:
 		if r := f.openRaw(); r != nil {
-			return head.NeedMore, r
+			return sniff.NeedMore, r
 		}
 		wait = 0
 	case policy.Ask:
@@ -182,7 +182,7 @@ func (f *flow) talk() (head.Kind, *refusal) {
 	if isTimeout(err) && len(f.client.ahead) == 0 && possible.Raw.Verdict == policy.Ask {
 		// It waits for the server to speak: the question is about raw TCP.
 		if r := f.openRaw(); r != nil {
-			return head.NeedMore, r
+			return sniff.NeedMore, r
 		}
 		kind, err = f.client.first(0, f.g.limits.head, patience)
 	}
@@ -190,7 +190,7 @@ func (f *flow) talk() (head.Kind, *refusal) {
 		err = io.EOF // it hung up, and nobody was to be reached without a word from it
 	}
 	if err != nil {
-		return head.NeedMore, f.silent(err)
+		return sniff.NeedMore, f.silent(err)
 	}
 	r := f.speak(kind)
 	if r != nil && r.decision.Verdict != policy.Deny || r != nil && r.what == "bad request" {
@@ -211,15 +211,15 @@ func (f *flow) openRaw() *refusal {
 }
 
 // speak goes on in the protocol that the first bytes have shown.
-func (f *flow) speak(kind head.Kind) *refusal {
+func (f *flow) speak(kind sniff.Kind) *refusal {
 	switch kind {
-	case head.TLS:
+	case sniff.TLS:
 		return f.speakTLS()
-	case head.HTTP:
+	case sniff.HTTP:
 		return f.speakHTTP()
-	case head.NeedMore:
+	case sniff.NeedMore:
 		return f.speakSlowly()
-	case head.H2Preface:
+	case sniff.H2Preface:
 		d := f.g.policy.Load().Decide(f.ask(policy.TCP))
 		if d.Verdict != policy.Deny && d.Protocol != policy.TCP {
 			d.Verdict = policy.Deny

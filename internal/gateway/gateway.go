@@ -4,12 +4,12 @@
 // address that the program meant. From there, one flow is a short story:
 //
 //  1. Whom did it mean? Names inside have synthetic addresses, so the address tells the
-//     name that was asked for (package names). An address that no name has is a
+//     name that was asked for (package dns). An address that no name has is a
 //     destination of its own, a bare address.
 //  2. May it? [policy.Set] is asked what this destination allows: raw TCP, TLS, plain HTTP.
 //     Where it says ask, the flow waits for the user's answer.
 //  3. What does it speak? The first bytes are read before any of them is passed on
-//     (package head). TLS must name the destination in its ClientHello, and plain HTTP
+//     (package sniff). TLS must name the destination in its ClientHello, and plain HTTP
 //     in every request.
 //  4. Where is it really? The host resolves the name now, every address is vetted, and
 //     a vetted address is dialled, as it is: no second look-up can give another.
@@ -65,7 +65,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/gateway/names"
+	"github.com/cofferhq/coffer/internal/gateway/dns"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
 	"golang.org/x/net/dns/dnsmessage"
@@ -177,8 +177,8 @@ type Gateway struct {
 	cfg      Config
 	limits   limits
 	policy   inForce
-	table    *names.Table
-	resolver *names.Resolver
+	table    *dns.Table
+	resolver *dns.Resolver
 	asks     *questions
 	denials  *denials
 	failures *denials // of what was allowed
@@ -216,8 +216,8 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.cfg = c.filled()
 	g.policy.set(c.Policy, c.Later)
-	g.table = names.NewTable(lim.names)
-	g.resolver = &names.Resolver{Table: g.table, Allow: g.allowName, Lookup: g.lookup}
+	g.table = dns.NewTable(lim.names)
+	g.resolver = &dns.Resolver{Table: g.table, Allow: g.allowName, Lookup: g.lookup}
 	g.records = newPace()
 	g.journal = newJournal(c.Audit)
 	g.denials, g.failures = newDenials(c.Denied), newDenials(c.Unreached)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gateway/head"
+	"github.com/cofferhq/coffer/internal/gateway/sniff"
 	"github.com/cofferhq/coffer/internal/policy"
 )
 
@@ -75,7 +75,7 @@ func (f *flow) speakHTTP() *refusal {
 
 // endRequests ends a connection on which no further request could be read.
 func (f *flow) endRequests(x *exchange, err error) *refusal {
-	var bad *head.Error
+	var bad *sniff.Error
 	atEnd := errors.Is(err, io.EOF)
 	if !atEnd && !isTimeout(err) && !errors.As(err, &bad) && !errors.Is(err, errTooLong) && !errors.Is(err, errFull) {
 		f.end(reason("program", err))
@@ -137,14 +137,14 @@ func ended(x *exchange) bool {
 const maxPath = 8 << 10
 
 // permitRequest decides about one request.
-func (f *flow) permitRequest(req head.Request) *refusal {
+func (f *flow) permitRequest(req sniff.Request) *refusal {
 	q := f.ask(policy.HTTP)
 	q.Method, q.Path = req.Method, req.Path
 	if req.Method == "CONNECT" {
 		return denied(policy.Decision{Rule: "built-in", Reason: "CONNECT is for proxies, and there is none"})
 	}
 	if len(req.Path) > maxPath {
-		return malformed(&head.Error{Status: 414, Msg: "the path is too long"})
+		return malformed(&sniff.Error{Status: 414, Msg: "the path is too long"})
 	}
 	foreign, r := f.checkHost(req, q)
 	if r != nil {
@@ -155,7 +155,7 @@ func (f *flow) permitRequest(req head.Request) *refusal {
 
 // checkHost says what is wrong with the host that a request names, nil for nothing.
 // A name for a bare address is still to be decided.
-func (f *flow) checkHost(req head.Request, q policy.Query) (foreign policy.Query, r *refusal) {
+func (f *flow) checkHost(req sniff.Request, q policy.Query) (foreign policy.Query, r *refusal) {
 	named, err := policy.NewQuery(req.Host, req.Port)
 	switch {
 	case err != nil:
@@ -173,7 +173,7 @@ func (f *flow) checkHost(req head.Request, q policy.Query) (foreign policy.Query
 	return foreign, r
 }
 
-func (f *flow) newExchange(req head.Request) *exchange {
+func (f *flow) newExchange(req sniff.Request) *exchange {
 	raw := f.client.ahead[:req.Len]
 	x := &exchange{
 		method: req.Method, upgrade: req.Upgrade != "" && mayUpgrade(req.Upgrade),
@@ -198,7 +198,7 @@ func mayUpgrade(offer string) bool {
 }
 
 // pass sends a request. over says that the connection ends, with or without a refusal.
-func (f *flow) pass(req head.Request, x *exchange) (r *refusal, over bool) {
+func (f *flow) pass(req sniff.Request, x *exchange) (r *refusal, over bool) {
 	err := f.sendHead(req)
 	if err == nil {
 		err = f.sendBody(req, x)
@@ -209,7 +209,7 @@ func (f *flow) pass(req head.Request, x *exchange) (r *refusal, over bool) {
 		f.mu.Unlock()
 	}
 	var side *sideError
-	var bad *head.Error
+	var bad *sniff.Error
 	switch {
 	case err == nil:
 		x.sent.Store(true)
@@ -253,11 +253,11 @@ func (f *flow) cutShort(x *exchange) {
 		return
 	}
 	f.note("the upload limit is used up")
-	f.client.say(head.Answer(403, f.document(r)), f.g.limits.linger)
+	f.client.say(sniff.Answer(403, f.document(r)), f.g.limits.linger)
 }
 
 // sendHead passes on the head of a request, without an offer that may not be passed on.
-func (f *flow) sendHead(req head.Request) error {
+func (f *flow) sendHead(req sniff.Request) error {
 	raw := f.client.ahead[:req.Len]
 	if req.Upgrade != "" && !mayUpgrade(req.Upgrade) {
 		raw = without(raw, "upgrade", "http2-settings")
@@ -268,7 +268,7 @@ func (f *flow) sendHead(req head.Request) error {
 }
 
 // sendBody passes on the body of a request.
-func (f *flow) sendBody(req head.Request, x *exchange) error {
+func (f *flow) sendBody(req sniff.Request, x *exchange) error {
 	if req.ContentLength == 0 && !req.Chunked {
 		return nil
 	}
@@ -282,7 +282,7 @@ func (f *flow) sendBody(req head.Request, x *exchange) error {
 	if x.expects && !f.wanted(x) {
 		return errors.New("cut")
 	}
-	body, up := head.NewBody(req), f.upward()
+	body, up := sniff.NewBody(req), f.upward()
 	b := f.g.large.borrow()
 	defer f.g.large.giveBack(b)
 	piece := f.client.ahead

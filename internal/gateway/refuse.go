@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/gateway/head"
+	"github.com/cofferhq/coffer/internal/gateway/sniff"
 	"github.com/cofferhq/coffer/internal/policy"
 )
 
@@ -35,7 +35,7 @@ type refusal struct {
 const alertInternal = 80
 
 func denied(d policy.Decision) *refusal {
-	return &refusal{what: "denied", decision: d, status: 403, alert: head.AlertAccessDenied}
+	return &refusal{what: "denied", decision: d, status: 403, alert: sniff.AlertAccessDenied}
 }
 
 func deniedAddress(d policy.Decision, a netip.Addr) *refusal {
@@ -92,13 +92,13 @@ type answer struct {
 const maxOverheard = 8 << 10
 
 // overhear finds out how to tell a program that it is refused, and what it wanted.
-func (f *flow) overhear(possible policy.Possible) (head.Kind, *refusal) {
+func (f *flow) overhear(possible policy.Possible) (sniff.Kind, *refusal) {
 	f.client.most = maxOverheard
 	kind := f.language()
 	switch kind {
-	case head.TLS:
+	case sniff.TLS:
 		return kind, f.g.unruled(f.ask(policy.TLS), possible.TLS)
-	case head.HTTP:
+	case sniff.HTTP:
 		r := f.g.unruled(f.ask(policy.HTTP), possible.HTTP)
 		if req, err := f.client.request(f.g.limits.web); err == nil {
 			q := f.ask(policy.HTTP)
@@ -115,17 +115,17 @@ func (f *flow) overhear(possible policy.Possible) (head.Kind, *refusal) {
 
 // language is what a program speaks that is refused. One that is silent, or stops in the middle of a line, waits for the server:
 // no answer could be made that it understands, and it is not to wait for that either.
-func (f *flow) language() head.Kind {
+func (f *flow) language() sniff.Kind {
 	wait := f.g.limits.glance
 	switch {
 	case usual(f.port, webPorts):
 		wait = f.g.limits.web
 	case usual(f.port, greetingPorts) && len(f.client.ahead) == 0:
-		return head.Unknown
+		return sniff.Unknown
 	}
 	kind, err := f.client.first(wait, wait, 0)
 	if err != nil {
-		return head.Unknown
+		return sniff.Unknown
 	}
 	return kind
 }
@@ -143,33 +143,33 @@ func usual(port uint16, ranges [][2]uint16) bool {
 }
 
 // refuse ends a flow with an answer in its own protocol.
-func (f *flow) refuse(kind head.Kind, r *refusal) {
+func (f *flow) refuse(kind sniff.Kind, r *refusal) {
 	if r.hangUp || f.isOver() {
 		f.record(r)
 		f.end(r.closed)
 		return
 	}
 	f.stop()
-	if kind == head.NeedMore {
+	if kind == sniff.NeedMore {
 		kind = f.language()
 	}
 	r.protocol = protocolOf(kind)
 	f.record(r)
 	switch {
-	case kind == head.TLS && r.alert != 0:
-		f.client.say(head.Alert(r.alert), f.g.limits.linger)
-	case kind == head.HTTP && r.status != 0:
-		f.client.say(head.Answer(r.status, f.document(r)), f.g.limits.linger)
+	case kind == sniff.TLS && r.alert != 0:
+		f.client.say(sniff.Alert(r.alert), f.g.limits.linger)
+	case kind == sniff.HTTP && r.status != 0:
+		f.client.say(sniff.Answer(r.status, f.document(r)), f.g.limits.linger)
 	default:
 		f.client.Reset()
 	}
 }
 
-func protocolOf(kind head.Kind) policy.Protocol {
+func protocolOf(kind sniff.Kind) policy.Protocol {
 	switch kind {
-	case head.TLS:
+	case sniff.TLS:
 		return policy.TLS
-	case head.HTTP:
+	case sniff.HTTP:
 		return policy.HTTP
 	}
 	return policy.TCP

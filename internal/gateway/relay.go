@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cofferhq/coffer/internal/gateway/head"
+	"github.com/cofferhq/coffer/internal/gateway/sniff"
 )
 
 // An idle connection keeps a small buffer in each direction. When bytes come faster than
@@ -157,7 +157,7 @@ func (f *flow) send(n int) error {
 
 // relay carries bytes both ways until both sides have ended. With a hello, the bytes
 // after it are watched for a second one.
-func (f *flow) relay(hello *head.Hello) *refusal {
+func (f *flow) relay(hello *sniff.Hello) *refusal {
 	if !f.mode.CompareAndSwap(undecided, relaying) {
 		f.mode.CompareAndSwap(served, relaying)
 	}
@@ -183,8 +183,8 @@ func (f *flow) sendAll() error {
 
 // watchHello passes TLS on until no second ClientHello can come. done says that the
 // flow is over meanwhile.
-func (f *flow) watchHello(hello head.Hello) (r *refusal, done bool) {
-	w := head.NewWatch(hello)
+func (f *flow) watchHello(hello sniff.Hello) (r *refusal, done bool) {
+	w := sniff.NewWatch(hello)
 	kept := claim{reserve: f.g.ahead}
 	defer kept.set(0)
 	err := f.send(hello.Len)

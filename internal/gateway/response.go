@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/gateway/head"
+	"github.com/cofferhq/coffer/internal/gateway/sniff"
 )
 
 // maxResponseHead bounds the head of a response that is read as such.
@@ -173,7 +173,7 @@ func (f *flow) deliverLength(in *outside, length int64) error {
 // deliverChunks passes on a body of chunks. toEnd says that the end could not be found, so
 // that everything was passed on.
 func (f *flow) deliverChunks(in *outside) (toEnd bool, err error) {
-	body, down := head.NewBody(head.Request{Chunked: true, ContentLength: -1}), f.downward()
+	body, down := sniff.NewBody(sniff.Request{Chunked: true, ContentLength: -1}), f.downward()
 	b := f.g.large.borrow()
 	defer f.g.large.giveBack(b)
 	piece := in.ahead

@@ -1,4 +1,4 @@
-package head
+package sniff
 
 import "encoding/binary"
 

@@ -1,4 +1,4 @@
-// Package names answers the DNS questions of a machine, without asking anybody.
+// Package dns answers the DNS questions of a machine, without asking anybody.
 //
 // A program inside has to learn an address before it can connect. What it learns here
 // is a made-up one: every allowed name has an IPv4 and an IPv6 address of its own in
@@ -33,7 +33,7 @@
 // dnsmessage of golang.org/x/net packs and unpacks. Linking it makes no difference to
 // the start of a process (1.8 ms with and without); miekg/dns, with what it brings
 // along, costs 0.35 ms at every start.
-package names
+package dns
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-// Package head reads what a program says first on a connection: a TLS ClientHello or
+// Package sniff reads what a program says first on a connection: a TLS ClientHello or
 // the head of an HTTP/1 request. It says where the bytes want to go, and for HTTP where
 // the request ends, so that the gateway can hold that against what was decided.
 //
@@ -13,7 +13,7 @@
 // All parsers are pure: they look at bytes read so far and say what it is, or that more
 // is needed. A prefix of what is accepted always needs more. They keep no reference to
 // the bytes they were given.
-package head
+package sniff
 
 import (
 	"bytes"
