@@ -12,7 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/interrupt"
-	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -93,7 +93,7 @@ func look(sb *sandbox.Sandbox) candidate {
 
 // of says whether the sandbox works on a directory's repository.
 func (c candidate) of(here spot) bool {
-	return here.dir == c.repo || rootfs.Within(here.dir, c.repo) || here.in(c.Sandbox) || here.near(c.Sandbox)
+	return here.dir == c.repo || safepath.Within(here.dir, c.repo) || here.in(c.Sandbox) || here.near(c.Sandbox)
 }
 
 func (c candidate) item(state string, everywhere bool) ui.Item {

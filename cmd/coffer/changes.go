@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -266,7 +266,7 @@ func writeStamps(path string, known, more changes.Stamps) error {
 	if err != nil {
 		return err
 	}
-	return draft.File{Path: path, Alone: true}.Write(b)
+	return safepath.File{Path: path, Alone: true}.Write(b)
 }
 
 func discardCommand() *cobra.Command {

@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"github.com/cofferhq/coffer/internal/engine"
-	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -34,10 +34,10 @@ const (
 	jailName  = "coffer-jail"
 )
 
-func purge(tree string) error           { return sandbox.RemoveTree(tree) }
-func purgeForgotten(tree string) error  { return sandbox.RemoveTree(tree) }
-func purgeSupervised(tree string) error { return sandbox.RemoveTree(tree) }
-func purgeFiles(tree string) error      { return sandbox.RemoveTree(tree) }
+func purge(tree string) error           { return safepath.RemoveTree(tree) }
+func purgeForgotten(tree string) error  { return safepath.RemoveTree(tree) }
+func purgeSupervised(tree string) error { return safepath.RemoveTree(tree) }
+func purgeFiles(tree string) error      { return safepath.RemoveTree(tree) }
 func guestMain() int                    { return 125 }
 func leadMain() int                     { return 125 }
 func rootMain() int                     { return 125 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/jail"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -299,7 +300,7 @@ func (s *jailSettings) place() error {
 				"choose a project's directory")
 		}
 	}
-	if s.Dir = here; here != s.Context && !rootfs.Within(here, s.Context) {
+	if s.Dir = here; here != s.Context && !safepath.Within(here, s.Context) {
 		s.Dir = s.Context
 	}
 	return nil
@@ -309,7 +310,7 @@ func (s *jailSettings) place() error {
 // flag says so, or the config, or the user when asked; otherwise not.
 func (s *jailSettings) parentGit() error {
 	repo, err := rootfs.FindRepository(s.Context)
-	if err != nil || repo.Own == "" || rootfs.Within(repo.Own, s.Context) || s.Git == jail.GitRead {
+	if err != nil || repo.Own == "" || safepath.Within(repo.Own, s.Context) || s.Git == jail.GitRead {
 		return nil // nothing to decide; an error comes again, and is told
 	}
 	switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -77,7 +78,7 @@ func (m *mise) show(rec *sandbox.Record, dirs []string, home string) {
 	seen := rootfs.Shown(home)
 	for _, dir := range append(slices.Clone(dirs), filepath.Join(m.data, "installs"), filepath.Join(m.data, "shims")) {
 		real, err := filepath.EvalSymlinks(dir)
-		within := func(o string) bool { return o != "" && (dir == o || rootfs.Within(dir, o)) }
+		within := func(o string) bool { return o != "" && (dir == o || safepath.Within(dir, o)) }
 		if err != nil || within(rec.Workspace.Path) || slices.ContainsFunc(seen, within) {
 			continue
 		}

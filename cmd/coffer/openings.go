@@ -12,6 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -150,11 +151,11 @@ func checkInside(path string, w sandbox.Workspace) error {
 		return usagef("%q is not an absolute path inside the sandbox", path)
 	}
 	for _, dir := range []string{rootfs.Own, guest.Socket, "/proc", "/sys", "/dev"} {
-		if path == dir || rootfs.Within(path, dir) {
+		if path == dir || safepath.Within(path, dir) {
 			return ui.Hint(usagef("%s cannot be the place of a socket", path), "choose one in /run, /tmp or the home")
 		}
 	}
-	if w.Mode == sandbox.WorkspaceDirect && rootfs.Within(path, w.Path) {
+	if w.Mode == sandbox.WorkspaceDirect && safepath.Within(path, w.Path) {
 		return ui.Hint(usagef("%s is in the workspace, where the socket would stay", path), "choose a place in /run, /tmp or the home: --socket-in HOSTPATH:INSIDEPATH")
 	}
 	return nil
@@ -168,7 +169,7 @@ func checkHost(w sandbox.Workspace, paths ...string) error {
 		return err
 	}
 	for _, p := range paths {
-		if w.Mode == sandbox.WorkspaceDirect && rootfs.Within(p, w.Path) || rootfs.Within(p, store) {
+		if w.Mode == sandbox.WorkspaceDirect && safepath.Within(p, w.Path) || safepath.Within(p, store) {
 			return ui.Error(p+" is where programs inside can write", "choose a place outside of the workspace")
 		}
 	}
@@ -179,7 +180,7 @@ func checkHost(w sandbox.Workspace, paths ...string) error {
 func checkMounts(rec *sandbox.Record) error {
 	for _, k := range rec.Sockets {
 		for _, m := range rec.Mounts {
-			if !m.ReadOnly && (k.Host == m.Source || rootfs.Within(k.Host, m.Source)) {
+			if !m.ReadOnly && (k.Host == m.Source || safepath.Within(k.Host, m.Source)) {
 				return ui.Error(k.Host+" is where programs inside can write", "mount "+m.Source+" read-only, or choose a socket elsewhere")
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -59,13 +60,13 @@ func (s spot) in(sb *sandbox.Sandbox) bool {
 
 // below says whether this place is further down in what a sandbox works on.
 func (s spot) below(sb *sandbox.Sandbox) bool {
-	return sb.Workspace.Path != "" && rootfs.Within(s.dir, sb.Workspace.Path)
+	return sb.Workspace.Path != "" && safepath.Within(s.dir, sb.Workspace.Path)
 }
 
 // ownedBy says whether this place is in a worktree that was made for a sandbox.
 func (s spot) ownedBy(sb *sandbox.Sandbox) bool {
 	w := sb.Workspace
-	return w.Mode == sandbox.WorkspaceTree && (s.dir == w.Path || rootfs.Within(s.dir, w.Path)) || includedIn(sb, s.dir) != ""
+	return w.Mode == sandbox.WorkspaceTree && (s.dir == w.Path || safepath.Within(s.dir, w.Path)) || includedIn(sb, s.dir) != ""
 }
 
 // including is the repository that this place is in, if a sandbox includes it.
@@ -84,7 +85,7 @@ func (s spot) about(sb *sandbox.Sandbox) bool {
 	if s.in(sb) || s.below(sb) || s.near(sb) {
 		return true
 	}
-	return s.top != "" && (sb.Workspace.Path == s.top || rootfs.Within(sb.Workspace.Path, s.top))
+	return s.top != "" && (sb.Workspace.Path == s.top || safepath.Within(sb.Workspace.Path, s.top))
 }
 
 // near says whether a sandbox has a worktree of the repository that this place is in,

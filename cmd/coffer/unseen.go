@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -30,7 +30,7 @@ func unseen(err error, sb *sandbox.Sandbox, argv []string) error {
 		return ui.Hint(err, "the image %s does not have it; choose another, or install it inside as root, in a sandbox that stays", sb.Image.Ref)
 	case missing == nil && strings.Contains(name, "/") && sb.Workspace.Mode == sandbox.WorkspaceTree:
 		return ui.Hint(err, "a worktree has only what is committed; copy %s to where 'coffer cd %s' leads", path, sb.Name)
-	case missing == nil && (sb.Workspace.Path == "" || !rootfs.Within(path, sb.Workspace.Path)):
+	case missing == nil && (sb.Workspace.Path == "" || !safepath.Within(path, sb.Workspace.Path)):
 		return ui.Hint(err, "the sandbox does not see %s; name its directory in [mounts] of your config and make a new sandbox, or try 'coffer jail -- %s'", path, name)
 	}
 	return err

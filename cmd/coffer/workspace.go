@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -141,7 +142,7 @@ var (
 // machine, and what a sandbox has of its own. With the host's in their stead it does not
 // come up, or leaves its socket there.
 func never(dir string) bool {
-	return slices.Contains([]string{"/", "/dev", "/proc", "/run", "/sys"}, dir) || rootfs.Within(dir, "/proc") || rootfs.Within(dir, "/sys")
+	return slices.Contains([]string{"/", "/dev", "/proc", "/run", "/sys"}, dir) || safepath.Within(dir, "/proc") || safepath.Within(dir, "/sys")
 }
 
 // unsuitable says why a directory should not be handed to a program, or nothing.
@@ -154,7 +155,7 @@ func unsuitable(dir, home string) string {
 		return "it is the whole machine"
 	case dir == home:
 		return "it is your home, with all your keys"
-	case rootfs.Within(home, dir):
+	case safepath.Within(home, dir):
 		return "your home is in it"
 	case slices.Contains(systemRoots, dir):
 		return "it belongs to the system"

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -148,7 +149,7 @@ func repositoryOf(dir string) string {
 func guardPlanted(store *sandbox.Store, top string) error {
 	all, _ := store.List()
 	for _, sb := range all {
-		if w := sb.Workspace; top != "" && (w.Mode == sandbox.WorkspaceDirect || w.Mode == sandbox.WorkspaceTree) && rootfs.Within(top, w.Path) {
+		if w := sb.Workspace; top != "" && (w.Mode == sandbox.WorkspaceDirect || w.Mode == sandbox.WorkspaceTree) && safepath.Within(top, w.Path) {
 			return planted(top, sb, w.Path)
 		}
 		if tree := includedIn(sb, top); tree != "" && tree != top {
@@ -165,11 +166,11 @@ func planted(top string, sb *sandbox.Sandbox, instead string) error {
 
 // includedIn is the worktree of a repository that a sandbox includes in which a directory is.
 func includedIn(sb *sandbox.Sandbox, dir string) string {
-	if real, err := filepath.EvalSymlinks(sb.Dir()); err != nil || !rootfs.Within(dir, real) {
+	if real, err := filepath.EvalSymlinks(sb.Dir()); err != nil || !safepath.Within(dir, real) {
 		return "" // all of them are there
 	}
 	for _, b := range git.Included(sb.Dir()) {
-		if dir == b.Tree || rootfs.Within(dir, b.Tree) {
+		if dir == b.Tree || safepath.Within(dir, b.Tree) {
 			return b.Tree
 		}
 	}

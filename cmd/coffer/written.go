@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 )
@@ -15,7 +15,7 @@ import (
 func writtenInside() (dirs []string) {
 	if here, err := syscall.Getwd(); err == nil { // as the kernel has it, without links
 		home := supervisor.Me().Home
-		usable := func(dir string) bool { return dir != home && !rootfs.Within(home, dir) } // no workspace is a whole home
+		usable := func(dir string) bool { return dir != home && !safepath.Within(home, dir) } // no workspace is a whole home
 		for dir := here; usable(dir); dir = filepath.Dir(dir) {
 			if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil || dir == here {
 				dirs = append(dirs, dir)

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // given is what each file of credentials in a sandbox was when it was last given to it, or taken from
@@ -28,7 +28,7 @@ func readGiven(dir string) given {
 }
 
 func (g given) write(dir string) error {
-	return draft.File{Path: filepath.Join(dir, givenName)}.Write(jsonText(g))
+	return safepath.File{Path: filepath.Join(dir, givenName)}.Write(jsonText(g))
 }
 
 func (g given) note(name string, data []byte) { g[name] = sum(data) }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -183,7 +184,7 @@ func (p *Place) show(h Host, real string) error {
 	if r, err := filepath.EvalSymlinks(home); err == nil {
 		home = r
 	}
-	if dir == "/" || dir == home || dir == h.Home || rootfs.Within(home, dir) {
+	if dir == "/" || dir == home || dir == h.Home || safepath.Within(home, dir) {
 		return ui.Error(fmt.Sprintf("%s is in a directory that a sandbox cannot be shown", real), "move it into a directory of its own, such as ~/.local/bin")
 	}
 	p.Show = outermost(append(p.Show, dir))
@@ -194,7 +195,7 @@ func (p *Place) show(h Host, real string) error {
 func outermost(dirs []string) (list []string) {
 	slices.Sort(dirs)
 	for _, d := range slices.Compact(dirs) {
-		if !slices.ContainsFunc(list, func(o string) bool { return rootfs.Within(d, o) }) {
+		if !slices.ContainsFunc(list, func(o string) bool { return safepath.Within(d, o) }) {
 			list = append(list, d)
 		}
 	}
@@ -203,7 +204,7 @@ func outermost(dirs []string) (list []string) {
 
 // seen says whether every sandbox sees a file, at its own path.
 func (h Host) seen(file string) bool {
-	return slices.ContainsFunc(rootfs.Shown(h.Home), func(dir string) bool { return rootfs.Within(file, dir) })
+	return slices.ContainsFunc(rootfs.Shown(h.Home), func(dir string) bool { return safepath.Within(file, dir) })
 }
 
 // interpreter is the program that a script names in its first line, without its path.

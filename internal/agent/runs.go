@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // Runs says whether a program may be run on the host, to ask it something. One that is where
@@ -20,6 +20,6 @@ func (h Host) Runs(program string) bool {
 		written = h.Written()
 	}
 	return !slices.ContainsFunc(written, func(dir string) bool {
-		return rootfs.Within(program, dir) || rootfs.Within(real, dir)
+		return safepath.Within(program, dir) || safepath.Within(real, dir)
 	})
 }

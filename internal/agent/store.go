@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -224,10 +224,10 @@ func lookup(v any, dotted string) any {
 
 // put replaces a file of the store. One of two who do so at the same time is the last.
 func (s *Store) put(file string, data []byte) error {
-	if err := draft.Directory(filepath.Dir(file), 0o700); err != nil {
+	if err := safepath.Directory(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	return draft.File{Path: file, Synced: true}.Write(data)
+	return safepath.File{Path: file, Synced: true}.Write(data)
 }
 
 // outside is where the user has a credential himself: in his home, unless his environment

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // The tool store has a directory for each agent that was installed by us:
@@ -27,7 +27,7 @@ const current = "current"
 // Stage makes the directory that npm is to install to. The second result removes it.
 func Stage(tools string, a *Agent) (string, func(), error) {
 	parent := filepath.Join(tools, a.Name)
-	if err := draft.Directory(parent, 0o755); err != nil {
+	if err := safepath.Directory(parent, 0o755); err != nil {
 		return "", nil, err
 	}
 	dir, err := os.MkdirTemp(parent, ".new-")

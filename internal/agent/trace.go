@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // A Trace is what is remembered of an agent in a sandbox. It is in the sandbox's folder,
@@ -50,7 +50,7 @@ func ReadTrace(dir string) (t Trace, err error) {
 
 // Write remembers it, by rename.
 func (t Trace) Write(dir string) error {
-	return draft.File{Path: filepath.Join(dir, traceName)}.Write(jsonText(t))
+	return safepath.File{Path: filepath.Join(dir, traceName)}.Write(jsonText(t))
 }
 
 // Brief is the beginning of a text, on one line.

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/tree"
 	"github.com/cofferhq/coffer/internal/watch"
 )
@@ -188,7 +188,7 @@ func (s *Store) save() error {
 
 // write writes a file, by rename.
 func (s *Store) write(name string, b []byte) error {
-	return draft.File{Path: filepath.Join(s.dir, name), Alone: true}.Write(b)
+	return safepath.File{Path: filepath.Join(s.dir, name), Alone: true}.Write(b)
 }
 
 // Manifest has all the files of a checkpoint.

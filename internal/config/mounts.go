@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
@@ -26,7 +27,7 @@ var unmountable = []string{"/dev", "/proc", "/run", "/sys"}
 
 // on says whether a path is a place or below it. No place is nowhere.
 func on(path, place string) bool {
-	return place != "" && (path == place || rootfs.Within(path, place))
+	return place != "" && (path == place || safepath.Within(path, place))
 }
 
 func checkSource(s string) error {

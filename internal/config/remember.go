@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -35,7 +35,7 @@ func (p Places) RememberAgent(name string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("remember the agent: %w", err)
 	}
-	if err := (draft.File{Path: file, Mode: mode}).Write(changed); err != nil {
+	if err := (safepath.File{Path: file, Mode: mode}).Write(changed); err != nil {
 		return fmt.Errorf("remember the agent: %w", err)
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -81,7 +81,7 @@ func (t Trust) write(name string, g Grant) error {
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return fmt.Errorf("remember your answer: %w", err)
 	}
-	if err := (draft.File{Path: filepath.Join(t.dir, name), Synced: true}).Write(append(data, '\n')); err != nil {
+	if err := (safepath.File{Path: filepath.Join(t.dir, name), Synced: true}).Write(append(data, '\n')); err != nil {
 		return fmt.Errorf("remember your answer: %w", err)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // The user's word is what counts without a question: config.toml, the presets, what was
@@ -46,7 +46,7 @@ func Leads(path, dir string) bool {
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	path, gone := filepath.EvalSymlinks(path)
-	return err == nil && gone == nil && rootfs.Within(path, real)
+	return err == nil && gone == nil && safepath.Within(path, real)
 }
 
 // holds looks for a way to one of the places that leads through a path.
@@ -144,7 +144,7 @@ func realPlace(path string) string {
 func (p Places) Touches(path string) bool {
 	for _, place := range p.word() {
 		for _, w := range ways(place) {
-			if slices.Contains(w, path) || rootfs.Within(path, w[len(w)-1]) {
+			if slices.Contains(w, path) || safepath.Within(path, w[len(w)-1]) {
 				return true
 			}
 		}

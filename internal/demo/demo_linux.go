@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
-	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,7 +42,7 @@ func run(ctx context.Context, o Options, wall []string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, sandbox.RemoveTree(dir)) }()
+	defer func() { err = errors.Join(err, safepath.RemoveTree(dir)) }()
 	show := &screen{ctx: ctx, w: o.Screen, color: o.Color, pace: o.Pace}
 	show.headline()
 	control, err := play(ctx, filepath.Join(dir, "outside"), o.Program, nil)

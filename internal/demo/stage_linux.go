@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"golang.org/x/sys/unix"
 )
 
@@ -142,7 +142,7 @@ func (s *stage) close() error {
 		c.Dir, c.Env = s.work, s.env()
 		_ = c.Run()
 	}
-	return sandbox.RemoveTree(s.dir)
+	return safepath.RemoveTree(s.dir)
 }
 
 // left lists the sandboxes that coffer keeps for the made-up user.

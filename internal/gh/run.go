@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -46,7 +46,7 @@ func Look(writable []string) (string, error) {
 // look finds a program on PATH, or the first one that is passed over.
 func look(name string, writable []string) (found, passed string) {
 	within := func(path string) bool {
-		return slices.ContainsFunc(writable, func(dir string) bool { return dir != "" && (path == dir || rootfs.Within(path, dir)) })
+		return slices.ContainsFunc(writable, func(dir string) bool { return dir != "" && (path == dir || safepath.Within(path, dir)) })
 	}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		path := filepath.Join(dir, name)

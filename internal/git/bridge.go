@@ -12,8 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -143,7 +143,7 @@ func put(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	return draft.File{Path: path, Alone: true}.Write(append(data, '\n'))
+	return safepath.File{Path: path, Alone: true}.Write(append(data, '\n'))
 }
 
 // Where things are inside.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // What the user does in the worktree outside has hooks too: the repository's, which may
@@ -102,7 +102,7 @@ func shellWord(s string) string {
 
 // putExecutable writes a program by rename: somebody may be running the old one.
 func putExecutable(path, text string) error {
-	return draft.File{Path: path, Mode: 0o700, Alone: true}.Write([]byte(text))
+	return safepath.File{Path: path, Mode: 0o700, Alone: true}.Write([]byte(text))
 }
 
 // hooksPath is what git inside is told of core.hooksPath: a place in the tree, or one of the

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // Programs may write below one directory, for all repositories that are included while they run.
@@ -23,7 +24,7 @@ func TestInsidePlaces(t *testing.T) {
 		if b.InsideDir() != c.git || b.insideHost() != c.host || b.insideObjects() != c.objs {
 			t.Errorf("%+v: %s, %s, %s", c.state, b.InsideDir(), b.insideHost(), b.insideObjects())
 		}
-		if c.state.Apart && (rootfs.Within(b.insideHost(), writable) || rootfs.Within(b.insideObjects(), writable)) {
+		if c.state.Apart && (safepath.Within(b.insideHost(), writable) || safepath.Within(b.insideObjects(), writable)) {
 			t.Errorf("what is the host's can be written, for Landlock, in %s", writable)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/tree"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -50,7 +50,7 @@ func (b *Bridge) Take(ctx context.Context, r *Repository, way Way) (*Taking, err
 		return nil, ui.Error(fmt.Sprintf("%s is not of the repository here", b.title()), fmt.Sprintf("run this in %s, or another checkout of it", strings.TrimSuffix(b.Common, "/.git")))
 	case r.Top == "":
 		return nil, ui.Error("there is no checkout here to merge into", "change to a worktree of the repository")
-	case r.Top == b.Tree || rootfs.Within(r.Top, b.Tree):
+	case r.Top == b.Tree || safepath.Within(r.Top, b.Tree):
 		return nil, ui.Error("this is the sandbox's own worktree", "change to your own checkout: the sandbox's work comes to the branch that is checked out there")
 	case b.Behind():
 		return nil, ui.Error(fmt.Sprintf("%s has commits that are not in your repository yet", b.title()), fmt.Sprintf("fetch them with 'coffer exec -m %s -- true'", b.Name))

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // A ref of the host that is shown inside.
@@ -318,7 +318,7 @@ func (b *Bridge) showRefs(refs []ref) (before string, err error) {
 		old, _ := os.ReadFile(path) // by who ran it before; nothing, the first time
 		before = string(old)
 	}
-	if err := (draft.File{Path: path, Mode: 0o644, Alone: true}).Write([]byte(text)); err != nil {
+	if err := (safepath.File{Path: path, Mode: 0o644, Alone: true}).Write([]byte(text)); err != nil {
 		return before, err
 	}
 	b.shown = text

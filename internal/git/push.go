@@ -14,7 +14,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/git/receive"
 	"github.com/cofferhq/coffer/internal/link"
-	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -286,7 +286,7 @@ func (b *Bridge) Writable(reach []string) []string {
 	return append(slices.Clone(reach), b.Tree, filepath.Dir(folder))
 }
 
-func within(path, dir string) bool { return path == dir || rootfs.Within(path, dir) }
+func within(path, dir string) bool { return path == dir || safepath.Within(path, dir) }
 
 // localPath is the directory of this machine that a URL means, by git's rules: what has a
 // colon before any slash is another machine's.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/watch"
 )
 
@@ -36,7 +36,7 @@ func (b *Bridge) Watch(w *watch.Watch) {
 	}
 	for _, name := range b.places() {
 		dir := filepath.Dir(filepath.Join(b.Common, name))
-		for !isDir(dir) && rootfs.Within(dir, b.Common) { // it is made with the first branch in it
+		for !isDir(dir) && safepath.Within(dir, b.Common) { // it is made with the first branch in it
 			dir = filepath.Dir(dir)
 		}
 		watchDir(w, dir)

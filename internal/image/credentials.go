@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
@@ -115,7 +115,7 @@ func (o Options) find(name string) string {
 		}
 		info, err := os.Stat(real)
 		inside := slices.ContainsFunc(written, func(w string) bool {
-			return rootfs.Within(real, w) || rootfs.Within(filepath.Join(dir, name), w)
+			return safepath.Within(real, w) || safepath.Within(filepath.Join(dir, name), w)
 		})
 		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && !inside {
 			return real

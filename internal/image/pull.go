@@ -14,8 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
@@ -264,7 +263,7 @@ func (p *pull) build(ctx context.Context) (_ *Image, err error) {
 	made := filepath.Join(p.store.dir, newName+p.digest.Hex)
 	defer func() {
 		if err != nil {
-			_ = sandbox.RemoveTree(made)
+			_ = safepath.RemoveTree(made)
 		}
 	}()
 	if err := os.Mkdir(made, 0o755); err != nil {
@@ -277,7 +276,7 @@ func (p *pull) build(ctx context.Context) (_ *Image, err error) {
 	i := &Image{Version: 1, Digest: p.digest, Env: c.Config.Env, Ignored: c.ignored(), Size: size, Pulled: time.Now().UTC().Truncate(time.Second), dir: filepath.Join(p.store.dir, p.digest.Hex)}
 	data, err := json.MarshalIndent(i, "", "  ")
 	if err == nil {
-		err = draft.File{Path: filepath.Join(made, infoName), Alone: true}.Write(append(data, '\n'))
+		err = safepath.File{Path: filepath.Join(made, infoName), Alone: true}.Write(append(data, '\n'))
 	}
 	if err == nil {
 		err = syncTree(made)

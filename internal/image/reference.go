@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -132,7 +132,7 @@ func (r Reference) In(dir, home string) Reference {
 	} else if !filepath.IsAbs(r.file) {
 		r.file = filepath.Join(dir, r.file)
 	}
-	if r.file = filepath.Clean(r.file); rootfs.Within(r.file, dir) {
+	if r.file = filepath.Clean(r.file); safepath.Within(r.file, dir) {
 		r.below = dir
 	}
 	return r

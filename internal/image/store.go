@@ -15,8 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/draft"
-	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sys/unix"
@@ -148,7 +147,7 @@ func (s *Store) changeRefs(change func(refs map[string]string)) error {
 	if err != nil {
 		return err
 	}
-	return draft.File{Path: filepath.Join(s.dir, refsName), Synced: true, Alone: true}.Write(append(data, '\n'))
+	return safepath.File{Path: filepath.Join(s.dir, refsName), Synced: true, Alone: true}.Write(append(data, '\n'))
 }
 
 // List lists the images, and what is wrong with those that cannot be read.
@@ -209,7 +208,7 @@ func (s *Store) remove(d v1.Hash) error {
 		return err
 	}
 	gone := filepath.Join(s.dir, goneName+d.Hex)
-	if err := sandbox.RemoveTree(gone); err != nil {
+	if err := safepath.RemoveTree(gone); err != nil {
 		return err
 	}
 	if err := os.Rename(filepath.Join(s.dir, d.Hex), gone); err != nil {
@@ -218,7 +217,7 @@ func (s *Store) remove(d v1.Hash) error {
 		}
 		return err
 	}
-	return sandbox.RemoveTree(gone)
+	return safepath.RemoveTree(gone)
 }
 
 // Prune removes the images that are not to be kept, and what is left of pulls. It returns those
@@ -230,7 +229,7 @@ func (s *Store) Prune(ctx context.Context, waits func(), keep func(*Image) bool)
 	}
 	defer unlock()
 	s.sweep()
-	errs := []error{sandbox.RemoveTree(filepath.Join(s.dir, blobsName))}
+	errs := []error{safepath.RemoveTree(filepath.Join(s.dir, blobsName))}
 	all, _ := s.List()
 	for _, i := range all {
 		if keep(i) {
@@ -278,7 +277,7 @@ func (s *Store) sweep() {
 			left = errors.Is(err, fs.ErrNotExist)
 		}
 		if left {
-			_ = sandbox.RemoveTree(filepath.Join(s.dir, e.Name()))
+			_ = safepath.RemoveTree(filepath.Join(s.dir, e.Name()))
 		}
 	}
 	blobs := filepath.Join(s.dir, blobsName)
@@ -292,7 +291,7 @@ func (s *Store) sweep() {
 
 // lock waits until nobody else changes anything. waits is called if that takes time.
 func (s *Store) lock(ctx context.Context, waits func()) (unlock func(), err error) {
-	if err := draft.Directory(s.dir, 0o700); err != nil {
+	if err := safepath.Directory(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make room for images: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(s.dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)

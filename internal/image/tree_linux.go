@@ -9,7 +9,7 @@ import (
 	"path"
 	"strconv"
 
-	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"golang.org/x/sys/unix"
 )
 
@@ -164,7 +164,7 @@ func (t *tree) clear(dir int, base string) error {
 	}
 	err := unix.Unlinkat(dir, base, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
-		return sandbox.RemoveTree("/proc/self/fd/" + strconv.Itoa(dir) + "/" + base)
+		return safepath.RemoveTree("/proc/self/fd/" + strconv.Itoa(dir) + "/" + base)
 	}
 	if errors.Is(err, unix.ENOENT) {
 		return nil

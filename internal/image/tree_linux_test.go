@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/image/imagetest"
-	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 type file = imagetest.File
@@ -32,7 +32,7 @@ func pulled(t *testing.T, layers ...[]byte) (string, error) {
 
 func store(t *testing.T) *Store {
 	dir := filepath.Join(t.TempDir(), "images")
-	t.Cleanup(func() { _ = sandbox.RemoveTree(dir) })
+	t.Cleanup(func() { _ = safepath.RemoveTree(dir) })
 	return Open(dir)
 }
 

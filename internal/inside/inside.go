@@ -17,6 +17,7 @@ import (
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/umask"
@@ -74,7 +75,7 @@ func dirFrom(sb *sandbox.Sandbox, here string) string {
 	switch {
 	case w.Path == "" || here == w.Path:
 		return ""
-	case utf8.ValidString(here) && rootfs.Within(here, w.Path):
+	case utf8.ValidString(here) && safepath.Within(here, w.Path):
 		return here
 	case w.Start == "":
 		return ""

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -54,7 +55,7 @@ func tooMuch(path, home string) string {
 		return "it is the whole machine"
 	case path == home:
 		return "it is your home, with all your keys"
-	case rootfs.Within(home, path):
+	case safepath.Within(home, path):
 		return "your home is in it"
 	}
 	for _, dir := range []string{"/proc", "/sys", "/dev", "/run", "/tmp"} {
@@ -74,7 +75,7 @@ func ContextRoot(dir string, roots []string) string {
 			continue // relative to what?
 		}
 		real, err := filepath.EvalSymlinks(r)
-		if err != nil || dir != real && !rootfs.Within(dir, real) {
+		if err != nil || dir != real && !safepath.Within(dir, real) {
 			continue
 		}
 		if best == "" || strings.Count(real, "/") > strings.Count(best, "/") {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -87,7 +88,7 @@ func (l *layout) open(path string) error {
 // protect closes a place in one that can be written to.
 func (l *layout) protect(root string, place rootfs.Place, missing *[]rootfs.Place) {
 	for _, open := range l.asked {
-		if place.Path == open || rootfs.Within(place.Path, open) {
+		if place.Path == open || safepath.Within(place.Path, open) {
 			return
 		}
 	}
@@ -154,7 +155,7 @@ func (l *layout) git(p *Policy) error {
 		l.protect(l.context, rootfs.Place{Path: git}, nil)
 	}
 	writable := p.Git == GitWrite || p.Git == "" && !p.Strict
-	inside := rootfs.Within(repo.Own, l.context)
+	inside := safepath.Within(repo.Own, l.context)
 	switch {
 	case !writable && inside:
 		l.protect(l.context, rootfs.Place{Path: repo.Own}, nil)
@@ -172,7 +173,7 @@ func (l *layout) git(p *Policy) error {
 	}
 	for _, place := range repo.Dangerous() {
 		for _, root := range l.write {
-			if rootfs.Within(place.Path, root) {
+			if safepath.Within(place.Path, root) {
 				l.protect(root, place, &l.reserve)
 				break
 			}

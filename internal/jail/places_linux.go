@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // locked is all that is closed although it lies in a writable place, outer before inner.
@@ -40,7 +41,7 @@ func (l *layout) shown(private bool) (paths []string) {
 // resolvers, and the programs of a system that has them there.
 func runPlaces() (paths []string) {
 	for _, path := range []string{"/etc/resolv.conf", "/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers"} {
-		if real, err := filepath.EvalSymlinks(path); err == nil && rootfs.Within(real, "/run") {
+		if real, err := filepath.EvalSymlinks(path); err == nil && safepath.Within(real, "/run") {
 			paths = append(paths, real)
 		}
 	}
@@ -60,7 +61,7 @@ func outermost(paths []string) (out []string) {
 // within says whether a path is one of some directories, or in one.
 func within(path string, dirs []string) bool {
 	for _, d := range dirs {
-		if path == d || rootfs.Within(path, d) {
+		if path == d || safepath.Within(path, d) {
 			return true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
@@ -193,7 +194,7 @@ func (p *protection) gitFile(file string) (own, config string) {
 	if err != nil {
 		return "", ""
 	}
-	if Within(dir, p.workspace) {
+	if safepath.Within(dir, p.workspace) {
 		p.lock(dir)
 		return dir, dir
 	}
@@ -201,7 +202,7 @@ func (p *protection) gitFile(file string) (own, config string) {
 	if !ok {
 		return "", ""
 	}
-	if !Within(common, p.workspace) && !p.covered {
+	if !safepath.Within(common, p.workspace) && !p.covered {
 		p.steps = append(p.steps, Step{Do: Bind, Source: common, Target: common, ReadOnly: true, Mine: true})
 	}
 	return dir, common
@@ -251,7 +252,7 @@ func (p *protection) submodules(index string) error {
 		case errors.Is(direrr, fs.ErrNotExist):
 			return ui.Error(fmt.Sprintf("the directory of the submodule %s is missing: a sandbox could make it, and your next git command would run what it says", link),
 				"run 'git submodule update --init', or use --workspace cow")
-		case direrr != nil || real != dir || !Within(dir, p.workspace):
+		case direrr != nil || real != dir || !safepath.Within(dir, p.workspace):
 			return ui.Error(fmt.Sprintf("the submodule %s is behind a symbolic link, which cannot be protected", link), "use --workspace cow")
 		case errors.Is(err, fs.ErrNotExist):
 			p.lock(dir)
@@ -289,7 +290,7 @@ func (p *protection) referred(path, why string) error {
 	if path == p.workspace {
 		return ui.Error(why+" the workspace itself, which cannot be read-only", "use --workspace cow")
 	}
-	if !Within(path, p.workspace) {
+	if !safepath.Within(path, p.workspace) {
 		return nil
 	}
 	if real, err := filepath.EvalSymlinks(path); err != nil || real != path {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/gitindex"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"golang.org/x/sys/unix"
 )
 
@@ -278,8 +279,8 @@ func TestWithin(t *testing.T) {
 	}{
 		{"/a/b", "/a", true}, {"/a", "/a", false}, {"/ab", "/a", false}, {"/a", "/", true}, {"/", "/", false}, {"/a", "/a/b", false},
 	} {
-		if got := Within(c.path, c.dir); got != c.want {
-			t.Errorf("Within(%s, %s) = %v", c.path, c.dir, got)
+		if got := safepath.Within(c.path, c.dir); got != c.want {
+			t.Errorf("safepath.Within(%s, %s) = %v", c.path, c.dir, got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"github.com/cofferhq/coffer/internal/safepath"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,7 +120,7 @@ func (p *Plan) lockAndHide(h *HostRoot) {
 // there is such a place.
 func (p *Plan) pinAbove(write []string, path string, pinned map[string]bool) bool {
 	for _, place := range write {
-		if !Within(path, place) {
+		if !safepath.Within(path, place) {
 			continue
 		}
 		for _, above := range Above(strings.TrimPrefix(path, place+"/")) {

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/cofferhq/coffer/internal/dpkg"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -252,7 +252,7 @@ func (p *Plan) system(v View) error {
 
 // temporary makes a directory the same as /tmp, unless the workspace or the home is in it.
 func temporary(v View, dir string) Step {
-	if Within(v.Workspace, dir) || Within(v.Home, dir) {
+	if safepath.Within(v.Workspace, dir) || safepath.Within(v.Home, dir) {
 		return Step{Do: Scratch, Target: dir, Shared: true}
 	}
 	return Step{Do: Symlink, Target: dir, Data: "/tmp"}
@@ -392,7 +392,7 @@ func (p *Plan) places(v View) error {
 	case v.Workspace == v.Home:
 		p.add(work...)
 		return p.hide(v)
-	case Within(v.Home, v.Workspace): // the home is inside the workspace
+	case safepath.Within(v.Home, v.Workspace): // the home is inside the workspace
 		p.add(append(work, home...)...)
 	default:
 		p.add(append(home, work...)...)
@@ -451,9 +451,9 @@ func workspace(v View) ([]Step, error) {
 func (p *Plan) hide(v View) error {
 	for _, h := range v.Hide {
 		switch {
-		case h == v.Workspace || Within(v.Workspace, h):
+		case h == v.Workspace || safepath.Within(v.Workspace, h):
 			return fmt.Errorf("the workspace %s is inside coffer's own store %s", v.Workspace, h)
-		case Within(h, v.Workspace):
+		case safepath.Within(h, v.Workspace):
 			p.add(pins(v.Workspace, h)...)
 			p.add(Step{Do: Mask, Target: h})
 		}
@@ -463,7 +463,7 @@ func (p *Plan) hide(v View) error {
 
 // toolchains shows the user's own tools.
 func (p *Plan) toolchains(v View) error {
-	if v.Workspace != "" && (v.Workspace == v.Home || Within(v.Home, v.Workspace)) {
+	if v.Workspace != "" && (v.Workspace == v.Home || safepath.Within(v.Home, v.Workspace)) {
 		return nil // they are visible already
 	}
 	if v.Image != "" {
@@ -473,7 +473,7 @@ func (p *Plan) toolchains(v View) error {
 	sort.Strings(shown)
 	for _, t := range shown {
 		dir := filepath.Join(v.Home, t)
-		if v.Workspace != "" && (dir == v.Workspace || Within(dir, v.Workspace) || Within(v.Workspace, dir)) {
+		if v.Workspace != "" && (dir == v.Workspace || safepath.Within(dir, v.Workspace) || safepath.Within(v.Workspace, dir)) {
 			continue
 		}
 		// Most are not there, which one look tells.
@@ -487,14 +487,6 @@ func (p *Plan) toolchains(v View) error {
 		p.add(Step{Do: Bind, Source: real, Target: dir, ReadOnly: true, Optional: true})
 	}
 	return nil
-}
-
-// Within says whether path lies below dir. Both are clean and absolute.
-func Within(path, dir string) bool {
-	if dir == "/" {
-		return path != "/"
-	}
-	return strings.HasPrefix(path, dir+"/")
 }
 
 // Above lists the directories between a tree's root and a path in it, outer before inner.

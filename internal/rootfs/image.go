@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -61,14 +62,14 @@ func (g *graft) dir(at string) error {
 	}
 	for _, e := range entries {
 		target := filepath.Join(at, e.Name())
-		if slices.ContainsFunc(g.own, func(o string) bool { return target == o || Within(target, o) }) {
+		if slices.ContainsFunc(g.own, func(o string) bool { return target == o || safepath.Within(target, o) }) {
 			continue
 		}
 		if g.pieces++; g.pieces > maxPieces {
 			return ui.Error(fmt.Sprintf("the image has more than %d files and directories beside each other in %s", maxPieces, at),
 				"choose another image, or have the workspace elsewhere")
 		}
-		above := slices.ContainsFunc(g.own, func(o string) bool { return Within(o, target) })
+		above := slices.ContainsFunc(g.own, func(o string) bool { return safepath.Within(o, target) })
 		switch {
 		case above && !e.IsDir(): // a place of the sandbox's could not be there
 		case above:

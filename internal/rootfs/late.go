@@ -1,5 +1,7 @@
 package rootfs
 
+import "github.com/cofferhq/coffer/internal/safepath"
+
 // IncludeAt is where in a workspace the worktrees of other repositories are shown.
 const IncludeAt = ".coffer/include"
 
@@ -47,7 +49,7 @@ func (l *Late) Lent() (places []string) {
 func (l *Late) places() (all []string) {
 	all = append(all, l.At)
 	for _, s := range l.Steps {
-		if s.Do == Bind && !Within(s.Target, l.At) {
+		if s.Do == Bind && !safepath.Within(s.Target, l.At) {
 			all = append(all, s.Target)
 		}
 	}

@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"github.com/cofferhq/coffer/internal/safepath"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +17,7 @@ func NestedGit(tree, git string) []string {
 	add := func(path string) {
 		real, err := filepath.EvalSymlinks(path)
 		rel, ok := strings.CutPrefix(real, tree+"/")
-		inside := func(place string) bool { return rel == place || Within(rel, place) }
+		inside := func(place string) bool { return rel == place || safepath.Within(rel, place) }
 		if err == nil && ok && !inside(".git") && !slices.ContainsFunc(places, inside) {
 			places = append(places, rel)
 		}

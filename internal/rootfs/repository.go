@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -148,7 +149,7 @@ func (r Repository) Dangerous() []Place {
 	places = append(places, commondir)
 	// The git directories of submodules, and of other worktrees.
 	for _, p := range []Place{in(r.Common, "modules"), in(r.Common, "worktrees")} {
-		if there(p) && !Within(r.Own, p.Path) {
+		if there(p) && !safepath.Within(r.Own, p.Path) {
 			places = append(places, p)
 		}
 	}
@@ -175,7 +176,7 @@ func (r Repository) References(dir, home string) ([]string, error) {
 		if path == dir {
 			return ui.Error("core.hooksPath names "+dir+" itself, which cannot be read-only", "set core.hooksPath to another directory")
 		}
-		if Within(path, dir) {
+		if safepath.Within(path, dir) {
 			places = append(places, path)
 		}
 		return nil

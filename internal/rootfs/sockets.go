@@ -3,6 +3,7 @@ package rootfs
 import (
 	"bufio"
 	"fmt"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"io"
 	"io/fs"
 	"os"
@@ -36,7 +37,7 @@ func (p *Plan) maskSockets(v View) error {
 	for _, path := range paths {
 		for _, s := range places {
 			// A socket seen through an overlay is nobody's.
-			if s.Do == Bind && !s.Device && Within(path, s.Source) && !Within(s.Target, Own) {
+			if s.Do == Bind && !s.Device && safepath.Within(path, s.Source) && !safepath.Within(s.Target, Own) {
 				p.add(Step{Do: Mask, Target: s.Target + strings.TrimPrefix(path, s.Source), Optional: true})
 			}
 		}

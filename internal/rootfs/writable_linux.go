@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/dpkg"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"golang.org/x/sys/unix"
 )
 
@@ -230,7 +231,7 @@ func (l *Layers) keepVar(r root, p *Plan) error {
 	}
 	records := map[string]int{}
 	for _, dir := range p.System {
-		if !Within(dir, "/var") {
+		if !safepath.Within(dir, "/var") {
 			continue
 		}
 		fd, err := r.open(dir)
@@ -294,7 +295,7 @@ func (p *Plan) layerName(dir string) string {
 // within says whether the home or the workspace lies below dir.
 func (p *Plan) within(dir string) bool {
 	for _, w := range p.Writable {
-		if Within(w, dir) {
+		if safepath.Within(w, dir) {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
@@ -122,7 +123,7 @@ func (sb *Sandbox) build() (_ *Lock, err error) {
 	defer func() {
 		if err != nil {
 			lock.Release()
-			_ = RemoveTree(folder) // what is left of a draft, the sweep takes
+			_ = safepath.RemoveTree(folder) // what is left of a draft, the sweep takes
 		}
 	}()
 	if lock, err = sb.takeLock(draft); err != nil {

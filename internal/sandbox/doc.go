@@ -39,6 +39,6 @@
 // the first letter of an id tells it which sandboxes are throw-away without
 // opening their records.
 //
-// The tree of a stopped sandbox was written by a stranger. [RemoveTree] deletes
+// The tree of a stopped sandbox was written by a stranger. [safepath.RemoveTree] deletes
 // it without following a link or crossing a mount.
 package sandbox

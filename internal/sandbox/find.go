@@ -16,7 +16,7 @@ import (
 var ErrNotFound = errors.New("no such sandbox")
 
 // A BrokenError is a folder in the store whose record cannot be used. Nothing in
-// the store touches such a folder; whoever gives it up can RemoveTree(Dir).
+// the store touches such a folder; whoever gives it up can safepath.RemoveTree(Dir).
 type BrokenError struct {
 	ID  string // the folder's name
 	Dir string

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
@@ -104,7 +104,7 @@ func (s *Store) make() error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := draft.Directory(s.dir, 0o700); err != nil {
+	if err := safepath.Directory(s.dir, 0o700); err != nil {
 		return fmt.Errorf("make its store: %w", err)
 	}
 	return s.check()
@@ -129,7 +129,7 @@ func (s *Store) lock() (unlock func(), err error) {
 func (s *Store) entries() ([]string, error) {
 	fd, err := unix.Open(s.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, draft.Dangling(s.dir)
+		return nil, safepath.Dangling(s.dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read sandbox store: %w", &fs.PathError{Op: "open", Path: s.dir, Err: err})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/testbed"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -379,7 +380,7 @@ func TestSocket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer RemoveTree(dir)
+		defer safepath.RemoveTree(dir)
 		sb := create(t, s, stay("web"))
 		path, release, err := sb.Socket()
 		if err != nil {

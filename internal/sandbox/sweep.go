@@ -8,12 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/safepath"
 	"golang.org/x/sys/unix"
 )
 
 // Remove deletes the sandbox and releases the lock. From the first moment on the
 // sandbox is gone for everybody else; then purge deletes its tree, where it now
-// is. A nil purge is RemoveTree; a caller whose sandboxes hold files of other
+// is. A nil purge is safepath.RemoveTree; a caller whose sandboxes hold files of other
 // uids passes one that enters a user namespace first. If purge fails, the next
 // sweep tries again.
 func (l *Lock) Remove(purge func(tree string) error) error {
@@ -211,7 +212,7 @@ func (d *discarded) claim() bool {
 
 func (d *discarded) delete(purge func(string) error) error {
 	if purge == nil {
-		purge = RemoveTree
+		purge = safepath.RemoveTree
 	}
 	return purge(d.path)
 }

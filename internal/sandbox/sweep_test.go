@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,7 +21,7 @@ func TestSweepStates(t *testing.T) {
 	}{
 		"healthy": {stay("web"), nil, true},
 		"draft without anything": {throwAway(), func(s *Store, sb *Sandbox) error {
-			return errors.Join(RemoveTree(sb.dir), os.Mkdir(s.dir+"/.new-"+sb.ID, 0o700))
+			return errors.Join(safepath.RemoveTree(sb.dir), os.Mkdir(s.dir+"/.new-"+sb.ID, 0o700))
 		}, false},
 		"draft without record": {stay("web"), func(s *Store, sb *Sandbox) error {
 			return errors.Join(os.Remove(sb.dir+"/sandbox.json"), os.Rename(sb.dir, s.dir+"/.new-"+sb.ID))
@@ -38,10 +39,10 @@ func TestSweepStates(t *testing.T) {
 			return errors.Join(os.Remove(sb.dir+"/lock"), os.Remove(sb.dir+"/sandbox.json"), os.Rename(sb.dir, s.dir+"/.gone-"+sb.ID+"-abcdefgh"))
 		}, false},
 		"deleted but for the folder": {stay("web"), func(s *Store, sb *Sandbox) error {
-			return errors.Join(RemoveTree(sb.dir), os.Mkdir(s.dir+"/.gone-"+sb.ID+"-abcdefgh", 0))
+			return errors.Join(safepath.RemoveTree(sb.dir), os.Mkdir(s.dir+"/.gone-"+sb.ID+"-abcdefgh", 0))
 		}, false},
 		"a file called gone": {stay("web"), func(s *Store, sb *Sandbox) error {
-			return errors.Join(RemoveTree(sb.dir), os.WriteFile(s.dir+"/.gone-x", nil, 0))
+			return errors.Join(safepath.RemoveTree(sb.dir), os.WriteFile(s.dir+"/.gone-x", nil, 0))
 		}, false},
 		"throw-away":                {throwAway(), nil, false},
 		"throw-away without record": {throwAway(), func(_ *Store, sb *Sandbox) error { return os.Remove(sb.dir + "/sandbox.json") }, false},

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -74,7 +74,7 @@ func Read(path string) ([]byte, error) {
 		return nil, ui.Error(fmt.Sprintf("%s of the vault is a symbolic link", path), "put the file itself there")
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = cmp.Or(draft.Dangling(path), err)
+		err = cmp.Or(safepath.Dangling(path), err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the vault: %w", err)

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/gateway"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -110,7 +110,7 @@ func (s *Supervisor) saveBudgets(used map[string]gateway.Used) {
 	}
 	data, err := json.Marshal(used)
 	if err == nil {
-		err = draft.File{Path: filepath.Join(s.Sandbox.Dir(), budgetsName), Alone: true}.Write(data)
+		err = safepath.File{Path: filepath.Join(s.Sandbox.Dir(), budgetsName), Alone: true}.Write(data)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "save byte budgets:", err)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
@@ -29,7 +30,7 @@ func showMounts(sb *sandbox.Sandbox, dir string) (list []rootfs.Mount, err error
 			}
 			m.Source = copied
 		}
-		if w := sb.Workspace.Path; w != "" && rootfs.Within(m.Target, w) && sb.Workspace.Mode != sandbox.WorkspaceNone {
+		if w := sb.Workspace.Path; w != "" && safepath.Within(m.Target, w) && sb.Workspace.Mode != sandbox.WorkspaceNone {
 			if err := sandbox.CheckMountPoint(m, w); err != nil {
 				return nil, err
 			}

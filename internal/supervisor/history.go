@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
@@ -164,5 +164,5 @@ func remember[T any](file string, is T) {
 	if err != nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
 		return
 	}
-	_ = draft.File{Path: file}.Write(data)
+	_ = safepath.File{Path: file}.Write(data)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -116,7 +117,7 @@ func (s *Supervisor) lateMasks(one *shown) (hidden []string, err error) {
 func (s *Supervisor) overlook(ctx context.Context, g *commits) {
 	var paths []string
 	for _, h := range s.hidden() {
-		if rootfs.Within(h.Path, g.bridge.Tree) {
+		if safepath.Within(h.Path, g.bridge.Tree) {
 			paths = append(paths, h.Path)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/person"
-	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
@@ -18,10 +18,10 @@ import (
 // shown by mounts, which nobody inside can change.
 func Laid(r *sandbox.Record, m sandbox.Mount) (name string, ok bool) {
 	home := person.Me().Home
-	if !m.Copy || !rootfs.Within(m.Target, home) {
+	if !m.Copy || !safepath.Within(m.Target, home) {
 		return "", false
 	}
-	if w := r.Workspace.Path; r.Workspace.Mode != sandbox.WorkspaceNone && w != "" && (m.Target == w || rootfs.Within(m.Target, w)) {
+	if w := r.Workspace.Path; r.Workspace.Mode != sandbox.WorkspaceNone && w != "" && (m.Target == w || safepath.Within(m.Target, w)) {
 		return "", false // it is the user's own file that is there
 	}
 	name, err := filepath.Rel(home, m.Target)

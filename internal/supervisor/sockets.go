@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/draft"
 	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -252,7 +252,7 @@ func (s *Supervisor) noteSockets() error {
 	if err != nil {
 		return err
 	}
-	return draft.File{Path: filepath.Join(s.Sandbox.Dir(), socketsName), Alone: true}.Write(b)
+	return safepath.File{Path: filepath.Join(s.Sandbox.Dir(), socketsName), Alone: true}.Write(b)
 }
 
 // settleSockets forgets what is no more.

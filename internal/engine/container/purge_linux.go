@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/guest/birth"
-	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // PurgeName is the name under which the binary removes a sandbox's files from within
@@ -18,7 +18,7 @@ const PurgeName = "coffer-purge"
 // Purge removes a sandbox's tree. Files of other ids of the sandbox can only be
 // removed from a user namespace that has these ids.
 func Purge(tree string) error {
-	err := sandbox.RemoveTree(tree)
+	err := safepath.RemoveTree(tree)
 	if err == nil {
 		return nil
 	}
@@ -61,7 +61,7 @@ func PurgeMain() int {
 	if len(os.Args) != 2 {
 		return 2
 	}
-	if err := sandbox.RemoveTree(os.Args[1]); err != nil {
+	if err := safepath.RemoveTree(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // lock makes this process the only writer. What another one left half written goes.
 func (v *Vault) lock() (unlock func(), err error) {
-	if err := draft.Directory(v.dir, 0o700); err != nil {
+	if err := safepath.Directory(v.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a place for the vault: %w", err)
 	}
 	info, err := os.Lstat(v.dir)
@@ -33,7 +33,7 @@ func (v *Vault) lock() (unlock func(), err error) {
 	}
 	for _, name := range []string{identityName, fileName} {
 		if err == nil {
-			err = v.remove(name + draft.Suffix)
+			err = v.remove(name + safepath.Suffix)
 		}
 	}
 	if err != nil {
@@ -50,7 +50,7 @@ func (v *Vault) lock() (unlock func(), err error) {
 
 // replace replaces a file, for good.
 func (v *Vault) replace(name string, data []byte) error {
-	if err := (draft.File{Path: filepath.Join(v.dir, name), Synced: true, Alone: true}).Write(data); err != nil {
+	if err := (safepath.File{Path: filepath.Join(v.dir, name), Synced: true, Alone: true}).Write(data); err != nil {
 		return fmt.Errorf("write the vault: %w", err)
 	}
 	return v.sync()

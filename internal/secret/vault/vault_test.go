@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"filippo.io/age"
-	"github.com/cofferhq/coffer/internal/draft"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/zalando/go-keyring"
@@ -310,10 +310,10 @@ func TestLeftovers(t *testing.T) {
 	v := newVault(t)
 	set(t, v, "A", "1")
 	for _, name := range []string{identityName, fileName} {
-		write(t, filepath.Join(v.dir, name+draft.Suffix), []byte("half"))
+		write(t, filepath.Join(v.dir, name+safepath.Suffix), []byte("half"))
 	}
 	set(t, v, "A", "2")
-	if files, _ := filepath.Glob(v.dir + "/*" + draft.Suffix); len(files) > 0 || get(t, v, "A") != "2" {
+	if files, _ := filepath.Glob(v.dir + "/*" + safepath.Suffix); len(files) > 0 || get(t, v, "A") != "2" {
 		t.Errorf("left: %v", files)
 	}
 	// A key without a vault is used.

@@ -1,4 +1,4 @@
-package draft
+package safepath
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package sandbox
+package safepath
 
 import (
 	"errors"

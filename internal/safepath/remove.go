@@ -1,9 +1,10 @@
-package sandbox
+package safepath
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -11,8 +12,8 @@ import (
 )
 
 // A TreeError says what RemoveTree could not delete: the first path, and why.
-// Errors that match fs.ErrPermission are worth another try in a user namespace
-// that maps the uids of the sandbox.
+// One that matches fs.ErrPermission is worth another try in a user namespace that
+// maps the uids of the sandbox.
 type TreeError struct {
 	Path string
 	Err  error
@@ -62,6 +63,20 @@ func RemoveTree(path string) error {
 	if err != nil {
 		return &TreeError{path, err}
 	}
+	return removeIn(fd, parent, name)
+}
+
+// RemoveIn is [RemoveTree] for a name in an open directory.
+func RemoveIn(dir *os.File, name string) error {
+	fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &TreeError{name, err}
+	}
+	return removeIn(fd, dir.Name(), name)
+}
+
+// removeIn removes a name in the directory fd, which it closes.
+func removeIn(fd int, parent, name string) error {
 	// The parent is a level of which only one name is to be deleted.
 	r := remover{parent: parent, levels: []level{{fd: fd, names: []string{name}, listed: true}}}
 	r.run()
@@ -262,3 +277,6 @@ func (l *level) keep(name string) {
 	}
 	l.stuck[name] = true
 }
+
+// inodeOf converts because the fields have another type on each system.
+func inodeOf(st *unix.Stat_t) inode { return inode{uint64(st.Dev), uint64(st.Ino)} }

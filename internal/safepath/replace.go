@@ -1,12 +1,4 @@
-// Package draft replaces files. What is written goes into a draft beside the place, and takes
-// the place by a rename when it is whole: whoever looks sees the old file or the new one, and
-// a crash leaves one of the two.
-//
-// It is for files in places where only the user writes. Where a sandbox can, names have to be
-// resolved below a directory that is held open, and that is done there (os.Root, package
-// changes). The store's own records are written by package sandbox, which every start waits
-// for.
-package draft
+package safepath
 
 import (
 	"errors"
@@ -15,20 +7,21 @@ import (
 	"path/filepath"
 )
 
-// Suffix ends the name of a draft that only one writes; see [File].
+// Suffix ends the name of the draft of a [File] that is written by one at a time.
 const Suffix = ".new"
 
-// File is a file that is to be replaced.
+// A File is a file of ours that is to be replaced. What is written goes into a draft beside it,
+// and takes its place by a rename once it is whole.
 type File struct {
 	Path string
 	// Mode is what the file will have, whatever the umask says; 0600 if it is 0.
 	Mode fs.FileMode
-	// Synced has the disk keep the content before the name leads to it. Without it, a power
-	// cut may leave an empty file.
+	// Synced waits until the disk has the content before the rename. Without it, a power cut
+	// may leave an empty file.
 	Synced bool
-	// Alone says that nobody else writes it meanwhile, by a lock for instance. The draft
-	// then has one name, the file's with [Suffix], and what a killed one left of it goes.
-	// Otherwise the last of several counts.
+	// Alone says that nobody else writes it meanwhile, by a lock for instance. The draft then
+	// has one name, the file's with [Suffix], and replaces what a killed process left there.
+	// Otherwise the last of several writers wins.
 	Alone bool
 }
 
