@@ -16,6 +16,7 @@ import (
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -323,7 +324,7 @@ func letGo(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch,
 			return func() {}, nil
 		}
 		fmt.Fprintf(os.Stderr, "coffer: sandbox %s has to end for it: %s\n", sb.Name, terminal.Escape(err.Error()))
-	} else if gently && sb.Running() && !supervisor.Suspended(sb) {
+	} else if gently && sb.Running() && !wire.Suspended(sb) {
 		return nil, errBetween
 	}
 	end := stopIdle(ctx, sb)

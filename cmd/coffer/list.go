@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -61,7 +61,7 @@ func describe(sb *sandbox.Sandbox, ports bool) described {
 		return d
 	}
 	defer line.Close()
-	if supervisor.Suspended(sb) {
+	if wire.Suspended(sb) {
 		d.State = "suspended"
 		return d
 	}

@@ -26,12 +26,12 @@ import (
 
 	"github.com/cofferhq/coffer/internal/dpkg"
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/attach"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 

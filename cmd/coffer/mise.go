@@ -11,12 +11,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/agent"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // A repository that names its tools for mise gets them inside: those that the host's mise

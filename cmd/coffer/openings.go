@@ -10,12 +10,12 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // peer is one end of a connection, on the host or, in a copy, inside a sandbox:

@@ -10,13 +10,13 @@ import (
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 

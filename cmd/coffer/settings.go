@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
@@ -16,6 +15,7 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 

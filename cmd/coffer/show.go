@@ -7,9 +7,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 

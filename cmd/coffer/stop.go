@@ -6,11 +6,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -47,7 +47,7 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 	if !sb.Running() {
 		return nil
 	}
-	if supervisor.Suspended(sb) {
+	if wire.Suspended(sb) {
 		if !force {
 			return ui.Error(fmt.Sprintf("sandbox %s is suspended, as by Ctrl-Z, and hears nothing", sb.Name), "let it go on with 'fg' in its terminal, or kill it with 'coffer stop --force "+sb.Name+"'")
 		}
@@ -130,7 +130,7 @@ func askToStop(l *supervisor.Line, grace time.Duration) (process int, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	return supervisor.Process(s), wire.WriteRequest(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}}) == nil
+	return wire.PeerPID(s), wire.WriteRequest(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}}) == nil
 }
 
 // startedAgain says whether a sandbox has another supervisor than this one: then it has
@@ -146,6 +146,6 @@ func startedAgain(sb *sandbox.Sandbox, process int) bool {
 		return false
 	}
 	defer s.Close()
-	now := supervisor.Process(s)
+	now := wire.PeerPID(s)
 	return now != 0 && now != process
 }

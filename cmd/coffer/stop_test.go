@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // A sandbox whose last program has just ended is idle, though it still counts the program when it

@@ -14,11 +14,11 @@ import (
 
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/umask"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // sudo is the program of that name inside a sandbox: it asks the guest agent, which

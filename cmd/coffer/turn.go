@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/agent"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // waitsAfter is how long an agent on a terminal prints nothing when it waits for its user: while it

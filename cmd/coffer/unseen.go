@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // unseen adds a hint to the error about a program that is not in the sandbox.

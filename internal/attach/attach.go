@@ -18,10 +18,10 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 

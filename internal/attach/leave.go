@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // LeaveKeys is what the user presses to leave a program that is kept, in words.

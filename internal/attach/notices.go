@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // Notices are lines for the user about what a program does.

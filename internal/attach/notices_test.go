@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // A program that has the whole screen is disturbed by what is urgent alone, and draws it anew.

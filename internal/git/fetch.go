@@ -12,8 +12,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // maxFetch bounds what one fetch takes out of a sandbox. Only tests have another bound.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // overlook adds lines to the excludes, each once. They are the sandbox's own, so it is done

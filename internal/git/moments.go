@@ -7,7 +7,7 @@ import (
 	"path"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // Moments are the checkpoints of all repositories of a sandbox, its own and those that it

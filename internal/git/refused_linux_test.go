@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // beside plays the inside of a sandbox: programs run on the host, on the private directory.

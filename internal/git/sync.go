@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // maxBranches bounds how many branches of a sandbox appear outside.

@@ -5,7 +5,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // After each commit git starts another one, which finds almost always that there is nothing to tidy

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/tree"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // restore brings back the files and the commit of a checkpoint. o is nil if nothing runs in

@@ -6,14 +6,13 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // background serves OpBackground. A program in the background is a child of the first process that
 // nobody inside or outside waits for: the kernel gives it the orphans.
 func (a *agent) background(s net.Conn) {
-	defer mux.HangUp(s)
+	defer wire.HangUp(s)
 	// One that starts or ends meanwhile is awaited before or after the look.
 	before := a.reaper.awaited()
 	var found wire.Background

@@ -3,9 +3,9 @@ package guest
 import (
 	"io"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // Boot tells the agent what to build.

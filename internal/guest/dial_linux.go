@@ -11,8 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,10 +27,10 @@ func (a *agent) dial(s net.Conn, t wire.Target) {
 	}
 	if wire.WriteMessage(s, wire.Event{Connected: true}) != nil {
 		conn.Close()
-		mux.HangUp(s)
+		wire.HangUp(s)
 		return
 	}
-	_ = mux.Relay(conn, s)
+	_ = wire.Relay(conn, s)
 }
 
 // dialInside connects to a port of the loopback, or to a socket.
@@ -70,7 +69,7 @@ func plain(err error) error {
 // refuse answers no and ends a stream.
 func refuse(s net.Conn, err error) {
 	_ = wire.WriteMessage(s, wire.Event{Failure: &wire.Failure{Code: 125, Message: err.Error()}})
-	mux.HangUp(s)
+	wire.HangUp(s)
 }
 
 // maxOffered is how many connections to offered sockets may be open at once. Behind
@@ -99,7 +98,7 @@ func (a *agent) listen(s net.Conn, path string) {
 		return
 	}
 	_ = wire.WriteMessage(s, wire.Event{Connected: true})
-	mux.HangUp(s)
+	wire.HangUp(s)
 	for {
 		a.offered.take()
 		conn, err := l.Accept()
@@ -117,13 +116,13 @@ func (a *agent) listen(s net.Conn, path string) {
 
 // lead carries a connection to the host.
 func (a *agent) lead(conn net.Conn, path string) {
-	s, err := mux.Connect(a.session, wire.Target{Path: path}, patience)
+	s, err := wire.DialTarget(a.session, wire.Target{Path: path}, patience)
 	if err != nil {
 		conn.Close()
-		mux.HangUp(s)
+		wire.HangUp(s)
 		return
 	}
-	_ = mux.Relay(conn, s)
+	_ = wire.Relay(conn, s)
 }
 
 // offer makes the socket and what leads to it. The path is the user's, but what is on

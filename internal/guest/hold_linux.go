@@ -8,9 +8,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/halt"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -105,7 +104,7 @@ func (a *agent) hold(s net.Conn, r wire.Request) {
 		g.telling.Lock()
 		defer g.telling.Unlock()
 	}
-	defer mux.HangUp(s) // which waits until it was heard
+	defer wire.HangUp(s) // which waits until it was heard
 	var done wire.Done
 	tell := func(e wire.Event) { _ = wire.WriteMessage(s, e) }
 	if !r.Hold {

@@ -9,9 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // maxHostPort is how many connections to one port of localhost may lead to the host at once.
@@ -32,7 +31,7 @@ func (a *agent) openHostPort(s net.Conn, port uint16) {
 		}
 	}
 	_ = wire.WriteMessage(s, wire.Event{Connected: true})
-	mux.HangUp(s)
+	wire.HangUp(s)
 	slots := make(chan struct{}, maxHostPort)
 	for _, l := range listeners {
 		go leadToHost(l, netip.AddrPortFrom(link.Host4, port).String(), slots)
@@ -53,7 +52,7 @@ func leadToHost(l net.Listener, to string, slots chan struct{}) {
 			defer func() { <-slots }()
 			out, err := net.DialTimeout("tcp", to, dialPatience)
 			if err != nil {
-				mux.Reset(in)
+				wire.Reset(in)
 				return
 			}
 			join(in.(*net.TCPConn), out.(*net.TCPConn))
@@ -66,8 +65,8 @@ func join(a, b *net.TCPConn) {
 	carry := func(to, from *net.TCPConn) {
 		_, err := io.Copy(to, from)
 		if err = errors.Join(err, to.CloseWrite()); err != nil {
-			mux.Reset(a)
-			mux.Reset(b)
+			wire.Reset(a)
+			wire.Reset(b)
 		}
 	}
 	var one sync.WaitGroup

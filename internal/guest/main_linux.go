@@ -14,9 +14,9 @@ import (
 	"unsafe"
 
 	"github.com/cofferhq/coffer/internal/guest/birth"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/umask"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,8 +33,8 @@ type agent struct {
 	inside   net.Listener
 	layers   *rootfs.Layers
 	network  network
-	session  *mux.Session // with the host
-	carrier  *carrier     // below it
+	session  *wire.Session // with the host
+	carrier  *carrier      // below it
 	lates    lates
 	offered  offers
 
@@ -177,7 +177,7 @@ func start(conn *net.UnixConn) (*agent, error) {
 // serve speaks with the host until it hangs up.
 func (a *agent) serve(conn *net.UnixConn) {
 	a.carrier = newCarrier(conn)
-	session, err := mux.Server(a.carrier)
+	session, err := wire.NewServer(a.carrier)
 	if err != nil {
 		return
 	}

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"net"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,5 +32,5 @@ func hide(s net.Conn, layers *rootfs.Layers, places []wire.Cover) {
 	if err != nil {
 		_ = wire.WriteMessage(s, wire.Event{Failure: &wire.Failure{Code: 125, Message: "the answer is too long"}})
 	}
-	mux.HangUp(s)
+	wire.HangUp(s)
 }

@@ -12,8 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,7 +22,7 @@ func (a *agent) ports(s net.Conn, q wire.Survey) {
 		from, err := netip.ParseAddrPort(c.From)
 		to, err2 := netip.ParseAddrPort(c.To)
 		_ = wire.WriteMessage(s, wire.Event{Ports: &wire.Ports{Closed: err == nil && err2 == nil && closed(from, to)}})
-		mux.HangUp(s)
+		wire.HangUp(s)
 		return
 	}
 	found := listening()
@@ -35,7 +34,7 @@ func (a *agent) ports(s net.Conn, q wire.Survey) {
 		all.Listening = append(all.Listening, wire.Port{Port: l.port, Address: l.addr.String(), Program: l.program})
 	}
 	_ = wire.WriteMessage(s, wire.Event{Ports: &all})
-	mux.HangUp(s)
+	wire.HangUp(s)
 }
 
 // listener is a socket that listens.

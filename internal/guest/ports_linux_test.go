@@ -12,9 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/testbed"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -241,17 +240,17 @@ func dialled(t *testing.T, target wire.Target) (net.Conn, error) {
 			a.handle(s)
 		}
 	}()
-	return mux.Connect(ours, target, patience)
+	return wire.DialTarget(ours, target, patience)
 }
 
-func sessions(t *testing.T) (host, guest *mux.Session) {
+func sessions(t *testing.T) (host, guest *wire.Session) {
 	t.Helper()
 	a, b := net.Pipe()
-	host, err := mux.Client(a)
+	host, err := wire.NewClient(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if guest, err = mux.Server(b); err != nil {
+	if guest, err = wire.NewServer(b); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { host.Close(); guest.Close() })

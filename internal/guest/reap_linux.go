@@ -5,7 +5,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 

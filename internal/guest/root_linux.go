@@ -14,8 +14,8 @@ import (
 
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/guest/birth"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 

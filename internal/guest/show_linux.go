@@ -6,9 +6,8 @@ import (
 	"net"
 	"sync"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,7 +24,7 @@ func (a *agent) show(s net.Conn, asked json.RawMessage) {
 		done.Error = err.Error()
 	}
 	_ = wire.WriteMessage(s, wire.Event{Done: &done})
-	mux.HangUp(s)
+	wire.HangUp(s)
 }
 
 // showLate shows a worktree to the programs that run, in two steps, or takes one away. The

@@ -14,13 +14,13 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/umask"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // ErrVariable is wrapped by every error about a variable that the user asked for.

@@ -10,8 +10,8 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/confine"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 

@@ -11,10 +11,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/birth"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 

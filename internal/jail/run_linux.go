@@ -12,10 +12,10 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/confine"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/halt"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 

@@ -13,28 +13,29 @@ import (
 
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor/line"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // Me is the calling user.
 var Me = person.Me
 
 // A Line leads to the supervisor of a running sandbox.
-type Line = line.Line
+type Line = wire.Line
 
 // Connect reaches the supervisor of a running sandbox.
-func Connect(sb *sandbox.Sandbox) (*Line, error) { return line.Connect(sb) }
+func Connect(sb *sandbox.Sandbox) (*Line, error) { return wire.Connect(sb) }
 
-// Process is the process of the supervisor at the other end of a socket, or 0.
-func Process(c syscall.Conn) int { return line.Process(c) }
+// silent is how long a supervisor may take to answer before it is checked for being suspended.
+const silent = time.Second
 
-// Suspended says whether a sandbox answers nobody because its run is stopped.
-func Suspended(sb *sandbox.Sandbox) bool { return line.Suspended(sb) }
-
-// TellSuspended tells, in a while, if it does so.
+// TellSuspended tells, after a second, if a sandbox answers nobody because it is suspended.
 func TellSuspended(sb *sandbox.Sandbox, tell func(string)) (stop func() bool) {
-	return line.TellSuspended(sb, tell)
+	return time.AfterFunc(silent, func() {
+		if wire.Suspended(sb) {
+			tell(fmt.Sprintf("sandbox %s is suspended, as by Ctrl-Z: it goes on with 'fg' in its terminal, and 'coffer stop --force %s' ends it", sb.Name, sb.Name))
+		}
+	}).Stop
 }
 
 // Reach connects to a sandbox's supervisor, starting one if there is none. lock may

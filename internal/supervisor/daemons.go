@@ -13,10 +13,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // A daemon is a program of the sandbox that this process looks after: it keeps what the

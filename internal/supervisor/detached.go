@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // maxLog is how much of a detached program's output is kept: one file of this size

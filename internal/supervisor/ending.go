@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // A sandbox that is about to end takes no more programs: one that came behind the word to end

@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/engine"
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // ends is a machine that is killed once.
@@ -44,14 +43,14 @@ func (o *order) all() []string {
 
 // obey is a guest that notes when it has taken a program, and when it is to stop: then the
 // machine ends. Before it takes a program it waits for the test.
-func obey(guest *mux.Session, machine *ends, o *order, take <-chan struct{}) {
+func obey(guest *wire.Session, machine *ends, o *order, take <-chan struct{}) {
 	for {
 		stream, err := guest.Accept()
 		if err != nil {
 			return
 		}
 		go func() {
-			defer mux.HangUp(stream)
+			defer wire.HangUp(stream)
 			switch r, err := wire.ReadRequest(stream); {
 			case err != nil:
 			case r.Op == wire.OpStop:

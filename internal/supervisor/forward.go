@@ -12,9 +12,9 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // loopback is all that a forward is ever bound to.

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/patient"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // commits brings commits over, both ways: before a program starts, while it runs, and when it

@@ -8,8 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // holding is why programs wait: a disk is nearly full. They go on when none is any more.
@@ -71,12 +70,12 @@ func (s *Supervisor) holdFor(change func(*holding), hard bool) error {
 	}
 	c.SetDeadline(time.Now().Add(visitPatience))
 	if err := s.askHold(c, wire.Request{Op: wire.OpHold, Hold: is, HoldFor: why, HoldHard: hard && is}); err != nil || !is {
-		mux.HangUp(c)
+		wire.HangUp(c)
 		return err
 	}
 	c.SetDeadline(time.Time{})
 	s.masks.ended.Go(func() {
-		defer mux.HangUp(c)
+		defer wire.HangUp(c)
 		defer context.AfterFunc(s.masks.life, func() { c.Close() })()
 		s.hearHeld(c)
 	})

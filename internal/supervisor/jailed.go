@@ -12,10 +12,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gateway"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // A program in a jail has the same gateway as one in a sandbox, in the process that stays

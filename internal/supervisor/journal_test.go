@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // TestNoLogNoStart: a sandbox whose log cannot be opened does not start, and nothing

@@ -12,10 +12,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // keeper takes checkpoints of a sandbox that has a git directory: after every command that

@@ -12,10 +12,10 @@ import (
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // A repository that is included while programs run is shown to them, and one that is taken out

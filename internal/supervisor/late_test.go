@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/engine"
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // mortal is a machine of which only the end is of interest.
@@ -38,11 +37,11 @@ func TestUnveil(t *testing.T) {
 			patienceShow = time.Millisecond
 		}
 		near, far := net.Pipe()
-		host, err := mux.Client(near)
+		host, err := wire.NewClient(near)
 		if err != nil {
 			t.Fatal(err)
 		}
-		guest, err := mux.Server(far)
+		guest, err := wire.NewServer(far)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // Files that must stay unread are found while the machine boots, and covered before any

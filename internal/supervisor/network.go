@@ -9,10 +9,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gateway"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // network is the gateway of a running sandbox and the user's own rules for it.

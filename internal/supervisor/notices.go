@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // denied tells the user of a refusal, and how to lift it.

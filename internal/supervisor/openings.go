@@ -6,8 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // Openings are the ways through the wall that the user made: ports of the host's
@@ -79,7 +78,7 @@ func (e *entrance) close() {
 		l.Close()
 	}
 	for c := range e.inside {
-		mux.Reset(c)
+		wire.Reset(c)
 	}
 }
 
@@ -164,7 +163,7 @@ func (s *Supervisor) accept(e *entrance, l net.Listener) {
 			select {
 			case places <- struct{}{}:
 			case <-e.closed:
-				mux.Reset(c)
+				wire.Reset(c)
 				return
 			}
 		}
@@ -181,17 +180,17 @@ func (s *Supervisor) visit(e *entrance, c net.Conn) {
 	s.visitors(1)
 	defer s.visitors(-1)
 	if !e.note(c, true) {
-		mux.Reset(c)
+		wire.Reset(c)
 		return
 	}
 	defer e.note(c, false)
-	stream, err := mux.Connect(s.session, e.target, visitPatience)
+	stream, err := wire.DialTarget(s.session, e.target, visitPatience)
 	if err != nil {
-		mux.Reset(c)
-		mux.HangUp(stream)
+		wire.Reset(c)
+		wire.HangUp(stream)
 		return
 	}
-	_ = mux.Relay(c, stream)
+	_ = wire.Relay(c, stream)
 }
 
 // visitors counts connections from outside: a sandbox that is used by somebody is not

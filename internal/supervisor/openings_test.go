@@ -14,17 +14,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // patience bounds every wait. Whoever uses it up has found a hang.
 const patience = time.Minute
 
 // newSupervisor is one with a record, and a guest that is whatever the test makes it.
-func newSupervisor(t *testing.T, rec sandbox.Record) (*Supervisor, *mux.Session) {
+func newSupervisor(t *testing.T, rec sandbox.Record) (*Supervisor, *wire.Session) {
 	t.Helper()
 	// Not t.TempDir: its path is too long for a socket.
 	dir, err := os.MkdirTemp("", "coffer-")
@@ -45,7 +44,7 @@ func newSupervisor(t *testing.T, rec sandbox.Record) (*Supervisor, *mux.Session)
 	}
 	t.Cleanup(lock.Release)
 	s := &Supervisor{Sandbox: sb, rested: make(chan struct{}), idleTime: time.Hour}
-	guest, err := mux.Server(s.join(t))
+	guest, err := wire.NewServer(s.join(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +57,7 @@ func (s *Supervisor) join(t *testing.T) net.Conn {
 	t.Helper()
 	a, b := net.Pipe()
 	var err error
-	if s.session, err = mux.Client(a); err != nil {
+	if s.session, err = wire.NewClient(a); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -77,7 +76,7 @@ func (s *Supervisor) open(t *testing.T) {
 }
 
 // serveAll lets a function serve every stream that comes to the guest.
-func serveAll(guest *mux.Session, serve func(net.Conn, wire.Request)) {
+func serveAll(guest *wire.Session, serve func(net.Conn, wire.Request)) {
 	go func() {
 		for {
 			c, err := guest.Accept()
@@ -104,7 +103,7 @@ func echo(c net.Conn, r wire.Request) {
 		io.Copy(b, b)
 		b.Close()
 	}()
-	mux.Relay(a, c)
+	wire.Relay(a, c)
 }
 
 // connected is a connection of the loopback, with both ends.
@@ -334,7 +333,7 @@ func TestFlood(t *testing.T) {
 		open.Add(1)
 		accepted(c)
 		<-release
-		mux.HangUp(c)
+		wire.HangUp(c)
 	})
 	s.open(t)
 	busy, quiet := s.Sandbox.Forwards[0].Host, s.Sandbox.Forwards[1].Host

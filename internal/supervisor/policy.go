@@ -12,10 +12,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gateway"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // A Change is what a user wants to be different about a sandbox's network, or to know.

@@ -10,10 +10,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // surveyPatience is how long the guest may take to say what listens inside.
@@ -85,7 +84,7 @@ func (s *Supervisor) inquire(q wire.Survey) (said wire.Ports, hangUp func()) {
 	if err == nil && e.Ports != nil {
 		said = *e.Ports
 	}
-	return said, func() { mux.HangUp(c) }
+	return said, func() { wire.HangUp(c) }
 }
 
 // closedInside asks the guest whether a program has closed a connection. One that does not

@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // A guest is asked about a connection, one at a time; if it does not answer, none is closed.
@@ -30,7 +29,7 @@ func TestClosedInside(t *testing.T) {
 			return
 		}
 		wire.WriteMessage(c, wire.Event{Ports: &wire.Ports{Closed: *closed}})
-		mux.HangUp(c)
+		wire.HangUp(c)
 	})
 	// Who has asked may not have hung up yet.
 	free := func() bool {

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // Listen opens the sandbox's socket to commands of the same user.

@@ -11,11 +11,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // maxGuests bounds the streams that the guest opens to us. yamux keeps 256 more waiting
@@ -98,19 +97,19 @@ func (s *Supervisor) guest(c net.Conn) {
 		host = s.openings.offered[r.Dial.Path]
 	}
 	if host == "" {
-		mux.HangUp(c)
+		wire.HangUp(c)
 		return
 	}
 	conn, err := dialSocket(host, visitPatience)
 	if err != nil {
 		// Why is not for the inside to know.
 		_ = wire.WriteMessage(c, wire.Event{Failure: &wire.Failure{Code: 125, Message: "nobody listens there"}})
-		mux.HangUp(c)
+		wire.HangUp(c)
 		return
 	}
 	if wire.WriteMessage(c, wire.Event{Connected: true}) != nil {
 		conn.Close()
-		mux.HangUp(c)
+		wire.HangUp(c)
 		return
 	}
 	// When the session ends while the host's program does not read, nothing else
@@ -124,7 +123,7 @@ func (s *Supervisor) guest(c net.Conn) {
 		case <-ended:
 		}
 	})
-	_ = mux.Relay(conn, c)
+	_ = wire.Relay(conn, c)
 }
 
 // An outlet is a socket of the host that leads inside. Its file belongs to us as long

@@ -13,9 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // hostSocket is a socket of the host that echoes, and counts who comes.
@@ -53,14 +52,14 @@ func socketIn(host string) sandbox.Record {
 }
 
 // overStream is a connection that the guest opens to the host.
-func overStream(t *testing.T, guest *mux.Session, path string) (net.Conn, error) {
+func overStream(t *testing.T, guest *wire.Session, path string) (net.Conn, error) {
 	t.Helper()
-	stream, err := mux.Connect(guest, wire.Target{Path: path}, patience)
+	stream, err := wire.DialTarget(guest, wire.Target{Path: path}, patience)
 	if err != nil {
 		return nil, err
 	}
 	a, b := connected()
-	go mux.Relay(b, stream)
+	go wire.Relay(b, stream)
 	t.Cleanup(func() { a.Close() })
 	return a, nil
 }

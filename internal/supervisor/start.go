@@ -13,14 +13,13 @@ import (
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // pidsDefault keeps a runaway program from using up the host's processes.
@@ -31,7 +30,7 @@ type Supervisor struct {
 	Sandbox *sandbox.Sandbox
 
 	instance engine.Instance
-	session  *mux.Session
+	session  *wire.Session
 	limits   *limits.Group
 	reserved *os.File // the workspace's empty .git, while it is reserved
 	since    time.Time
@@ -147,7 +146,7 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 		return err
 	}
 	if err = s.connect(rules, live); err == nil {
-		s.session, err = mux.Client(s.instance.Control())
+		s.session, err = wire.NewClient(s.instance.Control())
 	}
 	if err == nil {
 		err = layGiven(s.Sandbox)
@@ -233,7 +232,7 @@ func (s *Supervisor) askGuest(r wire.Request, patience time.Duration) (e wire.Ev
 	if err != nil {
 		return e, err
 	}
-	defer mux.HangUp(c)
+	defer wire.HangUp(c)
 	c.SetDeadline(time.Now().Add(patience))
 	if err = wire.WriteMessage(c, r); err == nil {
 		err = wire.ReadMessage(c, wire.MaxReply, &e)

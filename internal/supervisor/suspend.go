@@ -3,7 +3,7 @@ package supervisor
 import (
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 

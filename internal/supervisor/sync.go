@@ -6,8 +6,8 @@ import (
 	"net"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // answerSync serves OpSync.

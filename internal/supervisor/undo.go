@@ -12,9 +12,9 @@ import (
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // patienceUndo bounds how long an undo may take.

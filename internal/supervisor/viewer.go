@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // A viewer is a command that looks at a session. What it is to see waits in a queue of its

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // watcher is the other end of a viewer. Nothing is read of it before it is asked to.

@@ -14,12 +14,12 @@ import (
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/birth"
-	"github.com/cofferhq/coffer/internal/guest/wire"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/link/kernel"
 	"github.com/cofferhq/coffer/internal/link/packet"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 

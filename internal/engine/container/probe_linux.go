@@ -13,9 +13,9 @@ import (
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/guest/birth"
-	"github.com/cofferhq/coffer/internal/guest/wire/mux"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // namespaceFix finds the switch by which distributions refuse user namespaces.
@@ -97,7 +97,7 @@ func (e Engine) trial(ctx context.Context, network bool) (link string, err error
 	if i.link != nil {
 		i.link.Close()
 	}
-	session, err := mux.Client(i.Control())
+	session, err := wire.NewClient(i.Control())
 	if err == nil {
 		session.Close()
 	}

@@ -1,4 +1,4 @@
-package mux
+package wire
 
 import (
 	"bytes"
@@ -11,21 +11,17 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/cofferhq/coffer/internal/guest/wire"
-	"github.com/hashicorp/yamux"
 )
 
 // pair is two ends of a session.
 func pair(t testing.TB) (client, server *Session) {
 	t.Helper()
 	a, b := tcpPair(t)
-	// A stream of Client's is heard of when something is said on it, see joined.
-	client, err := yamux.Client(a, config())
+	client, err := NewClient(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if server, err = Server(b); err != nil {
+	if server, err = NewServer(b); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close(); server.Close() })
@@ -231,7 +227,7 @@ func TestRelayNoRoomToEnd(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- Relay(from, a) }()
 	<-from.ended
-	if _, err := b.Write([]byte{wire.Input, 0, 0, 0, 0}); err != nil {
+	if _, err := b.Write([]byte{Input, 0, 0, 0, 0}); err != nil {
 		t.Fatal(err)
 	}
 	b.Close()
@@ -273,13 +269,13 @@ func TestRelayRefuses(t *testing.T) {
 		in   []byte
 		want string
 	}{
-		"kind":          {frame(wire.Output, 2, "hi"), ""},
-		"message":       {frame(wire.Message, 2, "{}"), ""},
-		"too long":      {frame(wire.Input, wire.MaxData+1, "hi"), ""},
-		"huge":          {frame(wire.Input, 1<<32-1, "hi"), ""},
-		"cut short":     {frame(wire.Input, 100, "hi"), "hi"},
-		"no end":        {frame(wire.Input, 2, "hi"), "hi"},
-		"after the end": {append(frame(wire.Input, 0, ""), frame(wire.Input, 2, "hi")...), ""},
+		"kind":          {frame(Output, 2, "hi"), ""},
+		"message":       {frame(Message, 2, "{}"), ""},
+		"too long":      {frame(Input, MaxData+1, "hi"), ""},
+		"huge":          {frame(Input, 1<<32-1, "hi"), ""},
+		"cut short":     {frame(Input, 100, "hi"), "hi"},
+		"no end":        {frame(Input, 2, "hi"), "hi"},
+		"after the end": {append(frame(Input, 0, ""), frame(Input, 2, "hi")...), ""},
 		"nothing":       {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -300,31 +296,31 @@ func TestRelayRefuses(t *testing.T) {
 	}
 }
 
-func TestConnect(t *testing.T) {
+func TestDialTarget(t *testing.T) {
 	client, server := pair(t)
 	answer := func(v any) {
 		c, err := server.Accept()
 		if err != nil {
 			return
 		}
-		var r wire.Request
-		if err := wire.ReadMessage(c, wire.MaxRequest, &r); err != nil || r.Op != wire.OpDial || r.Dial == nil || r.Dial.Port != 80 {
+		var r Request
+		if err := ReadMessage(c, MaxRequest, &r); err != nil || r.Op != OpDial || r.Dial == nil || r.Dial.Port != 80 {
 			t.Errorf("got %+v, %v", r, err)
 		}
-		wire.WriteMessage(c, v)
+		WriteMessage(c, v)
 		c.Close()
 	}
 	for name, c := range map[string]struct {
 		answer any
 		want   string
 	}{
-		"yes":       {wire.Event{Connected: true}, ""},
-		"no":        {wire.Event{Failure: &wire.Failure{Message: "nobody listens"}}, "nobody listens"},
-		"something": {wire.Event{Credit: 5}, "malformed message: not an answer to a dial"},
+		"yes":       {Event{Connected: true}, ""},
+		"no":        {Event{Failure: &Failure{Message: "nobody listens"}}, "nobody listens"},
+		"something": {Event{Credit: 5}, "malformed message: not an answer to a dial"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			go answer(c.answer)
-			conn, err := Connect(client, wire.Target{Port: 80}, time.Minute)
+			conn, err := DialTarget(client, Target{Port: 80}, time.Minute)
 			if got := errorText(err); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -332,7 +328,7 @@ func TestConnect(t *testing.T) {
 		})
 	}
 	go server.Accept() // and says nothing
-	if _, err := Connect(client, wire.Target{Port: 80}, time.Millisecond); err == nil {
+	if _, err := DialTarget(client, Target{Port: 80}, time.Millisecond); err == nil {
 		t.Error("waited for an answer that did not come")
 	}
 }

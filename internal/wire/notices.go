@@ -1,15 +1,13 @@
-package line
+package wire
 
 import (
 	"time"
-
-	"github.com/cofferhq/coffer/internal/guest/wire"
 )
 
 // Notices are the lines that a supervisor has for the user: what it refused, and what it
 // asks.
 type Notices struct {
-	path  wire.Dial
+	path  Dial
 	since time.Time
 }
 
@@ -56,13 +54,13 @@ func (n *Notices) listen(show func(string), over <-chan bool) {
 		<-over
 		return
 	}
-	err = wire.WriteRequest(s, wire.Request{Op: wire.OpWatch, Watch: &wire.Watch{Since: n.since}})
+	err = WriteRequest(s, Request{Op: OpWatch, Watch: &Watch{Since: n.since}})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for err == nil {
-			var e wire.Event
-			if err = wire.ReadMessage(s, wire.MaxReply, &e); err == nil {
+			var e Event
+			if err = ReadMessage(s, MaxReply, &e); err == nil {
 				show(e.Notice)
 			}
 		}

@@ -2,7 +2,7 @@
 // inside a sandbox.
 //
 // One byte stream carries everything: a Unix socket today, a virtio-serial port
-// for a virtual machine. Package mux divides it into streams with flow control each.
+// for a virtual machine. A [Session] divides it into streams with flow control each, by yamux.
 // Nothing here assumes that both ends share a kernel: no descriptors are passed.
 //
 // The first message on every stream is a [Request]. A program is one stream, opened
@@ -25,11 +25,10 @@
 //
 // The supervisor speaks the same language to the commands of its user, and the agent
 // to programs inside: there a stream is simply a connection to a Unix socket, which
-// costs less than a multiplexed one. A client cannot tell (and need not know) which
+// is simpler than a multiplexed one. A client cannot tell (and need not know) which
 // of them it talks to.
 //
-// Messages are JSON behind a four-byte length, except on the way of every program: its
-// request is packed, its start and its end are frames of their own. Both ends treat what
+// // request is packed, its start and its end are frames of their own. Both ends treat what
 // they read as a stranger's: sizes are bounded before anything is allocated.
 package wire
 

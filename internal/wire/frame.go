@@ -32,6 +32,7 @@ const (
 	MaxNote = 4 << 10
 )
 
+// frameHead is the size of a frame's header: a kind and a length.
 const frameHead = 5
 
 // A FrameWriter sends frames; several goroutines may use it.

@@ -1,4 +1,4 @@
-package mux
+package wire
 
 import (
 	"bufio"
@@ -9,12 +9,7 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
-
-	"github.com/cofferhq/coffer/internal/guest/wire"
 )
-
-// frameHead is the size of a frame's header: a kind and a length.
-const frameHead = 5
 
 // relayChunk is how much is read at once. Each connection has two buffers of it.
 const relayChunk = 32 << 10
@@ -22,27 +17,22 @@ const relayChunk = 32 << 10
 // errReset says that a connection ended before both directions had.
 var errReset = errors.New("the connection was reset")
 
-// An Opener opens streams: a Session is one.
-type Opener interface {
-	Open() (net.Conn, error)
-}
-
-// Connect opens a stream that the other end connects with a target. What follows is
+// DialTarget opens a stream that the other end connects with a target. What follows is
 // for [Relay]. If no answer comes within patience, there is none.
 //
 // The stream is returned with an error as well, when there is one: to be hung up on.
-func Connect(o Opener, t wire.Target, patience time.Duration) (net.Conn, error) {
-	c, err := o.Open()
+func DialTarget(s *Session, t Target, patience time.Duration) (net.Conn, error) {
+	c, err := s.Open()
 	if err != nil {
 		return nil, err
 	}
-	if err := wire.WriteMessage(c, wire.Request{Op: wire.OpDial, Dial: &t}); err != nil {
+	if err := WriteMessage(c, Request{Op: OpDial, Dial: &t}); err != nil {
 		return c, err
 	}
 	c.SetReadDeadline(time.Now().Add(patience))
-	e, err := wire.Answer(c)
+	e, err := Answer(c)
 	if err == nil && !e.Connected {
-		err = fmt.Errorf("%w: not an answer to a dial", wire.ErrMessage)
+		err = fmt.Errorf("%w: not an answer to a dial", ErrMessage)
 	}
 	c.SetReadDeadline(time.Time{})
 	return c, err
@@ -124,7 +114,7 @@ func (r *relay) send() error {
 		if err != nil && err != io.EOF {
 			return err
 		}
-		buf[0] = wire.Input
+		buf[0] = Input
 		binary.BigEndian.PutUint32(buf[1:], uint32(n))
 		tell := func() error {
 			_, err := r.stream.Write(buf[:frameHead+n])
@@ -164,7 +154,7 @@ func (r *relay) receive() error {
 	_ = r.end(func() error { return nil })
 	switch _, err := in.ReadByte(); {
 	case err == nil:
-		return fmt.Errorf("%w: something came after the end", wire.ErrMessage)
+		return fmt.Errorf("%w: something came after the end", ErrMessage)
 	case r.ending.Load() < 2:
 		return errReset
 	}
@@ -179,8 +169,8 @@ func header(in *bufio.Reader) (int, error) {
 		return 0, errReset
 	}
 	n := binary.BigEndian.Uint32(head[1:])
-	if head[0] != wire.Input || n > wire.MaxData {
-		return 0, fmt.Errorf("%w: a frame of kind %d with %d bytes in a connection", wire.ErrMessage, head[0], n)
+	if head[0] != Input || n > MaxData {
+		return 0, fmt.Errorf("%w: a frame of kind %d with %d bytes in a connection", ErrMessage, head[0], n)
 	}
 	return int(n), nil
 }

@@ -1,0 +1,111 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/ui"
+)
+
+// A Line leads a command to the supervisor of a running sandbox.
+type Line struct {
+	path    Dial
+	release func()
+	first   *net.UnixConn // made when we tried whether anybody is there
+}
+
+// A Place is where a sandbox's socket is. The caller calls release when it needs the path no more.
+type Place interface {
+	Socket() (path string, release func(), err error)
+}
+
+// Connect reaches the supervisor of a running sandbox.
+func Connect(at Place) (*Line, error) {
+	path, release, err := at.Socket()
+	if err != nil {
+		return nil, err
+	}
+	l := &Line{path: Dial(path), release: release}
+	if l.first, err = l.path.Connect(); err != nil {
+		release()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Open opens a stream to the supervisor.
+func (l *Line) Open() (io.ReadWriteCloser, error) { return l.Socket() }
+
+// Socket is Open for who needs the socket itself.
+func (l *Line) Socket() (*net.UnixConn, error) {
+	if s := l.first; s != nil {
+		l.first = nil
+		return s, nil
+	}
+	return l.path.Connect()
+}
+
+// Close lets go of the line. Streams that were opened stay.
+func (l *Line) Close() {
+	if l.first != nil {
+		l.first.Close()
+	}
+	l.release()
+}
+
+// Ask sends a request and waits for its answer, for so long. What says no is a
+// [*Failure].
+func (l *Line) Ask(r Request, patience time.Duration) (e Event, err error) {
+	s, err := l.Socket()
+	if err != nil {
+		return e, err
+	}
+	defer s.Close()
+	if err := s.SetDeadline(time.Now().Add(patience)); err != nil {
+		return e, err
+	}
+	if err := WriteRequest(s, r); err != nil {
+		return e, err
+	}
+	err = ReadMessage(s, MaxList, &e)
+	if err == nil && e.Failure != nil {
+		err = e.Failure
+	}
+	return e, err
+}
+
+// Forward changes the forwards of the running sandbox at the end of the line. It returns
+// those that were asked for.
+func (l *Line) Forward(w Forwarding) ([]Forward, error) {
+	e, err := l.Ask(Request{Op: OpForward, Forward: &w}, 20*time.Second)
+	var f *Failure
+	if errors.As(err, &f) {
+		return nil, ui.Hint(f, "%s", f.Advice)
+	}
+	if err == nil && e.Ports == nil {
+		err = errors.New("the supervisor told no ports")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.Ports.Forwards, nil
+}
+
+// statusTime is how long that may take: who took a supervisor that is slow for one in which nothing
+// runs would start a second agent beside the first. One that is suspended is found out otherwise.
+const statusTime = 10 * time.Second
+
+// Status asks how the sandbox at the end of the line is, with its ports if wanted.
+func (l *Line) Status(ports bool) (*Status, error) {
+	r := Request{Op: OpStatus}
+	if ports {
+		r.Ports = &Survey{}
+	}
+	e, err := l.Ask(r, statusTime)
+	if err == nil && e.Status == nil {
+		err = errors.New("the supervisor told no status")
+	}
+	return e.Status, err
+}
