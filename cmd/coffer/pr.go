@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/review"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -140,7 +140,7 @@ func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *git.Bridge,
 	for _, n := range slices.Compact(append(seen.Notes, sent.Notes...)) {
 		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(n))
 	}
-	high := slices.ContainsFunc(append(seen.Findings, sent.Findings...), func(found review.Finding) bool { return found.Level == review.High })
+	high := slices.ContainsFunc(append(seen.Findings, sent.Findings...), func(found changes.Finding) bool { return found.Level == changes.High })
 	switch look := "coffer review " + b.Words(); {
 	case loose > 0 && !f.force:
 		return ui.Error(fmt.Sprintf("%s not committed in sandbox %s, and would not be sent", are(loose, "file"), sb.Name), fmt.Sprintf("commit there, see 'coffer diff %s'; or send the rest with --force", b.Words()))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/review"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -28,17 +27,17 @@ const (
 
 // A report is what review has to say.
 type reviewed struct {
-	Sandbox  string           `json:"sandbox"`
-	Since    string           `json:"since"` // what the workspace was compared with
-	Commits  []string         `json:"commits,omitempty"`
-	Files    []reviewedFile   `json:"files"`
-	Findings []review.Finding `json:"findings"`
-	Notes    []string         `json:"notes,omitempty"`
+	Sandbox  string            `json:"sandbox"`
+	Since    string            `json:"since"` // what the workspace was compared with
+	Commits  []string          `json:"commits,omitempty"`
+	Files    []reviewedFile    `json:"files"`
+	Findings []changes.Finding `json:"findings"`
+	Notes    []string          `json:"notes,omitempty"`
 	// Partial says that there are too many files to have looked into all of them.
 	Partial bool `json:"partial,omitempty"`
 
-	repo string               // one that is included
-	said map[review.Level]int // how many findings there are of each
+	repo string                // one that is included
+	said map[changes.Level]int // how many findings there are of each
 }
 
 type reviewedFile struct {
@@ -86,7 +85,7 @@ hosts in lock files, programs, and what looks like a secret. Nothing of it is ru
 
 // reviewOf looks at what was done in a sandbox, or in a repository that it includes.
 func reviewOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*reviewed, error) {
-	r := &reviewed{Sandbox: sb.Name, repo: repo, Files: []reviewedFile{}, Findings: []review.Finding{}}
+	r := &reviewed{Sandbox: sb.Name, repo: repo, Files: []reviewedFile{}, Findings: []changes.Finding{}}
 	var err error
 	switch {
 	case sb.Workspace.Mode == sandbox.WorkspaceCOW && repo == "":
@@ -151,13 +150,13 @@ func byName(d tree.Delta) changes.File {
 	return changes.File{Path: d.Path, Old: changes.Side{Mode: d.Old.Mode}, New: changes.Side{Mode: d.New.Mode}}
 }
 
-func (r *reviewed) add(found []review.Finding) {
+func (r *reviewed) add(found []changes.Finding) {
 	for _, f := range found {
 		f.Path = changes.Quote(f.Path)
 		if r.said[f.Level] < maxFindings && !slices.Contains(r.Findings, f) {
 			r.Findings = append(r.Findings, f)
 			if r.said == nil {
-				r.said = map[review.Level]int{}
+				r.said = map[changes.Level]int{}
 			}
 			r.said[f.Level]++
 		}
@@ -177,17 +176,17 @@ func (r *reviewed) lookWork(ctx context.Context, w *git.Work) (err error) {
 		if r.file(d.Path, kindOf(d)) {
 			f = w.File(d, maxShown)
 		}
-		r.add(review.File(f))
+		r.add(changes.Review(f))
 	}
 	if err := r.lookCommitted(ctx, w, here); err != nil {
 		return err
 	}
 	for _, o := range w.Odd {
-		r.add(review.Odd(o.Path, o.What))
+		r.add(changes.ReviewOdd(o.Path, o.What))
 	}
-	err = w.Aside(ctx, func(path string, mode uint32) { r.add(review.Aside(path, mode)) }, func(path, what string) {
+	err = w.Aside(ctx, func(path string, mode uint32) { r.add(changes.ReviewIgnored(path, mode)) }, func(path, what string) {
 		if what == "git" {
-			r.add(review.Odd(path, what))
+			r.add(changes.ReviewOdd(path, what))
 		}
 	})
 	if errors.Is(err, tree.ErrTooMany) {
@@ -207,7 +206,7 @@ func (r *reviewed) lookCommitted(ctx context.Context, w *git.Work, here map[tree
 			// Also what is in the files, which may have been others when they were read.
 			f = w.CommittedFile(d, maxShown)
 		}
-		found := review.File(f)
+		found := changes.Review(f)
 		for i := range found {
 			if !here[d] {
 				found[i].What += " (in the branch, not in the files)"
@@ -224,7 +223,7 @@ func (r *reviewed) lookCommitted(ctx context.Context, w *git.Work, here map[tree
 		if !last[id] {
 			last[id] = true
 			if n++; r.into(n, "files of earlier commits") {
-				r.add(review.Passing(path, w.Text(id, maxShown)))
+				r.add(changes.ReviewPassing(path, w.Text(id, maxShown)))
 			}
 		}
 	}
@@ -246,12 +245,12 @@ func (r *reviewed) lookCOW(ctx context.Context, sb *sandbox.Sandbox) error {
 		switch {
 		case c.Skipped != "":
 			if c.Kind != changes.Deleted {
-				r.add(review.Odd(c.Path, string(c.Skipped)))
+				r.add(changes.ReviewOdd(c.Path, string(c.Skipped)))
 			}
 		case f.New.Mode != 0:
 			// The kernel's modes to git's.
 			f.New.Mode, f.Old.Mode = gitMode(f.New.Mode), gitMode(f.Old.Mode)
-			r.add(review.File(f))
+			r.add(changes.Review(f))
 		}
 		return nil
 	}))
@@ -275,22 +274,22 @@ func (r *reviewed) lookNewer(ctx context.Context, sb *sandbox.Sandbox) error {
 	since := sb.Created.UnixNano()
 	return tree.Walk{
 		Ignore: tree.NewIgnore(),
-		Odd:    func(path, what string) { r.add(review.Odd(path, what)) },
+		Odd:    func(path, what string) { r.add(changes.ReviewOdd(path, what)) },
 		Visit: func(_ *tree.Dir, _ string, e tree.Entry) error {
 			if e.Stat.Changed < since || !r.file(e.Path, changes.Modified) {
 				return nil
 			}
 			d := tree.Delta{Path: e.Path, New: tree.Item{Mode: e.Mode}}
-			r.add(review.File(changes.File{Path: e.Path, New: tree.Side(sb.Workspace.Path, d, maxShown)}))
+			r.add(changes.Review(changes.File{Path: e.Path, New: tree.Side(sb.Workspace.Path, d, maxShown)}))
 			return nil
 		},
 	}.Do(ctx, sb.Workspace.Path)
 }
 
-var levels = []review.Level{review.High, review.Medium, review.Low}
+var levels = []changes.Level{changes.High, changes.Medium, changes.Low}
 
 func (r *reviewed) sort() {
-	slices.SortStableFunc(r.Findings, func(a, b review.Finding) int {
+	slices.SortStableFunc(r.Findings, func(a, b changes.Finding) int {
 		return cmp.Or(cmp.Compare(slices.Index(levels, a.Level), slices.Index(levels, b.Level)), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
 	})
 }
@@ -310,7 +309,7 @@ func (r *reviewed) print() error {
 		fmt.Fprintln(stdout)
 	}
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	counts := map[review.Level]int{}
+	counts := map[changes.Level]int{}
 	for _, f := range r.Findings {
 		counts[f.Level]++
 		where := f.Path
@@ -326,7 +325,7 @@ func (r *reviewed) print() error {
 	if len(r.Findings) == 0 {
 		fmt.Fprintln(stdout, "found nothing that runs by itself or hides; the rest was not checked")
 	} else {
-		fmt.Fprintf(stdout, "%d high, %d medium, %d low; read them with 'coffer diff %s PATH'\n", counts[review.High], counts[review.Medium], counts[review.Low], words)
+		fmt.Fprintf(stdout, "%d high, %d medium, %d low; read them with 'coffer diff %s PATH'\n", counts[changes.High], counts[changes.Medium], counts[changes.Low], words)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(n))

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/review"
 	"github.com/cofferhq/coffer/internal/tree"
 )
 
@@ -14,11 +13,11 @@ import (
 func TestTriflesHideNothing(t *testing.T) {
 	r := &reviewed{}
 	for i := range 2 * maxFindings {
-		r.add([]review.Finding{{Level: review.Low, Path: fmt.Sprint(i)}})
+		r.add([]changes.Finding{{Level: changes.Low, Path: fmt.Sprint(i)}})
 	}
-	r.add([]review.Finding{{Level: review.High, Path: "z"}})
+	r.add([]changes.Finding{{Level: changes.High, Path: "z"}})
 	r.sort()
-	if len(r.Findings) != maxFindings+1 || !slices.Contains(r.Findings[:1], review.Finding{Level: review.High, Path: "z"}) {
+	if len(r.Findings) != maxFindings+1 || !slices.Contains(r.Findings[:1], changes.Finding{Level: changes.High, Path: "z"}) {
 		t.Errorf("%d findings, the first is %v", len(r.Findings), r.Findings[0])
 	}
 }
@@ -42,8 +41,8 @@ func TestNamesOfAll(t *testing.T) {
 	if !r.Partial || len(r.Notes) != 1 {
 		t.Errorf("partial: %v, notes: %v", r.Partial, r.Notes)
 	}
-	r.add(review.File(byName(tree.Delta{Path: "zz/.envrc", New: tree.Item{Mode: tree.Regular}})))
-	if len(r.Findings) != 1 || r.Findings[0].Level != review.High {
+	r.add(changes.Review(byName(tree.Delta{Path: "zz/.envrc", New: tree.Item{Mode: tree.Regular}})))
+	if len(r.Findings) != 1 || r.Findings[0].Level != changes.High {
 		t.Errorf("found %v", r.Findings)
 	}
 }

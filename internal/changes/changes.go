@@ -52,6 +52,15 @@
 //
 // Text diffs come from rogpeppe/go-internal/diff (the anchored diff of the Go
 // project): O(n log n) for any input, so a crafted file cannot stall a diff.
+//
+// # What deserves a second look
+//
+// [Review] reads a changed file as a suspicious colleague would. It does not judge: a new
+// hook, a task that an editor runs when a folder is opened, an install script, a setting for
+// the next agent are all ordinary, and all run on the user's machine, outside of any sandbox,
+// without another question. Other things hide: characters that show nothing or turn the text
+// around, a link that leads out of the tree, a lock file with a new place to download from.
+// It is a pure function of bytes, which are a stranger's.
 package changes
 
 import (

@@ -1,17 +1,4 @@
-// Package review reads what was changed in a directory as a suspicious colleague would,
-// and points at what deserves a second look before the directory is opened in an editor
-// or merged.
-//
-// It does not judge. A new hook, a task that an editor runs when a folder is opened, an
-// install script, a setting for the next agent: all of them are ordinary, and all of them
-// run on the user's machine, outside of any sandbox, without another question. Other
-// things hide: characters that show nothing or turn the text around, a link that leads
-// out of the tree, a lock file with a new place to download from.
-//
-// Everything here is a pure function of bytes, which are a stranger's.
-package review
-
-import "github.com/cofferhq/coffer/internal/changes"
+package changes
 
 // A Level says how much a finding wants to be looked at.
 type Level string
@@ -39,8 +26,8 @@ const (
 	maxText    = 120
 )
 
-// File looks at one changed file. What was there before is not looked at again.
-func File(f changes.File) []Finding {
+// Review looks at one changed file. What was there before is not looked at again.
+func Review(f File) []Finding {
 	l := &look{File: f}
 	if f.New.Mode == 0 {
 		return nil // what is gone does nothing
@@ -51,8 +38,8 @@ func File(f changes.File) []Finding {
 	return l.found
 }
 
-// Odd looks at something in the directory that is no file.
-func Odd(path, what string) []Finding {
+// ReviewOdd looks at something in the directory that is no file.
+func ReviewOdd(path, what string) []Finding {
 	switch what {
 	case "git":
 		return []Finding{{High, "nested-git", path, 0, "a git directory among the files: git, and editors that use it, run what its config says"}}
@@ -62,10 +49,10 @@ func Odd(path, what string) []Finding {
 	return []Finding{{Low, "special", path, 0, "is a " + what}}
 }
 
-// Passing looks at a content that a commit brought and a later one took away: who merges
+// ReviewPassing looks at a content that a commit brought and a later one took away: who merges
 // the commits has it in his history.
-func Passing(path string, text []byte) []Finding {
-	l := &look{File: changes.File{Path: path, New: changes.Side{Mode: 0o100644, Text: text}}}
+func ReviewPassing(path string, text []byte) []Finding {
+	l := &look{File: File{Path: path, New: Side{Mode: 0o100644, Text: text}}}
 	secrets(l)
 	for i := range l.found {
 		l.found[i].What += ", in the history of the branch, not in the last commit"
@@ -75,7 +62,7 @@ func Passing(path string, text []byte) []Finding {
 
 // look is at one file.
 type look struct {
-	changes.File
+	File
 	found []Finding
 	added []line // cached
 	split bool
@@ -95,5 +82,5 @@ func (l *look) find(level Level, rule string, n int, what string) {
 
 // rules are all there are, in the order in which they speak.
 var rules = []func(*look){
-	names, programs, places, manifests, submodules, attributes, downloads, hidden, secrets,
+	oddNames, programs, places, manifests, submodules, attributes, downloads, unseen, secrets,
 }

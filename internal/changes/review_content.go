@@ -1,4 +1,4 @@
-package review
+package changes
 
 import (
 	"bytes"
@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/cofferhq/coffer/internal/changes"
 )
 
 // lines are those that were added.
@@ -20,15 +18,15 @@ func (l *look) lines() []line {
 		return l.added
 	}
 	l.split = true
-	if l.New.Huge || l.New.Mode == 0o120000 || changes.IsBinary(l.New.Text) {
+	if l.New.Huge || l.New.Mode == 0o120000 || IsBinary(l.New.Text) {
 		return nil
 	}
 	old := l.Old.Text
-	if l.Old.Huge || changes.IsBinary(old) {
+	if l.Old.Huge || IsBinary(old) {
 		old = nil
 	}
 	n := 0
-	for text := range bytes.Lines(changes.Hunks(old, l.New.Text)) {
+	for text := range bytes.Lines(Hunks(old, l.New.Text)) {
 		switch text[0] {
 		case '@':
 			var a, b int
@@ -173,8 +171,8 @@ func hosts(text []byte) map[string]bool {
 	return all
 }
 
-// hidden looks for characters that make text look like something else.
-func hidden(l *look) {
+// unseen looks for characters that make text look like something else.
+func unseen(l *look) {
 	turned, unseen, control := 0, 0, 0
 	for _, a := range l.lines() {
 		for i, r := range a.text {

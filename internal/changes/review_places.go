@@ -1,4 +1,4 @@
-package review
+package changes
 
 import (
 	"bytes"
@@ -7,12 +7,10 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/cofferhq/coffer/internal/changes"
 )
 
-// names looks at the path itself, and at where a link leads.
-func names(l *look) {
+// oddNames looks at the path itself, and at where a link leads.
+func oddNames(l *look) {
 	for _, r := range l.Path {
 		if r != ' ' && !unicode.IsPrint(r) || r == unicode.ReplacementChar {
 			l.find(High, "name", 0, "its name has characters that do not show")
@@ -20,7 +18,7 @@ func names(l *look) {
 		}
 	}
 	if l.New.Mode == 0o120000 {
-		if note := changes.LinkNote(l.Path, string(l.New.Text)); note != "" {
+		if note := LinkNote(l.Path, string(l.New.Text)); note != "" {
 			l.find(High, "link", 0, clip(note))
 		}
 	}
@@ -39,7 +37,7 @@ func programs(l *look) {
 		return
 	case l.New.Huge:
 		l.find(Medium, "large", 0, fmt.Sprintf("%d bytes, too large to be looked at", l.New.Size))
-	case changes.IsBinary(l.New.Text):
+	case IsBinary(l.New.Text):
 		for _, f := range formats {
 			if bytes.HasPrefix(l.New.Text, []byte(f.magic)) {
 				l.find(High, "program", 0, "is "+f.name)
@@ -57,8 +55,8 @@ func programs(l *look) {
 	}
 }
 
-// A place is where a file does something because it is there.
-type place struct {
+// A riskyPlace is where a file does something because it is there.
+type riskyPlace struct {
 	match string // a name, a pattern of one, or a directory with a slash at its end
 	level Level
 	rule  string
@@ -75,7 +73,7 @@ const (
 	gitRuns    = "git runs it, once hooks are installed or if core.hooksPath says so"
 )
 
-var allPlaces = []place{
+var riskyPlaces = []riskyPlace{
 	{".husky/", High, "hook", gitRuns}, {".githooks/", High, "hook", gitRuns}, {".git-hooks/", High, "hook", gitRuns},
 	{"lefthook.yml", High, "hook", gitRuns}, {".lefthook.yml", High, "hook", gitRuns}, {".pre-commit-config.yaml", High, "hook", gitRuns},
 	{".vscode/", High, "editor", editorRuns}, {".idea/", High, "editor", editorRuns}, {".zed/", High, "editor", editorRuns}, {".fleet/", High, "editor", editorRuns},
@@ -107,7 +105,7 @@ var gitHooks = []string{
 func places(l *look) {
 	lower := strings.ToLower("/" + l.Path)
 	base := strings.ToLower(path.Base(l.Path))
-	for _, p := range allPlaces {
+	for _, p := range riskyPlaces {
 		if p.holds(lower, base) {
 			l.find(p.level, p.rule, 0, p.what)
 			return
@@ -120,7 +118,7 @@ func places(l *look) {
 
 // holds says whether a path, in lower case for the systems that do not tell the cases
 // apart, is this place.
-func (p place) holds(lower, base string) bool {
+func (p riskyPlace) holds(lower, base string) bool {
 	match := strings.ToLower(p.match)
 	switch {
 	case strings.HasSuffix(match, "/"):
@@ -146,14 +144,14 @@ func clip(s string) string {
 // bulk are directories full of other people's files, in which a place means nothing.
 var bulk = []string{"node_modules", "vendor", "venv", ".venv", "target", "dist", "build", "site-packages", ".tox", ".cache"}
 
-// Aside looks at a file that git ignores, by its name only. It will not be merged, but an
+// ReviewIgnored looks at a file that git ignores, by its name only. It will not be merged, but an
 // editor that opens the folder finds it.
-func Aside(p string, mode uint32) []Finding {
+func ReviewIgnored(p string, mode uint32) []Finding {
 	dirs := strings.Split(p, "/")
 	if len(dirs) > 3 || slices.ContainsFunc(dirs[:len(dirs)-1], func(d string) bool { return slices.Contains(bulk, d) }) {
 		return nil
 	}
-	l := &look{File: changes.File{Path: p, New: changes.Side{Mode: mode}}}
+	l := &look{File: File{Path: p, New: Side{Mode: mode}}}
 	places(l)
 	l.found = slices.DeleteFunc(l.found, func(f Finding) bool { return f.Level != High })
 	for i := range l.found {
