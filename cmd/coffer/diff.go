@@ -15,10 +15,10 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/changes"
+	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
-	"github.com/cofferhq/coffer/internal/tree"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
@@ -122,7 +122,7 @@ func isPath(ctx context.Context, sb *sandbox.Sandbox, name, repo string) (bool, 
 	}
 	defer w.Close()
 	style := diffStyle{paths: []string{name}}
-	return w.Has(name) || slices.ContainsFunc(w.Files, func(d tree.Delta) bool { return style.wants(d.Path) }), nil
+	return w.Has(name) || slices.ContainsFunc(w.Files, func(d checkpoint.Delta) bool { return style.wants(d.Path) }), nil
 }
 
 // diff shows what was done in one sandbox.
@@ -135,7 +135,7 @@ func diff(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 		return err
 	}
 	defer w.Close()
-	return style.show(w.Files, func(d tree.Delta) changes.File { return w.File(d, maxShown) })
+	return style.show(w.Files, func(d checkpoint.Delta) changes.File { return w.File(d, maxShown) })
 }
 
 // workOf finds what was done in a worktree, or in the repository that a sandbox works on.
@@ -174,7 +174,7 @@ func leaveOutHidden(ctx context.Context, sb *sandbox.Sandbox, top string, w *git
 		return err
 	}
 	defer done()
-	w.Files = slices.DeleteFunc(w.Files, func(d tree.Delta) bool {
+	w.Files = slices.DeleteFunc(w.Files, func(d checkpoint.Delta) bool {
 		path, err := filepath.Rel(sb.Workspace.Path, filepath.Join(top, d.Path))
 		return err == nil && filepath.IsLocal(path) && hidden(path, false)
 	})
@@ -233,7 +233,7 @@ func diffBetween(ctx context.Context, a, b *sandbox.Sandbox, style diffStyle) er
 	if err != nil {
 		return err
 	}
-	return style.show(all, func(d tree.Delta) changes.File { return git.FileBetween(both[0], both[1], d, maxShown) })
+	return style.show(all, func(d checkpoint.Delta) changes.File { return git.FileBetween(both[0], both[1], d, maxShown) })
 }
 
 // wants says whether a path is one that was asked for, or below it.
@@ -260,7 +260,7 @@ func (s diffStyle) nothingThere() error {
 }
 
 // show prints what is different.
-func (s diffStyle) show(all []tree.Delta, read func(tree.Delta) changes.File) error {
+func (s diffStyle) show(all []checkpoint.Delta, read func(checkpoint.Delta) changes.File) error {
 	wanted := all[:0:0]
 	for _, d := range all {
 		if s.wants(d.Path) {
@@ -300,7 +300,7 @@ func (s diffStyle) show(all []tree.Delta, read func(tree.Delta) changes.File) er
 	return out.Flush()
 }
 
-func kindOf(d tree.Delta) changes.Kind {
+func kindOf(d checkpoint.Delta) changes.Kind {
 	switch {
 	case d.Old.Mode == 0:
 		return changes.Added
@@ -314,7 +314,7 @@ func kindOf(d tree.Delta) changes.Kind {
 	return changes.Modified
 }
 
-func printKinds(all []tree.Delta) error {
+func printKinds(all []checkpoint.Delta) error {
 	type row struct {
 		Path string `json:"path"`
 		Kind string `json:"kind"`

@@ -10,11 +10,11 @@ import (
 	"text/tabwriter"
 
 	"github.com/cofferhq/coffer/internal/changes"
+	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
-	"github.com/cofferhq/coffer/internal/tree"
 	"github.com/spf13/cobra"
 )
 
@@ -146,7 +146,7 @@ func (r *reviewed) into(n int, what string) bool {
 }
 
 // byName is a file of which no more is known than its name and kind.
-func byName(d tree.Delta) changes.File {
+func byName(d checkpoint.Delta) changes.File {
 	return changes.File{Path: d.Path, Old: changes.Side{Mode: d.Old.Mode}, New: changes.Side{Mode: d.New.Mode}}
 }
 
@@ -169,7 +169,7 @@ func (r *reviewed) lookWork(ctx context.Context, w *git.Work) (err error) {
 	if r.Commits, err = w.Commits(ctx, 200); err != nil {
 		return err
 	}
-	here := map[tree.Delta]bool{}
+	here := map[checkpoint.Delta]bool{}
 	for _, d := range w.Files {
 		here[d] = true
 		f := byName(d)
@@ -189,7 +189,7 @@ func (r *reviewed) lookWork(ctx context.Context, w *git.Work) (err error) {
 			r.add(changes.ReviewOdd(path, what))
 		}
 	})
-	if errors.Is(err, tree.ErrTooMany) {
+	if errors.Is(err, checkpoint.ErrTooMany) {
 		r.Notes = append(r.Notes, "there are too many ignored files to look at all of their names")
 		err = nil
 	}
@@ -197,7 +197,7 @@ func (r *reviewed) lookWork(ctx context.Context, w *git.Work) (err error) {
 }
 
 // lookCommitted looks at the commits of a branch. here is what is the same in the files.
-func (r *reviewed) lookCommitted(ctx context.Context, w *git.Work, here map[tree.Delta]bool) error {
+func (r *reviewed) lookCommitted(ctx context.Context, w *git.Work, here map[checkpoint.Delta]bool) error {
 	last := map[string]bool{}
 	for i, d := range w.Committed {
 		last[d.New.ID] = true
@@ -261,9 +261,9 @@ func gitMode(mode uint32) uint32 {
 	case mode == 0 || mode>>12 == 0o12:
 		return mode
 	case mode&0o111 != 0:
-		return tree.Executable
+		return checkpoint.Executable
 	}
-	return tree.Regular
+	return checkpoint.Regular
 }
 
 // lookNewer looks at a directory of which is known only since when the sandbox is there.
@@ -272,15 +272,15 @@ func (r *reviewed) lookNewer(ctx context.Context, sb *sandbox.Sandbox) error {
 	r.Since = sb.Created.Local().Format("2006-01-02 15:04:05")
 	r.Notes = append(r.Notes, "the workspace is in no git repository: files were looked at that changed since the sandbox was made, by whomever")
 	since := sb.Created.UnixNano()
-	return tree.Walk{
-		Ignore: tree.NewIgnore(),
+	return checkpoint.Walk{
+		Ignore: checkpoint.NewIgnore(),
 		Odd:    func(path, what string) { r.add(changes.ReviewOdd(path, what)) },
-		Visit: func(_ *tree.Dir, _ string, e tree.Entry) error {
+		Visit: func(_ *checkpoint.Dir, _ string, e checkpoint.Entry) error {
 			if e.Stat.Changed < since || !r.file(e.Path, changes.Modified) {
 				return nil
 			}
-			d := tree.Delta{Path: e.Path, New: tree.Item{Mode: e.Mode}}
-			r.add(changes.Review(changes.File{Path: e.Path, New: tree.Side(sb.Workspace.Path, d, maxShown)}))
+			d := checkpoint.Delta{Path: e.Path, New: checkpoint.Item{Mode: e.Mode}}
+			r.add(changes.Review(changes.File{Path: e.Path, New: checkpoint.Side(sb.Workspace.Path, d, maxShown)}))
 			return nil
 		},
 	}.Do(ctx, sb.Workspace.Path)

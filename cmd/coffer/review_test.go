@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/cofferhq/coffer/internal/checkpoint"
 )
 
 // However many trifles were found before, what matters is said.
@@ -41,7 +41,7 @@ func TestNamesOfAll(t *testing.T) {
 	if !r.Partial || len(r.Notes) != 1 {
 		t.Errorf("partial: %v, notes: %v", r.Partial, r.Notes)
 	}
-	r.add(changes.Review(byName(tree.Delta{Path: "zz/.envrc", New: tree.Item{Mode: tree.Regular}})))
+	r.add(changes.Review(byName(checkpoint.Delta{Path: "zz/.envrc", New: checkpoint.Item{Mode: checkpoint.Regular}})))
 	if len(r.Findings) != 1 || r.Findings[0].Level != changes.High {
 		t.Errorf("found %v", r.Findings)
 	}

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/cofferhq/coffer/internal/tree"
 )
 
 // The cache is a line for every file, ended by a zero. It is ours alone, and what it does
@@ -16,8 +14,8 @@ import (
 // A Seed is what a file looked like when it was last read.
 type Seed struct {
 	Path string
-	Stat tree.Stat // without a mode, what git's index has: of inode and size, the lower 32 bits
-	Item tree.Item
+	Stat Stat // without a mode, what git's index has: of inode and size, the lower 32 bits
+	Item Item
 }
 
 // Seed says how to fill the cache if there is none: from git's index of the workspace,
@@ -27,7 +25,7 @@ func (s *Store) Seed(all func(context.Context) []Seed) { s.seed = all }
 func (s *Store) writeCache() {
 	b := make([]byte, 0, 128*len(s.files))
 	for p, f := range s.files {
-		if f.stat == (tree.Stat{}) || f.item.Mode == 0 {
+		if f.stat == (Stat{}) || f.item.Mode == 0 {
 			continue
 		}
 		for _, n := range []int64{int64(f.stat.Inode), f.stat.Size, f.stat.Mtime, f.stat.Changed, int64(f.stat.Mode), int64(f.item.Mode)} {
@@ -60,7 +58,7 @@ func (s *Store) readCache(ctx context.Context) (all []Seed) {
 			n[i], ok = v, ok && err == nil
 		}
 		if ok {
-			all = append(all, Seed{f[7], tree.Stat{Inode: uint64(n[0]), Size: n[1], Mtime: n[2], Changed: n[3], Mode: uint32(n[4])}, tree.Item{Mode: uint32(n[5]), ID: f[6]}})
+			all = append(all, Seed{f[7], Stat{Inode: uint64(n[0]), Size: n[1], Mtime: n[2], Changed: n[3], Mode: uint32(n[4])}, Item{Mode: uint32(n[5]), ID: f[6]}})
 		}
 	}
 	return all

@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/cofferhq/coffer/internal/tree"
 )
 
 // lab is a workspace with checkpoints.
@@ -27,14 +25,14 @@ type lab struct {
 
 func newLab(t *testing.T, base map[string]string) *lab {
 	l := &lab{t: t, root: t.TempDir(), dir: t.TempDir(), texts: map[string]string{}}
-	m := tree.Manifest{}
+	m := Manifest{}
 	for p, text := range base {
 		l.write(p, text)
-		id, err := tree.Name("sha1", strings.NewReader(text), int64(len(text)), nil)
+		id, err := Name("sha1", strings.NewReader(text), int64(len(text)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m[p] = tree.Item{Mode: tree.Regular, ID: id}
+		m[p] = Item{Mode: Regular, ID: id}
 		l.texts[id] = text
 	}
 	var err error
@@ -55,12 +53,12 @@ func (l *lab) write(p, text string) {
 
 func (l *lab) workspace() *Workspace {
 	l.t.Helper()
-	top, err := tree.Open(l.root)
+	top, err := OpenDir(l.root)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(top.Close)
-	return &Workspace{Top: top, Ignore: tree.NewIgnore()}
+	return &Workspace{Top: top, Ignore: NewIgnore()}
 }
 
 func (l *lab) take(command string) *Checkpoint {
@@ -210,7 +208,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	is := tree.Manifest{} // as if both had been removed, and then the links were made
+	is := Manifest{} // as if both had been removed, and then the links were made
 	os.RemoveAll(filepath.Join(l.root, "dir"))
 	os.Symlink(victim, filepath.Join(l.root, "dir"))
 	os.Remove(filepath.Join(l.root, "top"))
@@ -276,7 +274,7 @@ func TestPrune(t *testing.T) {
 
 func FuzzDelta(f *testing.F) {
 	f.Add("100644 abc path\x000 - gone\x00")
-	f.Fuzz(func(t *testing.T, text string) { _ = parseDelta(tree.Manifest{}, text) })
+	f.Fuzz(func(t *testing.T, text string) { _ = parseDelta(Manifest{}, text) })
 }
 
 // TestHidden: a file that the sandbox cannot see is in no checkpoint, and what the user
@@ -368,7 +366,7 @@ func TestThen(t *testing.T) {
 // TestOpenRemoved: of a sandbox that is gone, nobody makes the folder again.
 func TestOpenRemoved(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "abcdefgh")
-	if _, err := Open(folder, "sha1", tree.Manifest{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Open(folder, "sha1", Manifest{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Lstat(folder); err == nil {

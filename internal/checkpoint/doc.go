@@ -5,8 +5,13 @@
 // started from, and their contents, as objects in git's own format. Contents that the
 // commit has are in the user's repository already. All of it lies in the sandbox's folder,
 // out of the sandbox's reach: a program inside can ruin its files and its git directory,
-// not the way back. So it is coffer that reads and writes the files, with the care that
-// package tree takes; neither git nor anything inside is asked.
+// not the way back.
+//
+// Git on the host must not run among files that a sandbox writes, because they say what git
+// does with them (filters, attributes, nested repositories), and git inside answers to the
+// sandbox. So coffer reads and writes the files itself ([Walk], [Dir]): one name at a time in
+// an open directory, following no link. Content has the name that git gives to it. Files that
+// git ignores are left out ([Ignore]), unless they are known: a committed file is never ignored.
 //
 //	checkpoints/list.json     which there are, and whether one is being restored
 //	checkpoints/N             the list of files of one

@@ -11,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/cofferhq/coffer/internal/tree"
 )
 
 // object is where a content is kept.
@@ -54,11 +52,11 @@ func (s *Store) keep(r io.Reader, size int64) (id string, err error) {
 	}
 	text := make([]byte, size)
 	if _, err := io.ReadFull(r, text); err == io.EOF && size > 0 || err == io.ErrUnexpectedEOF {
-		return "", tree.ErrBusy
+		return "", ErrBusy
 	} else if err != nil && size > 0 {
 		return "", err
 	}
-	if id, err = tree.Name(s.format, bytes.NewReader(text), size, nil); err != nil || s.has(id) {
+	if id, err = Name(s.format, bytes.NewReader(text), size, nil); err != nil || s.has(id) {
 		return id, err
 	}
 	return s.writeObject(bytes.NewReader(text), size)
@@ -78,7 +76,7 @@ func (s *Store) writeObject(r io.Reader, size int64) (id string, err error) {
 		return "", err
 	}
 	fmt.Fprintf(z, "blob %d\x00", size)
-	if id, err = tree.Name(s.format, r, size, z); err != nil {
+	if id, err = Name(s.format, r, size, z); err != nil {
 		return "", err
 	}
 	if err = z.Close(); err != nil {
@@ -137,9 +135,9 @@ func (s *Store) open(id string, from Source) (io.ReadCloser, error) {
 
 // Lend gives another store the contents of some files, without copying them if that can
 // be.
-func (s *Store) Lend(to *Store, m tree.Manifest) error {
+func (s *Store) Lend(to *Store, m Manifest) error {
 	for _, item := range m {
-		if !validID(item.ID) || item.Mode == tree.Gitlink || to.has(item.ID) {
+		if !validID(item.ID) || item.Mode == Gitlink || to.has(item.ID) {
 			continue
 		}
 		from, path := s.object(item.ID), to.object(item.ID)

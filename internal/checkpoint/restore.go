@@ -12,20 +12,18 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/cofferhq/coffer/internal/tree"
 )
 
 // Restore makes the files of a workspace what a manifest says, from what they are. Every
 // file is the old one or the new one at any time. What is in neither manifest is not
 // touched, and nothing that is hidden. It goes on after a failure; the failures are
 // returned by path.
-func (s *Store) Restore(ctx context.Context, w *Workspace, is, want tree.Manifest, from Source) (failed map[string]error, err error) {
+func (s *Store) Restore(ctx context.Context, w *Workspace, is, want Manifest, from Source) (failed map[string]error, err error) {
 	failed = map[string]error{}
-	all := tree.Compare(is, want)
+	all := Compare(is, want)
 	// First what goes: a file may be where a directory has to be.
 	for _, d := range all {
-		if d.New.Mode != 0 || d.Old.Mode == tree.Gitlink || w.hides(d.Path) {
+		if d.New.Mode != 0 || d.Old.Mode == Gitlink || w.hides(d.Path) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -36,7 +34,7 @@ func (s *Store) Restore(ctx context.Context, w *Workspace, is, want tree.Manifes
 		}
 	}
 	for _, d := range all {
-		if d.New.Mode == 0 || d.New.Mode == tree.Gitlink || d.New.ID == notKept || w.hides(d.Path) {
+		if d.New.Mode == 0 || d.New.Mode == Gitlink || d.New.ID == notKept || w.hides(d.Path) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -79,7 +77,7 @@ func (w *Workspace) remove(rel string) error {
 
 // put writes a file: beside its place, and then there. Nothing is followed on the way, so
 // it ends up in the workspace whatever a program inside does meanwhile.
-func (s *Store) put(w *Workspace, rel string, item tree.Item, from Source) error {
+func (s *Store) put(w *Workspace, rel string, item Item, from Source) error {
 	content, err := s.open(item.ID, from)
 	if err != nil {
 		return err
@@ -98,7 +96,7 @@ func (w *Workspace) put(rel string, mode uint32, content io.Reader) error {
 	}
 	defer d.Close()
 	draft := ".coffer-" + rand.Text()[:16]
-	if mode == tree.Symlink {
+	if mode == Symlink {
 		var target []byte
 		if target, err = io.ReadAll(io.LimitReader(content, unix.PathMax)); err == nil {
 			err = unix.Symlinkat(string(target), d.FD(), draft)

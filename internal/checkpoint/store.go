@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/safepath"
-	"github.com/cofferhq/coffer/internal/tree"
 	"github.com/cofferhq/coffer/internal/watch"
 )
 
@@ -69,13 +68,13 @@ type list struct {
 type Store struct {
 	dir    string
 	format string
-	base   tree.Manifest
+	base   Manifest
 	inBase map[string]bool // contents
 	list   list
 
 	files map[string]*file // all that are known; nil until they are needed
 	dirs  map[string]bool  // the directories that they are in
-	delta tree.Manifest    // what of the last checkpoint is different from base
+	delta Manifest         // what of the last checkpoint is different from base
 	look  uint32           // counts looks
 	seed  func(context.Context) []Seed
 	stale int  // how many files the cache on the disk has not seen
@@ -118,7 +117,7 @@ func readList(dir string) (l list, err error) {
 
 // Open opens the checkpoints of the sandbox in a folder, to write. base are the files of
 // the commit that it started from.
-func Open(dir, format string, base tree.Manifest) (*Store, error) {
+func Open(dir, format string, base Manifest) (*Store, error) {
 	s := &Store{dir: Folder(dir), format: format, base: base, inBase: make(map[string]bool, len(base))}
 	for _, item := range base {
 		s.inBase[item.ID] = true
@@ -192,8 +191,8 @@ func (s *Store) write(name string, b []byte) error {
 }
 
 // Manifest has all the files of a checkpoint.
-func (s *Store) Manifest(n int) (tree.Manifest, error) {
-	m := make(tree.Manifest, len(s.base))
+func (s *Store) Manifest(n int) (Manifest, error) {
+	m := make(Manifest, len(s.base))
 	for p, item := range s.base {
 		m[p] = item
 	}
@@ -207,7 +206,7 @@ func (s *Store) Manifest(n int) (tree.Manifest, error) {
 }
 
 // readDelta reads what of a checkpoint is different from base.
-func (s *Store) readDelta(n int) (tree.Manifest, error) {
+func (s *Store) readDelta(n int) (Manifest, error) {
 	f, err := os.Open(filepath.Join(s.dir, strconv.Itoa(n)))
 	if err != nil {
 		return nil, fmt.Errorf("read checkpoint %d: %w", n, err)
@@ -218,7 +217,7 @@ func (s *Store) readDelta(n int) (tree.Manifest, error) {
 	if err == nil {
 		b, err = io.ReadAll(io.LimitReader(z, maxDelta))
 	}
-	delta := tree.Manifest{}
+	delta := Manifest{}
 	if err == nil {
 		err = parseDelta(delta, string(b))
 	}
@@ -229,7 +228,7 @@ func (s *Store) readDelta(n int) (tree.Manifest, error) {
 }
 
 // parseDelta reads the list of files of a checkpoint: mode, content and path of each.
-func parseDelta(m tree.Manifest, text string) error {
+func parseDelta(m Manifest, text string) error {
 	for line := range strings.SplitSeq(text, "\x00") {
 		if line == "" {
 			continue
@@ -242,9 +241,9 @@ func parseDelta(m tree.Manifest, text string) error {
 		if err != nil {
 			return err
 		}
-		m[f[2]] = tree.Item{}
+		m[f[2]] = Item{}
 		if mode != 0 {
-			m[f[2]] = tree.Item{Mode: uint32(mode), ID: f[1]}
+			m[f[2]] = Item{Mode: uint32(mode), ID: f[1]}
 		}
 	}
 	return nil
@@ -260,7 +259,7 @@ func (s *Store) Changed(a, b int) (paths []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	item := func(m tree.Manifest, p string) tree.Item {
+	item := func(m Manifest, p string) Item {
 		if i, ok := m[p]; ok {
 			return i
 		}
@@ -280,7 +279,7 @@ func (s *Store) Changed(a, b int) (paths []string, err error) {
 }
 
 // writeDelta writes the list of files of a checkpoint.
-func (s *Store) writeDelta(n int, delta tree.Manifest) error {
+func (s *Store) writeDelta(n int, delta Manifest) error {
 	var b bytes.Buffer
 	z, err := zlib.NewWriterLevel(&b, zlib.BestSpeed)
 	if err != nil {
@@ -300,9 +299,9 @@ func (s *Store) writeDelta(n int, delta tree.Manifest) error {
 }
 
 // Add appends a checkpoint of files whose contents are kept already.
-func (s *Store) Add(c Checkpoint, m tree.Manifest) (Checkpoint, error) {
-	delta := tree.Manifest{}
-	for _, d := range tree.Compare(s.base, m) {
+func (s *Store) Add(c Checkpoint, m Manifest) (Checkpoint, error) {
+	delta := Manifest{}
+	for _, d := range Compare(s.base, m) {
 		delta[d.Path] = d.New
 	}
 	s.files, s.same = nil, false // to be read anew
@@ -311,7 +310,7 @@ func (s *Store) Add(c Checkpoint, m tree.Manifest) (Checkpoint, error) {
 
 // add appends a checkpoint, with the next number if it has none. In place of the last one,
 // if that has its number: whoever took it was killed before it counted.
-func (s *Store) add(c Checkpoint, delta tree.Manifest) (Checkpoint, error) {
+func (s *Store) add(c Checkpoint, delta Manifest) (Checkpoint, error) {
 	if c.N == 0 {
 		c.N = s.list.Next
 	}

@@ -7,16 +7,14 @@ import (
 	"path"
 	"strings"
 	"time"
-
-	"github.com/cofferhq/coffer/internal/tree"
 )
 
 // A file is what is known of a path.
 type file struct {
-	stat tree.Stat // when it was last read; zero to read it again
-	item tree.Item // what it was then; zero if it was not there
-	last tree.Item // what it was at the last checkpoint; zero if it was not there
-	look uint32    // when it was last seen
+	stat Stat   // when it was last read; zero to read it again
+	item Item   // what it was then; zero if it was not there
+	last Item   // what it was at the last checkpoint; zero if it was not there
+	look uint32 // when it was last seen
 }
 
 // racy is how near to now a file's last change may be for the kernel's clock not to tell
@@ -32,7 +30,7 @@ func (s *Store) load(ctx context.Context) (err error) {
 	if s.files != nil {
 		return nil
 	}
-	s.delta = tree.Manifest{}
+	s.delta = Manifest{}
 	if n := len(s.list.All); n > 0 {
 		if s.delta, err = s.readDelta(s.list.All[n-1].N); err != nil {
 			return err
@@ -92,10 +90,10 @@ func (s *Store) lookAt(ctx context.Context, w *Workspace) (*look, error) {
 	s.same = false
 	l := &look{Store: s, workspace: w, since: time.Now().Add(-racy).UnixNano()}
 	s.watch.Begin()
-	err := tree.Walk{
+	err := Walk{
 		Ignore: w.Ignore,
 		Known:  func(p string) bool { return s.dirs[p] || s.files[p] != nil },
-		Enter:  func(d *tree.Dir) error { s.watch.Add(d.FD()); return ctx.Err() },
+		Enter:  func(d *Dir) error { s.watch.Add(d.FD()); return ctx.Err() },
 		Visit:  l.visit,
 	}.In(ctx, w.Top)
 	if err != nil {
@@ -104,12 +102,12 @@ func (s *Store) lookAt(ctx context.Context, w *Workspace) (*look, error) {
 	for p, f := range s.files {
 		switch {
 		case f.look == s.look:
-		case f.last.Mode == tree.Gitlink, w.hides(p):
+		case f.last.Mode == Gitlink, w.hides(p):
 			f.item = f.last // which commit it is, is not among the files; nor is what is hidden
 		case f.last.Mode == 0:
 			delete(s.files, p)
 		default:
-			f.item, f.stat = tree.Item{}, tree.Stat{}
+			f.item, f.stat = Item{}, Stat{}
 			l.changed = append(l.changed, p)
 		}
 	}
@@ -120,7 +118,7 @@ func (s *Store) lookAt(ctx context.Context, w *Workspace) (*look, error) {
 	return l, nil
 }
 
-func (l *look) visit(d *tree.Dir, name string, e tree.Entry) error {
+func (l *look) visit(d *Dir, name string, e Entry) error {
 	f := l.files[e.Path]
 	known := f != nil && f.matches(e)
 	if !known && l.workspace.hides(e.Path) {
@@ -137,7 +135,7 @@ func (l *look) visit(d *tree.Dir, name string, e tree.Entry) error {
 		if err != nil {
 			return err
 		}
-		f.item, f.stat = item, tree.Stat{}
+		f.item, f.stat = item, Stat{}
 		if e.Stat.Changed < l.since && item.ID != notKept {
 			f.stat = e.Stat
 		}
@@ -153,7 +151,7 @@ func (l *look) visit(d *tree.Dir, name string, e tree.Entry) error {
 }
 
 // matches says whether a file looks as it did. What came from git's index has less.
-func (f *file) matches(e tree.Entry) bool {
+func (f *file) matches(e Entry) bool {
 	a, b := f.stat, e.Stat
 	if a.Mode == 0 {
 		return a.Inode != 0 && f.item.Mode == e.Mode && uint32(a.Inode) == uint32(b.Inode) && uint32(a.Size) == uint32(b.Size) && a.Mtime == b.Mtime && a.Changed == b.Changed
@@ -163,15 +161,15 @@ func (f *file) matches(e tree.Entry) bool {
 
 // read names the content of a file, and keeps it. A failure to read is the file's own; a
 // failure to write is not.
-func (l *look) read(d *tree.Dir, name string, e tree.Entry) (tree.Item, error) {
-	lost := tree.Item{Mode: e.Mode, ID: notKept}
-	if e.Mode == tree.Symlink {
+func (l *look) read(d *Dir, name string, e Entry) (Item, error) {
+	lost := Item{Mode: e.Mode, ID: notKept}
+	if e.Mode == Symlink {
 		target, err := d.Link(name)
 		if err != nil {
 			return lost, nil
 		}
 		id, err := l.keep(strings.NewReader(target), int64(len(target)))
-		return tree.Item{Mode: tree.Symlink, ID: id}, err
+		return Item{Mode: Symlink, ID: id}, err
 	}
 	f, st, err := d.Open(name)
 	if err != nil {
@@ -183,15 +181,15 @@ func (l *look) read(d *tree.Dir, name string, e tree.Entry) (tree.Item, error) {
 	}
 	l.fresh += st.Size
 	id, err := l.keep(f, st.Size)
-	if errors.Is(err, tree.ErrBusy) {
+	if errors.Is(err, ErrBusy) {
 		return lost, nil
 	}
-	return tree.Item{Mode: e.Mode, ID: id}, err
+	return Item{Mode: e.Mode, ID: id}, err
 }
 
 // Current are the files as they were at the last look.
-func (s *Store) Current() tree.Manifest {
-	m := make(tree.Manifest, len(s.files))
+func (s *Store) Current() Manifest {
+	m := make(Manifest, len(s.files))
 	for p, f := range s.files {
 		if f.item.Mode != 0 {
 			m[p] = f.item

@@ -1,11 +1,9 @@
 package checkpoint
 
-import "github.com/cofferhq/coffer/internal/tree"
-
 // A Workspace is what checkpoints are taken of.
 type Workspace struct {
-	Top    *tree.Dir
-	Ignore *tree.Ignore
+	Top    *Dir
+	Ignore *Ignore
 	// Hidden, if set, says which files the sandbox cannot see. They are neither kept nor
 	// restored: only the user can have changed them.
 	Hidden func(path string) bool

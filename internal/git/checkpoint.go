@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
-	"github.com/cofferhq/coffer/internal/tree"
 )
 
 // Checkpoints are those of one repository of a sandbox, with what has to be known to take
@@ -20,14 +19,14 @@ type Checkpoints struct {
 	*checkpoint.Store
 	bridge *Bridge
 	access Access
-	rules  *tree.Ignore
+	rules  *checkpoint.Ignore
 }
 
 // Access says how the files of a workspace are reached, and which of them are hidden.
 type Access struct {
 	// Top, if set, opens the workspace as the sandbox sees it, which is not as the host
 	// does, and says who is to own what is written there.
-	Top func() (top *tree.Dir, writer int, err error)
+	Top func() (top *checkpoint.Dir, writer int, err error)
 	// Hidden, if set, says which files the sandbox cannot see.
 	Hidden func(path string) bool
 	// HiddenIn, if set, says it of the worktrees of other repositories.
@@ -44,7 +43,7 @@ func (b *Bridge) checkpoints(ctx context.Context, access Access, first int) (*Ch
 	if err != nil {
 		return nil, err
 	}
-	base := tree.Manifest{}
+	base := checkpoint.Manifest{}
 	if commit != "" {
 		if base, err = b.History().Manifest(ctx, commit); err != nil {
 			return nil, err
@@ -58,7 +57,7 @@ func (b *Bridge) checkpoints(ctx context.Context, access Access, first int) (*Ch
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoints{Store: store, bridge: b, access: access, rules: tree.NewIgnore(r.excludes(), "/"+includeAt+"/\n")}
+	c := &Checkpoints{Store: store, bridge: b, access: access, rules: checkpoint.NewIgnore(r.excludes(), "/"+includeAt+"/\n")}
 	if !b.Laid {
 		store.Seed(func(context.Context) []checkpoint.Seed { return b.seeds() })
 		return c, store.Start(first, b.Base, b.Branch)
@@ -103,9 +102,9 @@ func (c *Checkpoints) open() (w *checkpoint.Workspace, err error) {
 	case c.access.Top != nil:
 		w.Top, w.Writer, err = c.access.Top()
 	case c.bridge.Laid: // another sandbox may be able to write above it
-		w.Top, err = tree.OpenStrictly("/", c.bridge.Tree)
+		w.Top, err = checkpoint.OpenDirStrictly("/", c.bridge.Tree)
 	default:
-		w.Top, err = tree.Open(c.bridge.Tree)
+		w.Top, err = checkpoint.OpenDir(c.bridge.Tree)
 	}
 	return w, err
 }

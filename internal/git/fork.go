@@ -10,14 +10,13 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
-	"github.com/cofferhq/coffer/internal/tree"
 )
 
 // A Forked sandbox starts from a checkpoint of another one.
 type Forked struct {
 	Base string // the commit that its worktree starts from
 	from *Checkpoints
-	want tree.Manifest
+	want checkpoint.Manifest
 	n    int
 }
 
@@ -74,11 +73,11 @@ func (c *Checkpoints) fork(ctx context.Context, at checkpoint.Checkpoint, n int)
 func (f *Forked) leaveSubmodules() {
 	var links []string
 	for p, item := range f.want {
-		if item.Mode == tree.Gitlink {
+		if item.Mode == checkpoint.Gitlink {
 			links = append(links, p+"/")
 		}
 	}
-	maps.DeleteFunc(f.want, func(p string, _ tree.Item) bool {
+	maps.DeleteFunc(f.want, func(p string, _ checkpoint.Item) bool {
 		for _, l := range links {
 			if strings.HasPrefix(p, l) {
 				return true
@@ -106,7 +105,7 @@ func (f *Forked) prepare(ctx context.Context, folder, branch string) error {
 		return err
 	}
 	added, err := to.Add(checkpoint.Checkpoint{
-		Command: fmt.Sprintf("(from %s at %d)", f.from.bridge.Name, f.n), Head: f.Base, Branch: branch, Files: len(tree.Compare(base, f.want)),
+		Command: fmt.Sprintf("(from %s at %d)", f.from.bridge.Name, f.n), Head: f.Base, Branch: branch, Files: len(checkpoint.Compare(base, f.want)),
 	}, f.want)
 	if err != nil {
 		return err

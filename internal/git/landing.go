@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/rootfs"
-	"github.com/cofferhq/coffer/internal/tree"
 )
 
 // A commit that was made over the user's own directory is on a branch of the sandbox's, while what
@@ -132,9 +132,9 @@ func (r *Repository) heldByFiles(ctx context.Context, head, tip string) (bool, e
 	for _, d := range w.Files {
 		changed[d.Path] = true
 	}
-	same, all := 0, tree.Compare(was, is)
+	same, all := 0, checkpoint.Compare(was, is)
 	for _, d := range all {
-		if d.Old.Mode == tree.Gitlink || d.New.Mode == tree.Gitlink {
+		if d.Old.Mode == checkpoint.Gitlink || d.New.Mode == checkpoint.Gitlink {
 			return false, nil
 		}
 		if !changed[d.Path] {

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/safepath"
-	"github.com/cofferhq/coffer/internal/tree"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -160,7 +160,7 @@ func (b *Bridge) changedHooks(ctx context.Context, r *Repository, head, tip stri
 		return nil, err
 	}
 	var all []string
-	for _, d := range tree.Compare(was, is) {
+	for _, d := range checkpoint.Compare(was, is) {
 		top, _, _ := strings.Cut(d.Path, "/")
 		for _, s := range suspects {
 			if strings.EqualFold(top, s) && d.New.Mode != 0 {

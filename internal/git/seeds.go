@@ -12,7 +12,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/rootfs"
-	"github.com/cofferhq/coffer/internal/tree"
 )
 
 // A first look at a workspace need not read files of which git's index knows what is in
@@ -36,12 +35,12 @@ func (b *Bridge) seeds() (all []checkpoint.Seed) {
 	}
 	for _, e := range entries {
 		// A file that is as young as the index may have changed since unseen.
-		if e.Changed() >= info.ModTime().UnixNano() || e.Mode == tree.Gitlink {
+		if e.Changed() >= info.ModTime().UnixNano() || e.Mode == checkpoint.Gitlink {
 			continue
 		}
 		all = append(all, checkpoint.Seed{
-			Path: e.Name, Item: tree.Item{Mode: e.Mode, ID: hex.EncodeToString([]byte(e.ID))},
-			Stat: tree.Stat{Inode: uint64(e.Inode), Size: int64(e.Size), Mtime: e.Mtime(), Changed: e.Changed()},
+			Path: e.Name, Item: checkpoint.Item{Mode: e.Mode, ID: hex.EncodeToString([]byte(e.ID))},
+			Stat: checkpoint.Stat{Inode: uint64(e.Inode), Size: int64(e.Size), Mtime: e.Mtime(), Changed: e.Changed()},
 		})
 	}
 	return all
@@ -49,7 +48,7 @@ func (b *Bridge) seeds() (all []checkpoint.Seed) {
 
 // plainSeeds are those of a directory of the user's. There, a file is to come back as it
 // was, and not as git would check it out: so those that git converts are read.
-func (b *Bridge) plainSeeds(ctx context.Context, r *Repository, base tree.Manifest, commit string) []checkpoint.Seed {
+func (b *Bridge) plainSeeds(ctx context.Context, r *Repository, base checkpoint.Manifest, commit string) []checkpoint.Seed {
 	if !r.converts(base) {
 		return b.seeds()
 	}
@@ -78,7 +77,7 @@ func (r *Repository) filters() bool {
 }
 
 // converts says whether git may change files by itself on their way.
-func (r *Repository) converts(base tree.Manifest) bool {
+func (r *Repository) converts(base checkpoint.Manifest) bool {
 	for _, key := range []string{"core.autocrlf", "core.eol", "core.attributesfile"} {
 		if v := r.config[key]; v != "" && v != "false" && v != "lf" {
 			return true

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -81,9 +81,9 @@ func (b *Bridge) since(ctx context.Context, tip string) (string, error) {
 }
 
 // Manifest lists the files of a commit. "", before the first one, has none.
-func (h *History) Manifest(ctx context.Context, commit string) (tree.Manifest, error) {
+func (h *History) Manifest(ctx context.Context, commit string) (checkpoint.Manifest, error) {
 	if commit == "" {
-		return tree.Manifest{}, nil
+		return checkpoint.Manifest{}, nil
 	}
 	out, err := h.host.run(ctx, "", "ls-tree", "-r", "-z", "--full-tree", commit)
 	if err != nil {
@@ -93,8 +93,8 @@ func (h *History) Manifest(ctx context.Context, commit string) (tree.Manifest, e
 }
 
 // parseTree reads what git ls-tree says.
-func parseTree(out string) (tree.Manifest, error) {
-	m := tree.Manifest{}
+func parseTree(out string) (checkpoint.Manifest, error) {
+	m := checkpoint.Manifest{}
 	for line := range strings.SplitSeq(out, "\x00") {
 		if line == "" {
 			continue
@@ -109,12 +109,12 @@ func parseTree(out string) (tree.Manifest, error) {
 			return nil, fmt.Errorf("git ls-tree: unexpected answer %q", line)
 		}
 		if mode&^0o777 == 0o100000 { // old commits have other modes
-			mode = tree.Regular | mode&0o100
-			if mode != tree.Regular {
-				mode = tree.Executable
+			mode = checkpoint.Regular | mode&0o100
+			if mode != checkpoint.Regular {
+				mode = checkpoint.Executable
 			}
 		}
-		m[path] = tree.Item{Mode: uint32(mode), ID: f[2]}
+		m[path] = checkpoint.Item{Mode: uint32(mode), ID: f[2]}
 	}
 	return m, nil
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
-	"github.com/cofferhq/coffer/internal/tree"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 )
@@ -63,7 +62,7 @@ var errLateEdit = errors.New("you changed it after the undo was begun, and it st
 // late takes out of what is wanted the files of the user's own directory that are neither
 // as they were when the undo was begun, nor as they are to be: who was killed in the middle
 // of it may be followed hours later.
-func (c *Checkpoints) late(is, want tree.Manifest) (paths []string, err error) {
+func (c *Checkpoints) late(is, want checkpoint.Manifest) (paths []string, err error) {
 	all := c.All()
 	if !c.bridge.Laid || len(all) == 0 {
 		return nil, nil
@@ -72,7 +71,7 @@ func (c *Checkpoints) late(is, want tree.Manifest) (paths []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range tree.Compare(is, want) {
+	for _, d := range checkpoint.Compare(is, want) {
 		if d.Old == begun[d.Path] {
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/cofferhq/coffer/internal/checkpoint"
 )
 
 // Work is what was done in a directory since a commit.
@@ -15,9 +15,9 @@ type Work struct {
 	Since string // the commit; "" if there is none yet
 	Tip   string // where the branch is now; "" if there is none of its own
 	// Files is what is different in the directory, committed or not.
-	Files []tree.Delta
+	Files []checkpoint.Delta
 	// Committed is what is different in the branch.
-	Committed []tree.Delta
+	Committed []checkpoint.Delta
 	// Odd is what lies in the directory and is no file: the path and what it is.
 	Odd []Odd
 
@@ -67,7 +67,7 @@ func (b *Bridge) Committed(ctx context.Context, tip string) (w *Work, err error)
 	if err != nil {
 		return nil, err
 	}
-	w.Committed = tree.Compare(was, is)
+	w.Committed = checkpoint.Compare(was, is)
 	w.blobs, err = w.history.Blobs(ctx)
 	return w, err
 }
@@ -78,17 +78,17 @@ func (r *Repository) Work(ctx context.Context) (*Work, error) {
 	if r.Top == "" {
 		return nil, errors.New("the repository has no checkout")
 	}
-	return work(ctx, r.History(), r.Top, r.Head(ctx), "", tree.NewIgnore(string(r.excludes())))
+	return work(ctx, r.History(), r.Top, r.Head(ctx), "", checkpoint.NewIgnore(string(r.excludes())))
 }
 
 // ignore are the user's own rules about files to ignore. Not those inside, which the
 // sandbox can write.
-func (b *Bridge) ignore(ctx context.Context) (*tree.Ignore, error) {
+func (b *Bridge) ignore(ctx context.Context) (*checkpoint.Ignore, error) {
 	r, err := b.settings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return tree.NewIgnore(r.excludes()), nil
+	return checkpoint.NewIgnore(r.excludes()), nil
 }
 
 // settings is the repository, for what its config says.
@@ -97,7 +97,7 @@ func (b *Bridge) settings(ctx context.Context) (*Repository, error) {
 	return r, r.readConfig(ctx)
 }
 
-func work(ctx context.Context, h *History, root, since, tip string, rules *tree.Ignore) (w *Work, err error) {
+func work(ctx context.Context, h *History, root, since, tip string, rules *checkpoint.Ignore) (w *Work, err error) {
 	w = &Work{Since: since, Tip: tip, history: h, root: root}
 	was, err := h.Manifest(ctx, since)
 	if err != nil {
@@ -108,13 +108,13 @@ func work(ctx context.Context, h *History, root, since, tip string, rules *tree.
 		if is, err = h.Manifest(ctx, tip); err != nil {
 			return nil, err
 		}
-		w.Committed = tree.Compare(was, is)
+		w.Committed = checkpoint.Compare(was, is)
 	}
 	if w.blobs, err = h.Blobs(ctx); err != nil {
 		return nil, err
 	}
-	w.Files, err = tree.Since(ctx, root, was, tree.Options{
-		Format: h.Format, Ignore: rules, Known: tree.Known(was, is), Blob: w.blobs.Read,
+	w.Files, err = checkpoint.Since(ctx, root, was, checkpoint.Options{
+		Format: h.Format, Ignore: rules, Known: checkpoint.Known(was, is), Blob: w.blobs.Read,
 		Odd: func(path, what string) {
 			if len(w.Odd) < maxOdd {
 				w.Odd = append(w.Odd, Odd{path, what})
@@ -127,7 +127,7 @@ func work(ctx context.Context, h *History, root, since, tip string, rules *tree.
 	}
 	// Which commit of another repository a submodule is, is committed or it is nothing.
 	for _, d := range w.Committed {
-		if d.New.Mode == tree.Gitlink || d.Old.Mode == tree.Gitlink {
+		if d.New.Mode == checkpoint.Gitlink || d.Old.Mode == checkpoint.Gitlink {
 			w.Files = append(w.Files, d)
 		}
 	}
@@ -149,26 +149,26 @@ func (w *Work) Has(path string) bool {
 }
 
 // File reads both sides of what is different in the directory.
-func (w *Work) File(d tree.Delta, limit int64) changes.File {
+func (w *Work) File(d checkpoint.Delta, limit int64) changes.File {
 	f := changes.File{Path: d.Path, Old: w.side(d.Old, limit)}
-	if d.New.Mode == tree.Gitlink {
+	if d.New.Mode == checkpoint.Gitlink {
 		f.New = w.side(d.New, limit)
 	} else {
-		f.New = tree.Side(w.root, d, limit)
+		f.New = checkpoint.Side(w.root, d, limit)
 	}
 	return f
 }
 
 // CommittedFile reads both sides of what is different in the branch.
-func (w *Work) CommittedFile(d tree.Delta, limit int64) changes.File {
+func (w *Work) CommittedFile(d checkpoint.Delta, limit int64) changes.File {
 	return changes.File{Path: d.Path, Old: w.side(d.Old, limit), New: w.side(d.New, limit)}
 }
 
-func (w *Work) side(i tree.Item, limit int64) changes.Side {
+func (w *Work) side(i checkpoint.Item, limit int64) changes.Side {
 	s := changes.Side{Mode: i.Mode}
 	switch i.Mode {
 	case 0:
-	case tree.Gitlink:
+	case checkpoint.Gitlink:
 		s.Text = fmt.Appendf(nil, "Subproject commit %s\n", i.ID)
 	default:
 		var err error
@@ -202,11 +202,11 @@ func (w *Work) Commits(ctx context.Context, most int) ([]string, error) {
 
 // Between says what is different in the directories of two sandboxes. The old side of
 // each is the first one's.
-func Between(ctx context.Context, a, b *Bridge) ([]tree.Delta, error) {
+func Between(ctx context.Context, a, b *Bridge) ([]checkpoint.Delta, error) {
 	if a.Format != b.Format {
 		return nil, errors.New("their repositories name objects differently")
 	}
-	var both [2]tree.Manifest
+	var both [2]checkpoint.Manifest
 	for i, one := range []*Bridge{a, b} {
 		if err := one.check(); err != nil {
 			return nil, err
@@ -223,18 +223,18 @@ func Between(ctx context.Context, a, b *Bridge) ([]tree.Delta, error) {
 		if err != nil {
 			return nil, err
 		}
-		both[i], err = tree.Read(ctx, one.Tree, tree.Options{Format: one.Format, Ignore: rules, Known: tree.Known(known)})
+		both[i], err = checkpoint.ReadTree(ctx, one.Tree, checkpoint.Options{Format: one.Format, Ignore: rules, Known: checkpoint.Known(known)})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return tree.Compare(both[0], both[1]), nil
+	return checkpoint.Compare(both[0], both[1]), nil
 }
 
 // FileBetween reads both sides.
-func FileBetween(a, b *Bridge, d tree.Delta, limit int64) changes.File {
+func FileBetween(a, b *Bridge, d checkpoint.Delta, limit int64) changes.File {
 	return changes.File{Path: d.Path,
-		Old: tree.Side(a.Tree, tree.Delta{Path: d.Path, New: d.Old}, limit), New: tree.Side(b.Tree, d, limit)}
+		Old: checkpoint.Side(a.Tree, checkpoint.Delta{Path: d.Path, New: d.Old}, limit), New: checkpoint.Side(b.Tree, d, limit)}
 }
 
 // Aside visits files that git ignores and that are not among what was compared: an editor
@@ -248,7 +248,7 @@ func (w *Work) Aside(ctx context.Context, visit func(path string, mode uint32), 
 	for _, d := range w.Files {
 		listed[d.Path] = true
 	}
-	return tree.Walk{Odd: odd, Visit: func(_ *tree.Dir, _ string, e tree.Entry) error {
+	return checkpoint.Walk{Odd: odd, Visit: func(_ *checkpoint.Dir, _ string, e checkpoint.Entry) error {
 		if _, ok := known[e.Path]; !ok && !listed[e.Path] {
 			visit(e.Path, e.Mode)
 		}

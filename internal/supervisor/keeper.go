@@ -14,7 +14,6 @@ import (
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/tree"
 	"github.com/cofferhq/coffer/internal/wire"
 )
 
@@ -93,7 +92,7 @@ func atIncluded(path string) bool {
 
 // insideTop opens the workspace as the sandbox sees it: what it changed lies over what the
 // user has, and only there.
-func (s *Supervisor) insideTop() (top *tree.Dir, writer int, err error) {
+func (s *Supervisor) insideTop() (top *checkpoint.Dir, writer int, err error) {
 	root, owner, err := s.instance.Root()
 	if err != nil {
 		return nil, 0, err
@@ -102,7 +101,7 @@ func (s *Supervisor) insideTop() (top *tree.Dir, writer int, err error) {
 	if owner != os.Geteuid() {
 		writer = owner
 	}
-	top, err = tree.OpenStrictly(fmt.Sprintf("/proc/self/fd/%d", root.Fd()), s.Sandbox.Workspace.Path)
+	top, err = checkpoint.OpenDirStrictly(fmt.Sprintf("/proc/self/fd/%d", root.Fd()), s.Sandbox.Workspace.Path)
 	return top, writer, err
 }
 

@@ -1,4 +1,4 @@
-package tree
+package checkpoint
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens the top of a tree, whose path is ours and is believed.
-func Open(root string) (*Dir, error) {
+// OpenDir opens the top of a tree, whose path is ours and is believed.
+func OpenDir(root string) (*Dir, error) {
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", root, err)
@@ -16,9 +16,9 @@ func Open(root string) (*Dir, error) {
 	return &Dir{fd: fd}, nil
 }
 
-// OpenStrictly opens the top of a tree by a path on which somebody else may put links: it
+// OpenDirStrictly opens the top of a tree by a path on which somebody else may put links: it
 // goes through none. from is where the path starts.
-func OpenStrictly(from, root string) (*Dir, error) {
+func OpenDirStrictly(from, root string) (*Dir, error) {
 	fd, err := unix.Open(from, onTheWay, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", from, err)
@@ -48,7 +48,7 @@ func (d *Dir) Close() { unix.Close(d.fd) }
 // Find opens the directory of a path and returns it with the last name, going through no
 // link. The caller closes it.
 func Find(root, rel string) (*Dir, string, error) {
-	top, err := Open(root)
+	top, err := OpenDir(root)
 	if err != nil {
 		return nil, "", err
 	}

@@ -1,4 +1,4 @@
-package tree
+package checkpoint
 
 import (
 	"context"
@@ -75,7 +75,7 @@ type Walk struct {
 
 // Do walks the tree below a directory, whose own path is ours and is believed.
 func (w Walk) Do(ctx context.Context, root string) error {
-	top, err := Open(root)
+	top, err := OpenDir(root)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package tree_test
+package checkpoint_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/tree"
+	"github.com/cofferhq/coffer/internal/checkpoint"
 )
 
 // TestOneDirectoryEndsInTime: who waits no longer does not wait for the rest of a
@@ -22,7 +22,7 @@ func TestOneDirectoryEndsInTime(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	visited := 0
-	err := tree.Walk{Visit: func(*tree.Dir, string, tree.Entry) error {
+	err := checkpoint.Walk{Visit: func(*checkpoint.Dir, string, checkpoint.Entry) error {
 		visited++
 		cancel()
 		return nil

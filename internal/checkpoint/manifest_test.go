@@ -1,4 +1,4 @@
-package tree
+package checkpoint
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func TestIgnore(t *testing.T) {
 	for _, set := range sets {
 		dir := t.TempDir()
 		git(t, dir, "init", "-q", ".")
-		write(t, filepath.Join(dir, ".gitignore"), strings.Join(set, "\n")+"\n")
+		writeText(t, filepath.Join(dir, ".gitignore"), strings.Join(set, "\n")+"\n")
 		for _, p := range paths {
 			full := filepath.Join(dir, p)
 			if os.MkdirAll(filepath.Dir(full), 0o755) != nil { // a file is in the way
@@ -44,7 +44,7 @@ func TestIgnore(t *testing.T) {
 			}
 		}
 		want := strings.Split(strings.TrimSuffix(git(t, dir, "ls-files", "-z", "-o", "--exclude-standard"), "\x00"), "\x00")
-		m, err := Read(t.Context(), dir, Options{Ignore: NewIgnore()})
+		m, err := ReadTree(t.Context(), dir, Options{Ignore: NewIgnore()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func git(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-func write(t *testing.T, path, text string) {
+func writeText(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -86,16 +86,16 @@ func write(t *testing.T, path, text string) {
 func TestSince(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "secret")
-	write(t, outside, "secret")
-	write(t, filepath.Join(dir, "same"), "same\n")
-	write(t, filepath.Join(dir, "windows"), "one\r\ntwo\r\n")
-	write(t, filepath.Join(dir, "changed"), "new\n")
-	write(t, filepath.Join(dir, "added"), "added\n")
-	write(t, filepath.Join(dir, "build/kept"), "kept\n")
-	write(t, filepath.Join(dir, "build/loose"), "x\n")
-	write(t, filepath.Join(dir, ".gitignore"), "build/\n")
-	write(t, filepath.Join(dir, "deep/.git/config"), "x")
-	write(t, filepath.Join(dir, "sub/file"), "x")
+	writeText(t, outside, "secret")
+	writeText(t, filepath.Join(dir, "same"), "same\n")
+	writeText(t, filepath.Join(dir, "windows"), "one\r\ntwo\r\n")
+	writeText(t, filepath.Join(dir, "changed"), "new\n")
+	writeText(t, filepath.Join(dir, "added"), "added\n")
+	writeText(t, filepath.Join(dir, "build/kept"), "kept\n")
+	writeText(t, filepath.Join(dir, "build/loose"), "x\n")
+	writeText(t, filepath.Join(dir, ".gitignore"), "build/\n")
+	writeText(t, filepath.Join(dir, "deep/.git/config"), "x")
+	writeText(t, filepath.Join(dir, "sub/file"), "x")
 	os.Symlink(outside, filepath.Join(dir, "link"))
 	os.Symlink(filepath.Dir(outside), filepath.Join(dir, "linkdir"))
 	unix.Mkfifo(filepath.Join(dir, "fifo"), 0o644)

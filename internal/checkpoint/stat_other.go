@@ -1,6 +1,6 @@
 //go:build !linux
 
-package tree
+package checkpoint
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package tree
+package checkpoint
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package tree
+package checkpoint
 
 import (
 	"bytes"
@@ -84,8 +84,8 @@ type Options struct {
 	Odd func(path, what string)
 }
 
-// Read lists the files below a directory, with the names of their contents.
-func Read(ctx context.Context, root string, o Options) (Manifest, error) {
+// ReadTree lists the files below a directory, with the names of their contents.
+func ReadTree(ctx context.Context, root string, o Options) (Manifest, error) {
 	is := Manifest{}
 	err := Walk{Ignore: o.Ignore, Known: func(p string) bool { return o.Known[p] }, Odd: o.Odd, Visit: func(d *Dir, name string, e Entry) error {
 		item, err := identify(d, name, e, o.Format)
@@ -140,7 +140,7 @@ func Compare(was, is Manifest) []Delta {
 // Since says what of a directory is not as it was. Submodules are left out: their files
 // are another repository's.
 func Since(ctx context.Context, root string, was Manifest, o Options) ([]Delta, error) {
-	is, err := Read(ctx, root, o)
+	is, err := ReadTree(ctx, root, o)
 	if err != nil {
 		return nil, err
 	}
