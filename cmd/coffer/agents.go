@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
@@ -123,9 +122,7 @@ func askVersion(ctx context.Context, program string) string {
 }
 
 func printAgents(list []describedAgent) {
-	w := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
-	defer w.Flush()
-	fmt.Fprintln(w, "AGENT\tNAME\tVERSION\tLOGIN")
+	t := ui.Table{{"AGENT", "NAME", "VERSION", "LOGIN"}}
 	for _, d := range list {
 		name, version, login := d.Name, "not installed", "no; see 'coffer login "+d.Name+"'"
 		if d.Default {
@@ -149,8 +146,9 @@ func printAgents(list []describedAgent) {
 		case d.Import:
 			login = "only outside; see 'coffer login " + d.Name + " --import'"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", name, d.Title, version, login)
+		t.Add(name, d.Title, version, login)
 	}
+	_ = t.Print(stdout)
 }
 
 func agentsUpdateCommand() *cobra.Command {

@@ -14,18 +14,14 @@ import (
 	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // choose lets the user choose on the terminal. Without one, the flag that says the same
 // is named.
 func choose(title string, items []ui.Item, instead string) (int, error) {
-	if !terminal.IsTerminal(0) || !terminal.IsTerminal(2) || os.Getenv("TERM") == "dumb" {
-		return 0, ui.Hint(usagef("there is no terminal to choose on"), "%s", instead)
-	}
-	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-	if err != nil {
+	tty, err := ui.OpenTerminal()
+	if err != nil || os.Getenv("TERM") == "dumb" {
 		return 0, ui.Hint(usagef("there is no terminal to choose on"), "%s", instead)
 	}
 	defer tty.Close()

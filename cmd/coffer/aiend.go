@@ -60,8 +60,8 @@ func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) erro
 // entitle has the terminal's title say which agent this is, and returns what undoes it. The
 // title that was there is put on a stack, and comes back from it.
 func entitle(sb *sandbox.Sandbox, name string) (restore func()) {
-	fmt.Fprintf(stdout.to, "\x1b[22;2t\x1b]2;%s: %s\x07", name, sb.Name)
-	return func() { fmt.Fprint(stdout.to, "\x1b[23;2t") }
+	fmt.Fprintf(stdout.To, "\x1b[22;2t\x1b]2;%s: %s\x07", name, sb.Name)
+	return func() { fmt.Fprint(stdout.To, "\x1b[23;2t") }
 }
 
 // sayTaking tells how to get at commits that are on the sandbox's own branch.

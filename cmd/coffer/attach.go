@@ -97,7 +97,7 @@ func sayOutcome(sb *sandbox.Sandbox) {
 
 // watch copies a sandbox's log until nothing runs in it.
 func watch(ctx context.Context, sb *sandbox.Sandbox) error {
-	out, finish := guarded()
+	out, finish := stdout.Guarded()
 	defer finish()
 	last := &tail{Writer: out}
 	if err := printLog(ctx, last, supervisor.LogFile(sb), "no program has been run with --detach", supervisor.LastTurn(sb), func() bool { return hasProgram(sb) }); err != nil {

@@ -50,7 +50,7 @@ neither read nor change it. With --json, every line is as it stands in the log.`
 			if err != nil {
 				return err
 			}
-			out, finish := guarded()
+			out, finish := stdout.Guarded()
 			defer finish()
 			shown, err := printAudit(c.Context(), out, sb, filter, asJSON, follow)
 			if shown == 0 && err == nil {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
@@ -74,16 +73,15 @@ than 64 MiB are not in them.`,
 }
 
 func printCheckpoints(all []checkpoint.Checkpoint) error {
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "N\tTIME\tFILES\tCOMMIT\tAFTER")
+	t := ui.Table{{"N", "TIME", "FILES", "COMMIT", "AFTER"}}
 	for _, c := range all {
 		files := strconv.Itoa(c.Changed())
 		if c.Left > 0 {
 			files += fmt.Sprintf(" (%d not kept)", c.Left)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%.10s\t%s\n", c.N, c.Time.Local().Format("2006-01-02 15:04:05"), files, terminal.Escape(c.Head), shortCommand(c))
+		t.Add(strconv.Itoa(c.N), c.Time.Local().Format(time.DateTime), files, fmt.Sprintf("%.10s", c.Head), shortCommand(c))
 	}
-	return w.Flush()
+	return t.Print(stdout)
 }
 
 // shortCommand is what a checkpoint was taken after, for a line. They are a stranger's words.

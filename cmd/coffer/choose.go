@@ -36,7 +36,8 @@ type noMatch string
 
 func (n noMatch) Error() string { return fmt.Sprintf("no sandbox matches %q", string(n)) }
 
-// choose finds a sandbox by a word, or by where the user is.
+// choose finds a sandbox by a word, or by where the user is: in a sandbox's worktree, on its
+// workspace, or else in the repository that it has a worktree of.
 func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, error) {
 	if match != "" {
 		sb, err := store.Find(match)
@@ -50,26 +51,22 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 		return nil, err
 	}
 	all, errs := store.List()
-	none := len(all)+len(errs) == 0
 	if len(all) == 0 && len(errs) == 1 && !errors.As(errs[0], new(*sandbox.BrokenError)) {
-		return nil, errs[0] // they cannot be looked for, which is not to say that there are none
+		return nil, errs[0] // the store cannot be read
 	}
 	owned := slices.ContainsFunc(all, here.ownedBy)
 	if c.keep != nil {
 		all = slices.DeleteFunc(all, func(sb *sandbox.Sandbox) bool { return !c.keep(sb) })
 	}
-	// Who is in a repository means a sandbox of that, unless one works on this directory.
-	hits, how := only(all, here.in), "lie over "+here.dir
+	hits := only(all, here.in)
 	if len(hits) == 0 && !owned {
-		hits, how = only(all, here.near), "are of the repository of "+here.dir
+		hits = only(all, here.near)
 	}
 	switch {
 	case len(hits) == 1:
 		return hits[0], nil
 	case len(hits) > 1:
-		return nil, ui.Hint(fmt.Errorf("several sandboxes %s:\n%s", terminal.Escape(how), listed(hits)), "%s", c.many)
-	case none && c.kind == "":
-		return nil, ui.Hint(noneHere("there is no sandbox over "+here.dir+", nor anywhere else"), "make one with 'coffer exec --create'")
+		return nil, ui.Hint(fmt.Errorf("several sandboxes work on %s:\n%s", terminal.Escape(here.dir), listed(hits)), "%s", c.many)
 	}
 	err = noneHere("there is no " + c.kind + "sandbox over " + here.dir)
 	if above := only(all, here.below); len(above) > 0 {
@@ -99,16 +96,16 @@ func only(all []*sandbox.Sandbox, meant func(*sandbox.Sandbox) bool) (hits []*sa
 
 // listed is a line for each sandbox that could be meant.
 func listed(all []*sandbox.Sandbox) string {
-	var t table
+	var t ui.Table
 	for _, sb := range all {
 		what := sb.Workspace.Mode
 		if b, err := git.Open(sb.Dir()); err == nil && sb.Workspace.Mode == sandbox.WorkspaceTree {
 			what += " on " + b.Branch
 		}
-		t.add(sb.ID, sb.Name, what)
+		t.Add(sb.ID, sb.Name, what)
 	}
 	var lines strings.Builder
-	t.print(&lines)
+	_ = t.Print(&lines)
 	return strings.TrimSuffix(lines.String(), "\n")
 }
 
@@ -125,17 +122,25 @@ func exactFlag(c *cobra.Command, match *string) {
 }
 
 // completeSandbox offers the names of sandboxes to the shell.
-func completeSandbox(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	if dir, err := sandbox.DefaultDir(); err == nil {
-		if store, err := sandbox.Open(dir); err == nil {
-			all, _ := store.List()
-			for _, sb := range all {
-				if !slices.Contains(given, sb.Name) {
-					names = append(names, sb.Name+"\t"+sb.Workspace.Path)
-				}
-			}
+func completeSandbox(_ *cobra.Command, given []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	for _, sb := range allSandboxes() {
+		if !slices.Contains(given, sb.Name) {
+			names = append(names, sb.Name+"\t"+sb.Workspace.Path)
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// allSandboxes are those whose records can be read.
+func allSandboxes() []*sandbox.Sandbox {
+	dir, err := sandbox.DefaultDir()
+	if err != nil {
+		return nil
+	}
+	store, err := sandbox.Open(dir)
+	if err != nil {
+		return nil
+	}
+	all, _ := store.List()
+	return all
 }

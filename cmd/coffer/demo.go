@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/demo"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -33,7 +34,7 @@ Exits with 1 if anything got through.`,
 			}
 			o := demo.Options{Program: program, Screen: stdout}
 			if terminal.IsTerminal(1) {
-				o.Color = colours()
+				o.Color = ui.Colours()
 				o.Pace = 60 * time.Millisecond
 			}
 			ctx, stop := interruptible(c)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/checkpoint"
@@ -29,7 +30,7 @@ const maxShown = 1 << 20
 // how a diff is shown.
 type diffStyle struct {
 	stat, names, json bool
-	noPager           bool
+	pager             ui.Pager
 	sandbox, repo     string
 	paths             []string
 }
@@ -87,8 +88,31 @@ A part of the second name will do where there is no path of that name.`,
 	repoFlag(c, &style.repo)
 	matchFlag(c, &match)
 	c.Flags().BoolVar(&style.names, "names", false, "print the list of changes, without their content")
-	pagerFlag(c, &style.noPager)
+	style.pager.Command = pagerCommand
+	c.Flags().BoolVar(&style.pager.Never, "no-pager", false, "print it all at once, also on a terminal")
 	return c
+}
+
+// pagerCommand is what git would show long texts with.
+func pagerCommand() string {
+	if value, ok := os.LookupEnv("GIT_PAGER"); ok {
+		return value
+	}
+	if value, ok := git.OwnSetting("core.pager"); ok {
+		return value
+	}
+	if value, ok := os.LookupEnv("PAGER"); ok {
+		return value
+	}
+	return "less"
+}
+
+// readEnough accepts that the reader has left the pager before the end.
+func readEnough(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
 }
 
 // otherSandbox is the second one that is named. All of its name means it in any case; a part
@@ -207,7 +231,7 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 		}
 		return style.printStat(all)
 	}
-	out, finish := paintDiff(style.noPager)
+	out, finish := style.pager.Diff(stdout)
 	defer finish()
 	err = changes.Diff(ctx, out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: style.paths, Masked: hidden})
 	if errors.Is(err, changes.ErrNoMatch) || errors.Is(err, fs.ErrNotExist) && len(style.paths) > 0 {
@@ -285,7 +309,7 @@ func (s diffStyle) show(all []checkpoint.Delta, read func(checkpoint.Delta) chan
 		}
 		return s.printStat(files)
 	}
-	painted, finish := paintDiff(s.noPager)
+	painted, finish := s.pager.Diff(stdout)
 	defer finish()
 	out := bufio.NewWriter(painted)
 	for _, d := range wanted {
@@ -347,7 +371,7 @@ func slim(f changes.File) changes.File {
 }
 
 func (s diffStyle) printStat(files []changes.File) error {
-	out, finish := page(s.noPager)
+	out, finish := s.pager.Page(stdout)
 	defer finish()
 	return printStat(out, files)
 }

@@ -124,7 +124,7 @@ func repositoryURL() string {
 // query has jq make something of an answer.
 func query(what, of string) (int, error) {
 	c := exec.Command("jq", "-rc", what)
-	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(of), stdout.to, os.Stderr
+	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(of), stdout.To, os.Stderr
 	err := c.Run()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		return exit.ExitCode(), nil

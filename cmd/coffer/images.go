@@ -97,7 +97,7 @@ func printImages(all []listedImage) {
 		fmt.Fprintln(os.Stderr, "there are no images")
 		return
 	}
-	t := table{{"NAME", "DIGEST", "SIZE", "PULLED", "USED BY"}}
+	t := ui.Table{{"NAME", "DIGEST", "SIZE", "PULLED", "USED BY"}}
 	for _, i := range all {
 		name, users := strings.Join(i.Refs, " "), strings.Join(i.UsedBy, " ")
 		if name == "" {
@@ -106,9 +106,9 @@ func printImages(all []listedImage) {
 		if users == "" {
 			users = "-"
 		}
-		t.add(name, shortDigest(i.Digest), megabytes(i.Size), age(i.Pulled)+" ago", users)
+		t.Add(name, shortDigest(i.Digest), megabytes(i.Size), age(i.Pulled)+" ago", users)
 	}
-	t.print(stdout)
+	t.Print(stdout)
 }
 
 // shortDigest is enough to tell images apart.

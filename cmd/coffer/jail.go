@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -111,7 +109,7 @@ func runJail(ctx context.Context, s *jailSettings, args []string, command bool) 
 	if err := s.holdToFloor(); err != nil {
 		return err
 	}
-	if err := s.parentGit(); err != nil {
+	if err := s.parentGit(ctx); err != nil {
 		return err
 	}
 	if err := s.connect(); err != nil {
@@ -119,7 +117,7 @@ func runJail(ctx context.Context, s *jailSettings, args []string, command bool) 
 	}
 	say := os.Stderr
 	if s.Explain {
-		say = stdout.to
+		say = stdout.To
 	}
 	s.Brief = !s.Verbose && terminal.IsTerminal(2)
 	code, err := jail.Run(s.Policy, say)
@@ -308,7 +306,7 @@ func (s *jailSettings) place() error {
 
 // parentGit decides whether a git directory outside of the context can be written to: a
 // flag says so, or the config, or the user when asked; otherwise not.
-func (s *jailSettings) parentGit() error {
+func (s *jailSettings) parentGit(ctx context.Context) error {
 	repo, err := rootfs.FindRepository(s.Context)
 	if err != nil || repo.Own == "" || safepath.Within(repo.Own, s.Context) || s.Git == jail.GitRead {
 		return nil // nothing to decide; an error comes again, and is told
@@ -320,13 +318,9 @@ func (s *jailSettings) parentGit() error {
 		s.ParentGit = *s.own.AllowParentGit
 	case s.Strict && s.Git == "":
 	case terminal.IsTerminal(0) && terminal.IsTerminal(2):
-		fmt.Fprintf(os.Stderr, "coffer: %s belongs to the repository %s.\nLet the program commit to it? [y/N] ", terminal.Escape(s.Context), terminal.Escape(repo.Common))
-		line, err := bufio.NewReader(os.Stdin).ReadString('\n')
-		if err != nil && err != io.EOF {
-			return err
-		}
-		answer := strings.ToLower(strings.TrimSpace(line))
-		s.ParentGit = answer == "y" || answer == "yes"
+		question := fmt.Sprintf("coffer: %s belongs to the repository %s.\nLet the program commit to it?", terminal.Escape(s.Context), terminal.Escape(repo.Common))
+		s.ParentGit, err = ui.Agree(ctx, question)
+		return err
 	}
 	return nil
 }

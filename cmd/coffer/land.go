@@ -8,13 +8,14 @@ import (
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // landCommits moves the user's branch to what a run has committed over his directory, if he has
 // said so or says so now. A line has told him the command for later.
 func (s *settings) landCommits(l *listener, super *supervisor.Supervisor) {
 	branch := super.CameOut()
-	if branch == "" || !s.take && (!terminal.IsTerminal(0) || !terminal.IsTerminal(2)) {
+	if branch == "" || !s.take && !(terminal.IsTerminal(0) && terminal.IsTerminal(2)) {
 		return
 	}
 	r, err := git.Find(l.ctx, super.Sandbox.Workspace.Path)
@@ -33,12 +34,7 @@ func (s *settings) landCommits(l *listener, super *supervisor.Supervisor) {
 		return
 	}
 	if !s.take {
-		tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-		if err != nil {
-			return
-		}
-		defer tty.Close()
-		yes, err := confirm(l.ctx, tty, fmt.Sprintf("coffer: Move %s there now (%s; no file changes)? [y/N] ", terminal.Escape(to.To), count(to.Commits, "commit")))
+		yes, err := ui.Agree(l.ctx, fmt.Sprintf("coffer: Move %s there now (%s; no file changes)?", terminal.Escape(to.To), count(to.Commits, "commit")))
 		if err != nil || !yes {
 			return
 		}

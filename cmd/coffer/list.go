@@ -14,6 +14,7 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
@@ -178,26 +179,28 @@ func printList(list []described) {
 	if err != nil {
 		width = 0
 	}
-	listing(list, width).print(stdout)
+	_ = listing(list, width).Print(stdout)
 }
 
 // listing is the table of sandboxes, of which a terminal gets what fits; a width of 0 is all.
-func listing(list []described, width int) table {
+func listing(list []described, width int) ui.Table {
 	git := slices.ContainsFunc(list, func(d described) bool { return d.Git != nil || len(d.Included) > 0 })
 	agents := slices.ContainsFunc(list, func(d described) bool { return d.Turn != nil })
-	var t table
-	var prompts []string
-	row := func(columns, turn, about []string, prompt string, rest ...string) {
+	var t ui.Table
+	row := func(columns, turn, about []string, ports, place, prompt string) {
 		if agents {
 			columns = append(columns, turn...)
 		}
 		if git {
 			columns = append(columns, about...)
 		}
-		t.add(append(columns, rest...)...)
-		prompts = append(prompts, prompt)
+		columns = append(columns, ports, place)
+		if agents {
+			columns = append(columns, prompt)
+		}
+		t.Add(columns...)
 	}
-	row([]string{"ID", "NAME", "STATE", "AGE", "MODE"}, []string{"AGENT", "TURN"}, []string{"BRANCH", "AHEAD/BEHIND", "DIRTY", "REPOSITORY"}, "PROMPT", "PORTS", "WORKSPACE")
+	row([]string{"ID", "NAME", "STATE", "AGE", "MODE"}, []string{"AGENT", "TURN"}, []string{"BRANCH", "AHEAD/BEHIND", "DIRTY", "REPOSITORY"}, "PORTS", "WORKSPACE", "PROMPT")
 	for _, d := range list {
 		about, place := gitColumns(d.Git), d.Workspace.Path
 		if width > 0 {
@@ -213,24 +216,17 @@ func listing(list []described, width int) table {
 		if d.Turn != nil && d.Turn.Prompt != "" {
 			prompt = d.Turn.Prompt
 		}
-		row([]string{d.ID, d.Name, d.state(), age(d.Created), d.Workspace.Mode}, turnColumns(d.Turn), about, prompt, portsText(d), place)
+		row([]string{d.ID, d.Name, d.state(), age(d.Created), d.Workspace.Mode}, turnColumns(d.Turn), about, portsText(d), place, prompt)
 		for _, i := range d.Included {
 			about := gitColumns(&i.Standing)
 			if width > 0 {
 				about[3] = fromHome(about[3])
 			}
-			row([]string{"", "+" + i.Name, "", "", ""}, []string{"", ""}, about, "", "", "-")
+			row([]string{"", "+" + i.Name, "", "", ""}, []string{"", ""}, about, "", "-", "")
 		}
 	}
 	if width > 0 {
-		room := width
-		if agents {
-			room -= leastPrompt + columnGap
-		}
-		t = t.fit(room, "MODE", "ID", "AGE", "WORKSPACE", "PORTS", "REPOSITORY", "DIRTY", "AHEAD/BEHIND", "BRANCH", "AGENT", "TURN")
-	}
-	if agents {
-		t = t.prompts(prompts, width)
+		t = t.Fit(width, "MODE", "ID", "AGE", "WORKSPACE", "PORTS", "REPOSITORY", "DIRTY", "AHEAD/BEHIND", "BRANCH", "AGENT", "TURN")
 	}
 	return t
 }

@@ -57,7 +57,7 @@ sandbox is kept.`,
 			case forget:
 				return logins().Forget(a)
 			case imports:
-				return importLogin(a, yes)
+				return importLogin(c, a, yes)
 			case from != "":
 				return keepLogin(a, from)
 			}
@@ -147,24 +147,19 @@ func keepLogin(a *agent.Agent, match string) error {
 }
 
 // importLogin copies the user's own login, if he says yes.
-func importLogin(a *agent.Agent, yes bool) error {
+func importLogin(c *cobra.Command, a *agent.Agent, yes bool) error {
 	host := agentHost()
 	files := agent.Imports(a, host)
 	if len(files) == 0 {
 		return ui.Error(fmt.Sprintf("%s is not logged in outside either", a.Name), "log in with 'coffer login "+a.Name+"'")
 	}
 	if !yes {
-		tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-		if err != nil || !terminal.IsTerminal(0) {
-			return ui.Hint(usagef("there is no terminal to ask you on"), "say --yes if sandboxes may use your login of %s", a.Name)
-		}
-		defer tty.Close()
 		for i, f := range files {
 			files[i] = fromHome(f)
 		}
-		fmt.Fprintf(tty, "Programs in sandboxes of %s could read and use %s. Copy it for them? [y/N] ", a.Name, terminal.Escape(strings.Join(files, ", ")))
-		if answer := strings.ToLower(strings.TrimSpace(readLine(tty))); answer != "y" && answer != "yes" {
-			return ui.Error("nothing was copied", "log in apart with 'coffer login "+a.Name+"'")
+		question := fmt.Sprintf("Programs in sandboxes of %s could read and use %s. Copy it for them?", a.Name, terminal.Escape(strings.Join(files, ", ")))
+		if err := agree(c, question, ui.Error("your login was not copied without your yes", "say --yes, or log in apart with 'coffer login "+a.Name+"'")); err != nil {
+			return err
 		}
 	}
 	n, err := logins().Import(a, host)

@@ -40,7 +40,7 @@ with the last one. For what a sandbox reached and was refused, see also 'coffer 
 				}
 				none = "the daemon has printed nothing yet"
 			}
-			out, finish := guarded()
+			out, finish := stdout.Guarded()
 			defer finish()
 			if !follow {
 				return printLog(c.Context(), out, path, none, 0, func() bool { return false })

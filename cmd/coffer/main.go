@@ -70,12 +70,43 @@ func main() {
 func command(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
-	root.SetOut(hushed{stdout})
+	root.SetOut(stdout)
 	c, err := root.ExecuteContextC(context.Background())
 	if errors.As(err, new(usage)) && ui.HintOf(err) == "" {
 		err = ui.Hint(err, "see '%s --help'", c.CommandPath())
 	}
-	return report(stdout.checked(err))
+	return report(checked(stdout, err))
+}
+
+// stdout is where commands print what they were asked for.
+var stdout = ui.Stdout
+
+// checked is how a command ends that would otherwise end with err: lost output counts more than
+// success or an exit code. A reader that has gone away misses nothing.
+func checked(out *ui.Output, err error) error {
+	failed := out.Failed()
+	var code status
+	var given givenUp
+	switch {
+	case failed == nil || errors.As(err, &given):
+		return err
+	case errors.Is(failed, syscall.EPIPE):
+		if errors.Is(err, syscall.EPIPE) {
+			return nil
+		}
+		return err
+	case err == nil || errors.As(err, &code) || errors.Is(err, failed):
+		return fmt.Errorf("the output could not be written: %w", failed)
+	}
+	return err
+}
+
+// printed is checked for a command that has an exit code already.
+func printed(code int) int {
+	if code == 0 {
+		code = report(checked(stdout, nil))
+	}
+	return code
 }
 
 // interruptible is for work that has to be undone when the user gives up on it. Other

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/git"
@@ -58,11 +57,11 @@ func showHistory(ctx context.Context, match string, asJSON bool) error {
 
 // printHistory shows it.
 func printHistory(list []supervisor.Committed, cut bool) error {
-	out := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
+	var t ui.Table
 	for _, h := range list {
-		fmt.Fprintf(out, "%s\t%.12s\t%s: %s\n", terminal.Escape(h.Path), h.Commit, terminal.Escape(h.From), pattern(h.Rule))
+		t = append(t, []string{terminal.Escape(h.Path), fmt.Sprintf("%.12s", h.Commit), terminal.Escape(h.From) + ": " + pattern(h.Rule)})
 	}
-	err := out.Flush()
+	err := t.Print(stdout)
 	if cut {
 		warn("that is not all of the history: there was too much of it")
 	}

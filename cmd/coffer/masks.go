@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/config"
@@ -165,7 +164,7 @@ func printMasks(list []supervisor.Hidden, root string) error {
 		fmt.Fprintln(os.Stderr, "nothing is hidden")
 		return nil
 	}
-	out := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
+	var t ui.Table
 	tracked := 0
 	for _, h := range list {
 		path := h.Path
@@ -177,12 +176,12 @@ func printMasks(list []supervisor.Hidden, root string) error {
 		}
 		note := ""
 		if h.Tracked {
-			note = "\tin git"
+			note = "in git"
 			tracked++
 		}
-		fmt.Fprintf(out, "%s\t%s: %s%s\n", terminal.Escape(path), terminal.Escape(h.From), pattern(h.Rule), note)
+		t = append(t, []string{terminal.Escape(path), terminal.Escape(h.From) + ": " + pattern(h.Rule), note})
 	}
-	err := out.Flush()
+	err := t.Print(stdout)
 	if tracked > 0 {
 		warn(fmt.Sprintf("git has %s of these: programs in a sandbox can read them, and earlier versions, in its history; take them out of it, and change what they give away", count(tracked, "file")))
 	}

@@ -142,21 +142,14 @@ func (m *mode) becomeOff(ctx context.Context, args, env []string) error {
 
 // typedYes asks for the whole word: a key that was hit by mistake is not one.
 func typedYes(ctx context.Context, question string) error {
-	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-	if err != nil || !terminal.IsTerminal(0) || !terminal.IsTerminal(2) {
+	answer, err := ui.Ask(ctx, question)
+	switch {
+	case errors.Is(err, ui.ErrNoTerminal):
 		return ui.Error("running without a sandbox needs your yes, and there is no terminal to ask you on", "say --yes, or run it in a sandbox with --sandbox=auto")
-	}
-	defer tty.Close()
-	fmt.Fprint(tty, question)
-	answer := make(chan string, 1)
-	go func() { answer <- readLine(tty) }()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case a := <-answer:
-		if strings.TrimSpace(a) == "yes" {
-			return nil
-		}
+	case err != nil:
+		return err
+	case answer == "yes":
+		return nil
 	}
 	return ui.Error("not run: you did not type yes", "run it in a sandbox with --sandbox=auto")
 }

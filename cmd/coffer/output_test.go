@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Everything that is printed goes through stdout, which notices what could not be written.
@@ -21,8 +23,8 @@ func TestPrintedIsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range files {
-		// The second one speaks to git, which hears of nothing that is missing.
-		if strings.HasSuffix(name, "_test.go") || name == "output.go" || name == "upstream.go" {
+		// It speaks to git, which hears of nothing that is missing.
+		if strings.HasSuffix(name, "_test.go") || name == "upstream.go" {
 			continue
 		}
 		set := token.NewFileSet()
@@ -38,9 +40,9 @@ func TestPrintedIsChecked(t *testing.T) {
 			switch of, _ := s.X.(*ast.Ident); {
 			case of == nil:
 			case of.Name == "os" && s.Sel.Name == "Stdout":
-				t.Errorf("%v: write to stdout, see output.go, instead of os.Stdout", set.Position(s.Pos()))
+				t.Errorf("%v: write to stdout instead of os.Stdout", set.Position(s.Pos()))
 			case of.Name == "fmt" && strings.HasPrefix(s.Sel.Name, "Print"):
-				t.Errorf("%v: print with fmt.F%s(stdout, …), see output.go", set.Position(s.Pos()), strings.ToLower(s.Sel.Name))
+				t.Errorf("%v: print with fmt.F%s(stdout, …)", set.Position(s.Pos()), strings.ToLower(s.Sel.Name))
 			}
 			return true
 		})
@@ -55,46 +57,49 @@ func TestTheirOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	defer func(was *output) { stdout = was }(stdout)
-	stdout = &output{to: f}
+	defer func(was *ui.Output) { stdout = was }(stdout)
+	stdout = &ui.Output{To: f}
 	if err := runTheirs("sh", "/", []string{"-c", `[ /dev/fd/1 -ef "$0" ]`, f.Name()}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestChecked(t *testing.T) {
-	full := &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
-	other := errors.New("other")
-	for _, c := range []struct {
-		failed, err error
-		want        string
-	}{
-		{nil, nil, "<nil>"},
-		{nil, other, "other"},
-		{syscall.ENOSPC, nil, "the output could not be written: no space left on device"},
-		{syscall.ENOSPC, full, "the output could not be written: no space left on device"},
-		{syscall.ENOSPC, status(1), "the output could not be written: no space left on device"},
-		{syscall.ENOSPC, givenUp(2), "exit status 130"},
-		{syscall.ENOSPC, other, "other"},
-		{syscall.EPIPE, nil, "<nil>"},
-		{syscall.EPIPE, fmt.Errorf("write: %w", syscall.EPIPE), "<nil>"},
-		{syscall.EPIPE, other, "other"},
-	} {
-		o := &output{failed: c.failed}
-		if got := fmt.Sprint(o.checked(c.err)); got != c.want {
-			t.Errorf("%v after %v: %q, want %q", c.err, c.failed, got, c.want)
-		}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
 	}
-	closed, err := os.Open(os.DevNull)
+	defer full.Close()
+	gone, ours, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closed.Close()
-	o := &output{to: closed} // which cannot be written to
-	if fmt.Fprint(o, "x"); o.failed == nil {
-		t.Error("a failure was not noticed")
-	}
-	if n, err := fmt.Fprint(hushed{o}, "xy"); n != 2 || err != nil {
-		t.Errorf("%d, %v", n, err)
+	gone.Close()
+	defer ours.Close()
+	const lost = "the output could not be written: no space left on device"
+	other := errors.New("other")
+	for _, c := range []struct {
+		to   *os.File
+		err  error
+		want string
+	}{
+		{nil, nil, "<nil>"},
+		{nil, other, "other"},
+		{full, nil, lost},
+		{full, &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, lost},
+		{full, status(1), lost},
+		{full, givenUp(2), "exit status 130"},
+		{full, other, "other"},
+		{ours, nil, "<nil>"},
+		{ours, fmt.Errorf("write: %w", syscall.EPIPE), "<nil>"},
+		{ours, other, "other"},
+	} {
+		o := &ui.Output{To: c.to}
+		if c.to != nil {
+			fmt.Fprint(o, "x")
+		}
+		if got := fmt.Sprint(checked(o, c.err)); got != c.want {
+			t.Errorf("%v after %v: %q, want %q", c.err, o.Failed(), got, c.want)
+		}
 	}
 }

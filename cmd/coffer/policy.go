@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -111,11 +110,11 @@ func policyGroups() *cobra.Command {
 			if asJSON {
 				return printJSON(all)
 			}
-			w := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
+			var t ui.Table
 			for _, g := range all {
-				fmt.Fprintf(w, "%s\t%s\n", g.Name, g.About)
+				t.Add(g.Name, g.About)
 			}
-			return w.Flush()
+			return t.Print(stdout)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway"
@@ -103,13 +102,11 @@ sandboxes that run, or in the one that is named.`,
 				}
 				return err
 			}
-			w := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "NUMBER\tDESTINATION\tWAITS\tCONNECTIONS\tSANDBOX\tWHY")
+			t := ui.Table{{"NUMBER", "DESTINATION", "WAITS", "CONNECTIONS", "SANDBOX", "WHY"}}
 			for _, q := range list {
-				fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\n", q.ID, terminal.Escape(supervisor.Describe(q.Request)),
-					time.Since(q.Since).Round(time.Second), q.Flows, q.Sandbox, terminal.Escape(q.Reason))
+				t.Add(strconv.Itoa(q.ID), supervisor.Describe(q.Request), time.Since(q.Since).Round(time.Second).String(), strconv.Itoa(q.Flows), q.Sandbox, q.Reason)
 			}
-			return errors.Join(w.Flush(), err)
+			return errors.Join(t.Print(stdout), err)
 		},
 	}
 	c.Flags().StringVarP(&a.match, "sandbox", "m", "", "the sandbox that is meant, by `ID` or name (default: all that run)")

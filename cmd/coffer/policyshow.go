@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway"
@@ -159,11 +158,12 @@ func (p shownPolicy) print() {
 	for _, f := range p.Forwards {
 		fmt.Fprintf(stdout, "%s\n", lead(wire.Forward(f)))
 	}
-	var rules table
+	var rules ui.Table
 	for _, r := range p.Rules {
-		rules = append(rules, []string{terminal.Escape(r.Text), terminal.Escape(r.Origin), bounds(r)})
+		rules.Add(r.Text, r.Origin, bounds(r))
 	}
-	append(rules, []string{fmt.Sprintf("%s everything else", p.Default), "", ""}).print(stdout)
+	rules.Add(fmt.Sprintf("%s everything else", p.Default), "", "")
+	_ = rules.Print(stdout)
 	for _, b := range p.Budgets {
 		fmt.Fprintf(stdout, "used of the budget of %s: %s up, %s down\n", terminal.Escape(b.Budget), amount(b.Sent), amount(b.Received))
 	}
@@ -290,7 +290,7 @@ func policyExplain() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(stdout, "%s in %s\n", terminal.Escape(args[0]), v.whose)
-			w := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
+			var t ui.Table
 			steps := v.set.Explain(q)
 			if d := v.decide(q); d.Rule != v.set.Decide(q).Rule {
 				for i := range steps {
@@ -303,9 +303,9 @@ func policyExplain() *cobra.Command {
 				if s.Decides {
 					mark = "→ "
 				}
-				fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\n", mark, s.Verdict, terminal.Escape(s.Rule), terminal.Escape(s.Origin), terminal.Escape(s.Why))
+				t.Add(mark+s.Verdict.String(), s.Rule, s.Origin, s.Why)
 			}
-			return w.Flush()
+			return t.Print(stdout)
 		},
 	}
 	a.addTo(c)

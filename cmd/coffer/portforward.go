@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
-	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
@@ -136,15 +136,13 @@ func (l forwardList) print(name string) {
 			programs[p.Port] = "?"
 		}
 	}
-	w := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
-	defer w.Flush()
-	fmt.Fprintln(w, "HOST\tINSIDE\tPROGRAM")
+	t := ui.Table{{"HOST", "INSIDE", "PROGRAM"}}
 	row := func(host string, inside uint16) {
 		program := programs[inside]
 		if program == "" {
 			program = "-"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\n", host, inside, terminal.Escape(program))
+		t.Add(host, strconv.Itoa(int(inside)), program)
 	}
 	led := map[uint16]bool{}
 	for _, f := range l.Forwards {
@@ -160,4 +158,5 @@ func (l forwardList) print(name string) {
 			row("-", p.Port)
 		}
 	}
+	_ = t.Print(stdout)
 }

@@ -184,7 +184,7 @@ func (f *prFlags) words(to gh.Repository, head string, more []string) []string {
 // the terminal itself.
 func runTheirs(program, dir string, args []string) error {
 	c := exec.Command(program, args...)
-	c.Dir, c.Stdin, c.Stdout, c.Stderr = dir, os.Stdin, stdout.to, os.Stderr
+	c.Dir, c.Stdin, c.Stdout, c.Stderr = dir, os.Stdin, stdout.To, os.Stderr
 	err := c.Run()
 	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() > 0 {
 		return status(exit.ExitCode())

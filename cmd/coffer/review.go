@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/checkpoint"
@@ -15,6 +14,7 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -308,7 +308,7 @@ func (r *reviewed) print() error {
 	if len(r.Findings) > 0 {
 		fmt.Fprintln(stdout)
 	}
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	var t ui.Table
 	counts := map[changes.Level]int{}
 	for _, f := range r.Findings {
 		counts[f.Level]++
@@ -316,9 +316,9 @@ func (r *reviewed) print() error {
 		if f.Line > 0 {
 			where += fmt.Sprintf(":%d", f.Line)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Level, f.Rule, terminal.Escape(where), terminal.Escape(f.What))
+		t.Add(string(f.Level), f.Rule, where, f.What)
 	}
-	if err := w.Flush(); err != nil {
+	if err := t.Print(stdout); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout)

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/template"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -50,11 +51,11 @@ the config files that hold in this directory. The vault is not opened for that.`
 				fmt.Fprintln(os.Stderr, "there are no secrets; put one there with 'coffer secret set NAME'")
 				return nil
 			}
-			t := table{{"NAME", "SET", "SANDBOXES", "CONFIG HERE"}}
+			t := ui.Table{{"NAME", "SET", "SANDBOXES", "CONFIG HERE"}}
 			for _, s := range list {
-				t.add(s.Name, s.Set.Local().Format("2006-01-02 15:04"), orDash(s.Sandboxes), orDash(s.Config))
+				t.Add(s.Name, s.Set.Local().Format("2006-01-02 15:04"), orDash(s.Sandboxes), orDash(s.Config))
 			}
-			t.print(stdout)
+			t.Print(stdout)
 			return nil
 		},
 	}
@@ -106,16 +107,6 @@ func once(list []string, item string) []string {
 		return list
 	}
 	return append(list, item)
-}
-
-// allSandboxes are those whose records can be read.
-func allSandboxes() []*sandbox.Sandbox {
-	store, err := openStore()
-	if err != nil {
-		return nil
-	}
-	all, _ := store.List()
-	return all
 }
 
 // templatesOf are those that a sandbox fills in.

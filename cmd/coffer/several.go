@@ -1,13 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
@@ -114,15 +114,10 @@ func (n notCalled) Unwrap() error { return noMatch(n) }
 
 // agree asks a question on the terminal. The answer is refusal if it is not yes, or there is no terminal.
 func agree(c *cobra.Command, question string, refusal error) error {
-	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-	if err != nil || !terminal.IsTerminal(0) || !terminal.IsTerminal(2) {
-		return refusal
-	}
-	defer tty.Close()
 	ctx, stop := interruptible(c)
 	defer stop()
-	yes, err := confirm(ctx, tty, question+" [y/N] ")
-	if err == nil && !yes {
+	yes, err := ui.Agree(ctx, question)
+	if errors.Is(err, ui.ErrNoTerminal) || err == nil && !yes {
 		return refusal
 	}
 	return err

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
@@ -45,13 +44,8 @@ its ports, and where its files are.`,
 }
 
 func printShow(d described) {
-	w := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
-	defer w.Flush()
-	row := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, terminal.Escape(value))
-		}
-	}
+	var t ui.Table
+	row := t.Row
 	row("id", d.ID)
 	row("name", d.Name)
 	row("state", d.state())
@@ -79,6 +73,7 @@ func printShow(d described) {
 	if d.Nesting {
 		row("nesting", "allowed")
 	}
+	_ = t.Print(stdout)
 }
 
 // supervisor is who keeps a sandbox running, and what runs in it.

@@ -8,13 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -80,13 +79,8 @@ func standingOf(sb *sandbox.Sandbox) (s standing, state string) {
 }
 
 func printStanding(s standing, state string) {
-	w := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
-	defer w.Flush()
-	row := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, terminal.Escape(value))
-		}
-	}
+	var w ui.Table
+	row := w.Row
 	if s.Programs > 0 {
 		state += ", " + count(s.Programs, "program")
 	}
@@ -105,6 +99,7 @@ func printStanding(s standing, state string) {
 	if s.Agent != "" {
 		row("go on", "coffer ai -m "+s.Name)
 	}
+	_ = w.Print(stdout)
 }
 
 // statusInside is for programs in a sandbox: what they were told at the start, and what

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -237,54 +237,17 @@ func bullets(list []string) string {
 // ask asks on the terminal and remembers a yes.
 func ask(ctx context.Context, store config.Trust, l *config.Loaded, w wanted) error {
 	list := bullets(w.list())
-	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-	if err != nil || !terminal.IsTerminal(0) || !terminal.IsTerminal(2) {
+	yes, err := ui.Agree(ctx, fmt.Sprintf("%s asks for more than a sandbox has by itself:\n%s\nAgree, until it asks for something else?", wishes(l), list))
+	switch {
+	case errors.Is(err, ui.ErrNoTerminal):
 		return ui.Error(fmt.Sprintf("%s asks for more than you have agreed to, and there is no terminal to ask you on:\n%s", wishes(l), list),
 			"read it, then run 'coffer trust' there (with --yes if there is no terminal), or agree for one run with --trust")
-	}
-	defer tty.Close()
-	yes, err := confirm(ctx, tty, fmt.Sprintf("%s asks for more than a sandbox has by itself:\n%s\nAgree, until it asks for something else? [y/N] ", wishes(l), list))
-	switch {
 	case err != nil:
 		return err
 	case yes:
 		return w.remember(store, l.Repository)
 	}
 	return ui.Error("you did not agree to what coffer.toml asks for", "change coffer.toml; --net none starts without its network rules")
-}
-
-// confirm asks for a yes. A signal, such as Ctrl-C, ends the question and the command:
-// ctx is over then, and says with what.
-func confirm(ctx context.Context, tty *os.File, question string) (bool, error) {
-	fmt.Fprint(tty, question)
-	answer := make(chan string, 1)
-	go func() { answer <- readLine(tty) }()
-	select {
-	case <-ctx.Done():
-	case line := <-answer:
-		// A signal that came before the answer takes a moment to be heard.
-		select {
-		case <-ctx.Done():
-		case <-time.After(50 * time.Millisecond):
-			line = strings.ToLower(strings.TrimSpace(line))
-			return line == "y" || line == "yes", nil
-		}
-	}
-	fmt.Fprintln(tty)
-	return false, context.Cause(ctx)
-}
-
-// readLine reads no more than the line: what follows is for somebody else.
-func readLine(f *os.File) string {
-	var line []byte
-	b := make([]byte, 1)
-	for len(line) < 100 {
-		if n, err := f.Read(b); n == 0 || err != nil || b[0] == '\n' {
-			break
-		}
-		line = append(line, b[0])
-	}
-	return string(line)
 }
 
 func listTrust(places config.Places, asJSON bool) error {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -65,39 +64,12 @@ func (d *described) state() string {
 	return d.State
 }
 
-// A prompt in a listing has at least this many columns on a terminal, and at most that many in a pipe.
-const leastPrompt, mostPrompt = 24, 60
-
 // turnColumns are the columns that listings have if there are agents.
 func turnColumns(t *turn) []string {
 	if t == nil {
 		return []string{"-", "-"}
 	}
 	return []string{t.Agent, age(t.last())}
-}
-
-// prompts adds the last column, of what agents were told, to a table for a terminal of this width, or
-// for a pipe.
-func (t table) prompts(list []string, width int) table {
-	most := mostPrompt
-	if width > 0 {
-		most = width
-		for _, w := range t.widths() {
-			most -= w + columnGap
-		}
-		if most < leastPrompt {
-			return t
-		}
-	}
-	for i := range t {
-		var cells table
-		cells.add(list[i])
-		if utf8.RuneCountInString(cells[0][0]) > most {
-			cells[0][0] = agent.Brief(cells[0][0], most)
-		}
-		t[i] = append(t[i], cells[0][0])
-	}
-	return t
 }
 
 // times says when a turn began, and how it ended.

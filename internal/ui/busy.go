@@ -2,10 +2,7 @@ package ui
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,8 +12,8 @@ import (
 // patience is how long work may take without a word.
 const patience = time.Second
 
-// silent, if it is not empty, has nothing said. Only the linker can set it, for tests of what else
-// is said, on machines that may stand still for a second at any point:
+// silent, if it is not empty, has [Busy] print nothing. Only the linker can set it, for tests of
+// other output on machines that may stand still for a second at any point:
 // go build -ldflags '-X …/internal/ui.silent=yes'.
 var silent string
 
@@ -35,7 +32,7 @@ func start(what string, mute bool) (done func()) {
 	if silent != "" {
 		return func() {}
 	}
-	l := &line{what: terminal.Escape(what), to: os.Stderr, begun: time.Now(), mute: mute}
+	l := &line{what: what, to: os.Stderr, begun: time.Now(), mute: mute}
 	l.timer = time.AfterFunc(patience, l.tick)
 	return l.done
 }
@@ -44,25 +41,23 @@ type heard struct{}
 
 // HearsSignals marks a context that signals cancel, instead of ending this process: so what was
 // changed at the terminal is put back.
-func HearsSignals(ctx context.Context) context.Context { return context.WithValue(ctx, heard{}, true) }
+func HearsSignals(ctx context.Context) context.Context {
+	return context.WithValue(ctx, heard{}, true)
+}
 
 // line is what the user sees.
 type line struct {
 	what  string
 	mute  bool // what is typed is not shown
-	to    io.Writer
+	to    *os.File
 	begun time.Time
 
 	mu    sync.Mutex
 	timer *time.Timer
-	shown bool
-	tty   bool
-	typed *terminal.State // as it was before it was not shown; nil if it is
+	shown *Progress       // nil until it is
+	typed *terminal.State // as the terminal was before it was muted; nil if it is not
 	over  bool
 }
-
-// erase goes to the beginning of the line and clears it.
-const erase = "\r\x1b[K"
 
 func (l *line) tick() {
 	l.mu.Lock()
@@ -70,36 +65,15 @@ func (l *line) tick() {
 	if l.over {
 		return
 	}
-	if !l.shown {
-		f, ok := l.to.(*os.File)
-		l.shown, l.tty = true, ok && terminal.IsTerminal(int(f.Fd()))
-		if l.tty && l.mute {
-			l.typed = terminal.Mute(int(f.Fd()))
+	if l.shown == nil {
+		if l.shown = newProgress(l.to); l.shown.live && l.mute {
+			l.typed = terminal.Mute(int(l.to.Fd()))
 		}
 	}
-	if !l.tty {
-		fmt.Fprintf(l.to, "coffer: %s …\n", l.what)
-		return
+	l.shown.Show(l.what, time.Since(l.begun).Truncate(time.Second).String())
+	if l.shown.live {
+		l.timer.Reset(patience)
 	}
-	fmt.Fprintf(l.to, "%scoffer: %s … %ds", erase, l.fitting(), int(time.Since(l.begun).Seconds()))
-	l.timer.Reset(patience)
-}
-
-// fitting shortens the words to what has room: a line that is wrapped cannot be erased.
-func (l *line) fitting() string {
-	columns, _, err := terminal.Size(int(l.to.(*os.File).Fd()))
-	if err != nil || columns == 0 {
-		columns = 80
-	}
-	room := max(columns-len("coffer:  … 99999s"), 1)
-	if words := []rune(l.what); len(words) > room {
-		cut := string(words[:room])
-		if at := strings.LastIndexByte(cut, ' '); at > 0 {
-			cut = cut[:at]
-		}
-		return cut
-	}
-	return l.what
 }
 
 func (l *line) done() {
@@ -110,8 +84,8 @@ func (l *line) done() {
 	}
 	l.over = true
 	l.timer.Stop()
-	if l.shown && l.tty {
-		io.WriteString(l.to, erase)
+	if l.shown != nil {
+		l.shown.Clear()
 		_ = l.typed.Restore()
 	}
 }

@@ -2,33 +2,15 @@ package ui
 
 import "unicode/utf8"
 
-// named is the name of a control character or sequence, "" for others.
-func named(key string) string {
-	switch key {
-	case "\r", "\n":
-		return "enter"
-	case "\x03":
-		return "interrupt"
-	case "\x04", "\x07", "\x1b":
-		return "cancel"
-	case "\x7f", "\x08":
-		return "erase"
-	case "\x15", "\x17":
-		return "erase all"
-	case "\x10", "\x0b", "\x1b[A", "\x1bOA", "\x1b[Z":
-		return "up"
-	case "\x0e", "\x09", "\x1b[B", "\x1bOB":
-		return "down"
-	case "\x1b[5~":
-		return "page up"
-	case "\x1b[6~":
-		return "page down"
-	case "\x1b[H", "\x1bOH", "\x1b[1~":
-		return "home"
-	case "\x1b[F", "\x1bOF", "\x1b[4~":
-		return "end"
-	}
-	return ""
+// names of control characters and sequences.
+var names = map[string]string{
+	"\r": "enter", "\n": "enter",
+	"\x03": "interrupt",
+	"\x04": "cancel", "\x07": "cancel", "\x1b": "cancel",
+	"\x7f": "erase", "\x08": "erase", "\x15": "erase all", "\x17": "erase all",
+	"\x10": "up", "\x0b": "up", "\x1b[A": "up", "\x1bOA": "up", "\x1b[Z": "up",
+	"\x0e": "down", "\x09": "down", "\x1b[B": "down", "\x1bOB": "down",
+	"\x1b[5~": "page up", "\x1b[6~": "page down",
 }
 
 // unknown is a key that means nothing here.
@@ -63,7 +45,7 @@ func next(in []byte, last bool) (key string, rest []byte) {
 		_, n = utf8.DecodeRune(in)
 	}
 	text := string(in[:n])
-	if name := named(text); name != "" {
+	if name := names[text]; name != "" {
 		return name, in[n:]
 	}
 	if text[0] < 0x20 || text[0] == 0x1b || !utf8.ValidString(text) {

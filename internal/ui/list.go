@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,7 +16,7 @@ type list struct {
 	keys   string // what keys do, for as long as nothing was typed
 	items  []Item
 	query  []rune
-	hits   []int // of items, the best first
+	hits   []int // of items
 	at     int   // in hits
 	top    int   // the first of hits that is shown
 	height int   // how many of them are
@@ -29,53 +28,25 @@ func newList(title string, items []Item, height int) *list {
 	return l
 }
 
-// filter finds what matches, and goes to the first.
+// filter finds the items that have every word of the query, and goes to the first.
 func (l *list) filter() {
 	l.hits, l.at, l.top = nil, 0, 0
-	scores := map[int]int{}
 	for i, item := range l.items {
-		if score, ok := match(string(l.query), strings.Join(item, " ")); ok {
+		if match(string(l.query), strings.Join(item, " ")) {
 			l.hits = append(l.hits, i)
-			scores[i] = score
 		}
 	}
-	slices.SortStableFunc(l.hits, func(a, b int) int { return scores[b] - scores[a] })
 }
 
-// match says whether the letters of a query are in a text, in this order, and how well:
-// letters that follow each other, and such that begin a word, count more. Words of the
-// query are looked for one by one.
-func match(query, text string) (score int, ok bool) {
-	lower := []rune(strings.ToLower(text))
+func match(query, text string) bool {
+	text = strings.ToLower(text)
 	for word := range strings.FieldsSeq(strings.ToLower(query)) {
-		if i := strings.Index(string(lower), word); i >= 0 {
-			score += 10 * len(word)
-			if i == 0 || !isWord(rune(string(lower)[i-1])) {
-				score += 5
-			}
-			continue
-		}
-		from, last := 0, -2
-		for _, r := range word {
-			i := slices.Index(lower[from:], r)
-			if i < 0 {
-				return 0, false
-			}
-			i += from
-			score++
-			if i == last+1 {
-				score += 2
-			}
-			if i == 0 || !isWord(lower[i-1]) {
-				score += 2
-			}
-			from, last = i+1, i
+		if !strings.Contains(text, word) {
+			return false
 		}
 	}
-	return score, true
+	return true
 }
-
-func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // What a key does to the choice.
 type outcome int
@@ -107,10 +78,6 @@ func (l *list) key(k string) outcome {
 		l.move(-l.height)
 	case "page down":
 		l.move(l.height)
-	case "home":
-		l.move(-len(l.hits))
-	case "end":
-		l.move(len(l.hits))
 	case "erase":
 		if len(l.query) > 0 {
 			l.query = l.query[:len(l.query)-1]
@@ -134,7 +101,7 @@ func (l *list) move(n int) {
 	l.top = max(0, min(l.top, l.at), l.at-l.height+1)
 }
 
-// tall is about how many lines there is room for.
+// tall sets how many lines there is room for.
 func (l *list) tall(height int) {
 	l.height = max(1, height)
 	l.move(0)
@@ -158,33 +125,21 @@ func (l *list) lines(width int) []string {
 		if i == l.at {
 			mark = "> "
 		}
-		var b strings.Builder
-		b.WriteString(mark)
-		item := l.items[l.hits[i]]
-		for n, col := range item {
-			b.WriteString(col)
-			if n < len(item)-1 {
-				b.WriteString(strings.Repeat(" ", 2+max(0, widths[n]-utf8.RuneCountInString(col))))
-			}
-		}
-		out = append(out, cut(strings.TrimRight(b.String(), " "), width))
+		out = append(out, cut(mark+padded(l.items[l.hits[i]], widths), width))
 	}
 	return out
 }
 
 // widths are those of the columns. A line of one column is a sentence, and does not count.
-func (l *list) widths() (w []int) {
+func (l *list) widths() []int {
+	var t Table
 	for _, item := range l.items {
-		for n, col := range item {
-			if n == len(w) {
-				w = append(w, 0)
-			}
-			if len(item) > 1 {
-				w[n] = max(w[n], utf8.RuneCountInString(col))
-			}
+		if len(item) == 1 {
+			item = nil
 		}
+		t = append(t, item)
 	}
-	return w
+	return t.widths()
 }
 
 // cut shortens a line to a width, less one: some terminals go to the next line when the

@@ -1,30 +1,12 @@
-package main
+package ui
 
 import (
 	"bytes"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/terminal"
 )
-
-// colours says whether the user wants them on a terminal.
-func colours() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
-
-// paintDiff is where a diff goes: a pipe gets it as it is, a terminal by way of a painter
-// and, unless it is never to be, the user's pager.
-func paintDiff(never bool) (w io.Writer, finish func()) {
-	if !terminal.IsTerminal(1) {
-		return stdout, func() {}
-	}
-	to, read := page(never)
-	p := &painter{to: to, colours: colours()}
-	return p, func() {
-		p.finish()
-		read()
-	}
-}
 
 // A painter shows a diff to a person. The files are a stranger's: what filters let pass
 // for programs, such as moving the cursor, would let one line wipe out another that the

@@ -11,35 +11,6 @@ import (
 	"github.com/cofferhq/coffer/internal/supervisor"
 )
 
-// TestTableFits leaves out what says nothing, then what can be spared, and no more.
-func TestTableFits(t *testing.T) {
-	var all table
-	all.add("ID", "NAME", "PORTS", "PLACE")
-	all.add("k3vq", "parser", "-", "/home/ada/parser")
-	all.add("9xyz", "ü", "-", "/tmp/a\x1b[2J")
-	for _, test := range []struct {
-		width int
-		want  string
-	}{
-		{80, "ID    NAME    PLACE\nk3vq  parser  /home/ada/parser\n9xyz  ü       "},
-		{30, "ID    NAME    PLACE\nk3vq  parser  /home/ada/parser\n9xyz  ü       "},
-		{29, "ID    NAME\nk3vq  parser\n9xyz  ü\n"},
-		{9, "NAME\nparser\nü\n"},
-		{1, "NAME\nparser\nü\n"},
-	} {
-		var b strings.Builder
-		all.fit(test.width, "PLACE", "ID").print(&b)
-		if !strings.HasPrefix(b.String(), test.want) || strings.Contains(b.String(), "\x1b") {
-			t.Errorf("in %d columns:\n%swant\n%s", test.width, b.String(), test.want)
-		}
-	}
-	var b strings.Builder
-	all.print(&b)
-	if !strings.HasPrefix(b.String(), "ID    NAME    PORTS  PLACE\n") {
-		t.Errorf("a pipe gets\n%s", b.String())
-	}
-}
-
 // TestListingFits: on narrow terminals, no line of the sandboxes' listing is wider than it.
 func TestListingFits(t *testing.T) {
 	dirty := 3
@@ -53,13 +24,13 @@ func TestListingFits(t *testing.T) {
 		{30, "NAME        STATE\nfix-parser  running\n"},
 	} {
 		var b strings.Builder
-		listing([]described{d}, test.width).print(&b)
+		listing([]described{d}, test.width).Print(&b)
 		if b.String() != test.want {
 			t.Errorf("in %d columns:\n%swant\n%s", test.width, b.String(), test.want)
 		}
 	}
 	var b strings.Builder
-	listing([]described{d}, 0).print(&b)
+	listing([]described{d}, 0).Print(&b)
 	if header, _, _ := strings.Cut(b.String(), "\n"); !strings.Contains(header, "AHEAD/BEHIND") || !strings.HasPrefix(header, "ID ") {
 		t.Errorf("a pipe gets\n%s", b.String())
 	}
@@ -71,7 +42,7 @@ func TestListingFitsTurns(t *testing.T) {
 	d.ID, d.Name, d.Workspace = "abcdefgh", "make-it-faster-1", sandbox.Workspace{Mode: sandbox.WorkspaceDirect, Path: "/home/ada/parser"}
 	for _, width := range []int{80, 200} {
 		var b strings.Builder
-		listing([]described{d}, width).print(&b)
+		listing([]described{d}, width).Print(&b)
 		for _, want := range []string{"make-it-faster-1", "waiting for you", "TURN", "claude", "fix issue 42"} {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("in %d columns without %q:\n%s", width, want, b.String())
@@ -104,7 +75,7 @@ func TestListingFromHome(t *testing.T) {
 	d := described{Git: &git.Standing{Repository: home + "/parser"}}
 	d.Included = []included{{Name: "library", Standing: git.Standing{Repository: home + "/library"}}}
 	var b strings.Builder
-	listing([]described{d}, 200).print(&b)
+	listing([]described{d}, 200).Print(&b)
 	for _, want := range []string{" ~/parser\n", " ~/library\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("without %q:\n%s", want, b.String())
