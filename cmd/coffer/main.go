@@ -28,7 +28,7 @@ import (
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/interrupt"
-	"github.com/cofferhq/coffer/internal/secret/vault"
+	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -62,7 +62,7 @@ func main() {
 	case lendName:
 		os.Exit(lendMain())
 	}
-	inside.Vault = vault.Lookup
+	inside.Vault = secret.Lookup
 	interrupt.Exit(command(os.Args[1:]))
 }
 

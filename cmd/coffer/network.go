@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/policy"
-	"github.com/cofferhq/coffer/internal/rules"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -39,8 +38,8 @@ func networkFor(mode string, hostPorts []string) (n sandbox.Network, err error) 
 }
 
 // rules are what --allow and --deny say: a layer like that of 'coffer policy'.
-func (s *settings) rules() ([]rules.Source, error) {
-	layer := rules.Source{Grants: true}
+func (s *settings) rules() ([]policy.Source, error) {
+	layer := policy.Source{Grants: true}
 	add := func(flag, target string) error {
 		host, protocol := target, ""
 		for _, p := range []string{"tcp", "udp", "tls", "http"} {
@@ -69,7 +68,7 @@ func (s *settings) rules() ([]rules.Source, error) {
 	if len(layer.Rules) == 0 {
 		return nil, nil
 	}
-	return []rules.Source{layer}, nil
+	return []policy.Source{layer}, nil
 }
 
 // addNetwork adds what is known about a sandbox's network beyond its record.

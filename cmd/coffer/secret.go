@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/secret"
-	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -60,7 +59,7 @@ newline at its end does not count. It is never an argument: other users could se
 			if err != nil {
 				return err
 			}
-			v, err := vault.Mine()
+			v, err := secret.Mine()
 			if err != nil {
 				return err
 			}
@@ -80,7 +79,7 @@ newline at its end does not count. It is never an argument: other users could se
 }
 
 // tellMade says once what protects the vault.
-func tellMade(v *vault.Vault, made *vault.Made) {
+func tellMade(v *secret.Vault, made *secret.Made) {
 	why := ""
 	if made.Why != nil {
 		why = fmt.Sprintf(" (%s)", terminal.Escape(made.Why.Error()))
@@ -104,7 +103,7 @@ terminal it is printed only with --show.`,
 			if screen && !show {
 				return ui.Error("the secret would be seen on the screen", "say --show if it may, or pipe it to a program")
 			}
-			v, err := vault.Mine()
+			v, err := secret.Mine()
 			if err != nil {
 				return err
 			}
@@ -134,7 +133,7 @@ that need it cannot start others until it is there again.`,
 		Args:              func(_ *cobra.Command, args []string) error { return oneSecret(args) },
 		ValidArgsFunction: completeSecret,
 		RunE: func(_ *cobra.Command, args []string) error {
-			v, err := vault.Mine()
+			v, err := secret.Mine()
 			if err != nil {
 				return err
 			}
@@ -155,7 +154,7 @@ func oneSecret(args []string) error {
 }
 
 func completeSecret(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-	if v, err := vault.Mine(); err == nil && len(args) == 0 {
+	if v, err := secret.Mine(); err == nil && len(args) == 0 {
 		label, _ := v.Label()
 		for _, e := range label {
 			names = append(names, e.Name)

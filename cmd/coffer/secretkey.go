@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/cofferhq/coffer/internal/secret"
-	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -14,7 +13,7 @@ import (
 
 func secretKey() *cobra.Command {
 	var names []string
-	for _, k := range vault.Keepings {
+	for _, k := range secret.Keepings {
 		names = append(names, string(k))
 	}
 	return &cobra.Command{
@@ -38,12 +37,12 @@ func secretKey() *cobra.Command {
 		},
 		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
-			v, err := vault.Mine()
+			v, err := secret.Mine()
 			if err != nil {
 				return err
 			}
 			if len(args) == 1 {
-				if err := v.Move(vault.Keeping(args[0])); err != nil {
+				if err := v.Move(secret.Keeping(args[0])); err != nil {
 					return err
 				}
 			}
@@ -59,7 +58,7 @@ func secretKey() *cobra.Command {
 
 // printVault is doctor's word on the vault, if there is one.
 func printVault() {
-	v, err := vault.Mine()
+	v, err := secret.Mine()
 	if err != nil {
 		return
 	}

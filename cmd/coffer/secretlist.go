@@ -10,7 +10,6 @@ import (
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/secret"
-	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/template"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -35,7 +34,7 @@ the config files that hold in this directory. The vault is not opened for that.`
 		Example: "  coffer secret ls",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v, err := vault.Mine()
+			v, err := secret.Mine()
 			if err != nil {
 				return err
 			}

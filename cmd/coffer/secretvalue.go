@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/cofferhq/coffer/internal/secret"
-	"github.com/cofferhq/coffer/internal/secret/vault"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -35,7 +34,7 @@ func secretValue(c *cobra.Command, name, variable string) (value []byte, err err
 		}
 		value = bytes.TrimSuffix(bytes.TrimSuffix(value, []byte("\n")), []byte("\r"))
 	}
-	if err := vault.CheckValue(value); err != nil {
+	if err := secret.CheckValue(value); err != nil {
 		return nil, ui.Hint(fmt.Errorf("%s is not set: %w", name, err), "type it, or pipe it to 'coffer secret set %s'", name)
 	}
 	return value, nil

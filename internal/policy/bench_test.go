@@ -1,23 +1,27 @@
-package policy
+package policy_test
 
 import (
 	"net/netip"
 	"testing"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/policy/policytest"
 )
 
 // thousand is a set as nobody has it: a thousand rules of all kinds, beside the groups.
-func thousand(tb testing.TB, budget string) *Set {
+func thousand(tb testing.TB, budget string) *policy.Set {
 	tb.Helper()
-	src := Source{Groups: groupNames(), Rules: policytest.Rules(1000)}
+	src := policy.Source{Rules: policytest.Rules(1000)}
+	for _, g := range policy.Groups() {
+		src.Groups = append(src.Groups, g.Name)
+	}
 	for i := range src.Rules {
 		if r := &src.Rules[i]; len(r.Allow) > 0 {
 			r.MaxUpload = budget
 		}
 	}
-	set, err := Compile(src, Source{Grants: true, Rules: []RuleSource{{
+	set, err := policy.Compile(src, policy.Source{Grants: true, Rules: []policy.RuleSource{{
 		Allow: []string{"granted.example.net:443"}, Expires: time.Unix(2e9, 0),
 	}}})
 	if err != nil {
@@ -26,14 +30,14 @@ func thousand(tb testing.TB, budget string) *Set {
 	return set
 }
 
-func benchQueries() map[string]Query {
+func benchQueries() map[string]policy.Query {
 	now := time.Unix(1e9, 0)
-	return map[string]Query{
-		"exact":   {Host: "host500.example.com", Port: 443, Protocol: TLS},
-		"suffix":  {Host: "a.b.c.zone501.example.com", Port: 443, Protocol: TLS},
-		"deny":    {Host: "bad502.zone501.example.com", Port: 443, Protocol: TLS},
-		"group":   {Host: "api.github.com", Port: 443, Protocol: TLS},
-		"default": {Host: "nobody.has.heard.of.it.test", Port: 443, Protocol: TLS},
+	return map[string]policy.Query{
+		"exact":   {Host: "host500.example.com", Port: 443, Protocol: policy.TLS},
+		"suffix":  {Host: "a.b.c.zone501.example.com", Port: 443, Protocol: policy.TLS},
+		"deny":    {Host: "bad502.zone501.example.com", Port: 443, Protocol: policy.TLS},
+		"group":   {Host: "api.github.com", Port: 443, Protocol: policy.TLS},
+		"default": {Host: "nobody.has.heard.of.it.test", Port: 443, Protocol: policy.TLS},
 		"cidr":    {Addr: netip.MustParseAddr("10.1.247.9"), Port: 5432},
 		"grant":   {Host: "granted.example.net", Port: 443, Now: now},
 		"deep":    {Host: "a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z.test", Port: 443},
@@ -58,7 +62,7 @@ func BenchmarkConnect(b *testing.B) {
 	set := thousand(b, "")
 	b.ReportAllocs()
 	for b.Loop() {
-		set.Connect(Query{Host: "host500.example.com", Port: 443})
+		set.Connect(policy.Query{Host: "host500.example.com", Port: 443})
 	}
 }
 
@@ -66,7 +70,7 @@ func BenchmarkName(b *testing.B) {
 	set := thousand(b, "")
 	b.ReportAllocs()
 	for b.Loop() {
-		set.Name(Query{Host: "host500.example.com"})
+		set.Name(policy.Query{Host: "host500.example.com"})
 	}
 }
 
@@ -74,7 +78,7 @@ func BenchmarkAddress(b *testing.B) {
 	set := thousand(b, "")
 	b.ReportAllocs()
 	for b.Loop() {
-		set.Address(Query{Port: 443}, netip.MustParseAddr("93.184.215.14"), nil)
+		set.Address(policy.Query{Port: 443}, netip.MustParseAddr("93.184.215.14"), nil)
 	}
 }
 
@@ -89,8 +93,8 @@ func BenchmarkCompile(b *testing.B) {
 func BenchmarkCompileStandard(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		src, _ := Builtin("standard")
-		if _, err := Compile(src); err != nil {
+		src, _ := policy.Builtin("standard")
+		if _, err := policy.Compile(src); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -107,7 +111,7 @@ func TestNoAllocations(t *testing.T) {
 			t.Errorf("%s: Connect allocates %v times", name, n)
 		}
 	}
-	request := Query{Host: "host500.example.com", Port: 80, Protocol: HTTP, Method: "GET", Path: "/a/b/c.tar.gz"}
+	request := policy.Query{Host: "host500.example.com", Port: 80, Protocol: policy.HTTP, Method: "GET", Path: "/a/b/c.tar.gz"}
 	if n := testing.AllocsPerRun(100, func() { set.Decide(request) }); n != 0 {
 		t.Errorf("http: Decide allocates %v times", n)
 	}

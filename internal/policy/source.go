@@ -1,12 +1,56 @@
 package policy
 
-import written "github.com/cofferhq/coffer/internal/rules"
+import "time"
 
-// A Source is a policy as people write it, and a RuleSource one of its rules.
-type (
-	Source     = written.Source
-	RuleSource = written.RuleSource
-)
+// Source is a policy as people write it: the [network] table of a config file, a
+// built-in mode, or the changes a user made to a running sandbox.
+type Source struct {
+	// Default is what happens when no rule matches: "deny", "ask" or "allow". Empty
+	// keeps what the layer below says, and deny if none says anything.
+	Default string `toml:"default" json:"default,omitempty"`
+	// Groups are the built-in groups that are allowed as a whole.
+	Groups []string     `toml:"groups" json:"groups,omitempty"`
+	Rules  []RuleSource `toml:"rules" json:"rules,omitempty"`
+
+	// Grants marks the layer of live changes: its allow rules are the user's answers
+	// to questions, so they beat ask rules. Nothing beats a deny rule.
+	Grants bool `toml:"-" json:"grants,omitempty"`
+	// Origin says where the layer comes from, for decisions made by its default or
+	// its groups: "coffer.toml", "built-in standard".
+	Origin string `toml:"-" json:"origin,omitempty"`
+}
+
+// RuleSource is one rule as people write it: lists of targets, and conditions that hold
+// for all of them.
+type RuleSource struct {
+	// Name is shown when the rule decides, and is what another file changes it by.
+	Name string `toml:"name" json:"name,omitempty"`
+	// Allow are targets that can be reached; see ParseTarget for how they are written.
+	Allow []string `toml:"allow" json:"allow,omitempty"`
+	// Deny are targets that cannot be reached, whatever other rules say.
+	Deny []string `toml:"deny" json:"deny,omitempty"`
+	// Ask are targets for which you are asked each time, unless you answer for longer.
+	Ask []string `toml:"ask" json:"ask,omitempty"`
+
+	// Protocol is "tcp", "udp", "tls" or "http". UDP is allowed only where it is named.
+	Protocol string `toml:"protocol" json:"protocol,omitempty"`
+
+	// Methods narrow the rule to plain-text HTTP requests with one of these methods.
+	Methods []string `toml:"methods" json:"methods,omitempty"`
+	// Paths narrow the rule to plain-text HTTP requests for one of these paths. A *
+	// stands for anything but a slash, and ** for any number of whole segments.
+	Paths []string `toml:"paths" json:"paths,omitempty"`
+
+	// MaxUpload bounds the bytes that are sent to each host: "10MB".
+	MaxUpload string `toml:"max_upload" json:"max_upload,omitempty"`
+	// MaxDownload bounds the bytes that come from each host.
+	MaxDownload string `toml:"max_download" json:"max_download,omitempty"`
+
+	// Enabled can be set to false: the rule is checked but not in force.
+	Enabled *bool     `toml:"enabled" json:"enabled,omitempty"`
+	Origin  string    `toml:"-" json:"origin,omitempty"` // "coffer.toml:12", filled by the reader
+	Expires time.Time `toml:"-" json:"expires,omitzero"` // zero: never
+}
 
 // Modes are the names of the built-in policies.
-var Modes = written.Modes
+var Modes = []string{"none", "standard", "ask", "open"}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/rules"
+	"github.com/cofferhq/coffer/internal/policy"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,7 +21,7 @@ type Network struct {
 	Mode string `json:"mode,omitempty"`
 	// Rules are what config files add to it, as they were when the user agreed to
 	// them: what is in the workspace now is the sandbox's word.
-	Rules []rules.Source `json:"rules,omitempty"`
+	Rules []policy.Source `json:"rules,omitempty"`
 	// HostPorts are the ports of the host's loopback interface that programs may
 	// reach.
 	HostPorts []HostPort `json:"host_ports,omitempty"`
@@ -60,8 +60,8 @@ func (n Network) validate() error {
 		}
 	}
 	// The rules are compiled when the sandbox starts: every command reads records.
-	if n.Mode != "" && !slices.Contains(rules.Modes, n.Mode) {
-		return fmt.Errorf("network mode %q is none of %s", n.Mode, strings.Join(rules.Modes, ", "))
+	if n.Mode != "" && !slices.Contains(policy.Modes, n.Mode) {
+		return fmt.Errorf("network mode %q is none of %s", n.Mode, strings.Join(policy.Modes, ", "))
 	}
 	return nil
 }
@@ -73,13 +73,13 @@ const liveName = "policy.json"
 const maxLive = 4 << 20
 
 type liveRules struct {
-	Version int                `json:"version"`
-	Rules   []rules.RuleSource `json:"rules"`
+	Version int                 `json:"version"`
+	Rules   []policy.RuleSource `json:"rules"`
 }
 
 // LiveRules are the rules that the user made for this sandbox with 'coffer policy'.
-func (sb *Sandbox) LiveRules() (rules.Source, error) {
-	live := rules.Source{Grants: true, Origin: "coffer policy"}
+func (sb *Sandbox) LiveRules() (policy.Source, error) {
+	live := policy.Source{Grants: true, Origin: "coffer policy"}
 	path := filepath.Join(sb.dir, liveName)
 	data, err := readFile(path, maxLive)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +103,7 @@ func (sb *Sandbox) LiveRules() (rules.Source, error) {
 
 // SaveLiveRules replaces them. The sandbox's lock or its supervisor keeps two from
 // doing so at once.
-func (sb *Sandbox) SaveLiveRules(live []rules.RuleSource) error {
+func (sb *Sandbox) SaveLiveRules(live []policy.RuleSource) error {
 	path := filepath.Join(sb.dir, liveName)
 	if len(live) == 0 {
 		return ignoreMissing(unix.Unlink(path))

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/rules"
+	"github.com/cofferhq/coffer/internal/policy"
 )
 
 func fullRecord() Record {
@@ -18,7 +18,7 @@ func fullRecord() Record {
 		Created:   time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC),
 		Workspace: Workspace{Path: "/home/me/src & more", Mode: WorkspaceDirect, Start: "a/b"},
 		Limits:    Limits{Memory: 1 << 30, Pids: 100, CPUs: 1.5, OpenFiles: 1024, Timeout: time.Hour, Idle: time.Minute},
-		Network:   Network{Mode: "standard", Rules: []rules.Source{{Default: "deny"}}, HostPorts: []HostPort{{Inside: 5432, Outside: 15432}}, Max: "standard"},
+		Network:   Network{Mode: "standard", Rules: []policy.Source{{Default: "deny"}}, HostPorts: []HostPort{{Inside: 5432, Outside: 15432}}, Max: "standard"},
 		Masks:     Masks{Prefix: "sub", Rules: []Mask{{Line: "*.key", From: ".sandboxignore:1", Dir: "sub", Own: true}}},
 		Mounts:    []Mount{{Source: "/srv/data", Target: "/data", ReadOnly: true}, {Source: "/srv/out", Target: "/out"}},
 		Once:      true,

@@ -15,14 +15,14 @@ import (
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
-// FileName is the vault's name in its directory, and OldName what it had before it was an age file.
+// fileName is the vault's name in its directory, and OldName what it had before it was an age file.
 const (
-	FileName = "secrets.age"
+	fileName = "secrets.age"
 	OldName  = "secrets"
 )
 
-// MaxFile bounds the vault, and each file beside it.
-const MaxFile = 1 << 20
+// maxFile bounds the vault, and each file beside it.
+const maxFile = 1 << 20
 
 // Dir is where the vault is: beside the sandboxes, where none of them sees it.
 func Dir() (string, error) {
@@ -35,10 +35,10 @@ func Dir() (string, error) {
 
 // ReadLabel reads the label of the vault in a directory. One that is not there is empty.
 func ReadLabel(dir string) (Label, error) {
-	path, old := filepath.Join(dir, FileName), filepath.Join(dir, OldName)
+	path, old := filepath.Join(dir, fileName), filepath.Join(dir, OldName)
 	// An old vault that is being replaced is found by the third look at the latest.
 	for _, p := range []string{path, old, path} {
-		file, err := Read(p)
+		file, err := readOwn(p)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -46,17 +46,17 @@ func ReadLabel(dir string) (Label, error) {
 			return nil, err
 		}
 		if p == old {
-			l, _, _, err := SplitOld(file)
-			return l, Problem(p, err)
+			l, _, _, err := splitOld(file)
+			return l, problem(p, err)
 		}
-		l, err := ParseFile(file)
-		return l, Problem(p, err)
+		l, err := parseFile(file)
+		return l, problem(p, err)
 	}
 	return nil, nil
 }
 
 // Problem says what is wrong with a vault's file.
-func Problem(path string, err error) error {
+func problem(path string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -66,8 +66,8 @@ func Problem(path string, err error) error {
 	return ui.Error(fmt.Sprintf("the vault %s %s", path, err), "put a copy of it back, or remove it and set your secrets again")
 }
 
-// Read reads a file of the vault. Only the user may have been able to read or write it.
-func Read(path string) ([]byte, error) {
+// readOwn reads a file of the vault. Only the user may have been able to read or write it.
+func readOwn(path string) ([]byte, error) {
 	// A link could lead anywhere, and a pipe would keep us waiting.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
@@ -94,8 +94,8 @@ func Read(path string) ([]byte, error) {
 		return nil, ui.Error(fmt.Sprintf("%s of the vault is open to other users (mode %04o)", path, info.Mode().Perm()),
 			"close it, if you trust what is in it: chmod 600 "+path)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err == nil && len(data) > MaxFile {
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
 		err = ui.Error(fmt.Sprintf("%s of the vault is larger than any vault", path), "put a copy of it back, or remove it")
 	}
 	return data, err

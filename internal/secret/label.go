@@ -51,9 +51,9 @@ func CheckName(name string) error {
 const (
 	intro      = "age-encryption.org/v"
 	ageVersion = "1"
-	// Stanza is the type of the label's stanza, and StanzaVersion its argument.
-	Stanza        = "coffer-secrets"
-	StanzaVersion = "1"
+	// stanza is the type of the label's stanza, and stanzaVersion its argument.
+	stanza        = "coffer-secrets"
+	stanzaVersion = "1"
 )
 
 // ErrVersion is for a vault that a newer coffer has written.
@@ -73,8 +73,8 @@ func (l Label) Bytes() ([]byte, error) {
 	return b, nil
 }
 
-// ParseFile reads the label of a vault's file. One that is not written as Bytes would is refused.
-func ParseFile(file []byte) (Label, error) {
+// parseFile reads the label of a vault's file. One that is not written as Bytes would is refused.
+func parseFile(file []byte) (Label, error) {
 	first, rest, _ := strings.Cut(string(file), "\n")
 	if version, ok := strings.CutPrefix(first, intro); !ok {
 		return nil, errDamaged
@@ -82,9 +82,9 @@ func ParseFile(file []byte) (Label, error) {
 		return nil, ErrVersion
 	}
 	second, rest, _ := strings.Cut(rest, "\n")
-	if version, ok := strings.CutPrefix(second, "-> "+Stanza+" "); !ok {
+	if version, ok := strings.CutPrefix(second, "-> "+stanza+" "); !ok {
 		return nil, errDamaged
-	} else if version != StanzaVersion {
+	} else if version != stanzaVersion {
 		return nil, ErrVersion
 	}
 	var body strings.Builder
@@ -123,8 +123,8 @@ func parseLabel(text []byte) (l Label, err error) {
 // line, and what was encrypted. The first three were authenticated with that.
 const oldIntro = "coffer vault 1\n"
 
-// SplitOld takes such a file apart.
-func SplitOld(file []byte) (l Label, head, sealed []byte, err error) {
+// splitOld takes such a file apart.
+func splitOld(file []byte) (l Label, head, sealed []byte, err error) {
 	text, ok := bytes.CutPrefix(file, []byte(oldIntro))
 	end := bytes.Index(text, []byte("\n\n")) + 1
 	if bytes.HasPrefix(text, []byte("\n")) {

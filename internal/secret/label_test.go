@@ -34,13 +34,13 @@ func TestLabel(t *testing.T) {
 	if want := "A 2026-11-15T19:00:00Z\nB_2 2026-11-15T20:00:00Z\n"; err != nil || string(text) != want {
 		t.Fatalf("%q, %v", text, err)
 	}
-	if got, err := ParseFile([]byte(written(string(text)))); err != nil || !reflect.DeepEqual(got, l) {
+	if got, err := parseFile([]byte(written(string(text)))); err != nil || !reflect.DeepEqual(got, l) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if got, err := ParseFile([]byte(written(""))); err != nil || len(got) > 0 {
+	if got, err := parseFile([]byte(written(""))); err != nil || len(got) > 0 {
 		t.Errorf("%v, %v", got, err)
 	}
-	got, head, sealed, err := SplitOld(fmt.Appendf(nil, "coffer vault 1\n%s\n\nx\n\n", text))
+	got, head, sealed, err := splitOld(fmt.Appendf(nil, "coffer vault 1\n%s\n\nx\n\n", text))
 	if err != nil || !reflect.DeepEqual(got, l) || string(head) != "coffer vault 1\n"+string(text)+"\n" || string(sealed) != "\nx\n\n" {
 		t.Errorf("%v, %q, %q, %v", got, head, sealed, err)
 	}
@@ -67,7 +67,7 @@ func TestLabel(t *testing.T) {
 		written("A 2026-11-15T19:00:00Z B 2026-11-15T19:00:00Z\n"):  "damaged",
 		written(strings.Repeat("A 2026-11-15T19:00:00Z\n", 10000)):  "damaged",
 	} {
-		if l, err := ParseFile([]byte(file)); err == nil || !strings.Contains(err.Error(), want) {
+		if l, err := parseFile([]byte(file)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: %v, %v, want an error about %q", file, l, err, want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestLabel(t *testing.T) {
 // What can be wrong with the file is said in a sentence, with a way out.
 func TestReadRefuses(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, FileName)
+	path := filepath.Join(dir, fileName)
 	good := []byte(written("A 2026-11-15T19:00:00Z\n"))
 	if l, err := ReadLabel(dir); err != nil || l != nil {
 		t.Errorf("no vault: %v, %v", l, err)
@@ -89,7 +89,7 @@ func TestReadRefuses(t *testing.T) {
 		"open":    {func() error { return errors.Join(os.WriteFile(path, good, 0o600), os.Chmod(path, 0o640)) }, "open to other users (mode 0640)"},
 		"damaged": {func() error { return os.WriteFile(path, good[1:], 0o600) }, "is damaged"},
 		"newer":   {func() error { return os.WriteFile(path, []byte("age-encryption.org/v7\n\n"), 0o600) }, "was written by a newer coffer"},
-		"large":   {func() error { return os.WriteFile(path, make([]byte, MaxFile+1), 0o600) }, "larger than any vault"},
+		"large":   {func() error { return os.WriteFile(path, make([]byte, maxFile+1), 0o600) }, "larger than any vault"},
 		"link":    {func() error { return os.Symlink("elsewhere", path) }, "is a symbolic link"},
 		"pipe":    {func() error { return syscall.Mkfifo(path, 0o600) }, "is no file"},
 		"dir":     {func() error { return os.Mkdir(path, 0o700) }, "is no file"},
@@ -114,10 +114,10 @@ func FuzzParseFile(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		l, err := ParseFile(file)
+		l, err := parseFile(file)
 		if err != nil {
 			var head, sealed []byte
-			if l, head, sealed, err = SplitOld(file); err != nil {
+			if l, head, sealed, err = splitOld(file); err != nil {
 				return
 			}
 			if !bytes.Equal(append(bytes.Clone(head), sealed...), file) {

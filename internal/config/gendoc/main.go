@@ -32,7 +32,7 @@ func write(root string) error {
 // generate makes all files; the names are relative to the root of the project.
 func generate(root string) (map[string][]byte, error) {
 	docs, err := readComments(filepath.Join(root, "internal/config/schema.go"), filepath.Join(root, "internal/config/floor.go"),
-		filepath.Join(root, "internal/rules/source.go"))
+		filepath.Join(root, "internal/policy/source.go"))
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func TestUpToDate(t *testing.T) {
 
 // Every key says what it is for.
 func TestDocumented(t *testing.T) {
-	c, err := readComments(root+"/internal/config/schema.go", root+"/internal/config/floor.go", root+"/internal/rules/source.go")
+	c, err := readComments(root+"/internal/config/schema.go", root+"/internal/config/floor.go", root+"/internal/policy/source.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,13 @@ package policytest
 import (
 	"fmt"
 
-	"github.com/cofferhq/coffer/internal/rules"
+	"github.com/cofferhq/coffer/internal/policy"
 )
 
 // Rules are n rules of every kind, as nobody has them.
-func Rules(n int) (list []rules.RuleSource) {
+func Rules(n int) (list []policy.RuleSource) {
 	for i := range n {
-		var r rules.RuleSource
+		var r policy.RuleSource
 		switch i % 5 {
 		case 0:
 			r.Allow = []string{fmt.Sprintf("host%d.example.com:80,443", i)}

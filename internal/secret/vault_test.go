@@ -1,4 +1,4 @@
-package vault
+package secret
 
 import (
 	"bytes"
@@ -14,14 +14,13 @@ import (
 
 	"filippo.io/age"
 	"github.com/cofferhq/coffer/internal/safepath"
-	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/zalando/go-keyring"
 )
 
 // TestMain has no keyring but the one of a test, and passphrases that are quickly tried.
 func TestMain(m *testing.M) {
-	os.Unsetenv(secret.Variable)
+	os.Unsetenv(Variable)
 	keyringHere = func() error { return errNoKeyring }
 	workFactor = 10
 	os.Exit(m.Run())
@@ -106,7 +105,7 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("took the name %q", bad)
 		}
 	}
-	for _, bad := range []string{"", "a\x00b", strings.Repeat("x", secret.MaxValue+1)} {
+	for _, bad := range []string{"", "a\x00b", strings.Repeat("x", MaxValue+1)} {
 		if _, err := v.Set("A", []byte(bad)); err == nil || strings.Contains(err.Error(), "xxx") {
 			t.Errorf("took %.10q: %v", bad, err)
 		}
@@ -128,7 +127,7 @@ func TestSecrets(t *testing.T) {
 // A vault that is full, of number or of bytes, says so and stays as it is.
 func TestFull(t *testing.T) {
 	v := newVault(t)
-	big := strings.Repeat("x", secret.MaxValue)
+	big := strings.Repeat("x", MaxValue)
 	for i := 0; ; i++ {
 		_, err := v.Set(fmt.Sprintf("N%d", i), []byte(big))
 		if err != nil {
@@ -201,20 +200,20 @@ func TestKeyIsKept(t *testing.T) {
 	})
 	t.Run("passphrase", func(t *testing.T) {
 		v := newVault(t)
-		t.Setenv(secret.Variable, "short")
+		t.Setenv(Variable, "short")
 		_, err := v.Set("A", []byte("1"))
 		wrong(t, err, "12 characters at least")
-		t.Setenv(secret.Variable, "correct horse")
+		t.Setenv(Variable, "correct horse")
 		if made := set(t, v, "A", "1"); made.Keeping != Passphrase {
 			t.Errorf("made %+v", made)
 		}
 		if get(t, v, "A") != "1" {
 			t.Error("another value")
 		}
-		t.Setenv(secret.Variable, "battery staple")
+		t.Setenv(Variable, "battery staple")
 		_, err = At(v.dir).Get("A")
 		wrong(t, err, "is not the passphrase of the vault")
-		t.Setenv(secret.Variable, "")
+		t.Setenv(Variable, "")
 		_, err = At(v.dir).Get("A")
 		wrong(t, err, "closed by a passphrase")
 	})
@@ -228,7 +227,7 @@ func TestMove(t *testing.T) {
 		t.Errorf("moved what is not there: %v", err)
 	}
 	set(t, v, "A", "1")
-	t.Setenv(secret.Variable, "correct horse")
+	t.Setenv(Variable, "correct horse")
 	for _, from := range Keepings {
 		for _, to := range Keepings {
 			for _, next := range []Keeping{from, to} {
@@ -346,7 +345,7 @@ func TestStockAge(t *testing.T) {
 	for _, how := range []Keeping{File, Passphrase} {
 		v := newVault(t)
 		if how == Passphrase {
-			t.Setenv(secret.Variable, "correct horse")
+			t.Setenv(Variable, "correct horse")
 		}
 		set(t, v, "A", "hunter2")
 		file := read(t, filepath.Join(v.dir, identityName))

@@ -1,4 +1,4 @@
-package vault
+package secret
 
 import (
 	"crypto/aes"
@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -34,7 +33,7 @@ const (
 
 // migrate makes a vault of an old one, and puts that aside. The caller has the lock.
 func (v *Vault) migrate() error {
-	path := filepath.Join(v.dir, secret.OldName)
+	path := filepath.Join(v.dir, OldName)
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -54,7 +53,7 @@ func (v *Vault) migrate() error {
 			return err
 		}
 	}
-	for _, name := range []string{oldKey, secret.OldName} {
+	for _, name := range []string{oldKey, OldName} {
 		if err := os.Rename(filepath.Join(v.dir, name), filepath.Join(v.dir, name+kept)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("put the old vault aside: %w", err)
 		}
@@ -75,14 +74,14 @@ func (v *Vault) makeAs(how Keeping) error {
 }
 
 // openOld decrypts an old vault.
-func (v *Vault) openOld(path string) (label secret.Label, all values, how Keeping, err error) {
-	file, err := secret.Read(path)
+func (v *Vault) openOld(path string) (label Label, all values, how Keeping, err error) {
+	file, err := readOwn(path)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	label, head, sealed, err := secret.SplitOld(file)
+	label, head, sealed, err := splitOld(file)
 	if err != nil {
-		return nil, nil, "", secret.Problem(path, err)
+		return nil, nil, "", problem(path, err)
 	}
 	key, how, err := v.oldKey()
 	if err != nil {
@@ -102,7 +101,7 @@ func (v *Vault) openOld(path string) (label secret.Label, all values, how Keepin
 // oldKey finds the key of an old vault.
 func (v *Vault) oldKey() ([]byte, Keeping, error) {
 	path := filepath.Join(v.dir, oldKey)
-	data, err := secret.Read(path)
+	data, err := readOwn(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		text, err := fromKeyring(oldService, v.dir, patience)
 		if err != nil {
@@ -131,9 +130,9 @@ func (v *Vault) oldKey() ([]byte, Keeping, error) {
 
 // unlockOld opens a key that a passphrase closes.
 func unlockOld(rounds string, salt, sealed []byte) ([]byte, error) {
-	passphrase := os.Getenv(secret.Variable)
+	passphrase := os.Getenv(Variable)
 	if passphrase == "" {
-		return nil, ui.Error("the vault is closed by a passphrase, which is expected in "+secret.Variable, "export it")
+		return nil, ui.Error("the vault is closed by a passphrase, which is expected in "+Variable, "export it")
 	}
 	n, err := strconv.Atoi(rounds)
 	if err != nil || n < 1 || n > 20_000_000 {
@@ -145,7 +144,7 @@ func unlockOld(rounds string, salt, sealed []byte) ([]byte, error) {
 	}
 	key, err := openGCM(from, sealed, []byte(oldMagic))
 	if err != nil {
-		return nil, ui.Error("what is in "+secret.Variable+" is not the passphrase of the vault", "export the one that the vault was made with")
+		return nil, ui.Error("what is in "+Variable+" is not the passphrase of the vault", "export the one that the vault was made with")
 	}
 	return key, nil
 }

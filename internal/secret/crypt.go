@@ -1,4 +1,4 @@
-package vault
+package secret
 
 import (
 	"bytes"
@@ -6,14 +6,13 @@ import (
 	"io"
 
 	"filippo.io/age"
-	"github.com/cofferhq/coffer/internal/secret"
 )
 
 // labelled puts the label into the header, as a recipient that nobody is.
 type labelled []byte
 
 func (l labelled) Wrap([]byte) ([]*age.Stanza, error) {
-	return []*age.Stanza{{Type: secret.Stanza, Args: []string{secret.StanzaVersion}, Body: l}}, nil
+	return []*age.Stanza{{Type: stanza, Args: []string{stanzaVersion}, Body: l}}, nil
 }
 
 // seal makes the vault's file.

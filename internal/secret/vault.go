@@ -1,4 +1,4 @@
-package vault
+package secret
 
 import (
 	"encoding/json"
@@ -12,11 +12,8 @@ import (
 	"time"
 
 	"filippo.io/age"
-	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/ui"
 )
-
-const fileName = secret.FileName
 
 // ErrNone is for a vault that was never made.
 var ErrNone = ui.Error("you keep no secrets", "make a vault with 'coffer secret set NAME'")
@@ -34,7 +31,7 @@ func At(dir string) *Vault { return &Vault{dir: dir} }
 
 // Mine is the user's.
 func Mine() (*Vault, error) {
-	dir, err := secret.Dir()
+	dir, err := Dir()
 	return At(dir), err
 }
 
@@ -42,7 +39,7 @@ func Mine() (*Vault, error) {
 func (v *Vault) Dir() string { return v.dir }
 
 // Label says what is in it, which is nothing if it was never made.
-func (v *Vault) Label() (secret.Label, error) { return secret.ReadLabel(v.dir) }
+func (v *Vault) Label() (Label, error) { return ReadLabel(v.dir) }
 
 // values are what is encrypted. Not all of them are text.
 type values map[string][]byte
@@ -70,8 +67,8 @@ func CheckValue(value []byte) error {
 	switch {
 	case len(value) == 0:
 		return errors.New("the value is empty")
-	case len(value) > secret.MaxValue:
-		return fmt.Errorf("the value has more than %d bytes", secret.MaxValue)
+	case len(value) > MaxValue:
+		return fmt.Errorf("the value has more than %d bytes", MaxValue)
 	case slices.Contains(value, 0):
 		return errors.New("the value has a NUL in it, which no variable can have")
 	}
@@ -88,7 +85,7 @@ type Made struct {
 // Set puts a secret into the vault, in place of what it was before. If that made the vault,
 // it says how.
 func (v *Vault) Set(name string, value []byte) (made *Made, err error) {
-	if err := secret.CheckName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return nil, err
 	}
 	if err := CheckValue(value); err != nil {
@@ -107,7 +104,7 @@ func (v *Vault) Set(name string, value []byte) (made *Made, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e := secret.Entry{Name: name, Set: time.Now().UTC().Truncate(time.Second)}
+	e := Entry{Name: name, Set: time.Now().UTC().Truncate(time.Second)}
 	if i, ok := label.Find(name); ok {
 		label[i] = e
 	} else {
@@ -154,7 +151,7 @@ func (v *Vault) Remove(name string) error {
 	return v.write(slices.Delete(label, i, i+1), all)
 }
 
-func (v *Vault) write(label secret.Label, all values) error {
+func (v *Vault) write(label Label, all values) error {
 	head, err := label.Bytes()
 	if err != nil {
 		return err
@@ -167,24 +164,24 @@ func (v *Vault) write(label secret.Label, all values) error {
 	if err != nil {
 		return err
 	}
-	if len(file) > secret.MaxFile {
-		return ui.Error(fmt.Sprintf("the vault is full: it has at most %d bytes", secret.MaxFile), "remove what you do not need: coffer secret rm NAME")
+	if len(file) > maxFile {
+		return ui.Error(fmt.Sprintf("the vault is full: it has at most %d bytes", maxFile), "remove what you do not need: coffer secret rm NAME")
 	}
 	return v.replace(fileName, file)
 }
 
 // open reads and decrypts all of it. The error is fs.ErrNotExist if there is none.
-func (v *Vault) open() (secret.Label, values, error) { return v.openWithin(patience) }
+func (v *Vault) open() (Label, values, error) { return v.openWithin(patience) }
 
 // openWithin is open for who cannot wait long for a keyring.
-func (v *Vault) openWithin(wait time.Duration) (label secret.Label, all values, err error) {
+func (v *Vault) openWithin(wait time.Duration) (label Label, all values, err error) {
 	path := filepath.Join(v.dir, fileName)
 	file, err := v.read(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	if label, err = secret.ParseFile(file); err != nil {
-		return nil, nil, secret.Problem(path, err)
+	if label, err = parseFile(file); err != nil {
+		return nil, nil, problem(path, err)
 	}
 	plain, err := v.unseal(file, wait)
 	if errors.Is(err, errNotOpened) {
@@ -197,18 +194,18 @@ func (v *Vault) openWithin(wait time.Duration) (label secret.Label, all values, 
 	}
 	// The label was authenticated with the values, so they are of one piece.
 	if err := json.Unmarshal(plain, &all); err != nil || len(all) != len(label) {
-		return nil, nil, secret.Problem(path, errors.New("is damaged"))
+		return nil, nil, problem(path, errors.New("is damaged"))
 	}
 	return label, all, nil
 }
 
 // read reads the vault's file, which may have to be made of an old one.
 func (v *Vault) read(path string) ([]byte, error) {
-	file, err := secret.Read(path)
+	file, err := readOwn(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, err
 	}
-	if _, old := os.Lstat(filepath.Join(v.dir, secret.OldName)); old != nil {
+	if _, old := os.Lstat(filepath.Join(v.dir, OldName)); old != nil {
 		return nil, err
 	}
 	unlock, err := v.lock()
@@ -216,7 +213,7 @@ func (v *Vault) read(path string) ([]byte, error) {
 		return nil, err
 	}
 	unlock()
-	return secret.Read(path)
+	return readOwn(path)
 }
 
 // unseal decrypts with the identity that is known, or else with the one that is kept: the

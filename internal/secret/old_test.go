@@ -1,4 +1,4 @@
-package vault
+package secret
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/zalando/go-keyring"
 )
 
@@ -43,7 +42,7 @@ func makeOld(t *testing.T, how Keeping, all values) *Vault {
 		write(t, filepath.Join(v.dir, oldKey), []byte(oldMagic+"plain "+text(key)+"\n"))
 	case Passphrase:
 		salt := []byte("0123456789abcdef")
-		from, err := pbkdf2.Key(sha256.New, os.Getenv(secret.Variable), salt, 1000, 32)
+		from, err := pbkdf2.Key(sha256.New, os.Getenv(Variable), salt, 1000, 32)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +60,7 @@ func makeOld(t *testing.T, how Keeping, all values) *Vault {
 	}
 	head = append(head, '\n')
 	plain, _ := json.Marshal(all)
-	write(t, filepath.Join(v.dir, secret.OldName), append(head, sealGCM(key, plain, head)...))
+	write(t, filepath.Join(v.dir, OldName), append(head, sealGCM(key, plain, head)...))
 	return v
 }
 
@@ -73,10 +72,10 @@ func TestOldVault(t *testing.T) {
 				withKeyring(t, nil)
 			}
 			if how == Passphrase {
-				t.Setenv(secret.Variable, "correct horse")
+				t.Setenv(Variable, "correct horse")
 			}
 			v := makeOld(t, how, values{"A": []byte("1"), "B": []byte("2")})
-			old := read(t, filepath.Join(v.dir, secret.OldName))
+			old := read(t, filepath.Join(v.dir, OldName))
 			if n := fmt.Sprint(names(t, v)); n != "[A B]" {
 				t.Errorf("has %s", n)
 			}
@@ -86,7 +85,7 @@ func TestOldVault(t *testing.T) {
 			if got, err := v.Keeping(); got != how || err != nil {
 				t.Errorf("kept by %s, %v", got, err)
 			}
-			if !bytes.Equal(old, read(t, filepath.Join(v.dir, secret.OldName+kept))) {
+			if !bytes.Equal(old, read(t, filepath.Join(v.dir, OldName+kept))) {
 				t.Error("the old vault is not kept")
 			}
 			set(t, v, "A", "3")
@@ -100,7 +99,7 @@ func TestOldVault(t *testing.T) {
 // An old vault that does not open stays as it is; one whose replacing was interrupted is replaced.
 func TestOldVaultStays(t *testing.T) {
 	v := makeOld(t, File, values{"A": []byte("1")})
-	path := filepath.Join(v.dir, secret.OldName)
+	path := filepath.Join(v.dir, OldName)
 	old := read(t, path)
 	for i := range old {
 		damaged := bytes.Clone(old)
@@ -125,7 +124,7 @@ func TestOldVaultStays(t *testing.T) {
 		t.Errorf("another identity: %v", err)
 	}
 	// Killed before the old one was put aside.
-	for _, name := range []string{oldKey, secret.OldName} {
+	for _, name := range []string{oldKey, OldName} {
 		if err := os.Rename(filepath.Join(v.dir, name+kept), filepath.Join(v.dir, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package vault
+package secret
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"filippo.io/age"
-	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -32,7 +31,7 @@ func (k Keeping) Means() string {
 	case File:
 		return "its key is in a file beside it, readable by you only: whoever gets your files can read them"
 	case Passphrase:
-		return "its key is in a file beside it, closed by a passphrase that is expected in " + secret.Variable
+		return "its key is in a file beside it, closed by a passphrase that is expected in " + Variable
 	}
 	return string(k)
 }
@@ -90,7 +89,7 @@ func (v *Vault) left() (*age.X25519Identity, Keeping, error) {
 
 // choose makes an identity and puts it where it is kept best. why says why not in the keyring.
 func (v *Vault) choose() (id *age.X25519Identity, how Keeping, why error, err error) {
-	if os.Getenv(secret.Variable) != "" {
+	if os.Getenv(Variable) != "" {
 		how = Passphrase
 	} else if id, err := v.ofKeyring(trial); err == nil {
 		return id, Keyring, nil, nil // left by somebody who was interrupted

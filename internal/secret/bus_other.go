@@ -1,6 +1,6 @@
 //go:build !linux
 
-package vault
+package secret
 
 // keyringHere says whether there is a keyring to ask.
 var keyringHere = func() error { return nil }

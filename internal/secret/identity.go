@@ -1,4 +1,4 @@
-package vault
+package secret
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"filippo.io/age"
-	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -38,7 +37,7 @@ type identityFile struct {
 // readIdentity returns nil if there is none.
 func readIdentity(dir string) (*identityFile, error) {
 	path := filepath.Join(dir, identityName)
-	data, err := secret.Read(path)
+	data, err := readOwn(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -56,9 +55,9 @@ func (f *identityFile) keeping() Keeping {
 func (f *identityFile) identity() (*age.X25519Identity, error) {
 	line := f.data
 	if f.keeping() == Passphrase {
-		passphrase := os.Getenv(secret.Variable)
+		passphrase := os.Getenv(Variable)
 		if passphrase == "" {
-			return nil, ui.Error("the vault is closed by a passphrase, which is expected in "+secret.Variable, "export it; or open the vault where you have it, with 'coffer secret key file'")
+			return nil, ui.Error("the vault is closed by a passphrase, which is expected in "+Variable, "export it; or open the vault where you have it, with 'coffer secret key file'")
 		}
 		id, err := age.NewScryptIdentity(passphrase)
 		if err != nil {
@@ -66,7 +65,7 @@ func (f *identityFile) identity() (*age.X25519Identity, error) {
 		}
 		id.SetMaxWorkFactor(maxWorkFactor)
 		if line, err = unseal(f.data, id); err != nil {
-			return nil, ui.Error("what is in "+secret.Variable+" is not the passphrase of the vault, or "+f.path+" is damaged", "export the one that the vault was made with")
+			return nil, ui.Error("what is in "+Variable+" is not the passphrase of the vault, or "+f.path+" is damaged", "export the one that the vault was made with")
 		}
 	}
 	id, err := parseIdentity(line)
@@ -92,9 +91,9 @@ func identityText(id *age.X25519Identity, how Keeping) ([]byte, error) {
 	if how == File {
 		return line, nil
 	}
-	passphrase := os.Getenv(secret.Variable)
+	passphrase := os.Getenv(Variable)
 	if len(passphrase) < shortest {
-		return nil, ui.Error(fmt.Sprintf("a vault's passphrase has %d characters at least, and is expected in %s", shortest, secret.Variable), "export one")
+		return nil, ui.Error(fmt.Sprintf("a vault's passphrase has %d characters at least, and is expected in %s", shortest, Variable), "export one")
 	}
 	to, err := age.NewScryptRecipient(passphrase)
 	if err != nil {
