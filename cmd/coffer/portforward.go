@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/forward"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -77,7 +78,7 @@ func sandboxAndPorts(match string, args []string) (string, []wire.Forward, error
 
 // addForwards makes forwards and prints them.
 func addForwards(ctx context.Context, sb *sandbox.Sandbox, ports []wire.Forward) error {
-	asked, running, err := supervisor.Forward(ctx, sb, wire.Forwarding{Add: ports})
+	asked, running, err := forward.Change(ctx, sb, wire.Forwarding{Add: ports}, supervisor.LogOnce)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func clearForwards(ctx context.Context, sb *sandbox.Sandbox, ports []wire.Forwar
 		}
 		change.Clear = append(change.Clear, p)
 	}
-	_, _, err := supervisor.Forward(ctx, sb, change)
+	_, _, err := forward.Change(ctx, sb, change, supervisor.LogOnce)
 	return err
 }
 

@@ -265,7 +265,7 @@ func (d *daemon) ready(ctx context.Context) bool {
 // listens says whether something inside listens on a port. The kernel is asked, for a daemon
 // that is visited by somebody who says nothing may complain, or take it for its only visitor.
 func (s *Supervisor) listens(port uint16) bool {
-	return slices.ContainsFunc(s.listening(), func(p wire.Port) bool { return p.Port == port })
+	return slices.ContainsFunc(s.forward.Listening(), func(p wire.Port) bool { return p.Port == port })
 }
 
 // daemonStates describes the daemons for a status.

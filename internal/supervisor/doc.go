@@ -6,8 +6,7 @@
 // the sandbox's folder on which commands of the same user reach it. Programs are
 // asked for in the language of package wire, and their streams are passed through.
 //
-// It also keeps the openings in the wall that the user made, see openings.go: ports of
-// the host's loopback that lead inside, and Unix sockets either way.
+// Ports and sockets that lead through the wall are package forward's.
 //
 // If the supervisor dies, the kernel ends the sandbox with it, and the next command
 // finds a free lock. If the guest dies, the supervisor cleans up and ends.

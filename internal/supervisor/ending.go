@@ -141,3 +141,54 @@ func (s *Supervisor) background() (wire.Background, error) {
 	e.Background.Names = e.Background.Names[:min(len(e.Background.Names), wire.MaxNames)]
 	return *e.Background, nil
 }
+
+// visitors counts connections from outside: a sandbox that is used by somebody is not
+// idle. When the last leaves, the idle time starts anew.
+func (s *Supervisor) visitors(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.visits += n
+	switch {
+	case s.visits > 0:
+	case s.idle != nil:
+		// The one program that the sandbox is there for may not have come yet.
+		s.idle.Reset(max(s.idleTime, firstUse))
+	case s.late:
+		s.late = false
+		s.rest()
+	}
+	if s.visits == 0 && s.left != nil {
+		close(s.left)
+		s.left = nil
+	}
+}
+
+// LetFinish waits a moment for connections from outside to end, when the program that
+// served them has. Its last answer may still be on the way.
+func (s *Supervisor) LetFinish() {
+	s.mu.Lock()
+	if s.visits == 0 {
+		s.mu.Unlock()
+		return
+	}
+	if s.left == nil {
+		s.left = make(chan struct{})
+	}
+	left := s.left
+	s.mu.Unlock()
+	select {
+	case <-left:
+	case <-s.instance.Done():
+	case <-time.After(lastAnswers):
+	}
+}
+
+// lastAnswers is how long a sandbox that ends waits for connections that end too.
+const lastAnswers = 500 * time.Millisecond
+
+// surveyPatience is how long the guest may take to answer, and guestPatience how long it may
+// take to do something.
+const (
+	surveyPatience = time.Second
+	guestPatience  = 20 * time.Second
+)

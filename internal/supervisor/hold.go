@@ -68,7 +68,7 @@ func (s *Supervisor) holdFor(change func(*holding), hard bool) error {
 	if err != nil {
 		return err
 	}
-	c.SetDeadline(time.Now().Add(visitPatience))
+	c.SetDeadline(time.Now().Add(guestPatience))
 	if err := s.askHold(c, wire.Request{Op: wire.OpHold, Hold: is, HoldFor: why, HoldHard: hard && is}); err != nil || !is {
 		wire.HangUp(c)
 		return err

@@ -108,8 +108,8 @@ func (s *Supervisor) unlogged(err error) {
 	}
 }
 
-// logOnce writes an event of a sandbox that does not run. The lock is held.
-func logOnce(sb *sandbox.Sandbox, events ...audit.Event) error {
+// LogOnce writes an event of a sandbox that does not run. The lock is held.
+func LogOnce(sb *sandbox.Sandbox, events ...audit.Event) error {
 	j, err := openJournal(sb, nil)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/audit"
+	"github.com/cofferhq/coffer/internal/forward"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -57,7 +58,7 @@ func TestForwardAtRestIsLogged(t *testing.T) {
 	}
 	lock.Release()
 	for _, w := range []wire.Forwarding{{Add: []wire.Forward{{Inside: 3000}}}, {ClearAll: true}} {
-		if _, err := forwardStopped(sb, w); err != nil {
+		if _, _, err := forward.Change(t.Context(), sb, w, LogOnce); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -218,7 +218,7 @@ func (m *masks) forget(root string, list []mask.Found) {
 
 // cover has the guest hide places, and returns which of them are not there.
 func (s *Supervisor) cover(places []wire.Cover) (missing []int, err error) {
-	e, err := s.askGuest(wire.Request{Op: wire.OpMasks, Hide: places}, visitPatience)
+	e, err := s.askGuest(wire.Request{Op: wire.OpMasks, Hide: places}, guestPatience)
 	if err != nil {
 		return nil, err
 	}

@@ -84,13 +84,13 @@ func (s *Supervisor) connect(rules *policy.Set, live []policy.RuleSource) error 
 		return err
 	}
 	if own, ok := wire.(interface{ Ports() []uint16 }); ok {
-		s.openings.plumbing = own.Ports()
+		s.forward.Hide(own.Ports()...)
 	}
 	sb := s.Sandbox
 	config := gateway.Config{
 		Policy: rules, Audit: s.audit.add, Denied: s.denied, Unreached: s.unreached,
 		Asked: s.asked, Allow: s.allowCommand, Budgets: used, About: gateway.About{Name: sb.Name, ID: sb.ID},
-		HostPorts: hostPorts(sb), Serve: s.serveHost(), Closed: s.closedInside,
+		HostPorts: hostPorts(sb), Serve: s.serveHost(), Closed: s.forward.ClosedInside,
 	}
 	n := &network{gateway: gateway.New(wire, config), served: make(chan struct{}), live: live}
 	s.network = n // before anything can happen on it

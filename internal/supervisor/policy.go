@@ -137,7 +137,7 @@ func changeAtRest(sb *sandbox.Sandbox, c Change) (Reply, error) {
 	if _, err := Compile(sb.Network, policy.Source{Grants: true, Rules: live}); err != nil {
 		return Reply{}, err
 	}
-	if err := logOnce(sb, audit.Event{Kind: audit.KindPolicy, Detail: describe(c)}); err != nil {
+	if err := LogOnce(sb, audit.Event{Kind: audit.KindPolicy, Detail: describe(c)}); err != nil {
 		return Reply{}, err
 	}
 	if err := sb.SaveLiveRules(live); err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/forward"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -162,7 +163,7 @@ func Forget(folder string) error {
 	if l := r.Limits; l.Memory > 0 || l.Pids > 0 || l.CPUs > 0 {
 		limits.Sweep(func(id string) bool { return id != r.ID })
 	}
-	forgetSockets(folder, r)
+	forward.Forget(folder, r)
 	if !r.MadeGit {
 		return nil
 	}

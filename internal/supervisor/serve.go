@@ -119,7 +119,7 @@ func (s *Supervisor) attend(c net.Conn, r wire.Request) {
 		}
 	case wire.OpForward:
 		if r.Forward != nil {
-			_ = wire.WriteMessage(c, s.forward(*r.Forward))
+			_ = wire.WriteMessage(c, s.forward.Change(*r.Forward))
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (s *Supervisor) status(ports bool) *wire.Status {
 	st.Waits = s.waits()
 	st.Background, _ = s.background()
 	if ports {
-		st.Ports = s.ports()
+		st.Ports = s.forward.Ports()
 	}
 	return &st
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/engine"
+	"github.com/cofferhq/coffer/internal/forward"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/link"
@@ -71,15 +72,16 @@ type Supervisor struct {
 	passing   int           // streams between commands and the guest
 	passed    chan struct{} // closed when there are none, once somebody waits
 
-	openings openings
-	visits   int           // connections through them
-	late     bool          // the idle time is over, but for these
-	left     chan struct{} // closed when there are none, once somebody waits
+	forward *forward.Forwarder
+	visits  int           // connections through it
+	late    bool          // the idle time is over, but for these
+	left    chan struct{} // closed when there are none, once somebody waits
 }
 
 // Start boots the sandbox. The caller holds its lock.
 func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervisor, error) {
 	s := &Supervisor{Sandbox: sb, since: time.Now(), rested: make(chan struct{}), idleTime: sb.Limits.Idle}
+	s.forward = forward.New(sb, func(e audit.Event) { s.audit.add(e) }, s.visitors)
 	s.keeper.open()
 	var err error
 	s.limits, err = limits.Prepare(sb.ID, limits.Limits{
@@ -123,7 +125,7 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 }
 
 func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
-	if err := s.reserveOpenings(); err != nil {
+	if err := s.forward.Reserve(); err != nil {
 		return err
 	}
 	rules, live, err := Policy(s.Sandbox)
@@ -152,7 +154,7 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 		err = layGiven(s.Sandbox)
 	}
 	if err == nil {
-		err = s.openOpenings()
+		err = s.forward.Open(s.session)
 	}
 	if err != nil {
 		s.instance.Kill()
@@ -349,7 +351,7 @@ func (s *Supervisor) cleanUp() {
 	s.unwatchMasks()
 	s.disconnect()
 	_ = s.limits.Close()
-	s.closeOpenings()
+	s.forward.Close()
 	s.releaseGit()
 	s.audit.close()
 }

@@ -1,4 +1,4 @@
-package supervisor
+package forward
 
 import (
 	"net"
@@ -12,7 +12,7 @@ import (
 
 // A guest is asked about a connection, one at a time; if it does not answer, none is closed.
 func TestClosedInside(t *testing.T) {
-	s, guest := newSupervisor(t, sandbox.Record{})
+	f, guest := newForwarder(t, sandbox.Record{})
 	from, to := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
 	var asked atomic.Int32
 	var says atomic.Pointer[bool]
@@ -32,29 +32,23 @@ func TestClosedInside(t *testing.T) {
 		wire.HangUp(c)
 	})
 	// Who has asked may not have hung up yet.
-	free := func() bool {
-		ok := s.openings.asking.TryLock()
-		if ok {
-			s.openings.asking.Unlock()
-		}
-		return ok
-	}
+	free := func() bool { return len(f.closings) == 0 }
 	yes, no := true, false
 	says.Store(&yes)
-	eventually(t, "it is closed", func() bool { return s.closedInside(from, to) })
+	eventually(t, "it is closed", func() bool { return f.ClosedInside(from, to) })
 	eventually(t, "nobody asks", free)
 	says.Store(&no)
-	if s.closedInside(from, to) {
+	if f.ClosedInside(from, to) {
 		t.Error("it is closed, though the guest says no")
 	}
 	eventually(t, "nobody asks", free)
 	says.Store(nil)
 	before := asked.Load()
-	if s.closedInside(from, to) {
+	if f.ClosedInside(from, to) {
 		t.Error("it is closed, though the guest says nothing")
 	}
 	eventually(t, "the guest is asked", func() bool { return asked.Load() > before })
-	if s.closedInside(from, to) || free() || asked.Load() != before+1 {
+	if f.ClosedInside(from, to) || free() || asked.Load() != before+1 {
 		t.Errorf("asked %d times before there was an answer", asked.Load()-before)
 	}
 }

@@ -1,4 +1,4 @@
-package supervisor
+package forward
 
 import (
 	"encoding/json"
@@ -26,38 +26,37 @@ const maxFirst = 4 << 10
 
 // offerSockets has the guest make the sockets that lead to the host, and starts to
 // serve them.
-func (s *Supervisor) offerSockets() error {
-	s.openings.offered = map[string]string{}
-	for _, k := range s.Sandbox.Sockets {
+func (f *Forwarder) offerSockets() error {
+	f.offered = map[string]string{}
+	for _, k := range f.sb.Sockets {
 		if k.Way != sandbox.SocketIn {
 			continue
 		}
-		s.openings.offered[k.Inside] = k.Host
-		if err := s.listenInside(wire.Target{Path: k.Inside}); err != nil {
+		f.offered[k.Inside] = k.Host
+		if err := f.listenInside(wire.Target{Path: k.Inside}); err != nil {
 			return ui.Hint(err, "choose another path inside, such as --socket-in %s:/run/%s", k.Host, filepath.Base(k.Host))
 		}
 	}
-	if len(s.openings.offered) > 0 {
-		s.openings.guests = make(chan struct{}, maxGuests)
-		s.openings.visits.Go(s.serveGuest)
+	if len(f.offered) > 0 {
+		f.visits.Go(f.serveGuest)
 	}
 	return nil
 }
 
 // offerHostPorts has the guest listen on localhost where a port of the host is open to programs.
-func (s *Supervisor) offerHostPorts() error {
-	for _, p := range s.Sandbox.Network.HostPorts {
-		if err := s.listenInside(wire.Target{Port: p.Inside}); err != nil {
+func (f *Forwarder) offerHostPorts() error {
+	for _, p := range f.sb.Network.HostPorts {
+		if err := f.listenInside(wire.Target{Port: p.Inside}); err != nil {
 			return ui.Hint(err, "give it another number inside: --host-port INSIDE:%d", p.Outside)
 		}
-		s.openings.plumbing = append(s.openings.plumbing, p.Inside)
+		f.Hide(p.Inside)
 	}
 	return nil
 }
 
 // listenInside has the guest listen.
-func (s *Supervisor) listenInside(t wire.Target) error {
-	c, err := s.session.Open()
+func (f *Forwarder) listenInside(t wire.Target) error {
+	c, err := f.session.Open()
 	if err != nil {
 		return err
 	}
@@ -71,30 +70,30 @@ func (s *Supervisor) listenInside(t wire.Target) error {
 
 // serveGuest takes the streams that the guest opens. When all places are taken it takes
 // none, and the guest waits.
-func (s *Supervisor) serveGuest() {
+func (f *Forwarder) serveGuest() {
 	for {
-		s.openings.guests <- struct{}{}
-		c, err := s.session.Accept()
+		f.guests <- struct{}{}
+		c, err := f.session.Accept()
 		if err != nil {
 			return
 		}
-		s.openings.visits.Go(func() {
-			defer func() { <-s.openings.guests }()
-			s.guest(c)
+		f.visits.Go(func() {
+			defer func() { <-f.guests }()
+			f.guest(c)
 		})
 	}
 }
 
 // guest serves one stream of the guest, a stranger: it may name one of the sockets that
 // the user named, and gets connected with what the user said. All else is hung up on.
-func (s *Supervisor) guest(c net.Conn) {
+func (f *Forwarder) guest(c net.Conn) {
 	var r wire.Request
 	c.SetReadDeadline(time.Now().Add(visitPatience))
 	err := wire.ReadMessage(c, maxFirst, &r)
 	c.SetReadDeadline(time.Time{})
 	host := ""
 	if err == nil && r.Op == wire.OpDial && r.Dial != nil {
-		host = s.openings.offered[r.Dial.Path]
+		host = f.offered[r.Dial.Path]
 	}
 	if host == "" {
 		wire.HangUp(c)
@@ -116,9 +115,9 @@ func (s *Supervisor) guest(c net.Conn) {
 	// would wake the relay.
 	ended := make(chan struct{})
 	defer close(ended)
-	s.openings.visits.Go(func() {
+	f.visits.Go(func() {
 		select {
-		case <-s.session.CloseChan():
+		case <-f.session.CloseChan():
 			conn.Close()
 		case <-ended:
 		}
@@ -165,18 +164,18 @@ func identity(path string) (made, error) {
 }
 
 // reserveSockets makes the sockets of the host that lead inside.
-func (s *Supervisor) reserveSockets() error {
-	forgetSockets(s.Sandbox.Dir(), s.Sandbox.Record) // of a supervisor that was killed
-	for _, k := range s.Sandbox.Sockets {
+func (f *Forwarder) reserveSockets() error {
+	Forget(f.sb.Dir(), f.sb.Record) // of a supervisor that was killed
+	for _, k := range f.sb.Sockets {
 		if k.Way != sandbox.SocketOut {
 			continue
 		}
-		if len(s.openings.sockets) == 0 {
-			if err := s.Sandbox.Owe(); err != nil {
+		if len(f.sockets) == 0 {
+			if err := f.sb.Owe(); err != nil {
 				return err
 			}
 		}
-		if err := s.makeSocket(k); err != nil {
+		if err := f.makeSocket(k); err != nil {
 			return fmt.Errorf("make the socket %s: %w", k.Host, err)
 		}
 	}
@@ -186,8 +185,8 @@ func (s *Supervisor) reserveSockets() error {
 // makeSocket makes a socket without a moment in which others could connect to it, in
 // which it could replace a file, or in which a crash would leave it behind unknown: it
 // is bound in a directory of our own, noted, and then given its name.
-func (s *Supervisor) makeSocket(k sandbox.Socket) error {
-	dir := workshop(k, s.Sandbox.ID)
+func (f *Forwarder) makeSocket(k sandbox.Socket) error {
+	dir := workshop(k, f.sb.ID)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
@@ -203,8 +202,8 @@ func (s *Supervisor) makeSocket(k sandbox.Socket) error {
 		if file, err = identity(draft); err == nil {
 			file.Path = k.Host
 			out := &outlet{newEntrance(wire.Target{Path: k.Inside}, l), file}
-			s.openings.sockets = append(s.openings.sockets, out)
-			err = s.noteSockets()
+			f.sockets = append(f.sockets, out)
+			err = f.noteSockets()
 		}
 	}
 	if err == nil {
@@ -242,30 +241,30 @@ func clearWorkshop(dir string) {
 const socketsName = "sockets.json"
 
 // noteSockets writes down what we made, so that it can be removed should we be killed.
-func (s *Supervisor) noteSockets() error {
+func (f *Forwarder) noteSockets() error {
 	var all []made
-	for _, o := range s.openings.sockets {
+	for _, o := range f.sockets {
 		all = append(all, o.file)
 	}
 	b, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}
-	return safepath.File{Path: filepath.Join(s.Sandbox.Dir(), socketsName), Alone: true}.Write(b)
+	return safepath.File{Path: filepath.Join(f.sb.Dir(), socketsName), Alone: true}.Write(b)
 }
 
 // settleSockets forgets what is no more.
-func (s *Supervisor) settleSockets() {
-	if len(s.openings.sockets) > 0 {
-		s.openings.sockets = nil
-		_ = os.Remove(filepath.Join(s.Sandbox.Dir(), socketsName))
+func (f *Forwarder) settleSockets() {
+	if len(f.sockets) > 0 {
+		f.sockets = nil
+		_ = os.Remove(filepath.Join(f.sb.Dir(), socketsName))
 	}
 }
 
-// forgetSockets removes the sockets that a killed supervisor left: those that it wrote
+// Forget removes the sockets that a killed supervisor left: those that it wrote
 // down, if they are still the same and nobody listens, and where it made them. (An
 // inode's number may soon be another socket's.)
-func forgetSockets(folder string, r sandbox.Record) {
+func Forget(folder string, r sandbox.Record) {
 	for _, k := range r.Sockets {
 		if k.Way == sandbox.SocketOut {
 			clearWorkshop(workshop(k, r.ID))

@@ -1,4 +1,4 @@
-package supervisor
+package forward
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -22,8 +23,8 @@ import (
 // patience bounds every wait. Whoever uses it up has found a hang.
 const patience = time.Minute
 
-// newSupervisor is one with a record, and a guest that is whatever the test makes it.
-func newSupervisor(t *testing.T, rec sandbox.Record) (*Supervisor, *wire.Session) {
+// newForwarder is one of a sandbox with a record, and a guest that is whatever the test makes it.
+func newForwarder(t *testing.T, rec sandbox.Record) (*Forwarder, *wire.Session) {
 	t.Helper()
 	// Not t.TempDir: its path is too long for a socket.
 	dir, err := os.MkdirTemp("", "coffer-")
@@ -43,34 +44,34 @@ func newSupervisor(t *testing.T, rec sandbox.Record) (*Supervisor, *wire.Session
 		t.Fatal(err)
 	}
 	t.Cleanup(lock.Release)
-	s := &Supervisor{Sandbox: sb, rested: make(chan struct{}), idleTime: time.Hour}
-	guest, err := wire.NewServer(s.join(t))
+	f := New(sb, func(audit.Event) {}, func(int) {})
+	guest, err := wire.NewServer(f.join(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { guest.Close() })
-	return s, guest
+	return f, guest
 }
 
-// join gives a supervisor a guest, and returns the guest's end of the wire.
-func (s *Supervisor) join(t *testing.T) net.Conn {
+// join gives a forwarder a guest, and returns the guest's end of the wire.
+func (f *Forwarder) join(t *testing.T) net.Conn {
 	t.Helper()
 	a, b := net.Pipe()
 	var err error
-	if s.session, err = wire.NewClient(a); err != nil {
+	if f.session, err = wire.NewClient(a); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		s.session.Close()
-		s.closeOpenings()
+		f.session.Close()
+		f.Close()
 	})
 	return b
 }
 
 // open opens what the record names.
-func (s *Supervisor) open(t *testing.T) {
+func (f *Forwarder) open(t *testing.T) {
 	t.Helper()
-	if err := errors.Join(s.reserveOpenings(), s.openOpenings()); err != nil {
+	if err := errors.Join(f.Reserve(), f.Open(f.session)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -159,11 +160,11 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func anyPort(inside uint16) []sandbox.Forward { return []sandbox.Forward{{Inside: inside, Any: true}} }
 
 func TestForwardCarries(t *testing.T) {
-	s, guest := newSupervisor(t, sandbox.Record{Forwards: anyPort(3000)})
+	f, guest := newForwarder(t, sandbox.Record{Forwards: anyPort(3000)})
 	asked := make(chan wire.Request, 10)
 	serveAll(guest, func(c net.Conn, r wire.Request) { asked <- r; echo(c, r) })
-	s.open(t)
-	port := s.Sandbox.Forwards[0].Host
+	f.open(t)
+	port := f.sb.Forwards[0].Host
 	for _, at := range []string{"127.0.0.1", "::1"} {
 		c, err := net.Dial("tcp", net.JoinHostPort(at, fmt.Sprint(port)))
 		if err != nil {
@@ -180,7 +181,7 @@ func TestForwardCarries(t *testing.T) {
 			t.Errorf("the guest was asked %+v", r)
 		}
 	}
-	for _, e := range s.openings.forwards {
+	for _, e := range f.forwards {
 		for _, l := range e.listeners {
 			if ip := l.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
 				t.Errorf("it listens on %s", ip)
@@ -198,15 +199,15 @@ func TestPortTaken(t *testing.T) {
 		}
 		defer l.Close()
 		port := uint16(l.Addr().(*net.TCPAddr).Port)
-		s, _ := newSupervisor(t, sandbox.Record{Forwards: []sandbox.Forward{{Host: port, Inside: 80}}})
-		err = s.reserveOpenings()
+		f, _ := newForwarder(t, sandbox.Record{Forwards: []sandbox.Forward{{Host: port, Inside: 80}}})
+		err = f.Reserve()
 		if want := fmt.Sprintf("port %d is taken by another program", port); err == nil || err.Error() != want || ui.HintOf(err) == "" {
 			t.Errorf("got %v (%s), want %q", err, ui.HintOf(err), want)
 		}
 		// Whoever does not mind gets another.
-		s, _ = newSupervisor(t, sandbox.Record{Forwards: []sandbox.Forward{{Host: port, Inside: 80, Any: true}}})
-		if err := s.reserveOpenings(); err != nil || s.Sandbox.Forwards[0].Host == port {
-			t.Errorf("got %v, %+v", err, s.Sandbox.Forwards)
+		f, _ = newForwarder(t, sandbox.Record{Forwards: []sandbox.Forward{{Host: port, Inside: 80, Any: true}}})
+		if err := f.Reserve(); err != nil || f.sb.Forwards[0].Host == port {
+			t.Errorf("got %v, %+v", err, f.sb.Forwards)
 		}
 	}
 }
@@ -265,11 +266,11 @@ func many(n int) (all []wire.Forward) {
 // Forwards come and go while the sandbox runs, are kept in the record, and what cannot
 // be done changes nothing.
 func TestForwardChanges(t *testing.T) {
-	s, guest := newSupervisor(t, sandbox.Record{Forwards: anyPort(3000)})
+	f, guest := newForwarder(t, sandbox.Record{Forwards: anyPort(3000)})
 	serveAll(guest, echo)
-	s.open(t)
-	first := s.Sandbox.Forwards[0].Host
-	e := s.forward(wire.Forwarding{Add: []wire.Forward{{Inside: 4000}, {Inside: 3000}}})
+	f.open(t)
+	first := f.sb.Forwards[0].Host
+	e := f.Change(wire.Forwarding{Add: []wire.Forward{{Inside: 4000}, {Inside: 3000}}})
 	if e.Failure != nil || len(e.Ports.Forwards) != 2 || e.Ports.Forwards[1].Host != first {
 		t.Fatalf("got %+v", e)
 	}
@@ -280,12 +281,12 @@ func TestForwardChanges(t *testing.T) {
 	}
 	defer taken.Close()
 	busy := uint16(taken.Addr().(*net.TCPAddr).Port)
-	if e := s.forward(wire.Forwarding{Add: []wire.Forward{{Inside: 5000}, {Host: busy, Inside: 6000}}}); e.Failure == nil || e.Failure.Advice == "" {
+	if e := f.Change(wire.Forwarding{Add: []wire.Forward{{Inside: 5000}, {Host: busy, Inside: 6000}}}); e.Failure == nil || e.Failure.Advice == "" {
 		t.Errorf("got %+v", e)
 	}
 	saved := func() (ports []uint16) {
-		store, _ := sandbox.Open(filepath.Dir(s.Sandbox.Dir()))
-		sb, err := store.Get(s.Sandbox.ID)
+		store, _ := sandbox.Open(filepath.Dir(f.sb.Dir()))
+		sb, err := store.Get(f.sb.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +302,7 @@ func TestForwardChanges(t *testing.T) {
 	if err := errors.Join(talks(old), talks(dialPort(t, second))); err != nil {
 		t.Fatal(err)
 	}
-	if e := s.forward(wire.Forwarding{Clear: []wire.Forward{{Host: first}}}); e.Failure != nil {
+	if e := f.Change(wire.Forwarding{Clear: []wire.Forward{{Host: first}}}); e.Failure != nil {
 		t.Fatalf("got %+v", e)
 	}
 	if _, err := io.Copy(io.Discard, old); err == nil {
@@ -322,7 +323,7 @@ func TestForwardChanges(t *testing.T) {
 // A guest that holds on to its streams gets no more than it may have, and whoever
 // comes later waits; when it lets go, all is well.
 func TestFlood(t *testing.T) {
-	s, guest := newSupervisor(t, sandbox.Record{Forwards: append(anyPort(3000), anyPort(4000)...)})
+	f, guest := newForwarder(t, sandbox.Record{Forwards: append(anyPort(3000), anyPort(4000)...)})
 	var open atomic.Int32
 	release := make(chan struct{})
 	serveAll(guest, func(c net.Conn, r wire.Request) {
@@ -335,8 +336,8 @@ func TestFlood(t *testing.T) {
 		<-release
 		wire.HangUp(c)
 	})
-	s.open(t)
-	busy, quiet := s.Sandbox.Forwards[0].Host, s.Sandbox.Forwards[1].Host
+	f.open(t)
+	busy, quiet := f.sb.Forwards[0].Host, f.sb.Forwards[1].Host
 	var all []net.Conn
 	for range maxVisitsEach + 50 {
 		all = append(all, dialPort(t, busy))
@@ -355,7 +356,7 @@ func TestFlood(t *testing.T) {
 	if err := talks(dialPort(t, quiet)); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "all places are free", func() bool { return len(s.openings.forwards[0].places) == 0 })
+	eventually(t, "all places are free", func() bool { return len(f.forwards[0].places) == 0 })
 }
 
 // Whatever the guest answers, the client hears that it failed, and the next one is
@@ -371,7 +372,7 @@ func TestGuestAnswersGarbage(t *testing.T) {
 		"bad frames": append(message(t, wire.Event{Connected: true}), "mnonsense and more of it"...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, guest := newSupervisor(t, sandbox.Record{Forwards: anyPort(3000)})
+			f, guest := newForwarder(t, sandbox.Record{Forwards: anyPort(3000)})
 			var first atomic.Bool
 			serveAll(guest, func(c net.Conn, r wire.Request) {
 				if first.CompareAndSwap(false, true) {
@@ -381,9 +382,9 @@ func TestGuestAnswersGarbage(t *testing.T) {
 				}
 				echo(c, r)
 			})
-			s.open(t)
+			f.open(t)
 			// It may hear of it while it connects.
-			c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", s.Sandbox.Forwards[0].Host))
+			c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", f.sb.Forwards[0].Host))
 			if err == nil {
 				var got []byte
 				if got, err = io.ReadAll(c); len(got) > 0 {
@@ -394,7 +395,7 @@ func TestGuestAnswersGarbage(t *testing.T) {
 			if err == nil {
 				t.Error("the client heard of no failure")
 			}
-			if err := talks(dialPort(t, s.Sandbox.Forwards[0].Host)); err != nil {
+			if err := talks(dialPort(t, f.sb.Forwards[0].Host)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -408,34 +409,4 @@ func message(t *testing.T, v any) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
-}
-
-// Somebody who uses a sandbox keeps it from being idle.
-func TestVisitorsAndIdleTime(t *testing.T) {
-	s, guest := newSupervisor(t, sandbox.Record{Forwards: anyPort(3000)})
-	serveAll(guest, echo)
-	s.open(t)
-	s.idleTime = time.Nanosecond
-	c := dialPort(t, s.Sandbox.Forwards[0].Host)
-	if err := talks(c); err != nil {
-		t.Fatal(err)
-	}
-	s.enter()
-	s.leave()
-	eventually(t, "the idle time is over", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.late
-	})
-	select {
-	case <-s.rested:
-		t.Fatal("it stopped in the middle of a connection")
-	default:
-	}
-	c.Close()
-	select {
-	case <-s.rested:
-	case <-time.After(patience):
-		t.Error("it does not stop")
-	}
 }

@@ -1,4 +1,4 @@
-package supervisor
+package forward
 
 import (
 	"encoding/binary"
@@ -67,14 +67,14 @@ func overStream(t *testing.T, guest *wire.Session, path string) (net.Conn, error
 // The guest may reach what the user named, by the name that it was given.
 func TestSocketIn(t *testing.T) {
 	host, came := hostSocket(t)
-	s, guest := newSupervisor(t, socketIn(host))
+	f, guest := newForwarder(t, socketIn(host))
 	offered := make(chan string, 10)
 	serveAll(guest, func(c net.Conn, r wire.Request) {
 		offered <- r.Op + " " + r.Listen.Path
 		accepted(c)
 		c.Close()
 	})
-	s.open(t)
+	f.open(t)
 	if got := <-offered; got != "listen /run/s" {
 		t.Errorf("the guest was told: %s", got)
 	}
@@ -90,9 +90,9 @@ func TestSocketIn(t *testing.T) {
 // A hostile guest reaches nothing else, and does no harm.
 func TestSocketInHostile(t *testing.T) {
 	host, came := hostSocket(t)
-	s, guest := newSupervisor(t, socketIn(host))
+	f, guest := newForwarder(t, socketIn(host))
 	serveAll(guest, func(c net.Conn, _ wire.Request) { accepted(c); c.Close() })
-	s.open(t)
+	f.open(t)
 	for name, first := range map[string][]byte{
 		"other path":  message(t, wire.Request{Op: wire.OpDial, Dial: &wire.Target{Path: host}}),
 		"dots":        message(t, wire.Request{Op: wire.OpDial, Dial: &wire.Target{Path: "/run/../run/s"}}),
@@ -124,7 +124,7 @@ func TestSocketInHostile(t *testing.T) {
 	if n := came.Load(); n != 0 {
 		t.Errorf("%d connections reached the host's socket", n)
 	}
-	if n := len(s.openings.forwards); n != 0 {
+	if n := len(f.forwards); n != 0 {
 		t.Errorf("the guest made %d forwards", n)
 	}
 	if c, err := overStream(t, guest, "/run/s"); err != nil || talks(c) != nil {
@@ -135,9 +135,9 @@ func TestSocketInHostile(t *testing.T) {
 // A guest that opens streams without end gets a few.
 func TestSocketInFlood(t *testing.T) {
 	host, came := hostSocket(t)
-	s, guest := newSupervisor(t, socketIn(host))
+	f, guest := newForwarder(t, socketIn(host))
 	serveAll(guest, func(c net.Conn, _ wire.Request) { accepted(c); c.Close() })
-	s.open(t)
+	f.open(t)
 	var all []net.Conn
 	hello := message(t, wire.Request{Op: wire.OpDial, Dial: &wire.Target{Path: "/run/s"}})
 	for range maxGuests + 200 {
@@ -155,7 +155,7 @@ func TestSocketInFlood(t *testing.T) {
 	for _, c := range all {
 		c.Close()
 	}
-	eventually(t, "all places but the one of the next guest are free", func() bool { return len(s.openings.guests) <= 1 })
+	eventually(t, "all places but the one of the next guest are free", func() bool { return len(f.guests) <= 1 })
 	if c, err := overStream(t, guest, "/run/s"); err != nil || talks(c) != nil {
 		t.Errorf("the proper way is closed: %v", err)
 	}
@@ -164,11 +164,10 @@ func TestSocketInFlood(t *testing.T) {
 // Nor does one that speaks to the multiplexer itself, and heeds none of its rules.
 func TestSocketInRawFlood(t *testing.T) {
 	host, came := hostSocket(t)
-	s, _ := newSupervisor(t, socketIn(host))
-	raw := s.join(t)
-	s.openings.offered = map[string]string{"/run/s": host}
-	s.openings.guests = make(chan struct{}, maxGuests)
-	s.openings.visits.Go(s.serveGuest)
+	f, _ := newForwarder(t, socketIn(host))
+	raw := f.join(t)
+	f.offered = map[string]string{"/run/s": host}
+	f.visits.Go(f.serveGuest)
 	go io.Copy(io.Discard, raw)
 	hello := message(t, wire.Request{Op: wire.OpDial, Dial: &wire.Target{Path: "/run/s"}})
 	const streams = 3000
@@ -183,7 +182,7 @@ func TestSocketInRawFlood(t *testing.T) {
 	}
 	eventually(t, "all places are taken", func() bool { return came.Load() >= maxGuests })
 	const backlog = 256
-	if n := s.session.NumStreams(); n > maxGuests+backlog+1 {
+	if n := f.session.NumStreams(); n > maxGuests+backlog+1 {
 		t.Errorf("%d streams are open", n)
 	}
 	if n := came.Load(); n > maxGuests {
@@ -194,12 +193,12 @@ func TestSocketInRawFlood(t *testing.T) {
 // A guest that cannot make the socket stops the start.
 func TestSocketInRefused(t *testing.T) {
 	host, _ := hostSocket(t)
-	s, guest := newSupervisor(t, socketIn(host))
+	f, guest := newForwarder(t, socketIn(host))
 	serveAll(guest, func(c net.Conn, _ wire.Request) {
 		wire.WriteMessage(c, wire.Event{Failure: &wire.Failure{Message: "read-only file system"}})
 		c.Close()
 	})
-	if err := s.openOpenings(); err == nil || !strings.Contains(err.Error(), "read-only file system") {
+	if err := f.Open(f.session); err == nil || !strings.Contains(err.Error(), "read-only file system") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -232,10 +231,10 @@ func only(t *testing.T, dir string, want ...string) {
 
 func TestSocketOut(t *testing.T) {
 	rec, path := socketOut(t)
-	s, guest := newSupervisor(t, rec)
+	f, guest := newForwarder(t, rec)
 	asked := make(chan wire.Request, 1)
 	serveAll(guest, func(c net.Conn, r wire.Request) { asked <- r; echo(c, r) })
-	s.open(t)
+	f.open(t)
 	only(t, filepath.Dir(path), "out")
 	if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
 		t.Errorf("got %v, %v", info.Mode(), err)
@@ -251,10 +250,10 @@ func TestSocketOut(t *testing.T) {
 	if r := <-asked; r.Op != wire.OpDial || *r.Dial != (wire.Target{Path: "/run/db"}) {
 		t.Errorf("the guest was asked %+v", r)
 	}
-	s.session.Close()
-	s.closeOpenings()
+	f.session.Close()
+	f.Close()
 	only(t, filepath.Dir(path))
-	if _, err := os.Lstat(filepath.Join(s.Sandbox.Dir(), socketsName)); err == nil {
+	if _, err := os.Lstat(filepath.Join(f.sb.Dir(), socketsName)); err == nil {
 		t.Error("it is still written down")
 	}
 }
@@ -265,11 +264,11 @@ func TestSocketOutKeepsFiles(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, _ := newSupervisor(t, rec)
-	if err := s.reserveOpenings(); err == nil || !strings.Contains(err.Error(), "there is a file of this name") {
+	f, _ := newForwarder(t, rec)
+	if err := f.Reserve(); err == nil || !strings.Contains(err.Error(), "there is a file of this name") {
 		t.Errorf("got %v", err)
 	}
-	s.closeOpenings()
+	f.Close()
 	only(t, filepath.Dir(path), "out")
 	if b, _ := os.ReadFile(path); string(b) != "mine" {
 		t.Errorf("the file has %q", b)
@@ -277,55 +276,53 @@ func TestSocketOutKeepsFiles(t *testing.T) {
 
 	// One that takes the socket's place while it runs.
 	rec, path = socketOut(t)
-	s, _ = newSupervisor(t, rec)
-	if err := s.reserveOpenings(); err != nil {
+	f, _ = newForwarder(t, rec)
+	if err := f.Reserve(); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, []byte("mine"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	s.closeOpenings()
+	f.Close()
 	only(t, filepath.Dir(path), "out", "out.old")
 }
 
 // What a killed supervisor left is removed, if it is still that.
 func TestForgetSockets(t *testing.T) {
 	rec, path := socketOut(t)
-	killed := func() *Supervisor {
-		s, _ := newSupervisor(t, rec)
-		if err := s.reserveOpenings(); err != nil {
+	killed := func() *Forwarder {
+		f, _ := newForwarder(t, rec)
+		if err := f.Reserve(); err != nil {
 			t.Fatal(err)
 		}
 		// As the kernel would leave it: nobody listens, the files are there.
-		s.openings.sockets[0].close()
-		if err := os.Mkdir(workshop(rec.Sockets[0], s.Sandbox.ID), 0o700); err != nil {
+		f.sockets[0].close()
+		if err := os.Mkdir(workshop(rec.Sockets[0], f.sb.ID), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(workshop(rec.Sockets[0], s.Sandbox.ID), "s"), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(workshop(rec.Sockets[0], f.sb.ID), "s"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return s
+		return f
 	}
-	s := killed()
+	f := killed()
 	if _, err := os.Lstat(path); err != nil {
 		t.Fatal(err)
 	}
-	if err := Forget(s.Sandbox.Dir()); err != nil {
-		t.Fatal(err)
-	}
+	Forget(f.sb.Dir(), f.sb.Record)
 	only(t, filepath.Dir(path))
 
 	// The next start manages without that, too.
-	s = killed()
-	s.openings.sockets = nil
-	if err := s.reserveOpenings(); err != nil {
+	f = killed()
+	f.sockets = nil
+	if err := f.Reserve(); err != nil {
 		t.Error(err)
 	}
-	s.closeOpenings()
+	f.Close()
 	only(t, filepath.Dir(path))
 
 	// Somebody else listens there by now.
-	s = killed()
+	f = killed()
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -334,26 +331,22 @@ func TestForgetSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := Forget(s.Sandbox.Dir()); err != nil {
-		t.Fatal(err)
-	}
+	Forget(f.sb.Dir(), f.sb.Record)
 	only(t, filepath.Dir(path), "out")
 
 	// What another user put in the workshop's place is not followed.
 	precious := filepath.Join(filepath.Dir(path), "precious")
 	if err := errors.Join(os.Mkdir(precious, 0o700), os.WriteFile(filepath.Join(precious, "s"), nil, 0o600),
-		os.Symlink(precious, workshop(rec.Sockets[0], s.Sandbox.ID))); err != nil {
+		os.Symlink(precious, workshop(rec.Sockets[0], f.sb.ID))); err != nil {
 		t.Fatal(err)
 	}
-	if err := Forget(s.Sandbox.Dir()); err != nil {
-		t.Fatal(err)
-	}
+	Forget(f.sb.Dir(), f.sb.Record)
 	only(t, precious, "s")
 }
 
 // A guest that does not say what listens is asked once, and not waited for.
 func TestSurvey(t *testing.T) {
-	s, guest := newSupervisor(t, sandbox.Record{})
+	f, guest := newForwarder(t, sandbox.Record{})
 	var asked atomic.Int32
 	speak := make(chan struct{})
 	serveAll(guest, func(c net.Conn, r wire.Request) {
@@ -363,7 +356,7 @@ func TestSurvey(t *testing.T) {
 		c.Close()
 	})
 	for range 3 {
-		if got := s.ports(); len(got.Listening) != 0 {
+		if got := f.Ports(); len(got.Listening) != 0 {
 			t.Errorf("got %v before it was told", got)
 		}
 	}
@@ -373,7 +366,7 @@ func TestSurvey(t *testing.T) {
 	}
 	close(speak)
 	eventually(t, "it is known", func() bool {
-		got := s.ports().Listening
+		got := f.Ports().Listening
 		return len(got) == 1 && got[0].Program == "node"
 	})
 }
