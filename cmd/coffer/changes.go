@@ -225,16 +225,6 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 		fmt.Fprintf(os.Stderr, "coffer: %s left out and still in sandbox %s; drop it with 'coffer discard %s'\n", count(n, "change"), sb.Name, sb.Name)
 		return nil
 	}
-	return removeOnce(ctx, sb, lock)
-}
-
-// removeOnce removes a sandbox that was made for one run and is done with.
-func removeOnce(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) error {
-	release, err := mayEnd(ctx, sb)
-	if err != nil {
-		return err
-	}
-	defer release()
 	return lock.Remove(purge)
 }
 
@@ -294,7 +284,7 @@ in it; one that only waits for its next command is stopped.`,
 			}
 			defer lock.Release()
 			if sb.Once {
-				return removeOnce(c.Context(), sb, lock)
+				return lock.Remove(purge)
 			}
 			defer ui.Busy("dropping changes")()
 			return none(changes.Discard(upper(sb), work(sb)))

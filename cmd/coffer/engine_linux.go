@@ -37,7 +37,6 @@ func missingWalls() []engine.Check { return container.Missing() }
 
 const (
 	purgeName = container.PurgeName
-	lendName  = container.LendName
 	jailName  = jail.Name
 )
 
@@ -78,5 +77,3 @@ func rootMain() int { return guest.RootMain() }
 func jailMain() int { return jail.Main() }
 
 func purgeMain() int { return container.PurgeMain() }
-
-func lendMain() int { return container.LendMain() }

@@ -30,7 +30,6 @@ func missingWalls() []engine.Check { return nil }
 
 const (
 	purgeName = "coffer-purge"
-	lendName  = "coffer-lend"
 	jailName  = "coffer-jail"
 )
 
@@ -43,4 +42,3 @@ func leadMain() int                     { return 125 }
 func rootMain() int                     { return 125 }
 func jailMain() int                     { return 125 }
 func purgeMain() int                    { return 125 }
-func lendMain() int                     { return 125 }

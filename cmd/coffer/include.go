@@ -8,15 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/patient"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
-	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
-	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -37,7 +33,8 @@ one that you are in with --this. Inside it is at .coffer/include/NAME of the wor
 with a branch of its own, coffer/SANDBOX, in that repository. Commits come over as
 they do from the sandbox's own repository.
 
-It is there at once, for programs that run already as well.`,
+It is there from the next start on. A sandbox that only waits for its next command is
+stopped for it.`,
 		Example: `  coffer include --repo ../library -m parser
   coffer include --this -m parser
   coffer diff parser --repo library`,
@@ -76,6 +73,9 @@ func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f i
 	if sb.Ephemeral || sb.Workspace.Mode == sandbox.WorkspaceNone {
 		return ui.Error(fmt.Sprintf("sandbox %s cannot include a repository: it has no workspace to show it in", sb.Name), "use another --workspace when you make a sandbox")
 	}
+	if sb.Once {
+		return ui.Error(fmt.Sprintf("sandbox %s cannot include a repository: it was made for one run", sb.Name), "make one that stays with 'coffer exec --create'")
+	}
 	r, err := repositoryAt(ctx, store, f.repo)
 	if err != nil {
 		return err
@@ -108,25 +108,16 @@ func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f i
 		return err
 	}
 	fmt.Fprintf(stdout, "included %s on the branch %s\n  inside:  %s\n  outside: %s\n", b.Include, b.Branch, b.At(), b.Tree)
-	return showIncluded(ctx, sb, b.Include)
+	return seenNext(ctx, sb)
 }
 
-// showIncluded shows it to a sandbox that runs. One to which it cannot be shown sees it after
-// the next start, for which it is stopped if it only waits for its next command.
-func showIncluded(ctx context.Context, sb *sandbox.Sandbox, name string) error {
-	line, err := supervisor.Connect(sb)
-	if err != nil {
-		return nil // it does not run, or is just ending
+// seenNext stops a sandbox that waits for its next command, and says of another that what was
+// included in it is seen at its next start.
+func seenNext(ctx context.Context, sb *sandbox.Sandbox) error {
+	if err := stopIdle(ctx, sb); err != nil || !sb.Running() {
+		return err
 	}
-	err = supervisor.ShowIncluded(line, name)
-	line.Close()
-	if err == nil {
-		return nil
-	}
-	if stopped := stopIdle(ctx, sb); stopped != nil || !sb.Running() {
-		return stopped
-	}
-	fmt.Fprintf(os.Stderr, "coffer: programs that run in sandbox %s see it after 'coffer stop %s' and the next start: %s\n", sb.Name, sb.Name, terminal.Escape(err.Error()))
+	fmt.Fprintf(os.Stderr, "coffer: it takes effect at the next start: coffer stop %s\n", sb.Name)
 	return nil
 }
 
@@ -163,10 +154,10 @@ func unincludeCommand() *cobra.Command {
 		Use:   "uninclude NAME",
 		Short: "Take an included repository out of a sandbox",
 		Long: `Take a repository out of a sandbox that was included in it. Its worktree goes, and its
-branch stays if there are commits on it. Programs that run do not see it any more.
-Its checkpoints go with it: 'coffer undo' does not bring it back. One with changes
-that are not committed, or commits that are merged nowhere, is taken out with --force
-only.`,
+branch stays if there are commits on it. Its checkpoints go with it: 'coffer undo'
+does not bring it back. One with changes that are not committed, or commits that are
+merged nowhere, is taken out with --force only. No program may run in the sandbox; one
+that only waits for its next command is stopped.`,
 		Example: "  coffer uninclude library -m parser",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -186,88 +177,44 @@ only.`,
 	return c
 }
 
-// errBetween is about a sandbox that is just starting or ending. One that ends waits for who
-// takes something out of it, so that one must not wait for it.
-var errBetween = errors.New("the sandbox is starting or ending")
-
-// uninclude takes a repository out of a sandbox.
+// uninclude takes a repository out of a sandbox that does not run.
 func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch bool) error {
-	err := takeOut(ctx, sb, name, force, branch, true)
-	if errors.Is(err, errBetween) {
-		awaitSettled(ctx, sb)
-		err = takeOut(ctx, sb, name, force, branch, false)
-	}
-	return err
-}
-
-// awaitSettled waits until a sandbox is started, or has ended, but not for ever.
-func awaitSettled(ctx context.Context, sb *sandbox.Sandbox) {
-	ctx, cancel := patient.WithTimeout(ctx, stopGrace)
-	defer cancel()
-	for sb.Running() {
-		if line, err := supervisor.Connect(sb); err == nil {
-			line.Close()
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-}
-
-// takeOut is uninclude, in one try. gently returns errBetween where there is to be another one.
-func takeOut(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch, gently bool) error {
 	unlock, err := git.LockIncluded(ctx, sb.Dir(), purgeFiles)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if _, err := git.OpenIncluded(sb.Dir(), name); err != nil {
-		return err
-	}
-	release, err := letGo(ctx, sb, name, force, branch, gently)
+	b, err := git.OpenIncluded(sb.Dir(), name)
 	if err != nil {
 		return err
 	}
-	defer release()
-	b, err := mayUninclude(ctx, sb, name, force, branch) // with what came over last
-	var hidden []string
-	if err == nil {
-		hidden, err = hiddenIncluded(ctx, sb, b)
-	}
-	if err != nil {
-		_ = showIncluded(ctx, sb, name) // and says so if it cannot
-		return err
-	}
-	moments, err := b.Uninclude(ctx, branch, hidden, purgeFiles)
+	lock, err := lockIdle(ctx, sb)
 	if err != nil {
 		return err
 	}
-	if line, err := supervisor.Connect(sb); err == nil {
-		_ = supervisor.HideIncluded(line, name, true) // it need not be watched any longer
-		line.Close()
+	defer lock.Release()
+	if !force {
+		if err := b.MayRemove(ctx, branch); err != nil {
+			return err
+		}
+	}
+	moments, err := b.Uninclude(ctx, branch, purgeFiles)
+	if err != nil {
+		return err
 	}
 	sayStayed(b)
 	if moments {
 		fmt.Fprintf(os.Stderr, "coffer: what %s was at earlier checkpoints is gone with it: 'coffer undo' does not bring it back\n", b.Include)
 	}
-	removePlace(b)
+	if layer := supervisor.WorkspaceLayer(sb); layer != "" {
+		b.RemovePlace(layer)
+	} else {
+		removePlace(b)
+	}
 	return nil
 }
 
-// mayUninclude opens one, and says what would be lost with it.
-func mayUninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch bool) (*git.Bridge, error) {
-	b, err := git.OpenIncluded(sb.Dir(), name)
-	if err == nil && !force {
-		err = b.MayRemove(ctx, branch)
-	}
-	return b, err
-}
-
-// holdIncluded is for who removes a sandbox that was not completed, in any case: others may have
-// found it already, and include something.
+// holdIncluded keeps others from including something in a sandbox that is being removed.
 func holdIncluded(sb *sandbox.Sandbox) (release func()) {
 	release, err := git.HoldIncluded(context.Background(), sb.Dir())
 	if err != nil {
@@ -280,65 +227,6 @@ func holdIncluded(sb *sandbox.Sandbox) (release func()) {
 func abandon(sb *sandbox.Sandbox, lock *sandbox.Lock) error {
 	defer holdIncluded(sb)()
 	return lock.Remove(purge)
-}
-
-// mayEnd says what would be lost of the repositories that were included in a sandbox that was made
-// for one run, which ends without being asked. Until release is called none comes, or goes.
-func mayEnd(ctx context.Context, sb *sandbox.Sandbox) (release func(), err error) {
-	release, err = git.HoldIncluded(ctx, sb.Dir())
-	if err != nil {
-		return nil, err
-	}
-	for _, b := range git.Included(sb.Dir()) {
-		if err := b.MayRemove(ctx, false); err != nil {
-			release()
-			return nil, err
-		}
-	}
-	return release, nil
-}
-
-// hiddenIncluded lists what is hidden in a repository, if programs run that may stand in it.
-func hiddenIncluded(ctx context.Context, sb *sandbox.Sandbox, b *git.Bridge) ([]string, error) {
-	if _, err := os.Lstat(b.Tree); err != nil || !sb.Running() {
-		return nil, nil
-	}
-	hidden, err := supervisor.HiddenIncluded(ctx, sb, b)
-	if err != nil {
-		err = ui.Hint(err, "stop the sandbox first, with 'coffer stop %s'", sb.Name)
-	}
-	return hidden, err
-}
-
-// letGo takes a repository from the sight of a sandbox that runs, if nothing would be lost. One
-// that cannot let go of it is stopped. What does not run stays so until release is called.
-func letGo(ctx context.Context, sb *sandbox.Sandbox, name string, force, branch, gently bool) (release func(), err error) {
-	if line, err := supervisor.Connect(sb); err == nil {
-		defer line.Close()
-		bringRunning(sb)
-		if _, err := mayUninclude(ctx, sb, name, force, branch); err != nil {
-			return nil, err
-		}
-		err := supervisor.HideIncluded(line, name, force)
-		if err == nil {
-			return func() {}, nil
-		}
-		fmt.Fprintf(os.Stderr, "coffer: sandbox %s has to end for it: %s\n", sb.Name, terminal.Escape(err.Error()))
-	} else if gently && sb.Running() && !wire.Suspended(sb) {
-		return nil, errBetween
-	}
-	end := stopIdle(ctx, sb)
-	if force {
-		end = stop(ctx, sb, true)
-	}
-	if end != nil {
-		return nil, end
-	}
-	lock, err := lockStopped(sb)
-	if err != nil {
-		return nil, err
-	}
-	return func() { lock.Release() }, nil
 }
 
 // bridgeOf opens the bridge of a sandbox's own repository, or of one that it includes.

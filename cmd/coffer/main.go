@@ -59,8 +59,6 @@ func main() {
 		os.Exit(printed(ghMain(os.Args[1:])))
 	case purgeName:
 		os.Exit(purgeMain())
-	case lendName:
-		os.Exit(lendMain())
 	}
 	inside.Vault = secret.Lookup
 	interrupt.Exit(command(os.Args[1:]))

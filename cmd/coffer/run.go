@@ -9,7 +9,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -148,7 +147,7 @@ func ended(exit wire.Exit, err error, why string) error {
 // it. What cannot be removed now is removed by a later command, so that the program's
 // exit code stays what it was.
 func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Lock) {
-	sb, rest := super.Sandbox, purgeSupervised
+	sb := super.Sandbox
 	defer func() {
 		for _, line := range super.LastWords() {
 			attach.Note(line) // which escapes it
@@ -157,19 +156,10 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 	if sb.Once {
 		super.Close()
 		n, err := waiting(sb)
-		if err == nil && n == 0 {
-			var release func()
-			if release, err = mayEnd(context.Background(), sb); err == nil {
-				defer release()
-			}
-		}
 		if err != nil {
 			lock.Release()
 			report(fmt.Errorf("sandbox %s is kept: %w", sb.Name, err))
 			return
-		}
-		if git.Includes(sb.Dir()) {
-			rest = purge
 		}
 		if n > 0 {
 			lock.Release()
@@ -189,7 +179,7 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 		super.Close()
 	}
 	super.ForgetGit()
-	err := lock.Remove(rest)
+	err := lock.Remove(purgeSupervised)
 	super.Close()
 	warnGit(sb)
 	if err != nil {

@@ -330,7 +330,7 @@ func removePlace(b *git.Bridge) {
 			return
 		}
 	}
-	b.RemovePlace()
+	b.RemovePlace(b.Workspace())
 }
 
 // sayStayed says which branches, stashes and tags of a sandbox that is gone are left.

@@ -62,14 +62,6 @@ type Instance interface {
 	Words() string
 }
 
-// A Lender is an instance that can be given more of the host's places while it runs.
-type Lender interface {
-	// Lend hands mounts of these places to the guest agent, in this order, before
-	// anything that is said to it later. They are the user's own directories and files,
-	// by paths without symbolic links. What is said later names them by the batch.
-	Lend(batch byte, places []string) error
-}
-
 // A Report is what a host can do with an engine.
 type Report struct {
 	Usable bool    `json:"usable"`

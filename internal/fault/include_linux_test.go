@@ -67,8 +67,9 @@ func TestKillInclude(t *testing.T) {
 	})
 }
 
-// TestKillIncludeLive is about a sandbox in which programs run. Whoever is killed, the next
-// program sees what is included, and nothing of what is not.
+// TestKillIncludeLive kills whoever includes a repository in a sandbox in which programs run, or
+// takes it out once they have ended. The next start shows what is included, and nothing of what
+// is not.
 func TestKillIncludeLive(t *testing.T) {
 	each(t, func(t *testing.T, w world) {
 		w.repository(t)
@@ -78,6 +79,7 @@ func TestKillIncludeLive(t *testing.T) {
 		included := func() bool { return strings.Contains(w.must(t, "show", "s"), "lib: ") }
 		agree := func(t *testing.T) {
 			t.Helper()
+			w.must(t, "stop", "--force", "s")
 			want := map[bool]string{true: "lib\n", false: "none\n"}[included()]
 			if got := w.must(t, "exec", "-m", "s", "--", "sh", "-c", look); got != want {
 				t.Errorf("inside there is %q, not %q", got, want)
@@ -85,8 +87,9 @@ func TestKillIncludeLive(t *testing.T) {
 		}
 		for _, victim := range []string{"command", "supervisor"} {
 			t.Run(victim, func(t *testing.T) {
-				w.must(t, "exec", "--create", "--name", "s", "-d", "--", "sleep", "1000")
+				w.must(t, "exec", "--create", "--name", "s", "--", "true")
 				slowly(t, func(t *testing.T, when func(*exec.Cmd, func() bool)) {
+					w.must(t, "exec", "-m", "s", "-d", "--", "sleep", "1000")
 					w.murder(t, victim, when, "include", "--repo", lib, "-m", "s")
 					w.gitEnds(t)
 					agree(t)

@@ -13,14 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TryLockIncluded is HoldIncluded for who does not wait.
-func TryLockIncluded(folder string) (unlock func(), ok bool) {
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	unlock, err := hold(over, folder)
-	return unlock, err == nil
-}
-
 // ErrRemoved is what who waited for the included repositories of a sandbox gets if it was removed
 // meanwhile.
 var ErrRemoved = ui.Error("the sandbox was removed meanwhile", "see 'coffer ls'")

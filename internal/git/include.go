@@ -221,24 +221,16 @@ func IncludedNames(folder string) (names []string) {
 	return names
 }
 
-// Uninclude takes a repository out of a sandbox that does not run, or does not show it any
-// more. The caller holds the lock. From the first moment on it is gone; whoever is killed after
-// that leaves a rest that the next one finds.
+// Uninclude takes a repository out of a sandbox that does not run. The caller holds the lock.
+// The rename takes it out; what a killed process leaves after that, [LockIncluded] removes.
 //
-// A program may still stand in the worktree. hidden are the files of it that are hidden there.
-// What hides one goes with its name, and a moment before it is gone: so they are moved first to
-// where no name leads.
-//
-// It says whether there are moments at which it was there, and to which it does not come back.
-func (b *Bridge) Uninclude(ctx context.Context, branches bool, hidden []string, purge func(dir string) error) (moments bool, err error) {
+// moments says whether there are checkpoints with it, to which it does not come back.
+func (b *Bridge) Uninclude(ctx context.Context, branches bool, purge func(dir string) error) (moments bool, err error) {
 	gone := filepath.Join(filepath.Dir(b.dir), gonePrefix+b.Include)
 	if moments, err = b.noteTaken(); err != nil {
 		return false, err
 	}
 	if err := os.Rename(b.dir, gone); err != nil {
-		return false, err
-	}
-	if err := b.putAside(gone, hidden); err != nil {
 		return false, err
 	}
 	if err := b.Forget(ctx, branches); err != nil {
@@ -247,41 +239,15 @@ func (b *Bridge) Uninclude(ctx context.Context, branches bool, hidden []string, 
 	return moments, purge(gone)
 }
 
-// putAside moves files out of a worktree, to be removed with the rest.
-func (b *Bridge) putAside(folder string, paths []string) error {
-	if len(paths) == 0 {
-		return nil
-	}
-	tree, err := filepath.Rel(b.dir, b.Tree)
-	if err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if err := root.Mkdir("aside", 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	for i, path := range paths {
-		// What is not there is not there to be seen.
-		if err := root.Rename(filepath.Join(tree, path), fmt.Sprintf("aside/%d", i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("put %s aside: %w", path, err)
-		}
-	}
-	return nil
-}
-
 // Workspace is the directory of the sandbox that an included repository is shown in.
 func (b *Bridge) Workspace() string {
 	return strings.TrimSuffix(b.Inside, "/"+includeAt+"/"+b.Include)
 }
 
-// RemovePlace takes away the empty directories that an included repository was shown at, as
-// far as they are empty.
-func (b *Bridge) RemovePlace() {
-	root, err := os.OpenRoot(b.Workspace())
+// RemovePlace removes the directories of a workspace, or of the layer over it, that an included
+// repository was shown at, as far as they are empty.
+func (b *Bridge) RemovePlace(dir string) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return
 	}
@@ -361,9 +327,7 @@ func (b *Bridge) insidePlace() string {
 	return rootfs.Own
 }
 
-// insideShown is where the host's things are inside, which can only be read. Landlock cannot be
-// told of a repository that comes while programs run, so they may write below one directory for
-// all that come: these are not in it.
+// insideShown is where the host's things are inside, which can only be read.
 func (b *Bridge) insideShown() string {
 	if b.Apart {
 		return rootfs.Own + "/included/" + b.Include

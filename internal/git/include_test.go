@@ -7,9 +7,8 @@ import (
 	"github.com/cofferhq/coffer/internal/safepath"
 )
 
-// Programs may write below one directory, for all repositories that are included while they run.
-// The git directory is there, and what is the host's is not. A repository that was included by an
-// older coffer finds its things where they were: its git directory names them.
+// What is the host's is not below the directory of what is the sandbox's. A repository that was
+// included by an older coffer finds its things where they were: its git directory names them.
 func TestInsidePlaces(t *testing.T) {
 	writable := rootfs.Own + "/include"
 	for _, c := range []struct {

@@ -22,10 +22,7 @@
 // signals.
 package guest
 
-import (
-	"github.com/cofferhq/coffer/internal/guest/birth"
-	"github.com/cofferhq/coffer/internal/rootfs"
-)
+import "github.com/cofferhq/coffer/internal/guest/birth"
 
 // The names under which the binary is started inside a sandbox.
 const (
@@ -38,17 +35,6 @@ const (
 
 // Socket is where the sandbox's own programs reach the agent.
 const Socket = "/run/coffer.sock"
-
-// Show is what wire.OpShow is about: a worktree to put together, to show then, to take away,
-// to show again or to forget.
-type Show struct {
-	Late   *rootfs.Late `json:"late"`
-	Batch  byte         `json:"batch,omitempty"` // under which its mounts were handed over
-	Reveal bool         `json:"reveal,omitempty"`
-	Away   bool         `json:"away,omitempty"`
-	Back   bool         `json:"back,omitempty"` // what went away is shown again
-	Gone   bool         `json:"gone,omitempty"` // it is no more, or was never shown
-}
 
 // The kinds of links, by the package that opens them.
 const (

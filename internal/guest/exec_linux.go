@@ -36,13 +36,11 @@ func (a *agent) handle(s net.Conn) {
 	case r.Op == wire.OpPorts && r.Ports != nil:
 		a.ports(s, *r.Ports)
 	case r.Op == wire.OpMasks:
-		hide(s, a.layers, r.Hide)
+		hide(s, r.Hide)
 	case r.Op == wire.OpHold:
 		a.hold(s, r)
 	case r.Op == wire.OpBackground:
 		a.background(s)
-	case r.Op == wire.OpShow:
-		a.show(s, r.Show)
 	default:
 		s.Close()
 	}

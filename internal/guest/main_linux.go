@@ -34,8 +34,6 @@ type agent struct {
 	layers   *rootfs.Layers
 	network  network
 	session  *wire.Session // with the host
-	carrier  *carrier      // below it
-	lates    lates
 	offered  offers
 
 	writable     sync.Mutex // guards what root needs, made when first asked for
@@ -176,8 +174,7 @@ func start(conn *net.UnixConn) (*agent, error) {
 
 // serve speaks with the host until it hangs up.
 func (a *agent) serve(conn *net.UnixConn) {
-	a.carrier = newCarrier(conn)
-	session, err := wire.NewServer(a.carrier)
+	session, err := wire.NewServer(conn)
 	if err != nil {
 		return
 	}

@@ -12,10 +12,10 @@ import (
 
 // hide covers places that must stay unread, and tells for each what went wrong: nothing, or that it
 // is not there.
-func hide(s net.Conn, layers *rootfs.Layers, places []wire.Cover) {
+func hide(s net.Conn, places [][]byte) {
 	said := make([]string, len(places))
 	for i, p := range places {
-		err := layers.Forbid(string(p.Path), string(p.Tree))
+		err := rootfs.ForbidNow(string(p))
 		switch {
 		// A link in the way was put in the place of a directory, of which the host hears. A
 		// copy-on-write view may not have heard of the file.

@@ -115,7 +115,7 @@ func (n *network) handOut(conn *net.UnixConn) error {
 	for _, f := range n.sockets {
 		fds = append(fds, int(f.Fd()))
 	}
-	err := Hand(conn, 0, fds)
+	err := Hand(conn, fds)
 	for _, f := range n.sockets {
 		f.Close()
 	}

@@ -75,7 +75,7 @@ func Main() int {
 	if wire.WriteMessage(conn, ready) != nil || ready.Error != "" {
 		return 125
 	}
-	if len(sockets) > 0 && guest.Hand(conn, 0, sockets) != nil {
+	if len(sockets) > 0 && guest.Hand(conn, sockets) != nil {
 		return 125
 	}
 	shut(sockets)

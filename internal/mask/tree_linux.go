@@ -79,15 +79,6 @@ func (t *Tree) stat(path string) (st unix.Stat_t, err error) {
 	return st, unix.Fstat(fd, &st)
 }
 
-// Stands says whether the tree is still in its place.
-func (t *Tree) Stands() bool {
-	var here, there unix.Stat_t
-	if unix.Fstat(t.fd, &here) != nil || unix.Lstat(t.Root, &there) != nil {
-		return false
-	}
-	return here.Dev == there.Dev && here.Ino == there.Ino
-}
-
 // Gone says that there is nothing of this path in the tree.
 func (t *Tree) Gone(path string) bool {
 	_, err := t.stat(path)

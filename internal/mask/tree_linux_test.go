@@ -256,30 +256,6 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// TestStands: a tree that was moved away does not stand, nor does another in its place.
-func TestStands(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "tree")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	tree := openTree(t, dir)
-	if !tree.Stands() {
-		t.Error("it is not where it is")
-	}
-	if err := os.Rename(dir, dir+"2"); err != nil {
-		t.Fatal(err)
-	}
-	if tree.Stands() {
-		t.Error("it was moved away and is still there")
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if tree.Stands() {
-		t.Error("another is taken for it")
-	}
-}
-
 // TestBlind: of a tree that has more directories than can be watched, some are, and it is said which
 // number to raise.
 func TestBlind(t *testing.T) {

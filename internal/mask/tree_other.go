@@ -31,7 +31,6 @@ func (*Tree) Repositories(context.Context) ([]Found, error) { return nil, errors
 func (*Tree) Hides(string, bool) *Rule { return nil }
 
 // Stands says whether the tree is still in its place.
-func (*Tree) Stands() bool { return false }
 
 // Gone says that there is nothing of this path in the tree.
 func (*Tree) Gone(string) bool { return true }

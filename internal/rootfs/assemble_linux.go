@@ -3,8 +3,9 @@ package rootfs
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"strings"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -72,6 +73,7 @@ type assembly struct {
 	empty  int // an empty read-only directory, for masks
 	handed []int
 	layers *Layers
+	views  map[string]int // second views for anchors, by the tree's path inside
 }
 
 func newAssembly(handed []int) (*assembly, error) {
@@ -83,11 +85,12 @@ func newAssembly(handed []int) (*assembly, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &assembly{root: root{r}, host: root{h}, null: -1, empty: -1, handed: handed}, nil
+	return &assembly{root: root{r}, host: root{h}, null: -1, empty: -1, handed: handed, views: map[string]int{}}, nil
 }
 
 func (a *assembly) close() {
-	for _, fd := range append([]int{a.root.fd, a.host.fd, a.null, a.empty}, a.handed...) {
+	all := append([]int{a.root.fd, a.host.fd, a.null, a.empty}, a.handed...)
+	for _, fd := range slices.AppendSeq(all, maps.Values(a.views)) {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
@@ -159,10 +162,7 @@ func (a *assembly) step(p *Plan, s *Step) error {
 	case Pin:
 		return a.pin(s, safe)
 	case Anchor:
-		if a.layers == nil {
-			return errors.New("there are no layers")
-		}
-		return a.layers.anchor(a.root, s.Data, []string{strings.TrimPrefix(s.Target, s.Data)})
+		return a.anchor(s.Data, s.Target)
 	case Overlay:
 		return a.overlay(p, s)
 	case Cgroup:

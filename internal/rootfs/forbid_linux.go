@@ -3,7 +3,6 @@ package rootfs
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,12 +15,22 @@ import (
 // takes the mount along. What is hidden at a start is also kept in its place, by anchors and
 // pins; what appears later is covered as it is found.
 
-// forbid covers a place of the sandbox. /dev and the empty directory are there already.
-func forbid(r root, target string) error { return forbidIn(r, target, r) }
+// ForbidNow covers a place of a running sandbox, or jail, whose root is this process's.
+func ForbidNow(path string) error {
+	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := forbid(root{fd}, path); err != nil {
+		return fmt.Errorf("hide %s: %w", path, err)
+	}
+	return nil
+}
 
-// forbidIn covers a place of a tree that may not be in the sandbox yet, whose root is r.
-func forbidIn(tree root, target string, r root) error {
-	at, err := tree.open(target)
+// forbid covers a place of the sandbox. /dev and the empty directory are there already.
+func forbid(r root, target string) error {
+	at, err := r.open(target)
 	if err != nil {
 		return err
 	}
@@ -70,25 +79,4 @@ func covered(at, by int) (bool, error) {
 		return false, err
 	}
 	return here.Dev == there.Dev && here.Ino == there.Ino, nil
-}
-
-// Forbid covers a place of a running sandbox, in the tree if that came late.
-func (l *Layers) Forbid(target, tree string) error {
-	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	l.lates.mu.Lock()
-	defer l.lates.mu.Unlock()
-	rel, ok := strings.CutPrefix(target, strings.TrimSuffix(tree, "/")+"/")
-	if mount, late := l.lates.trees[tree]; late && ok {
-		err = forbidIn(root{mount}, rel, root{fd})
-	} else {
-		err = forbid(root{fd}, target)
-	}
-	if err != nil {
-		return fmt.Errorf("hide %s: %w", target, err)
-	}
-	return nil
 }

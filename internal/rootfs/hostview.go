@@ -160,12 +160,6 @@ func HostView(v View) (*Plan, error) {
 // includes shows the worktrees of other repositories. The directories above them are the
 // sandbox's, and stay where they are while it runs.
 func (p *Plan) includes(v View) {
-	if v.Volatile || v.Workspace == "" || v.Mode == None {
-		return // they cannot have any
-	}
-	// More may come while it runs, and what programs may write to is settled by then.
-	p.add(Step{Do: Dir, Target: includesDir})
-	p.Writable = append(p.Writable, includesDir)
 	var above []Step
 	for _, i := range v.Includes {
 		p.add(Step{Do: Dir, Target: i.At})
@@ -179,6 +173,7 @@ func (p *Plan) includes(v View) {
 	for _, i := range v.Includes {
 		p.add(Step{Do: Bind, Source: i.Tree, Target: i.At, Mine: true})
 		p.add(i.Git.steps(i.At)...)
+		p.Writable = append(p.Writable, i.Git.At)
 	}
 }
 
@@ -303,12 +298,11 @@ func (p *Plan) closeProc() {
 	}
 }
 
-const (
-	// layersDir is where the layers hang, covered.
-	layersDir = Own + "/layers"
-	// includesDir is where the git directories of other repositories are.
-	includesDir = Own + "/include"
-)
+// layersDir is where the layers hang, covered.
+const layersDir = Own + "/layers"
+
+// IncludeAt is where in a workspace the worktrees of other repositories are shown.
+const IncludeAt = ".coffer/include"
 
 // own brings in what Coffer itself needs inside: its layers, and its program, which
 // answers to the name sudo, and others.

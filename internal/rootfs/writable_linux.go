@@ -16,9 +16,7 @@ import (
 // Layers are the writable layers of a sandbox's overlays. What is in them belongs to
 // the sandbox, so they are covered by an empty directory, and reached by descriptor.
 type Layers struct {
-	root    root
-	anchors anchors
-	lates   lates
+	root root
 }
 
 // path names something in the layers for calls that take a path.

@@ -45,9 +45,9 @@ func (h *hub) admit(now time.Time) bool {
 
 // shims are the programs inside that ask the host. A gh of the system's is covered: it
 // could not log in.
-func (s *Supervisor) shims(more ...*commits) []string {
+func (s *Supervisor) shims() []string {
 	remote := func(g *commits) bool { return g.bridge != nil && g.bridge.State.Upstream }
-	if rule := s.Sandbox.Git; s.Sandbox.Network.None() || rule.GH == "deny" && rule.GHRead == "deny" || !remote(&s.git) && !slices.ContainsFunc(append(s.included.shown(), more...), remote) {
+	if rule := s.Sandbox.Git; s.Sandbox.Network.None() || rule.GH == "deny" && rule.GHRead == "deny" || !remote(&s.git) && !slices.ContainsFunc(s.included.all, remote) {
 		return nil
 	}
 	return []string{guest.GHName}

@@ -23,9 +23,8 @@ import (
 // has ended, before its command returns. One goroutine does it. Whoever wants it done asks
 // that one, and does not wait for ever: what a program left inside may never answer.
 type commits struct {
-	bridge *git.Bridge  // nil without
-	name   string       // of a repository that is included
-	view   *rootfs.Late // how that is shown
+	bridge *git.Bridge // nil without
+	name   string      // of a repository that is included
 	stop   context.CancelFunc
 	ended  chan struct{}
 	asks   chan chan<- brought
@@ -93,23 +92,19 @@ func (s *Supervisor) gits() (all []*commits) {
 	if s.git.bridge != nil {
 		all = append(all, &s.git)
 	}
-	return append(all, s.included.shown()...)
+	return append(all, s.included.all...)
 }
 
 // watchGit starts to bring commits over.
 func (s *Supervisor) watchGit() {
 	for _, g := range s.gits() {
-		s.watchOne(g)
+		ctx, stop := context.WithCancel(context.Background())
+		g.stop, g.ended, g.asks = stop, make(chan struct{}), make(chan chan<- brought)
+		go func() {
+			defer close(g.ended)
+			s.follow(ctx, g)
+		}()
 	}
-}
-
-func (s *Supervisor) watchOne(g *commits) {
-	ctx, stop := context.WithCancel(context.Background())
-	g.stop, g.ended, g.asks = stop, make(chan struct{}), make(chan chan<- brought)
-	go func() {
-		defer close(g.ended)
-		s.follow(ctx, g)
-	}()
 }
 
 // brought is what came of bringing commits over.

@@ -109,7 +109,6 @@ func (s *Supervisor) insideTop() (top *checkpoint.Dir, writer int, err error) {
 // worktree nothing has: then it only gets ready, while the program runs. It returns what
 // the user should know.
 func (s *Supervisor) beforeProgram() ([]string, error) {
-	s.meetIncluded()
 	if err := s.hideNew(); err != nil {
 		return nil, err
 	}
@@ -199,16 +198,6 @@ func (k *keeper) restNow() {
 	}
 	if k.all != nil {
 		k.all.Rest()
-	}
-}
-
-// renew is for when there are other repositories than before.
-func (k *keeper) renew() {
-	k.turn <- struct{}{}
-	defer func() { <-k.turn }()
-	if k.all != nil {
-		k.all.Rest()
-		k.all = nil
 	}
 }
 

@@ -57,9 +57,6 @@ type shown struct {
 	shared bool   // what programs inside make lands here
 	stays  bool   // it is the user's own
 	upper  string // where it lands otherwise
-	// stop ends the watch of one that goes before the sandbox does, and ended says that it has.
-	stop  context.CancelFunc
-	ended chan struct{}
 }
 
 // A Hidden is a file or directory that a sandbox cannot read.
@@ -106,7 +103,7 @@ func (s *Supervisor) openMasks() error {
 		one.upper = WorkspaceLayer(sb)
 		s.masks.add(one)
 	}
-	for _, g := range s.included.shown() {
+	for _, g := range s.included.all {
 		one, err := openIncludedMasks(sb, g.bridge)
 		if err != nil {
 			return err
@@ -148,23 +145,6 @@ func openIncludedMasks(sb *sandbox.Sandbox, b *git.Bridge) (*shown, error) {
 	return &shown{tree: t, at: b.At(), shared: true}, nil
 }
 
-// HiddenIncluded lists the files of another repository's worktree that are hidden in a sandbox.
-func HiddenIncluded(ctx context.Context, sb *sandbox.Sandbox, b *git.Bridge) (paths []string, err error) {
-	one, err := openIncludedMasks(sb, b)
-	if err != nil {
-		return nil, err
-	}
-	defer one.tree.Close()
-	r, err := one.tree.Scan(ctx)
-	if err != nil {
-		return nil, MaskProblem(err)
-	}
-	for _, f := range r.Hidden {
-		paths = append(paths, f.Path)
-	}
-	return paths, nil
-}
-
 // scanMasks finds what is to be hidden.
 func (s *Supervisor) scanMasks(ctx context.Context) (m rootfs.Masks, err error) {
 	if err := s.openMasks(); err != nil {
@@ -179,7 +159,7 @@ func (s *Supervisor) scanMasks(ctx context.Context) (m rootfs.Masks, err error) 
 		for _, f := range r.Hidden {
 			s.note(one.tree.Root, f)
 			for _, c := range s.masks.inside(one.tree.Root, f) {
-				m.Hidden = append(m.Hidden, string(c.Path))
+				m.Hidden = append(m.Hidden, string(c))
 			}
 			for _, dir := range rootfs.Above(f.Path) {
 				switch at := filepath.Join(one.at, dir); {
@@ -226,17 +206,13 @@ const maxAbove = 10_000
 
 // inside lists where something that was found in a tree is seen. Files of the sandbox's own are
 // left alone.
-func (m *masks) inside(root string, f mask.Found) (at []wire.Cover) {
+func (m *masks) inside(root string, f mask.Found) (at [][]byte) {
 	for _, one := range m.trees() {
 		rest, ok := strings.CutPrefix(filepath.Join(root, f.Path), one.tree.Root+"/")
 		if !ok || one.replaced(rest) {
 			continue
 		}
-		c := wire.Cover{Path: []byte(filepath.Join(one.at, rest))}
-		if one.shared {
-			c.Tree = []byte(one.at)
-		}
-		at = append(at, c)
+		at = append(at, []byte(filepath.Join(one.at, rest)))
 	}
 	return at
 }

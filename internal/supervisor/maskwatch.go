@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/mask"
@@ -35,7 +34,7 @@ func (s *Supervisor) watchMasks() {
 		s.warnRefused(all[0])
 		s.warnNested(all[0], s.notices.once)
 		for _, one := range all {
-			s.watchTree(one)
+			s.masks.ended.Go(func() { s.watchTree(one) })
 		}
 	})
 }
@@ -78,49 +77,15 @@ func (s *Supervisor) warnRefused(one *shown) {
 	s.notices.tell(fmt.Sprintf("%s: %s shows only what its own file hides%s, because you have not agreed to it: 'coffer trust' asks you, for new sandboxes", r.From, r.Text, more))
 }
 
-// watchTree starts to hear of what appears in one of the directories.
+// watchTree watches what appears in one of the directories, until the sandbox ends.
 func (s *Supervisor) watchTree(one *shown) {
-	s.masks.mu.Lock()
-	defer s.masks.mu.Unlock()
-	if one.ended != nil || !slices.Contains(s.masks.shown, one) {
-		return // it is watched, or gone by now
-	}
-	ctx, stop := context.WithCancel(s.masks.life)
-	one.stop, one.ended = stop, make(chan struct{})
-	s.masks.ended.Go(func() {
-		defer close(one.ended)
-		said := func(err error) {
-			if err != nil && ctx.Err() == nil && !s.session.IsClosed() {
-				s.notices.once(fmt.Sprintf("files that appear in %s can be read until the next command starts: %s", one.tree.Root, err))
-			}
+	said := func(err error) {
+		if err != nil && s.masks.life.Err() == nil && !s.session.IsClosed() {
+			s.notices.once(fmt.Sprintf("files that appear in %s can be read until the next command starts: %s", one.tree.Root, err))
 		}
-		said(one.tree.Watch(ctx, mask.Watching{Shared: one.shared, Repository: s.repositories(one), Blind: s.notices.tell,
-			Told: func(list []mask.Found) { said(s.hide(one, list)) }}))
-	})
-}
-
-// stands says whether a directory that was shown is still there.
-func (m *masks) stands(root string) bool {
-	return slices.ContainsFunc(m.trees(), func(one *shown) bool { return one.tree.Root == root && one.tree.Stands() })
-}
-
-// dropTree is for a directory that is not shown any more.
-func (m *masks) dropTree(root string) {
-	m.mu.Lock()
-	i := slices.IndexFunc(m.shown, func(one *shown) bool { return one.tree.Root == root })
-	if i < 0 {
-		m.mu.Unlock()
-		return
 	}
-	one := m.shown[i]
-	m.shown = slices.Delete(slices.Clone(m.shown), i, i+1)
-	maps.DeleteFunc(m.hidden, func(path string, _ Hidden) bool { return strings.HasPrefix(path, root+"/") })
-	m.mu.Unlock()
-	if one.ended != nil {
-		one.stop()
-		<-one.ended
-	}
-	one.tree.Close()
+	said(one.tree.Watch(s.masks.life, mask.Watching{Shared: one.shared, Repository: s.repositories(one), Blind: s.notices.tell,
+		Told: func(list []mask.Found) { said(s.hide(one, list)) }}))
 }
 
 // unwatchMasks ends it.
@@ -166,7 +131,7 @@ func (m *masks) knows(root, path string) bool {
 // hide hides what has appeared. What could not be hidden is tried again when the next program
 // starts.
 func (s *Supervisor) hide(one *shown, list []mask.Found) error {
-	var places []wire.Cover
+	var places [][]byte
 	var whose []mask.Found
 	for _, f := range list {
 		if s.note(one.tree.Root, f) {
@@ -217,7 +182,7 @@ func (m *masks) forget(root string, list []mask.Found) {
 }
 
 // cover has the guest hide places, and returns which of them are not there.
-func (s *Supervisor) cover(places []wire.Cover) (missing []int, err error) {
+func (s *Supervisor) cover(places [][]byte) (missing []int, err error) {
 	e, err := s.askGuest(wire.Request{Op: wire.OpMasks, Hide: places}, guestPatience)
 	if err != nil {
 		return nil, err

@@ -103,8 +103,6 @@ func (s *Supervisor) attend(c net.Conn, r wire.Request) {
 		s.answerUndo(c, r.Undo)
 	case wire.OpMasks:
 		s.answerMasks(c)
-	case wire.OpShow:
-		s.answerShow(c, r.Show)
 	case wire.OpWatch:
 		if r.Watch != nil {
 			s.watch(c, r.Watch.Since)

@@ -60,7 +60,6 @@ const (
 	OpMasks      = "masks"      // the guest hides files; the supervisor lists what is hidden
 	OpHold       = "hold"       // guest only: stop all programs, or have them go on
 	OpBackground = "background" // guest only: which programs go on though their command has ended
-	OpShow       = "show"       // the guest shows a worktree, or takes it away; the supervisor has it do so
 )
 
 // Urgent begins a notice that is shown though a program has the whole screen: nothing else is
@@ -99,8 +98,8 @@ type Request struct {
 	Ports   *Survey     `json:"ports,omitempty"`
 	Watch   *Watch      `json:"watch,omitempty"`
 	Forward *Forwarding `json:"forward,omitempty"`
-	// Hide are the places inside that OpMasks is about.
-	Hide []Cover `json:"hide,omitempty"`
+	// Hide are the places inside that OpMasks hides: paths as bytes, as the kernel has them.
+	Hide [][]byte `json:"hide,omitempty"`
 	// Hold is for OpHold: whether programs shall wait.
 	Hold bool `json:"hold,omitempty"`
 	// HoldFor says what for, if nobody knows for how long: who would start a program is told
@@ -108,15 +107,6 @@ type Request struct {
 	HoldFor string `json:"hold_for,omitempty"`
 	// HoldHard has those ended that run though they were stopped, as in a long system call.
 	HoldHard bool `json:"hold_hard,omitempty"`
-	// Show is what OpShow is about, in the words of package guest or supervisor.
-	Show json.RawMessage `json:"show,omitempty"`
-}
-
-// A Cover is a place inside to hide. Paths are bytes, as the kernel has them.
-type Cover struct {
-	Path []byte `json:"path"`
-	// Tree, if set, is the directory below which the place is.
-	Tree []byte `json:"tree,omitempty"`
 }
 
 // An Exec asks for a program. Arguments and environment are bytes, as the kernel
@@ -202,11 +192,10 @@ type Event struct {
 	Background *Background `json:"background,omitempty"`
 }
 
-// Done answers OpShow and OpHold: what went wrong, if anything. A second one on the stream of an
+// Done answers OpHold: what went wrong, if anything. A second one on the stream of an
 // OpHold says that programs cannot be had to wait, and were ended.
 type Done struct {
 	Error string `json:"error,omitempty"`
-	Hint  string `json:"hint,omitempty"`
 }
 
 // Background are programs that go on though the command that started them has ended. What daemons have

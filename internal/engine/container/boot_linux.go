@@ -172,7 +172,7 @@ func (i *instance) build(m *engine.Machine) error {
 		return i.lost(err)
 	}
 	if len(handed) > 0 {
-		if err := guest.Hand(i.control, 0, handed); err != nil {
+		if err := guest.Hand(i.control, handed); err != nil {
 			return i.lost(err)
 		}
 	}

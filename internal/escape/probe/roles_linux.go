@@ -24,7 +24,6 @@ func init() {
 		"victim":            victim,
 		"whoami":            func([]string) error { _, err := fmt.Println(os.Geteuid()); return err },
 		"flood":             flood,
-		"mover":             mover,
 		"ns":                inNamespaces,
 		"no-userns":         func(a []string) error { return again("no-userns-inside", unix.CLONE_NEWUSER, a) },
 		"no-userns-inside":  withoutNamespaces,
@@ -57,32 +56,6 @@ func victim([]string) error {
 		fmt.Printf("%s priority %d\n", hex.EncodeToString(canary[:]), prio)
 	}
 	return nil
-}
-
-// mover moves a directory away and back, as fast as it can, until there is a file stop, and
-// prints what it reads in a file of it while it is away. It says so when it has begun.
-func mover(a []string) error {
-	place, away, file, stop := a[0], a[1], a[2], a[3]
-	began, seen := false, ""
-	for n := 0; ; n++ {
-		if n%4096 == 0 {
-			if _, err := os.Lstat(stop); err == nil {
-				return nil
-			}
-		}
-		unix.Mkdir(place, 0o755) // if somebody took it away
-		if unix.Rename(place, away) == nil && !began {
-			began = true
-			if err := os.WriteFile(stop+".began", nil, 0o644); err != nil {
-				return err
-			}
-		}
-		if text, err := os.ReadFile(away + "/" + file); err == nil && string(text) != seen {
-			seen = string(text)
-			fmt.Print(seen)
-		}
-		unix.Rename(away, place)
-	}
 }
 
 // flood prints megabytes.
