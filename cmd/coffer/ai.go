@@ -127,11 +127,7 @@ func (f *aiFlags) words(all []*agent.Agent, args []string) error {
 	if len(args) > 0 && agent.Find(all, args[0]) != nil {
 		f.agent, args = args[0], args[1:]
 	} else if len(args) > 1 {
-		like := ui.Nearest(args[0], agent.Names(all))
-		if like != "" {
-			like = "; did you mean " + like + "?"
-		}
-		return ui.Hint(usagef("there is no agent %q", args[0]), "there are %s; a prompt is one argument, in quotes%s", strings.Join(agent.Names(all), ", "), like)
+		return ui.Hint(usagef("there is no agent %q", args[0]), "there are %s; a prompt is one argument, in quotes", strings.Join(agent.Names(all), ", "))
 	}
 	if len(args) > 1 {
 		return ui.Hint(usagef("the prompt is in %d arguments", len(args)), "put it in quotes; arguments for the agent go after --")
@@ -159,17 +155,17 @@ func (f *aiFlags) readPrompt() error {
 	if f.promptFile != "-" {
 		file, err := os.Open(f.promptFile)
 		if err != nil {
-			return ui.Hint(fmt.Errorf("read the prompt: %w", err), "name a file with --prompt-file, or - for standard input")
+			return fmt.Errorf("read the prompt: %w", err)
 		}
 		defer file.Close()
 		in = file
 	}
 	data, err := io.ReadAll(io.LimitReader(in, maxPrompt+1))
 	if err != nil {
-		return ui.Hint(fmt.Errorf("read the prompt: %w", err), "name a file with --prompt-file, or - for standard input")
+		return fmt.Errorf("read the prompt: %w", err)
 	}
 	if strings.TrimSpace(string(data)) == "" {
-		return ui.Hint(usagef("there is no prompt in %s: it is empty", f.promptFile), "write what the agent is to do into it, or leave out --prompt-file")
+		return usagef("there is no prompt in %s: it is empty", f.promptFile)
 	}
 	f.prompt = string(data)
 	return nil
@@ -182,20 +178,17 @@ func (f *aiFlags) check(c *cobra.Command) error {
 	}
 	fresh := f.create || f.number != 1
 	if f.match != "" && !fresh {
-		if err := atCreation(c, f.match); err != nil {
+		if err := atCreation(c); err != nil {
 			return err
 		}
 	}
 	fresh = fresh || slices.ContainsFunc(decidedAtCreation, c.Flags().Changed)
+	if err := together(c, "match create", "match number", "detach rm", "number rm", "tty headless"); err != nil {
+		return err
+	}
 	switch {
-	case f.match != "" && fresh:
-		return usagef("-m takes an existing sandbox, and --create or -n makes new ones: want one of them")
 	case f.number < 1 || f.number > 100:
 		return usagef("-n %d: want a number from 1 to 100", f.number)
-	case f.detach && f.rm:
-		return ui.Hint(usagef("--rm waits for the agent, and --detach does not"), "remove it later with 'coffer rm'")
-	case f.number > 1 && f.rm:
-		return usagef("-n leaves several sandboxes to compare, and --rm would remove them")
 	case f.fresh && fresh:
 		return usagef("--fresh is about a sandbox that exists")
 	}
@@ -206,17 +199,10 @@ func (f *aiFlags) check(c *cobra.Command) error {
 	if err := f.checkTTY(); err != nil {
 		return err
 	}
-	if f.tty && f.headless {
-		return usagef("--tty is for an agent that is talked to, and --headless for one that is not")
-	}
 	f.headless = f.headless || f.detach && !f.tty || !f.detach && !onTerminal
 	f.keep = !f.headless
 	if f.headless && f.prompt == "" && len(f.extra) == 0 {
-		why := "there is no terminal to talk to the agent on"
-		if onTerminal {
-			why = "an agent that runs by itself must be told what to do"
-		}
-		return ui.Hint(usagef("%s", why), "give it a prompt: coffer ai AGENT \"PROMPT\", or --prompt-file")
+		return ui.Hint(usagef("an agent that runs by itself must be told what to do"), "give it a prompt: coffer ai AGENT \"PROMPT\", or --prompt-file")
 	}
 	f.create = fresh
 	return nil

@@ -51,8 +51,7 @@ func diffCommand() *cobra.Command {
 it started from (or the last one that you have too), committed or not, untracked files
 as well; with copy-on-write, what waits for 'coffer apply'; otherwise, what is different
 from the last commit of the repository. Two names of sandboxes show what is different
-between their worktrees; with --repo, between those of a repository that both include.
-A part of the second name will do where there is no path of that name.`,
+between their worktrees; with --repo, between those of a repository that both include.`,
 		Example: "  coffer diff parser\n  coffer diff parser --stat\n  coffer diff parser src\n  coffer diff first-try second-try\n  coffer diff parser --repo library",
 		RunE: func(c *cobra.Command, args []string) error {
 			store, err := openStore()
@@ -68,11 +67,7 @@ A part of the second name will do where there is no path of that name.`,
 				return pathComesAfter(err)
 			}
 			style.sandbox, style.paths = sb.Name, fromTop(sb, rest(args))
-			other, err := otherSandbox(c.Context(), store, sb, args, style.repo)
-			if err != nil {
-				return err
-			}
-			if other != nil {
+			if other := otherSandbox(store, args); other != nil {
 				style.paths = nil
 				return readEnough(diffBetween(c.Context(), sb, other, style))
 			}
@@ -115,38 +110,16 @@ func readEnough(err error) error {
 	return err
 }
 
-// otherSandbox is the second one that is named. All of its name means it in any case; a part
-// of it only where there is no such path, and a line says which one was found.
-func otherSandbox(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, args []string, repo string) (*sandbox.Sandbox, error) {
+// otherSandbox is the second one that is named: by the whole of its name or id, as any other word is
+// a path.
+func otherSandbox(store *sandbox.Store, args []string) *sandbox.Sandbox {
 	if len(args) != 2 {
-		return nil, nil
+		return nil
 	}
-	name := args[1]
-	other, err := store.Find(name)
-	switch many := (*sandbox.AmbiguousError)(nil); {
-	case err == nil && (other.Name == name || other.ID == name):
-		return other, nil
-	case err != nil && !errors.As(err, &many) || sb.Workspace.Mode != sandbox.WorkspaceTree && repo == "":
-		return nil, nil
+	if other, err := store.Find(args[1]); err == nil && (other.Name == args[1] || other.ID == args[1]) {
+		return other
 	}
-	if is, lookErr := isPath(ctx, sb, name, repo); is || lookErr != nil {
-		return nil, lookErr
-	}
-	if err == nil {
-		fmt.Fprintf(os.Stderr, "coffer: compared with sandbox %s\n", other.Name)
-	}
-	return other, err
-}
-
-// isPath says whether a word is a path in a worktree, or was one.
-func isPath(ctx context.Context, sb *sandbox.Sandbox, name, repo string) (bool, error) {
-	w, err := workOf(ctx, sb, repo)
-	if err != nil {
-		return false, err
-	}
-	defer w.Close()
-	style := diffStyle{paths: []string{name}}
-	return w.Has(name) || slices.ContainsFunc(w.Files, func(d checkpoint.Delta) bool { return style.wants(d.Path) }), nil
+	return nil
 }
 
 // diff shows what was done in one sandbox.

@@ -43,8 +43,8 @@ direct, it works on the current directory itself.`,
   coffer exec --create --base v1.2 --branch fix-1.2 -- make
   coffer x -m par`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if create && match != "" {
-				return ui.Hint(usagef("--create makes a new sandbox and -m takes an existing one"), "leave out one of them; a new sandbox gets its name with --name")
+			if err := together(c, "create match"); err != nil {
+				return err
 			}
 			if err := s.checkTTY(); err != nil {
 				return err
@@ -58,7 +58,7 @@ direct, it works on the current directory itself.`,
 				defer l.stop()
 				return execNew(l, store, s, tree, idle, args)
 			}
-			if err := atCreation(c, match); err != nil {
+			if err := atCreation(c); err != nil {
 				return err
 			}
 			tidyTrees(c.Context(), store)
@@ -84,17 +84,14 @@ direct, it works on the current directory itself.`,
 var decidedAtCreation = []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "keep-free", "timeout", "nesting", "image", "sandbox", "yes", "net", "allow", "deny", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base", "carry"}
 
 // atCreation refuses flags that are too late for a sandbox that exists.
-func atCreation(c *cobra.Command, match string) error {
+func atCreation(c *cobra.Command) error {
 	for _, f := range decidedAtCreation {
 		if !c.Flags().Changed(f) {
 			continue
 		}
 		err := usagef("--%s is decided when a sandbox is made", f)
-		switch {
-		case f == "allow" || f == "deny":
+		if f == "allow" || f == "deny" {
 			return ui.Hint(err, "change one that exists with 'coffer policy %s'", f)
-		case match != "":
-			return ui.Hint(err, "make another sandbox: leave out -m and add --create")
 		}
 		return ui.Hint(err, "make a new one: add --create")
 	}
@@ -114,7 +111,7 @@ func execNew(l *listener, store *sandbox.Store, s settings, tree treeFlags, idle
 	return execOn(l, line, sb, s, args)
 }
 
-// sayMade tells who gave no name by which one the new sandbox is reached.
+// sayMade prints the name that a new sandbox got.
 func sayMade(sb *sandbox.Sandbox) {
 	line := "coffer: new sandbox " + sb.Name
 	if branch := branchOf(sb); branch != "" {
@@ -127,7 +124,7 @@ func sayMade(sb *sandbox.Sandbox) {
 func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, idle time.Duration, args []string) (_ *sandbox.Sandbox, _ *supervisor.Line, err error) {
 	defer func() { err = orGivenUp(l.ctx, err) }()
 	if idle <= 0 {
-		return nil, nil, ui.Hint(usagef("--idle must be more than 0"), "give how long nothing may run in it, such as --idle 10m")
+		return nil, nil, usagef("--idle must be more than 0")
 	}
 	var planned *plannedTree
 	s.decide = func() (err error) {

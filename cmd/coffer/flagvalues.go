@@ -2,13 +2,10 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/limits"
-	"github.com/cofferhq/coffer/internal/ui"
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -64,30 +61,4 @@ func whole(to *int, check func(int) error) func(string) error {
 		}
 		return check(*to)
 	}
-}
-
-// wrongValue is about a flag with a value that it cannot have. What would do is easier shown
-// than told.
-func wrongValue(c *cobra.Command, err *pflag.InvalidValueError) error {
-	name, value := err.GetFlag().Name, err.GetValue()
-	see := func(err error, format string, args ...any) error {
-		return ui.Hint(err, "%s; see '%s --help'", fmt.Sprintf(format, args...), c.CommandPath())
-	}
-	var limit *limits.WrongError
-	kind := err.GetFlag().Value.Type()
-	switch {
-	case errors.As(err, &limit):
-		return see(usagef("--%s: %s", name, limit.What), "%s", limit.Want)
-	case kind == "duration":
-		example := "5m"
-		if n, err := strconv.ParseUint(value, 10, 16); err == nil && n > 0 {
-			example = value + "m"
-		}
-		return see(usagef("--%s %q is not a time", name, value), "give a number and its unit (s, m or h), such as --%s %s", name, example)
-	case kind == "int":
-		return see(usagef("--%s %q is not a valid whole number", name, value), "give digits alone")
-	case kind == "float64":
-		return see(usagef("--%s %q is not a number", name, value), "give one such as 1.5")
-	}
-	return ui.Hint(usage{err}, "see '%s --help'", c.CommandPath())
 }

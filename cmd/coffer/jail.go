@@ -55,6 +55,9 @@ They are told not to ask before they act.`,
   coffer jail --allow api.example.com -- ./agent
   coffer jail --explain`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := together(c, "allow-parent-git no-allow-parent-git"); err != nil {
+				return err
+			}
 			err := runJail(c.Context(), &s, args, c.ArgsLenAtDash() == 0)
 			if errors.Is(err, syscall.ENOSYS) && os.Getenv("COFFER_SANDBOX") != "" { // openat2, for one
 				err = ui.Hint(fmt.Errorf("a jail cannot be had inside a sandbox: %w", err), "run the program as it is: this is a sandbox already")
@@ -138,11 +141,8 @@ func (s *jailSettings) check() error {
 		return err
 	}
 	s.Strict = s.Strict || s.sandbox == modeRequire
-	switch {
-	case s.Git != "" && s.Git != jail.GitWrite && s.Git != jail.GitRead:
+	if s.Git != "" && s.Git != jail.GitWrite && s.Git != jail.GitRead {
 		return usagef("--git is write or read, not %q", s.Git)
-	case s.allow && s.disallow:
-		return usagef("--allow-parent-git and --no-allow-parent-git contradict each other")
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func importLogin(c *cobra.Command, a *agent.Agent, yes bool) error {
 			files[i] = fromHome(f)
 		}
 		question := fmt.Sprintf("Programs in sandboxes of %s could read and use %s. Copy it for them?", a.Name, terminal.Escape(strings.Join(files, ", ")))
-		if err := agree(c, question, ui.Error("your login was not copied without your yes", "say --yes, or log in apart with 'coffer login "+a.Name+"'")); err != nil {
+		if err := agree(c, question, ui.Hint(usagef("your login was not copied without your yes"), "say --yes, or log in apart with 'coffer login %s'", a.Name)); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -42,9 +43,6 @@ func tellHidden(sb *sandbox.Sandbox, line *supervisor.Line) {
 	attach.Note(fmt.Sprintf("%s; see 'coffer masks -m %s'", text, sb.Name))
 }
 
-// maxNamed is how many hidden files are named.
-const maxNamed = 3
-
 // hiddenHere names what is hidden in a workspace, "" if nothing is.
 func hiddenHere(workspace string, list []supervisor.Hidden) string {
 	var names []string
@@ -56,9 +54,5 @@ func hiddenHere(workspace string, list []supervisor.Hidden) string {
 	if len(names) == 0 {
 		return ""
 	}
-	text := "hidden here: " + strings.Join(names[:min(len(names), maxNamed)], ", ")
-	if more := len(names) - maxNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return "hidden here: " + ui.Few(names)
 }

@@ -131,13 +131,16 @@ An answer to a push, a fetch or a use of gh is for that one; with --for, a yes i
 all of that kind that come within that time. Reading and writing with gh are two kinds.`,
 		Example: "  coffer policy answer 48213 allow --for 1h\n  coffer policy answer 48213 deny -m calm-otter",
 		Args:    exactly(2, "the number of a question and allow or deny"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			id, err := strconv.Atoi(args[0])
 			if err != nil || args[1] != "allow" && args[1] != "deny" {
 				return ui.Hint(usagef("want the number of a question and allow or deny"), "see 'coffer policy pending'")
 			}
-			if once && (always || lasts != 0) || always && lasts != 0 || lasts < 0 {
-				return usagef("choose one of --for, --once and --always")
+			if err := together(c, "for once", "for always", "once always"); err != nil {
+				return err
+			}
+			if lasts < 0 {
+				return usagef("an answer cannot last less than no time")
 			}
 			sb, err := a.whose(id)
 			if err != nil {

@@ -94,10 +94,10 @@ func (s *settings) addExecTo(c *cobra.Command) {
 	f.BoolVar(&s.clipboard, "clipboard", false, "let programs write to the terminal's clipboard")
 }
 
-// checkTTY refuses a terminal for who has one.
+// checkTTY rejects --tty without --detach.
 func (s *settings) checkTTY() error {
 	if s.tty && !s.detach {
-		return ui.Hint(usagef("--tty requires --detach"), "leave it out: without --detach, the program has your terminal")
+		return usagef("--tty requires --detach")
 	}
 	return nil
 }

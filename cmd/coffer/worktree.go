@@ -189,11 +189,6 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err == nil {
-			p.sayStays(ctx, sb.Record)
-		}
-	}()
 	defer ui.BusyBefore(ctx, "making the worktree")()
 	p.bridge, err = p.repository.Create(ctx, git.Options{
 		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path,

@@ -27,13 +27,13 @@ func TestKilledSetup(t *testing.T) {
 		c := w.Command("exec", "--create", "--workspace", "direct", "--name", "half", "--", "true")
 		start(t, c)
 		eventually(t, func() error { _, err := os.Stat(begun); return err })
-		if r := w.coffer(t, "exec", "-m", "half", "--", "true"); r.code == 0 || !strings.Contains(r.err, "is being set up") {
+		if r := w.coffer(t, "exec", "-m", "half", "--", "true"); r.code == 0 || !strings.Contains(r.err, "is not set up") {
 			t.Errorf("during the setup: %s", r)
 		}
 		c.Process.Kill()
 		c.Wait()
 		r := w.coffer(t, "exec", "-m", "half", "--", "true")
-		if r.code == 0 || !strings.Contains(r.err, "was never set up") || !strings.Contains(r.err, "coffer rm --force half") {
+		if r.code == 0 || !strings.Contains(r.err, "is not set up") || !strings.Contains(r.err, "coffer rm --force half") {
 			t.Errorf("after the kill: %s", r)
 		}
 		w.must(t, "rm", "--force", "half")
