@@ -13,6 +13,7 @@ import (
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/session"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -100,7 +101,7 @@ func watch(ctx context.Context, sb *sandbox.Sandbox) error {
 	out, finish := stdout.Guarded()
 	defer finish()
 	last := &tail{Writer: out}
-	if err := printLog(ctx, last, supervisor.LogFile(sb), "no program has been run with --detach", supervisor.LastTurn(sb), func() bool { return hasProgram(sb) }); err != nil {
+	if err := printLog(ctx, last, session.LogFile(sb), "no program has been run with --detach", session.LastTurn(sb), func() bool { return hasProgram(sb) }); err != nil {
 		return err
 	}
 	sayOutcome(sb)

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/session"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -14,7 +14,7 @@ func daemonLog(sb *sandbox.Sandbox, name string) (string, error) {
 	var names []string
 	for _, d := range sb.Daemons {
 		if d.Name == name {
-			return supervisor.DaemonLog(sb, name), nil
+			return session.DaemonLog(sb, name), nil
 		}
 		names = append(names, d.Name)
 	}

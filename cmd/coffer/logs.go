@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/supervisor"
+	"github.com/cofferhq/coffer/internal/session"
 	"github.com/spf13/cobra"
 )
 
@@ -33,7 +33,7 @@ with the last one. For what a sandbox reached and was refused, see also 'coffer 
 			if network {
 				return printNetwork(c.Context(), stdout, sb, follow)
 			}
-			path, none := supervisor.LogFile(sb), "no program has been run with --detach"
+			path, none := session.LogFile(sb), "no program has been run with --detach"
 			if daemon != "" {
 				if path, err = daemonLog(sb, daemon); err != nil {
 					return err
@@ -47,7 +47,7 @@ with the last one. For what a sandbox reached and was refused, see also 'coffer 
 			}
 			from := int64(0)
 			if daemon == "" {
-				from = supervisor.LastTurn(sb)
+				from = session.LastTurn(sb)
 			}
 			return printLog(c.Context(), out, path, none, from, sb.Running)
 		},

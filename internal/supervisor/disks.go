@@ -134,7 +134,7 @@ const askAfter = 30 * time.Second
 func (s *Supervisor) quiet(now time.Time) <-chan struct{} {
 	s.mu.Lock()
 	// Daemons come back by themselves.
-	if s.execs > 0 || s.idle == nil || len(s.daemons.all) > 0 || now.Before(s.behind) {
+	if s.execs > 0 || s.idle == nil || s.daemons.Any() || now.Before(s.behind) {
 		s.mu.Unlock()
 		return nil
 	}

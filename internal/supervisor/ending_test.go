@@ -203,7 +203,7 @@ func TestEndOvertakesAProgram(t *testing.T) {
 	if s.hand(wire.Request{Op: wire.OpExec, Exec: &program}) != nil {
 		t.Error("it was handed over")
 	}
-	if _, _, err := s.startDetached(program); !errors.Is(err, errEnding) {
+	if _, _, err := s.startKept(program); !errors.Is(err, errEnding) {
 		t.Errorf("detached: %v", err)
 	}
 	if got := o.all(); len(got) != 1 {

@@ -71,7 +71,7 @@ func (s *Supervisor) stream(c net.Conn) {
 	case r.Passes():
 		if s.enter() {
 			defer s.leave()
-			s.bridgedPass(c, r)
+			s.handOn(c, r)
 		}
 	default:
 		s.attend(c, r)
@@ -82,16 +82,12 @@ func (s *Supervisor) stream(c net.Conn) {
 func (s *Supervisor) attend(c net.Conn, r wire.Request) {
 	switch r.Op {
 	case wire.OpExec:
-		switch {
-		case r.Exec == nil:
-		case r.Exec.Keep:
-			s.kept(c, *r.Exec)
-		case r.Exec.Log:
-			s.detached(c, *r.Exec)
+		if r.Exec != nil {
+			s.keep(c, *r.Exec)
 		}
 	case wire.OpAttach:
 		if r.Attach != nil {
-			s.attach(c, *r.Attach)
+			s.sessions.Attach(c, *r.Attach)
 		}
 	case wire.OpStatus:
 		_ = wire.WriteMessage(c, wire.Event{Status: s.status(r.Ports != nil)})
@@ -125,83 +121,15 @@ func (s *Supervisor) attend(c net.Conn, r wire.Request) {
 // status says what runs and, if they are asked for, which ways lead inside.
 func (s *Supervisor) status(ports bool) *wire.Status {
 	s.mu.Lock()
-	st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Daemons: s.daemonStates()}
-	for _, k := range s.sessions {
-		st.Programs, st.Silent = append(st.Programs, k.name), k.silent()
-	}
+	st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Daemons: s.daemons.States()}
 	s.mu.Unlock()
+	st.Programs, st.Silent = s.sessions.Programs()
 	st.Waits = s.waits()
 	st.Background, _ = s.background()
 	if ports {
 		st.Ports = s.forward.Ports()
 	}
 	return &st
-}
-
-// bridgedPass hands a stream on to the guest agent, brings commits over, and tells the
-// client what there is to say about it.
-func (s *Supervisor) bridgedPass(client net.Conn, request wire.Request) {
-	s.passes(1)
-	defer s.passes(-1)
-	kept, err := s.beforeProgram()
-	if err != nil {
-		turnAway(client, err)
-		return
-	}
-	news, known := s.before()
-	if !s.pass(client, request) {
-		return
-	}
-	out := wire.NewFrameWriter(client)
-	for _, n := range append(append(kept, news...), s.wrapUp(known, request.Exec)...) {
-		_ = out.Note(n)
-	}
-	// A client that knows how the program ended has hung up. Another one must not
-	// think that it was never started, and try again.
-	_ = out.Lost()
-}
-
-// turnAway tells a client why its program is not started.
-func turnAway(client net.Conn, err error) {
-	out := wire.NewFrameWriter(client)
-	_ = out.Taken()
-	_ = out.Message(wire.Event{Failure: failure(err)})
-}
-
-// pass hands a stream on to the guest agent. If it was not taken, it can be tried again.
-func (s *Supervisor) pass(client net.Conn, request wire.Request) (taken bool) {
-	guest := s.hand(request)
-	if guest == nil {
-		return false
-	}
-	defer guest.Close()
-	s.anew()
-	s.Ran(request.Exec)
-	go func() {
-		wire.Copy(guest, client)
-		guest.Close() // this direction only
-	}()
-	// What comes from the guest decides: when it has nothing more to say, what
-	// the client still says is for nobody.
-	wire.Copy(client, guest)
-	return true
-}
-
-// hand gives a program to the guest, and returns its stream, or nil if it was not taken.
-func (s *Supervisor) hand(request wire.Request) io.ReadWriteCloser {
-	if !s.letIn() {
-		return nil
-	}
-	defer s.handed()
-	guest, err := s.Open()
-	if err != nil {
-		return nil
-	}
-	if wire.WriteRequest(guest, request) != nil || !wire.ReadTaken(guest) {
-		guest.Close()
-		return nil
-	}
-	return guest
 }
 
 // isSettingUp says whether the sandbox is being set up by what runs now.
@@ -220,7 +148,7 @@ func (s *Supervisor) Run() {
 	s.mu.Unlock()
 	select {
 	case <-s.rested:
-		s.StopDaemons()
+		s.daemons.Stop()
 	case <-s.instance.Done():
 	}
 }

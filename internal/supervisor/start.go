@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/session"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 )
@@ -44,7 +46,7 @@ type Supervisor struct {
 	nested   nested
 	holding  holding
 	notices  notices
-	daemons  daemons
+	daemons  session.Daemons
 	consents consents
 
 	renewing sync.Mutex // one look at an agent's credentials at a time
@@ -63,8 +65,8 @@ type Supervisor struct {
 	idleTime  time.Duration
 	login     looking
 	deadline  *time.Timer
-	log       *log // of detached programs
-	sessions  []*session
+	log       *session.Log // of programs that outlive their commands
+	sessions  session.List
 	why       string // what ended the sandbox, if it was us
 	closed    sync.Once
 	rested    chan struct{} // closed when the sandbox was idle for long enough
@@ -117,7 +119,7 @@ func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervis
 			s.instance.Kill()
 		})
 	}
-	if err := s.startDaemons(ctx); err != nil {
+	if err := s.daemons.Start(ctx, sb, session.Host{Programs: s, Ended: s.instance.Done(), Listens: s.listens}); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -242,6 +244,15 @@ func (s *Supervisor) askGuest(r wire.Request, patience time.Duration) (e wire.Ev
 	return e, err
 }
 
+// StopDaemons asks the daemons to end, and waits until they have or their time is over.
+func (s *Supervisor) StopDaemons() { s.daemons.Stop() }
+
+// listens says whether something inside listens on a port. The kernel is asked: a daemon may
+// complain of a visitor who says nothing, or take it for its only one.
+func (s *Supervisor) listens(port uint16) bool {
+	return slices.ContainsFunc(s.forward.Listening(), func(p wire.Port) bool { return p.Port == port })
+}
+
 // because notes what ended the sandbox, the first reason if there are several.
 func (s *Supervisor) because(why string) {
 	s.mu.Lock()
@@ -267,7 +278,7 @@ func (s *Supervisor) Stop(grace time.Duration, why string) {
 	started := s.end()
 	s.because(why)
 	if grace > 0 {
-		s.StopDaemons()
+		s.daemons.Stop()
 		select {
 		case <-started:
 		case <-s.instance.Done():
@@ -298,7 +309,7 @@ func (s *Supervisor) Close() {
 		s.Stop(0, "")
 		s.hearOut()
 		s.session.Close()
-		s.StopDaemons()
+		s.daemons.Stop()
 		s.drain()
 		s.endLogin()
 		s.cleanUp()

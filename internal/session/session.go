@@ -1,7 +1,13 @@
-package supervisor
+// Package session keeps programs that outlive the commands that asked for them.
+//
+// A [Session] is a program on a terminal: commands attach to it, leave and come back, each with
+// a queue of its own, and a replay of the screen shows them what there is. A [Log] keeps what
+// programs without a command print. [Daemons] are programs that the sandbox starts and restarts
+// by itself. All of it reaches the sandbox by [wire.Process]; who may run a program, and what
+// happens around it, is the supervisor's business.
+package session
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -13,12 +19,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A session is a program on a terminal that outlives the commands that look at it. They
+// A Session is a program on a terminal that outlives the commands that look at it. They
 // come and go, several at a time; each sees all that is printed and may type. The program's
 // terminal has the size of the one that came last, or was changed last.
-type session struct {
+type Session struct {
 	p    *wire.Process
 	name string // of the program, as it was started
+	list *List  // that it is on
 
 	mu      sync.Mutex
 	past    *terminal.Replay
@@ -32,6 +39,7 @@ type session struct {
 	halted  bool // it has stopped, see suspend.go
 	waking  *time.Timer
 
+	told []*viewer      // who looked at it when it ended
 	work sync.WaitGroup // who sends to viewers, and listens to them
 }
 
@@ -39,127 +47,56 @@ type session struct {
 // ended. A sandbox that is there for one program has no idle time to speak of.
 const leastIdle = time.Minute
 
-// kept runs a program that others can attach to. It returns when the program has ended.
-func (s *Supervisor) kept(client net.Conn, e wire.Exec) {
-	alone := e.Log
-	e.Log, e.Keep, e.Apart, e.NoInput, e.Merged = false, false, false, false, false
-	if e.TTY == nil || e.TTY.Rows == 0 || e.TTY.Cols == 0 {
-		e.TTY = &wire.Size{Rows: 24, Cols: 80}
-	}
-	if !s.enter() {
-		return
-	}
-	defer s.leave()
-	s.passes(1)
-	defer s.passes(-1)
-	notes, err := s.beforeProgram()
-	if err != nil {
-		_ = wire.NewFrameWriter(client).Message(wire.Event{Failure: failure(err)})
-		return
-	}
-	news, known := s.before()
-	p, log, err := s.startDetached(e)
-	if err != nil {
-		if f, ok := err.(*wire.Failure); ok || alone && !errors.Is(err, errEnding) {
-			if !ok {
-				f = failure(err)
-			}
-			_ = wire.NewFrameWriter(client).Message(wire.Event{Failure: f})
-		}
-		return // without a word, it can be tried again
-	}
-	s.anew()
-	s.Ran(&e)
-	defer p.Close()
-	k := &session{p: p, name: string(e.Argv[0]), past: terminal.NewReplay(), spoke: time.Now(), size: *e.TTY, idle: s.Sandbox.Limits.Idle}
-	s.addSession(k)
-	if alone {
-		_ = wire.NewFrameWriter(client).Started()
-		client.Close()
-	} else if v := newViewer(client); k.add(v, wire.Size{}) { // before it can have ended
-		k.work.Go(func() { k.listen(v) })
-	}
+// New is a session of a program that was started, on a terminal of a size. idle is how long it
+// may print nothing while nobody looks at it.
+func New(p *wire.Process, name string, size wire.Size, idle time.Duration) *Session {
+	return &Session{p: p, name: name, past: terminal.NewReplay(), spoke: time.Now(), size: size, idle: idle}
+}
+
+// Wait passes on what the program prints until it has ended, and returns how. Viewers stay until
+// [Session.Close], and can be told more.
+func (k *Session) Wait() (exit wire.Exit, err error) {
 	k.alone()
-	p.Stopped = k.halt
-	exit, err := p.Wait(k, nil)
-	s.dropSession(k)
-	viewers := k.end()
-	tell := func(words func(*wire.FrameWriter) error) {
-		for _, v := range viewers {
-			v.say(words)
-		}
+	k.p.Stopped = k.halt
+	exit, err = k.p.Wait(k, nil)
+	if k.list != nil { // before anybody hears of the end, and attaches to what runs now
+		k.list.remove(k)
 	}
+	k.end()
 	if err == nil {
-		s.endTurn(&e, exit)
-		tell(func(out *wire.FrameWriter) error { return out.Exited(exit) })
+		k.Tell(func(out *wire.FrameWriter) error { return out.Exited(exit) })
 	}
-	fmt.Fprintf(log, "coffer: %s\n", s.howEnded(k, exit, err))
-	s.syncSoon()
-	for _, n := range append(append(notes, news...), s.wrapUp(known, &e)...) {
-		fmt.Fprintln(log, "coffer:", n)
-		tell(func(out *wire.FrameWriter) error { return out.Note(n) })
-	}
-	tell((*wire.FrameWriter).Lost)
-	k.part(viewers)
+	return exit, err
 }
 
-// howEnded says how a session's program ended.
-func (s *Supervisor) howEnded(k *session, exit wire.Exit, err error) string {
-	switch {
-	case err == nil:
-		return fmt.Sprintf("exit status %d", exit.Status())
-	case k.bored:
-		return fmt.Sprintf("nobody was attached to it and it was silent for %s, so it was ended", k.idle)
+// Bored says why the program was ended if nobody was interested in it; it is empty otherwise.
+func (k *Session) Bored() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.bored {
+		return ""
 	}
-	return s.whyGone()
+	return fmt.Sprintf("nobody was attached to it and it was silent for %s, so it was ended", k.idle)
 }
 
-// part lets the viewers go when they have heard everything, or do not listen: what waits for
+// Tell tells the viewers something after the program has ended.
+func (k *Session) Tell(words func(*wire.FrameWriter) error) {
+	for _, v := range k.told {
+		v.say(words)
+	}
+}
+
+// Close lets the viewers go when they have heard everything, or do not listen: what waits for
 // one is bounded, and so is how long it may take nothing of it.
-func (k *session) part(viewers []*viewer) {
-	for _, v := range viewers {
+func (k *Session) Close() {
+	for _, v := range k.told {
 		v.finish()
 	}
 	k.work.Wait()
 }
 
-// whyGone says why programs have lost their sandbox.
-func (s *Supervisor) whyGone() string {
-	if why := s.Why(); why != "" {
-		return why
-	}
-	return "the sandbox was ended"
-}
-
-func (s *Supervisor) addSession(k *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sessions = append(s.sessions, k)
-}
-
-func (s *Supervisor) dropSession(k *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sessions = slices.DeleteFunc(s.sessions, func(o *session) bool { return o == k })
-}
-
-// attach joins a command to the program that was kept last.
-func (s *Supervisor) attach(c net.Conn, size wire.Size) {
-	s.mu.Lock()
-	var k *session
-	if n := len(s.sessions); n > 0 {
-		k = s.sessions[n-1]
-	}
-	s.mu.Unlock()
-	if k == nil {
-		_ = wire.NewFrameWriter(c).Message(wire.Event{Failure: &wire.Failure{Code: 125, Message: "nothing to attach to: no program in the sandbox has a terminal of its own"}})
-		return
-	}
-	k.join(c, size)
-}
-
 // Write takes what the program prints. It waits for nobody.
-func (k *session) Write(p []byte) (int, error) {
+func (k *Session) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, v := range k.viewers { // what their terminals need depends on what was before
@@ -174,22 +111,30 @@ func (k *session) Write(p []byte) (int, error) {
 }
 
 // silent is how long the program has printed nothing.
-func (k *session) silent() time.Duration {
+func (k *Session) silent() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return time.Since(k.spoke)
 }
 
-// join has a command see and type until it leaves. One whose terminal has no size gives
+// Begin has the command that asked for the program see and type. It does not wait, and is called
+// before Wait.
+func (k *Session) Begin(c net.Conn) {
+	if v := newViewer(c); k.add(v, wire.Size{}) {
+		k.work.Go(func() { k.listen(v) })
+	}
+}
+
+// Join has a command see and type until it leaves. One whose terminal has no size gives
 // none.
-func (k *session) join(c net.Conn, size wire.Size) {
+func (k *Session) Join(c net.Conn, size wire.Size) {
 	if v := newViewer(c); k.add(v, size) {
 		k.listen(v)
 	}
 }
 
 // listen takes what a viewer types, until he leaves.
-func (k *session) listen(v *viewer) {
+func (k *Session) listen(v *viewer) {
 	defer k.leave(v)
 	in := wire.NewInbox(func(n int) { _ = v.out.Message(wire.Event{Credit: n}) })
 	defer in.Close()
@@ -216,7 +161,7 @@ func (k *session) listen(v *viewer) {
 }
 
 // add shows a new viewer what there is, and has the program draw itself anew.
-func (k *session) add(v *viewer, size wire.Size) bool {
+func (k *Session) add(v *viewer, size wire.Size) bool {
 	k.mu.Lock()
 	if k.ended || len(k.viewers) == maxViewers {
 		k.mu.Unlock()
@@ -241,7 +186,7 @@ func (k *session) add(v *viewer, size wire.Size) bool {
 }
 
 // repaint shows a viewer that was behind what there is now.
-func (k *session) repaint(v *viewer) {
+func (k *Session) repaint(v *viewer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v.anew(k.past.Show())
@@ -256,7 +201,7 @@ const redrawTime = 150 * time.Millisecond
 
 // redraw gives the terminal a size, by way of another one if it has it already. The lock
 // is held.
-func (k *session) redraw(size wire.Size) {
+func (k *Session) redraw(size wire.Size) {
 	if size != k.size || size.Cols == 1 {
 		k.size = size
 		_ = k.p.Resize(size)
@@ -270,7 +215,7 @@ func (k *session) redraw(size wire.Size) {
 	})
 }
 
-func (k *session) control(v *viewer, c wire.Control) {
+func (k *Session) control(v *viewer, c wire.Control) {
 	if c.Resize != nil && c.Resize.Rows > 0 && c.Resize.Cols > 0 {
 		k.mu.Lock()
 		k.size = *c.Resize
@@ -285,7 +230,7 @@ func (k *session) control(v *viewer, c wire.Control) {
 	}
 }
 
-func (k *session) leave(v *viewer) {
+func (k *Session) leave(v *viewer) {
 	k.mu.Lock()
 	k.drop(v)
 	k.mu.Unlock()
@@ -293,7 +238,7 @@ func (k *session) leave(v *viewer) {
 }
 
 // drop lets a viewer go. The lock is held.
-func (k *session) drop(v *viewer) {
+func (k *Session) drop(v *viewer) {
 	if i := slices.Index(k.viewers, v); i >= 0 {
 		k.viewers = slices.Delete(k.viewers, i, i+1)
 		v.conn.Close()
@@ -306,7 +251,7 @@ func (k *session) drop(v *viewer) {
 
 // alone sees to it that a program that nobody looks at, and that says nothing any more,
 // does not stay for ever.
-func (k *session) alone() {
+func (k *Session) alone() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.viewers) == 0 && !k.ended && k.silence == nil && k.idle >= leastIdle {
@@ -315,7 +260,7 @@ func (k *session) alone() {
 }
 
 // bore ends the program. Its conversation, if it is an agent, can be gone on with.
-func (k *session) bore() {
+func (k *Session) bore() {
 	k.mu.Lock()
 	bored := len(k.viewers) == 0 && !k.ended
 	if bored {
@@ -327,8 +272,8 @@ func (k *session) bore() {
 	}
 }
 
-// end is called when the program has ended. It returns who is to be told.
-func (k *session) end() (told []*viewer) {
+// end is called when the program has ended.
+func (k *Session) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ended = true
@@ -336,6 +281,50 @@ func (k *session) end() (told []*viewer) {
 	if k.silence != nil {
 		k.silence.Stop()
 	}
-	told, k.viewers = k.viewers, nil
-	return told
+	k.told, k.viewers = k.viewers, nil
+}
+
+// A List is the sessions of a sandbox.
+type List struct {
+	mu  sync.Mutex
+	all []*Session
+}
+
+// Add adds a session, until its program has ended.
+func (l *List) Add(k *Session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, k)
+	k.list = l
+}
+
+func (l *List) remove(k *Session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = slices.DeleteFunc(l.all, func(o *Session) bool { return o == k })
+}
+
+// Programs are the names of the programs, and how long the last of them has printed nothing.
+func (l *List) Programs() (names []string, silent time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range l.all {
+		names, silent = append(names, k.name), k.silent()
+	}
+	return names, silent
+}
+
+// Attach joins a command to the session that began last.
+func (l *List) Attach(c net.Conn, size wire.Size) {
+	l.mu.Lock()
+	var k *Session
+	if n := len(l.all); n > 0 {
+		k = l.all[n-1]
+	}
+	l.mu.Unlock()
+	if k == nil {
+		_ = wire.NewFrameWriter(c).Message(wire.Event{Failure: &wire.Failure{Code: 125, Message: "nothing to attach to: no program in the sandbox has a terminal of its own"}})
+		return
+	}
+	k.Join(c, size)
 }

@@ -1,4 +1,4 @@
-package supervisor
+package session
 
 import (
 	"time"
@@ -16,7 +16,7 @@ import (
 const wakeTime = 100 * time.Millisecond
 
 // halt is called when the program has stopped.
-func (k *session) halt() {
+func (k *Session) halt() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.halted = true
@@ -29,7 +29,7 @@ func (k *session) halt() {
 }
 
 // wake has the program go on, soon. The lock is held.
-func (k *session) wake() {
+func (k *Session) wake() {
 	if k.waking != nil {
 		return
 	}
@@ -43,7 +43,7 @@ func (k *session) wake() {
 }
 
 // back is called when a viewer goes on, who has the program go on himself.
-func (k *session) back(v *viewer) {
+func (k *Session) back(v *viewer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.goesOn()
@@ -52,7 +52,7 @@ func (k *session) back(v *viewer) {
 
 // goesOn notes that the program does. Who has not been told yet that it had stopped need not
 // know: his command would stop for nothing. The lock is held.
-func (k *session) goesOn() {
+func (k *Session) goesOn() {
 	k.halted = false
 	for _, v := range k.viewers {
 		v.mu.Lock()

@@ -1,4 +1,4 @@
-package supervisor
+package session
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,8 +35,15 @@ func DaemonLog(sb *sandbox.Sandbox, name string) string {
 	return filepath.Join(sb.Logs(), "daemon-"+name+".log")
 }
 
-// daemons are those of a running sandbox.
-type daemons struct {
+// A Host is what daemons need of the running sandbox.
+type Host struct {
+	Programs wire.Opener            // starts programs
+	Ended    <-chan struct{}        // closed when the sandbox is dead
+	Listens  func(port uint16) bool // whether something inside listens on a port
+}
+
+// Daemons are those of a running sandbox.
+type Daemons struct {
 	all  []*daemon
 	stop context.CancelFunc
 	over sync.WaitGroup
@@ -45,8 +51,9 @@ type daemons struct {
 
 type daemon struct {
 	sandbox.Daemon
-	s    *Supervisor
-	log  *log
+	sb   *sandbox.Sandbox
+	host Host
+	log  *Log
 	up   chan struct{} // closed when it runs for the first time
 	over chan struct{} // closed when it has ended for good
 	once sync.Once
@@ -55,25 +62,23 @@ type daemon struct {
 	state wire.Daemon
 }
 
-// startDaemons starts the sandbox's daemons, one after the other, and waits until each is
-// ready: the next may need it.
-func (s *Supervisor) startDaemons(ctx context.Context) error {
-	if len(s.Sandbox.Daemons) == 0 {
+// Start starts a sandbox's daemons, one after the other, and waits until each is ready: the next
+// may need it.
+func (all *Daemons) Start(ctx context.Context, sb *sandbox.Sandbox, host Host) error {
+	if len(sb.Daemons) == 0 {
 		return nil
 	}
-	if err := os.MkdirAll(s.Sandbox.Logs(), 0o700); err != nil {
-		return err
-	}
 	running, stop := context.WithCancel(context.Background())
-	s.daemons.stop = stop
-	for _, one := range s.Sandbox.Daemons {
-		d := &daemon{Daemon: one, s: s, log: &log{path: DaemonLog(s.Sandbox, one.Name)}, up: make(chan struct{}), over: make(chan struct{})}
+	all.stop = stop
+	for _, one := range sb.Daemons {
+		d := &daemon{Daemon: one, sb: sb, host: host, up: make(chan struct{}), over: make(chan struct{})}
 		d.state = wire.Daemon{Name: one.Name, State: "starting"}
-		if err := d.log.open(); err != nil {
+		var err error
+		if d.log, err = OpenLog(DaemonLog(sb, one.Name)); err != nil {
 			return err
 		}
-		s.daemons.all = append(s.daemons.all, d)
-		s.daemons.over.Go(func() { d.keep(running) })
+		all.all = append(all.all, d)
+		all.over.Go(func() { d.keep(running) })
 		if err := d.waitReady(ctx); err != nil {
 			return fmt.Errorf("the daemon %s: %w", one.Name, err)
 		}
@@ -81,13 +86,26 @@ func (s *Supervisor) startDaemons(ctx context.Context) error {
 	return nil
 }
 
-// StopDaemons asks the daemons to end, and waits until they have or their time is over.
-func (s *Supervisor) StopDaemons() {
-	if s.daemons.stop == nil {
+// Stop asks the daemons to end, and waits until they have or their time is over.
+func (all *Daemons) Stop() {
+	if all.stop == nil {
 		return
 	}
-	s.daemons.stop()
-	s.daemons.over.Wait()
+	all.stop()
+	all.over.Wait()
+}
+
+// Any says whether there are daemons.
+func (all *Daemons) Any() bool { return len(all.all) > 0 }
+
+// States are how the daemons are.
+func (all *Daemons) States() (list []wire.Daemon) {
+	for _, d := range all.all {
+		d.mu.Lock()
+		list = append(list, d.state)
+		d.mu.Unlock()
+	}
+	return list
 }
 
 // keep runs the daemon for as long as the sandbox lasts.
@@ -111,7 +129,7 @@ func (d *daemon) keep(ctx context.Context) {
 		case <-ctx.Done(): // it is not started only to be asked to end
 			d.note(func(s *wire.Daemon) { s.State = "ended" })
 			return
-		case <-d.s.instance.Done():
+		case <-d.host.Ended:
 			return
 		case <-time.After(pause):
 		}
@@ -126,7 +144,7 @@ func (d *daemon) run(ctx context.Context) (last string, again bool) {
 	if err != nil {
 		return err.Error(), false
 	}
-	p, err := wire.Start(d.s, e)
+	p, err := wire.Start(d.host.Programs, e)
 	if err == nil {
 		defer p.Close()
 		err = p.WaitStart()
@@ -165,7 +183,7 @@ func (d *daemon) end(p *wire.Process, ended <-chan struct{}) {
 	select {
 	case <-ended:
 		return
-	case <-d.s.instance.Done():
+	case <-d.host.Ended:
 		return
 	case <-time.After(d.Grace):
 	}
@@ -183,7 +201,7 @@ func (d *daemon) exec(argv []string) (wire.Exec, error) {
 		}
 		env = append(env, name+"="+value)
 	}
-	e, err := inside.Exec(d.s.Sandbox, argv, env, false)
+	e, err := inside.Exec(d.sb, argv, env, false)
 	e.NoInput, e.Merged = true, true
 	switch {
 	case filepath.IsAbs(d.Dir):
@@ -242,13 +260,13 @@ func (d *daemon) last() string {
 // ready asks once. A program that asks for too long is hung up on.
 func (d *daemon) ready(ctx context.Context) bool {
 	if d.ReadyPort > 0 {
-		return d.s.listens(d.ReadyPort)
+		return d.host.Listens(d.ReadyPort)
 	}
 	e, err := d.exec([]string{"/bin/sh", "-c", d.ReadyCommand})
 	if err != nil {
 		return false
 	}
-	p, err := wire.Start(d.s, e)
+	p, err := wire.Start(d.host.Programs, e)
 	if err != nil {
 		return false
 	}
@@ -260,22 +278,6 @@ func (d *daemon) ready(ctx context.Context) bool {
 	}
 	exit, err := p.Wait(io.Discard, io.Discard)
 	return err == nil && exit.Status() == 0
-}
-
-// listens says whether something inside listens on a port. The kernel is asked, for a daemon
-// that is visited by somebody who says nothing may complain, or take it for its only visitor.
-func (s *Supervisor) listens(port uint16) bool {
-	return slices.ContainsFunc(s.forward.Listening(), func(p wire.Port) bool { return p.Port == port })
-}
-
-// daemonStates describes the daemons for a status.
-func (s *Supervisor) daemonStates() (list []wire.Daemon) {
-	for _, d := range s.daemons.all {
-		d.mu.Lock()
-		list = append(list, d.state)
-		d.mu.Unlock()
-	}
-	return list
 }
 
 // lastLine is the last line of a file that is not coffer's own.

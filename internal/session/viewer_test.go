@@ -1,4 +1,4 @@
-package supervisor
+package session
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ type watcher struct {
 	seen bytes.Buffer
 }
 
-func attached(t *testing.T, k *session) *watcher {
+func attached(t *testing.T, k *Session) *watcher {
 	near, far := net.Pipe()
 	w := &watcher{viewer: newViewer(near), t: t, far: far, read: wire.NewFrameReader(far)}
 	t.Cleanup(func() { far.Close() })
@@ -50,9 +50,9 @@ func (w *watcher) until(kind byte, text string) {
 	}
 }
 
-func newSession() *session {
+func newSession() *Session {
 	viewerTime = time.Hour // machines are slow, too
-	return &session{past: terminal.NewReplay(), size: wire.Size{Rows: 24, Cols: 80}}
+	return &Session{past: terminal.NewReplay(), size: wire.Size{Rows: 24, Cols: 80}}
 }
 
 // A viewer that takes nothing holds up neither the program nor who else looks at it; when
@@ -102,13 +102,11 @@ func TestSlowViewerEnd(t *testing.T) {
 		k.Write(bytes.Repeat([]byte("y"), maxBehind/16))
 	}
 	fmt.Fprint(k, "\nover\r\n")
-	viewers := k.end()
-	for _, v := range viewers {
-		v.say(func(out *wire.FrameWriter) error { return out.Exited(wire.Exit{Code: 7}) })
-	}
+	k.end()
+	k.Tell(func(out *wire.FrameWriter) error { return out.Exited(wire.Exit{Code: 7}) })
 	<-heard
 	parted := make(chan struct{})
-	go func() { k.part(viewers); close(parted) }()
+	go func() { k.Close(); close(parted) }()
 	behind.until(wire.Exited, "over") // also by who was behind, after it has seen the end
 	for _, w := range []*watcher{behind, listens} {
 		if _, _, err := w.read.Next(); err == nil {
