@@ -152,12 +152,12 @@ var ErrNotStarted = errors.New("the program was not started")
 // for it any longer: it has been hung up on, and a second later the guest kills it.
 var ErrInsisted = errors.New("you asked three times: the program is being killed")
 
-// waitStart waits for the program. Root's first one in a sandbox takes a while, about
+// waitStart waits for the program. The first one as root takes a while, about
 // which something is said. Until then a signal ends us, as it ends any process that has
 // said nothing else, and the program is hung up on.
 func waitStart(early context.Context, p *wire.Process, root bool) error {
 	if root {
-		defer ui.BusyBefore(early, "making the system writable for root, once for this sandbox")()
+		defer ui.BusyBefore(early, "making the system writable for root")()
 	}
 	if early.Done() == nil {
 		return startError(early, p.WaitStart())

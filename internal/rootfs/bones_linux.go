@@ -7,35 +7,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bones are the skeletons of the system directories that a sandbox's root may change. Those of
-// a sandbox that stays are made in its layers, once. On a disk that takes a second or two, and
-// another one to remove them: for a throw-away, which would pay that each time, they are made in
-// memory, as a layer between the host's directories and its own. Nobody inside can reach it, and
-// it goes with the overlays. Only databases, which can be of any size, are copied to the disk.
+// bones are the skeletons of the system directories that a sandbox's root may change. They are
+// made in memory at each start, as a layer between the host's directories and the sandbox's own:
+// on a disk they take seconds to make and seconds to remove. Nobody inside can reach that layer,
+// and it goes with the overlays. What is on the disk, in the sandbox's own layer: databases, which
+// can be of any size; /etc, which some hosts let nobody overlay; and, on a kernel whose memory
+// file system is too old, everything.
 type bones struct {
-	memory root // -1 if there is none
-	dirs   map[string]int
+	memory root           // -1 if there is none
+	dirs   map[string]int // skeletons in memory
 }
 
-// prepare makes the skeletons.
-func (l *Layers) prepare(p *Plan) (_ *bones, err error) {
+// prepare makes the skeletons. What goes to the disk is made the first time only.
+func (l *Layers) prepare(p *Plan, first bool) (_ *bones, err error) {
 	b := &bones{memory: root{-1}, dirs: map[string]int{}}
 	defer func() {
 		if err != nil {
 			b.close()
 		}
 	}()
-	if p.Volatile {
-		if err := b.mount(l); err != nil {
-			return nil, fmt.Errorf("make room in memory: %w", err)
-		}
+	if err := b.mount(l); err != nil {
+		return nil, fmt.Errorf("make room in memory: %w", err)
 	}
 	team := newTeam()
 	for _, dir := range p.changeable() {
 		if p.Owned && dir != "/etc" { // in which files have others over them
 			continue
 		}
-		if err := b.build(l, team, dir, p.layerName(dir)); err != nil {
+		onDisk := b.memory.fd < 0 || dir == "/etc" && !p.Volatile
+		if onDisk && !first {
+			continue
+		}
+		if err := b.build(l, team, dir, p.layerName(dir), onDisk, first); err != nil {
 			team.fail(fmt.Errorf("prepare %s: %w", dir, err))
 			break
 		}
@@ -68,17 +71,16 @@ func (b *bones) mount(l *Layers) error {
 }
 
 // build has the skeleton of a directory made.
-func (b *bones) build(l *Layers, t *team, dir, layer string) error {
+func (b *bones) build(l *Layers, t *team, dir, layer string, onDisk, first bool) error {
 	name := filepath.Join("/", layer)
 	upper, err := l.root.make(filepath.Join(name, "upper"), true)
 	if err != nil {
 		return err
 	}
-	if b.memory.fd < 0 {
-		b.dirs[dir] = upper
-		return t.build(dir, upper, upper)
-	}
 	defer unix.Close(upper)
+	if onDisk {
+		return t.build(dir, upper, upper, first)
+	}
 	to, err := b.memory.make(name, true)
 	if err != nil {
 		return err
@@ -87,21 +89,12 @@ func (b *bones) build(l *Layers, t *team, dir, layer string) error {
 	if dir == "/etc" {
 		upper = to // all in one, see mountCopy
 	}
-	return t.build(dir, to, upper)
-}
-
-// of is the skeleton of a directory, if it has been made now.
-func (b *bones) of(dir string) (fd int, made bool) {
-	if b == nil {
-		return -1, false
-	}
-	fd, made = b.dirs[dir]
-	return fd, made
+	return t.build(dir, to, upper, first)
 }
 
 // over are the layers below the sandbox's own, as an overlay wants to be told.
 func (b *bones) over(dir string) string {
-	if fd, made := b.of(dir); made && b.memory.fd >= 0 {
+	if fd, made := b.dirs[dir]; made {
 		return fmt.Sprintf("/proc/self/fd/%d:%s", fd, dir)
 	}
 	return dir

@@ -26,8 +26,10 @@ type skeleton struct {
 	// counting is the device whose directories have two links, and one for each directory in
 	// them; 0 if it is not known to be so.
 	counting uint64
-	// large is where the large files go that are directly in the system directory.
+	// large is where the large files go that are directly in the system directory. They are copied
+	// the first time only: later they are the sandbox's own.
 	large int
+	first bool
 }
 
 const tooLarge = 1 << 20
@@ -94,7 +96,7 @@ func (t *team) wait() error {
 
 // build makes the skeleton of a system directory in another one, which is empty, or has what
 // there is from a time when that was not finished.
-func (t *team) build(top string, to, large int) error {
+func (t *team) build(top string, to, large int, first bool) error {
 	from, err := unix.Open(top, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -104,7 +106,7 @@ func (t *team) build(top string, to, large int) error {
 	if err != nil {
 		return err
 	}
-	s := &skeleton{top: top, team: t, plain: top == "/usr" || top == "/opt", counting: counting(from), large: large}
+	s := &skeleton{top: top, team: t, plain: top == "/usr" || top == "/opt", counting: counting(from), large: large, first: first}
 	return s.dir(from, ".", to, 0, make([]byte, chunk))
 }
 
@@ -246,6 +248,9 @@ func (s *skeleton) file(from int, name string, to, depth int, buf []byte) error 
 		return nil // apt's index of a hundred megabytes, which it replaces
 	}
 	if depth == 1 && st.Size > tooLarge {
+		if !s.first {
+			return nil
+		}
 		to = s.large
 	}
 	return copyFile(from, name, to, &st, buf)

@@ -79,7 +79,7 @@ func TestSkeleton(t *testing.T) {
 	to, large := t.TempDir(), t.TempDir()
 	for range 2 { // the second time it is there, as after a start that was broken off
 		team := newTeam()
-		if err := team.build(top, open(t, to), open(t, large)); err != nil {
+		if err := team.build(top, open(t, to), open(t, large), true); err != nil {
 			t.Fatal(err)
 		}
 		if err := team.wait(); err != nil {
@@ -140,7 +140,7 @@ func TestUnreadableIsNotMerged(t *testing.T) {
 	}
 	top, to := tree(t, map[string]os.FileMode{"a/closed/": 0, "a/open/": 0o755}), t.TempDir()
 	team := newTeam()
-	if err := team.build(top, open(t, to), open(t, to)); err != nil {
+	if err := team.build(top, open(t, to), open(t, to), true); err != nil {
 		t.Fatal(err)
 	}
 	if err := team.wait(); err != nil {
@@ -195,5 +195,5 @@ func buildWith(t *testing.T, most uint64, top, to string) error {
 	}
 	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 	team := newTeam()
-	return errors.Join(team.build(top, at, at), team.wait())
+	return errors.Join(team.build(top, at, at, true), team.wait())
 }

@@ -72,8 +72,8 @@ func (l *Layers) overSystem(r root, p *Plan, under *bones, name, dir string) err
 // mountCopy puts the copy of a directory in its place. It is for /etc on hosts where files of it
 // are mounts of their own, as container engines make them: the kernel refuses an overlay over
 // these. The skeleton has copied the files; the links are missing the first time.
-func (l *Layers) mountCopy(r root, dir, name string, b *bones) error {
-	from, made := b.of(dir)
+func (l *Layers) mountCopy(r root, dir, name string, b *bones, first bool) error {
+	from, made := b.dirs[dir]
 	if !made {
 		fd, err := l.root.open(filepath.Join("/", name, "upper"))
 		if err != nil {
@@ -81,8 +81,11 @@ func (l *Layers) mountCopy(r root, dir, name string, b *bones) error {
 		}
 		defer unix.Close(fd)
 		from = fd
-	} else if err := copyLinks(dir, fmt.Sprintf("/proc/self/fd/%d", from)); err != nil {
-		return err
+	}
+	if first {
+		if err := copyLinks(dir, fmt.Sprintf("/proc/self/fd/%d", from)); err != nil {
+			return err
+		}
 	}
 	at, err := r.make(dir, true)
 	if err != nil {
@@ -160,18 +163,16 @@ func (l *Layers) MakeWritable(p *Plan, alone bool) error {
 			return fmt.Errorf("make /var writable: %w", err)
 		}
 	}
-	var under *bones
-	if first {
-		if under, err = l.prepare(p); err != nil {
-			return err
-		}
-		defer under.close()
+	under, err := l.prepare(p, first)
+	if err != nil {
+		return err
 	}
+	defer under.close()
 	for _, dir := range p.changeable() {
 		name := p.layerName(dir)
 		err := l.overSystem(r, p, under, name, dir)
 		if dir == "/etc" && errors.Is(err, unix.EINVAL) {
-			err = l.mountCopy(r, dir, name, under)
+			err = l.mountCopy(r, dir, name, under, first)
 		}
 		if err != nil {
 			return fmt.Errorf("make %s writable: %w", dir, err)
