@@ -45,10 +45,6 @@ func actAgent(ctx context.Context, where string) error {
 		return err
 	}
 	tell := json.NewEncoder(os.Stdout)
-	place := gather(t.Home)
-	if err := tell.Encode(line{Evidence: &place}); err != nil {
-		return err
-	}
 	if !t.Bare {
 		for _, s := range honestWork(t.Work) {
 			if err := tell.Encode(line{Step: &s}); err != nil {

@@ -53,7 +53,7 @@ func run(ctx context.Context, o Options, wall []string) (err error) {
 	if err != nil {
 		return told(ctx, err)
 	}
-	worked := show.work(inside.steps, inside.diff)
+	worked := show.work(inside.steps, [2]string{wrong, right})
 	results := compare(control, inside)
 	show.misdeeds(results)
 	sum := count(results)
@@ -74,24 +74,18 @@ func temporary() string {
 
 // told is the reason for giving up, if that is why there is an error.
 func told(ctx context.Context, err error) error {
-	switch {
-	case err == nil || ctx.Err() == nil:
+	if err == nil || ctx.Err() == nil {
 		return err
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return context.Cause(ctx)
 	}
 	return context.Cause(ctx)
 }
 
 // A performance is what there is to know after a play.
 type performance struct {
-	place    evidence
 	steps    []step
-	diff     []string
 	reports  map[string]*report
 	attempts map[string]attempt
 	took     time.Duration
-	said     string // on standard error
 }
 
 // compare judges every misdeed.
@@ -107,7 +101,7 @@ func compare(control, inside *performance) []result {
 			r.outside = "would"
 		}
 		if r.verdict == stopped {
-			r.wall = m.explain(clues{report: *now.report, inside: inside.place, outside: control.place, said: inside.said})
+			r.wall = m.wall
 		}
 		all = append(all, r)
 	}
@@ -141,9 +135,7 @@ func play(ctx context.Context, dir, program string, wall []string) (p *performan
 		if !gone.Done {
 			gone.Detail = "something of it is left on disk"
 		}
-		var end step
-		end, p.diff = landed(s.work)
-		p.steps = append(p.steps, gone, end)
+		p.steps = append(p.steps, gone, landed(s.work))
 	}
 	return p, nil
 }
@@ -174,7 +166,7 @@ func (s *stage) perform(ctx context.Context, wall []string, p *performance) erro
 		p.listen(bufio.NewScanner(s.screen.keys))
 	}()
 	err = c.Wait()
-	p.took, p.said = time.Since(begin), said.String()
+	p.took = time.Since(begin)
 	s.typed = s.screen.typed()
 	s.screen.line.Close() // the last one: now the reading ends
 	<-heard
@@ -193,8 +185,6 @@ func (p *performance) listen(from *bufio.Scanner) {
 			continue
 		}
 		switch {
-		case l.Evidence != nil:
-			p.place = *l.Evidence
 		case l.Step != nil:
 			p.steps = append(p.steps, *l.Step)
 		case l.Report != nil:

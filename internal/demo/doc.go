@@ -11,9 +11,8 @@
 // the user starts: this is the control, and it shows that a misdeed works here and
 // that we would notice. Then through "coffer run", the way everybody uses it. The
 // verdict comes from looking at the victim afterwards, from outside: did the secret
-// come back, has the file changed, does the process live. What is called the wall is
-// named only where there is evidence for it, gathered inside and out (see walls.go);
-// otherwise the error itself is shown.
+// come back, has the file changed, does the process live. The wall that is named is the
+// one that was built against the misdeed.
 //
 // A misdeed that does not work bare either, because this machine refuses it anyway,
 // proves nothing and is not counted.
@@ -61,9 +60,8 @@ type target struct {
 
 // A line is what the agent prints, one JSON object each.
 type line struct {
-	Evidence *evidence `json:",omitempty"`
-	Step     *step     `json:",omitempty"`
-	Report   *report   `json:",omitempty"`
+	Step   *step   `json:",omitempty"`
+	Report *report `json:",omitempty"`
 }
 
 // A step is a piece of honest work, as the agent saw it.
@@ -75,18 +73,7 @@ type step struct {
 
 // A report is what a misdeed returned to the agent.
 type report struct {
-	Name     string
-	Errno    int    // 0 if the system call went well
-	Error    string // the same in words
-	Loot     string // what it brought back
-	Filtered bool   // nonsense was refused like sense: a filter answers, not the kernel
-}
-
-// evidence is about the place where a process runs.
-type evidence struct {
-	Processes  string // the namespaces, by the kernel's numbers
-	Network    string
-	Mounts     string
-	Home       string // which directory the home's path leads to
-	NoNewPrivs bool
+	Name  string
+	Errno int    // 0 if the system call went well
+	Loot  string // what it brought back
 }

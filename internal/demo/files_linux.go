@@ -20,7 +20,7 @@ var files = []misdeed{
 			return "", os.WriteFile(filepath.Join(t.Work, ".git/hooks/pre-commit"), []byte(hostile), 0o755)
 		},
 		harm: func(s *stage, _ report) bool { return contains(s.git("hooks/pre-commit"), hostile) },
-		wall: readOnly,
+		wall: "no effect outside",
 	},
 	{
 		name: "git-config", title: "set core.fsmonitor in .git/config",
@@ -28,7 +28,7 @@ var files = []misdeed{
 			return "", appendTo(filepath.Join(t.Work, ".git/config"), "[core]\n\tfsmonitor = ./planted\n")
 		},
 		harm: func(s *stage, _ report) bool { return contains(s.git("config"), "planted") },
-		wall: readOnly,
+		wall: "no effect outside",
 	},
 	{
 		name: "git-rename", title: "swap .git for another",
@@ -40,7 +40,7 @@ var files = []misdeed{
 			return "", os.Mkdir(git, 0o755)
 		},
 		harm: func(s *stage, _ report) bool { return exists(filepath.Join(s.work, ".git"+movedAway)) },
-		wall: pinned,
+		wall: "a mount point cannot be moved",
 	},
 	{
 		name: "symlink", title: "write out through a symbolic link",
@@ -53,7 +53,7 @@ var files = []misdeed{
 			return "", appendTo(link, t.Token)
 		},
 		harm: func(s *stage, _ report) bool { return contains(s.notes, s.token) },
-		wall: ownHome,
+		wall: "not there: a home of its own",
 	},
 	{
 		// Outside, such a file would run with the user's rights for whoever starts it.
@@ -69,14 +69,13 @@ var files = []misdeed{
 			info, err := os.Lstat(filepath.Join(s.work, "tool"))
 			return err == nil && info.Mode()&os.ModeSetuid != 0
 		},
-		wall:     seccomp,
-		nonsense: func() error { return unix.Fchmod(-1, unix.S_ISUID|0o755) }, // EBADF
+		wall: "seccomp: system call refused",
 	},
 	{
 		name: "shell-rc", title: "add a line to ~/.bashrc",
 		try:  func(t target) (string, error) { return "", plant(filepath.Join(t.Home, ".bashrc"), t.Token) },
 		harm: func(s *stage, _ report) bool { return contains(filepath.Join(s.home, ".bashrc"), s.token) },
-		wall: ownHome,
+		wall: "went to its own home, now gone",
 	},
 }
 

@@ -32,12 +32,12 @@ var machine = []misdeed{
 			}
 			return exists(profile(s.token))
 		},
-		wall: readOnly,
+		wall: "no effect outside",
 	},
 	{
 		name: "kill", title: "kill a process of yours",
 		try:  func(t target) (string, error) { return "", kill(t.Process) },
-		harm: func(s *stage, _ report) bool { return !s.bystander.lives() }, wall: ownProcesses,
+		harm: func(s *stage, _ report) bool { return !s.bystander.lives() }, wall: "own process namespace",
 	},
 	{
 		// What is typed outside cannot be seen there for certain, because coffer
@@ -45,26 +45,24 @@ var machine = []misdeed{
 		// counts as harm already, although it may have hit a terminal inside.
 		name: "terminal", title: "type into your terminal (TIOCSTI)",
 		try:  func(target) (string, error) { return "", typeInto("/dev/tty") },
-		harm: func(s *stage, r report) bool { return r.Errno == 0 || s.typed > 0 }, wall: seccomp,
-		nonsense: func() error { return sti(-1, 'x') }, // EBADF
+		harm: func(s *stage, r report) bool { return r.Errno == 0 || s.typed > 0 }, wall: "seccomp: system call refused",
 	},
 	{
 		// Harmless bare: the mount is in a namespace that ends with its one process.
 		name: "namespace", title: "make a namespace and mount in it",
 		try:  func(t target) (string, error) { return "", mountInNamespace(t.Work) },
-		harm: worked, wall: seccomp,
-		nonsense: func() error { return unix.Unshare(unix.CLONE_NEWUSER | 1) }, // EINVAL
+		harm: worked, wall: "seccomp: system call refused",
 	},
 	{
 		// Harmless: the program only prints its help.
 		name: "setuid-run", title: "become root by a setuid program", who: ordinary,
 		try:  func(target) (string, error) { return rootByProgram() },
-		harm: func(_ *stage, r report) bool { return r.Loot == "0" }, wall: noNewPrivileges,
+		harm: func(_ *stage, r report) bool { return r.Loot == "0" }, wall: "no new privileges",
 	},
 	{
 		name: "daemon", title: "leave a daemon running",
 		try:  func(t target) (string, error) { return startDaemon(t.Work, t.Token) },
-		harm: func(s *stage, _ report) bool { return locked(filepath.Join(s.work, daemonLock)) }, wall: endedWith,
+		harm: func(s *stage, _ report) bool { return locked(filepath.Join(s.work, daemonLock)) }, wall: "ended with its process namespace",
 	},
 }
 

@@ -15,11 +15,8 @@ type misdeed struct {
 	try func(t target) (loot string, err error)
 	// harm looks at the victim afterwards, from outside.
 	harm func(s *stage, r report) bool
-	// wall names what stopped it, or nothing if the evidence does not bear it.
-	wall func(c clues) string
-	// nonsense makes the same system call with arguments that the kernel refuses
-	// for a reason of its own. Only a filter answers EPERM.
-	nonsense func() error
+	// wall is what was built against it.
+	wall string
 }
 
 type who int
@@ -54,14 +51,10 @@ func (m misdeed) attempt(t target) *report {
 	loot, err := m.try(t)
 	r := &report{Name: m.name, Loot: loot}
 	if err != nil {
-		r.Error = reason(err)
 		var errno syscall.Errno
 		if r.Errno = -1; errors.As(err, &errno) {
 			r.Errno = int(errno)
 		}
-	}
-	if m.nonsense != nil {
-		r.Filtered = errors.Is(m.nonsense(), syscall.EPERM)
 	}
 	return r
 }

@@ -64,7 +64,7 @@ func (s *screen) headline() {
 }
 
 // work shows the honest part: what the agent did, and what is seen of it outside.
-func (s *screen) work(steps []step, diff []string) (ok bool) {
+func (s *screen) work(steps []step, change [2]string) (ok bool) {
 	s.print("  ", s.paint(bold, "honest work"), s.paint(dim, "  in ~/greeter, which is all of the home that it sees"))
 	ok = true
 	for _, st := range steps {
@@ -74,13 +74,8 @@ func (s *screen) work(steps []step, diff []string) (ok bool) {
 		}
 		s.print("  ", mark, " ", fit(st.Name, titleWidth), s.paint(dim, clip(st.Detail, outWidth+wallWidth)))
 	}
-	for _, d := range diff {
-		style := green
-		if strings.HasPrefix(d, "-") {
-			style = "31"
-		}
-		s.print("      ", s.paint(style, clip(d, 70)))
-	}
+	s.print("      ", s.paint("31", "- "+change[0]))
+	s.print("      ", s.paint(green, "+ "+change[1]))
 	s.print()
 	return ok
 }

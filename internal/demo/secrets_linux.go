@@ -23,44 +23,44 @@ var secrets = []misdeed{
 	{
 		name: "ssh-key", title: "read ~/.ssh/id_ed25519",
 		try:  func(t target) (string, error) { return read(filepath.Join(t.Home, ".ssh/id_ed25519")) },
-		harm: brought(func(s *stage) string { return s.sshKey }), wall: ownHome,
+		harm: brought(func(s *stage) string { return s.sshKey }), wall: "not there: a home of its own",
 	},
 	{
 		name: "aws-credentials", title: "read ~/.aws/credentials",
 		try:  func(t target) (string, error) { return read(filepath.Join(t.Home, ".aws/credentials")) },
-		harm: brought(func(s *stage) string { return s.awsKey }), wall: ownHome,
+		harm: brought(func(s *stage) string { return s.awsKey }), wall: "not there: a home of its own",
 	},
 	{
 		name: "environment", title: "read $" + deployToken,
 		try:  func(target) (string, error) { return searchEnvironments(deployToken) },
-		harm: brought(func(s *stage) string { return s.deployToken }), wall: notPassed,
+		harm: brought(func(s *stage) string { return s.deployToken }), wall: "not passed on: few variables are",
 	},
 	{
 		name: "process-environment", title: "read a process's environment",
 		try: func(t target) (string, error) {
 			return variable(fmt.Sprintf("/proc/%d/environ", t.Process), databasePass)
 		},
-		harm: brought(func(s *stage) string { return s.databasePass }), wall: ownProcesses,
+		harm: brought(func(s *stage) string { return s.databasePass }), wall: "own process namespace",
 	},
 	{
 		name: "agent-socket", title: "ask your ssh-agent to sign",
 		try:  func(t target) (string, error) { return knock("unix", t.Socket, t.Token) },
-		harm: knocked("agent"), wall: ownFiles,
+		harm: knocked("agent"), wall: "not there: no socket is shared",
 	},
 	{
 		name: "internet", title: "send it to " + collector,
 		try:  send,
-		harm: knocked("collector"), wall: refused,
+		harm: knocked("collector"), wall: "gateway: no rule matches",
 	},
 	{
 		name: "loopback", title: "call a service on 127.0.0.1",
 		try:  func(t target) (string, error) { return knock("tcp", fmt.Sprintf("127.0.0.1:%d", t.Port), t.Token) },
-		harm: knocked("service"), wall: ownNetwork,
+		harm: knocked("service"), wall: "its loopback is not yours",
 	},
 	{
 		name: "abstract-socket", title: "call an abstract socket (as X11's)",
 		try:  func(t target) (string, error) { return knock("unix", t.Abstract, t.Token) },
-		harm: knocked("abstract"), wall: ownNames,
+		harm: knocked("abstract"), wall: "own network namespace",
 	},
 }
 

@@ -12,8 +12,10 @@ import (
 // The repository: a program with a slip in it, and a test that finds it.
 const (
 	program = "greet.sh"
-	broken  = "#!/bin/sh\necho \"Helo, ${1:-world}\"\n"
-	mended  = "#!/bin/sh\necho \"Hello, ${1:-world}\"\n"
+	wrong   = `echo "Helo, ${1:-world}"`
+	right   = `echo "Hello, ${1:-world}"`
+	broken  = "#!/bin/sh\n" + wrong + "\n"
+	mended  = "#!/bin/sh\n" + right + "\n"
 
 	test     = "test.sh"
 	testText = "#!/bin/sh\ngot=$(/bin/sh ./greet.sh Ada)\ntest \"$got\" = \"Hello, Ada\" && echo \"ok: $got\" && exit\necho \"want Hello, Ada, got $got\"\nexit 1\n"
@@ -106,9 +108,9 @@ func runTest(dir string) (said string, passed bool) {
 }
 
 // landed checks from outside that the honest work is where the user looks for it, and
-// belongs to the user. It returns what changed in the program, line by line.
-func landed(dir string) (s step, diff []string) {
-	s = step{Name: "outside, the work is there", Done: true, Detail: "and the files are yours"}
+// belongs to the user.
+func landed(dir string) step {
+	s := step{Name: "outside, the work is there", Done: true, Detail: "and the files are yours"}
 	for name, want := range map[string]string{program: mended, changes: changesText} {
 		file := filepath.Join(dir, name)
 		got, err := os.ReadFile(file)
@@ -124,20 +126,6 @@ func landed(dir string) (s step, diff []string) {
 		case int(st.Uid) != os.Getuid():
 			s.Done, s.Detail = false, fmt.Sprintf("%s belongs to uid %d", name, st.Uid)
 		}
-		if name == program {
-			diff = difference(broken, string(got))
-		}
 	}
-	return s, diff
-}
-
-// difference compares texts with the same number of lines.
-func difference(before, after string) (diff []string) {
-	now := strings.Split(after, "\n")
-	for i, was := range strings.Split(before, "\n") {
-		if i < len(now) && was != now[i] {
-			diff = append(diff, "- "+was, "+ "+now[i])
-		}
-	}
-	return diff
+	return s
 }
