@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/agent"
-	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -47,7 +46,7 @@ func trustToo(home *agent.Home, where string, a *agent.Agent) (env []string, err
 
 // pathFor puts what the agent needs in front of the PATH that programs of the sandbox have.
 func pathFor(place *agent.Place, sb *sandbox.Sandbox) (env []string, err error) {
-	e, err := inside.Exec(sb, []string{place.Program}, nil, false)
+	e, err := sandbox.NewExec(sb, []string{place.Program}, nil, false)
 	if err != nil {
 		return nil, err
 	}

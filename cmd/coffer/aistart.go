@@ -16,7 +16,6 @@ import (
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -168,7 +167,7 @@ func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) er
 		}
 		defer line.Close()
 	}
-	f.dir = inside.Dir(sb)
+	f.dir = sandbox.StartDir(sb)
 	argv, err := f.prepare(sb, a, place, !f.fresh)
 	if err != nil {
 		return err

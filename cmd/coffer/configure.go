@@ -10,7 +10,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -35,7 +34,7 @@ func placesHere() (config.Places, error) {
 }
 
 // passesAnyway says whether a variable goes into every sandbox.
-func passesAnyway(name string) bool { return inside.Passes(name) }
+func passesAnyway(name string) bool { return sandbox.PassesVariable(name) }
 
 // configure reads the config files, sees to it that the user agrees to what they want,
 // and fills in what the flags leave open. It returns nil when there are none.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/attach"
-	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -66,7 +65,7 @@ direct, it works on the current directory itself.`,
 			if err != nil {
 				return err
 			}
-			s.dir = inside.Dir(sb)
+			s.dir = sandbox.StartDir(sb)
 			return execIn(c, sb, s, args)
 		},
 	}
@@ -143,7 +142,7 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := inside.Keep(&rec, s.env); err != nil {
+	if err := sandbox.KeepVariables(&rec, s.env); err != nil {
 		return nil, nil, usage{err}
 	}
 	rec.Limits.Idle = idle
@@ -156,7 +155,7 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 		_ = abandon(sb, lock)
 		return nil, nil, err
 	}
-	s.dir = cmp.Or(planned.dir(), inside.Dir(sb))
+	s.dir = cmp.Or(planned.dir(), sandbox.StartDir(sb))
 	if wanted, err := s.mise.furnish(sb, s.dir); err != nil {
 		planned.undo()
 		_ = abandon(sb, lock)

@@ -26,9 +26,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/dpkg"
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/interrupt"
-	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -60,7 +58,6 @@ func main() {
 	case purgeName:
 		os.Exit(purgeMain())
 	}
-	inside.Vault = secret.Lookup
 	interrupt.Exit(command(os.Args[1:]))
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -74,7 +73,7 @@ func run(l *listener, s settings, args []string) error {
 	if err != nil {
 		return err
 	}
-	s.dir = inside.Dir(sb)
+	s.dir = sandbox.StartDir(sb)
 	exec, err := s.exec(sb, args)
 	var super *supervisor.Supervisor
 	if err == nil {
@@ -229,7 +228,7 @@ func runDetached(l *listener, s settings, args []string) error {
 	if err != nil {
 		return err
 	}
-	s.dir = inside.Dir(sb)
+	s.dir = sandbox.StartDir(sb)
 	exec, err := s.exec(sb, args)
 	if err != nil {
 		_ = abandon(sb, lock)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/config"
-	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/room"
@@ -188,8 +187,8 @@ func (s *settings) limits() (l sandbox.Limits, err error) {
 
 // exec is the program that the flags and arguments ask for.
 func (s *settings) exec(sb *sandbox.Sandbox, args []string) (wire.Exec, error) {
-	e, err := inside.Exec(sb, args, s.env, s.root)
-	if errors.Is(err, inside.ErrVariable) {
+	e, err := sandbox.NewExec(sb, args, s.env, s.root)
+	if errors.Is(err, sandbox.ErrVariable) {
 		err = usage{err}
 	}
 	if s.dir != "" {

@@ -14,10 +14,8 @@ import (
 
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/inside"
-	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
-	"github.com/cofferhq/coffer/internal/umask"
+	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/wire"
 )
 
@@ -32,7 +30,7 @@ func sudo(args []string) int {
 		return 0
 	case len(s.args) > 0:
 	case s.shell:
-		s.args = []string{person.Me().Shell}
+		s.args = []string{sandbox.Me().Shell}
 	default:
 		return report(usagef("sudo wants a command, or -i for a shell"))
 	}
@@ -109,7 +107,7 @@ func su(name string, args []string) int {
 
 // systemProgram is the path of a program that coffer has one of the same name for.
 func systemProgram(name string) string {
-	for _, dir := range filepath.SplitList(inside.RootPath(os.Getenv("PATH"))) {
+	for _, dir := range filepath.SplitList(sandbox.RootPath(os.Getenv("PATH"))) {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); dir != rootfs.Own+"/bin" && err == nil && info.Mode().IsRegular() {
 			return path
@@ -146,12 +144,12 @@ func asRoot(args, env []string, home, name string) int {
 	if err != nil {
 		dir = "/"
 	}
-	e := wire.Exec{Root: true, Dir: dir, Umask: umask.Own()}
+	e := wire.Exec{Root: true, Dir: dir, Umask: sandbox.OwnUmask()}
 	for _, v := range env {
 		switch name, value, _ := strings.Cut(v, "="); name {
 		case "HOME", "USER", "LOGNAME":
 		case "PATH":
-			e.Env = append(e.Env, []byte("PATH="+inside.RootPath(value)))
+			e.Env = append(e.Env, []byte("PATH="+sandbox.RootPath(value)))
 		default:
 			e.Env = append(e.Env, []byte(v))
 		}

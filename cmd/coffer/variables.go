@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/inside"
+	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -18,7 +18,7 @@ func ownEnvironment() map[string]string {
 	me := supervisor.Me()
 	env := map[string]string{}
 	for _, e := range os.Environ() {
-		if name, value, ok := strings.Cut(e, "="); ok && inside.Passes(name) {
+		if name, value, ok := strings.Cut(e, "="); ok && sandbox.PassesVariable(name) {
 			env[name] = value
 		}
 	}
@@ -36,12 +36,12 @@ func setVariables(env map[string]string, asked []string) error {
 		if name == "" || strings.ContainsRune(e, 0) {
 			return usagef("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)
 		}
-		if err := inside.Refused(name); err != nil {
+		if err := sandbox.RefusedVariable(name); err != nil {
 			return usage{err}
 		}
 		if !ok {
 			var err error
-			if value, ok, err = inside.Passed(name); err != nil {
+			if value, ok, err = sandbox.PassedVariable(name); err != nil {
 				return ui.Hint(fmt.Errorf("the variable %s %w", name, err), "%s", ui.HintOf(err))
 			} else if !ok {
 				return ui.Hint(usagef("the environment variable %s is not set, and there is no secret of that name", name),

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/image"
-	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/template"
@@ -25,7 +24,7 @@ func (l *Loaded) Environment() (list []string, err error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Config.Env.Set)) {
-		if env[name], err = inside.Fill(l.Config.Env.Set[name]); err != nil {
+		if env[name], err = sandbox.FillTemplate(l.Config.Env.Set[name]); err != nil {
 			return nil, unfilled(l.tree.get("env", "set", name).at, "env.set."+name, err)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
@@ -207,7 +206,7 @@ func (l *Loaded) Daemons() (list []sandbox.Daemon, err error) {
 			}
 		}
 		for _, v := range slices.Sorted(maps.Keys(c.Env)) {
-			if _, err := inside.Fill(c.Env[v]); err != nil {
+			if _, err := sandbox.FillTemplate(c.Env[v]); err != nil {
 				return nil, unfilled(l.tree.get("daemons", name, "env", v).at, fmt.Sprintf("daemons.%s.env.%s", name, v), err)
 			}
 			d.Env = append(d.Env, v+"="+c.Env[v])

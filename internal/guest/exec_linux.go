@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/umask"
 	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -132,13 +131,13 @@ func (a *agent) begin(e *wire.Exec, out *wire.FrameWriter) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	attr := &attributes{umask: umask.Usual, ProcAttr: syscall.ProcAttr{
+	attr := &attributes{umask: wire.UsualUmask, ProcAttr: syscall.ProcAttr{
 		Dir: e.Dir,
 		Env: texts(e.Env),
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: e.TTY != nil},
 	}}
 	if e.Umask != nil {
-		attr.umask = int(*e.Umask & umask.Most)
+		attr.umask = int(*e.Umask & 0o777)
 	}
 	for _, fd := range theirs {
 		attr.Files = append(attr.Files, uintptr(fd))

@@ -15,7 +15,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/rootfs"
-	"github.com/cofferhq/coffer/internal/umask"
 	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -145,7 +144,7 @@ func start(conn *net.UnixConn) (*agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("receive mounts: %w", err)
 	}
-	unix.Umask(umask.Usual) // programs have their own, see launcher.fork
+	unix.Umask(wire.UsualUmask) // programs have their own, see launcher.fork
 	if a.layers, err = rootfs.Assemble(a.boot.Plan, handed); err != nil {
 		return nil, err
 	}

@@ -41,4 +41,10 @@
 //
 // The tree of a stopped sandbox was written by a stranger. [safepath.RemoveTree] deletes
 // it without following a link or crossing a mount.
+//
+// # What a program inside is given
+//
+// [NewExec] decides the environment, directory, shell and umask that a program starts with. The
+// user is the same person inside and outside ([Me]). Variables of a sandbox are templates, which
+// may read the user's own variables and the secrets of the vault.
 package sandbox

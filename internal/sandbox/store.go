@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/safepath"
@@ -32,31 +30,10 @@ type Store struct {
 	Mend func(folder string) error
 }
 
-// DefaultDir is where a user's sandboxes are: below $XDG_DATA_HOME when that is
-// an absolute path, as the XDG specification demands, else below ~/.local/share.
+// DefaultDir is where a user's sandboxes are.
 func DefaultDir() (string, error) {
-	data := os.Getenv("XDG_DATA_HOME")
-	if !filepath.IsAbs(data) {
-		home, err := homeDir()
-		if err != nil {
-			return "", err
-		}
-		data = filepath.Join(home, ".local", "share")
-	}
-	return filepath.Join(data, "coffer", "sandboxes"), nil
-}
-
-// homeDir asks the environment first: a user who sets HOME means it.
-func homeDir() (string, error) {
-	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
-		return home, nil
-	}
-	uid := strconv.Itoa(os.Getuid())
-	if u, err := user.LookupId(uid); err == nil && filepath.IsAbs(u.HomeDir) {
-		return u.HomeDir, nil
-	}
-	return "", ui.Error(fmt.Sprintf("no home directory: HOME is not set and uid %s has no passwd entry", uid),
-		"set HOME or XDG_DATA_HOME to a directory you own")
+	data, err := safepath.UserData()
+	return filepath.Join(data, "sandboxes"), err
 }
 
 // Open returns the store in dir. A directory that does not exist is an empty

@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/safepath"
-	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -26,11 +25,8 @@ const maxFile = 1 << 20
 
 // Dir is where the vault is: beside the sandboxes, where none of them sees it.
 func Dir() (string, error) {
-	store, err := sandbox.DefaultDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(filepath.Dir(store), "vault"), nil
+	data, err := safepath.UserData()
+	return filepath.Join(data, "vault"), err
 }
 
 // ReadLabel reads the label of the vault in a directory. One that is not there is empty.

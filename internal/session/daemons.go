@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/inside"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -195,13 +194,13 @@ func (d *daemon) exec(argv []string) (wire.Exec, error) {
 	var env []string
 	for _, v := range d.Env {
 		name, text, _ := strings.Cut(v, "=")
-		value, err := inside.Fill(text)
+		value, err := sandbox.FillTemplate(text)
 		if err != nil {
 			return wire.Exec{}, fmt.Errorf("its variable %s %w", name, err)
 		}
 		env = append(env, name+"="+value)
 	}
-	e, err := inside.Exec(d.sb, argv, env, false)
+	e, err := sandbox.NewExec(d.sb, argv, env, false)
 	e.NoInput, e.Merged = true, true
 	switch {
 	case filepath.IsAbs(d.Dir):

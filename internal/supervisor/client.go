@@ -11,14 +11,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // Me is the calling user.
-var Me = person.Me
+var Me = sandbox.Me
 
 // A Line leads to the supervisor of a running sandbox.
 type Line = wire.Line

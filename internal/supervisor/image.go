@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/image"
-	"github.com/cofferhq/coffer/internal/person"
+	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -26,7 +26,7 @@ func Images(data string) *image.Store { return image.Open(filepath.Join(data, "i
 
 // openImage finds the image that the sandbox was made with, and the user's place in it.
 func (s *Supervisor) openImage(data string) (f system, err error) {
-	me, i := person.Me(), s.Sandbox.Image
+	me, i := sandbox.Me(), s.Sandbox.Image
 	if i.None() {
 		f.passwd, f.group = me.Accounts()
 		login, _ := os.ReadFile("/etc/profile")

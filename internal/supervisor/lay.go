@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/cofferhq/coffer/internal/agent"
-	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -17,7 +16,7 @@ import (
 // there, and as what: an agent that has its settings in it rewrites them. All others are
 // shown by mounts, which nobody inside can change.
 func Laid(r *sandbox.Record, m sandbox.Mount) (name string, ok bool) {
-	home := person.Me().Home
+	home := sandbox.Me().Home
 	if !m.Copy || !safepath.Within(m.Target, home) {
 		return "", false
 	}

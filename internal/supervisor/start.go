@@ -17,7 +17,6 @@ import (
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/link"
-	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/session"
@@ -167,7 +166,7 @@ func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
 
 // plan decides what the sandbox sees.
 func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
-	sb, me := s.Sandbox, person.Me()
+	sb, me := s.Sandbox, sandbox.Me()
 	includes := s.openIncluded()
 	for _, dir := range []string{sb.Home(), sb.Layers()} {
 		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {

@@ -109,6 +109,9 @@ type Request struct {
 	HoldHard bool `json:"hold_hard,omitempty"`
 }
 
+// UsualUmask is the umask of a program that nobody says anything else of.
+const UsualUmask = 0o022
+
 // An Exec asks for a program. Arguments and environment are bytes, as the kernel
 // has them: JSON strings would change what is not UTF-8.
 type Exec struct {
@@ -117,7 +120,7 @@ type Exec struct {
 	Dir  string   `json:"dir"`
 	Root bool     `json:"root,omitempty"` // as root of the sandbox
 	TTY  *Size    `json:"tty,omitempty"`  // on a terminal of this size
-	// Umask is the permissions that files are made without; nil for [umask.Usual].
+	// Umask is the permissions that files are made without; nil for [UsualUmask].
 	Umask *uint16 `json:"umask,omitempty"`
 	// Apart asks for errors on a pipe beside the terminal: the user has sent them
 	// somewhere else.

@@ -1,4 +1,4 @@
-package inside
+package sandbox
 
 import (
 	"errors"
@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/cofferhq/coffer/internal/person"
-	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
 func TestEnvironment(t *testing.T) {
@@ -16,8 +13,8 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("LC_ALL", "C")
 	t.Setenv("AWS_SECRET", "hunter2")
 	t.Setenv("SSH_AUTH_SOCK", "/s")
-	me := person.Person{Name: "me", UID: 1000, Home: "/home/me", Shell: "/bin/zsh"}
-	sb := &sandbox.Sandbox{Record: sandbox.Record{ID: "abcdefgh", Env: []string{"A=1", "HOME=/sandbox"}}}
+	me := Person{Name: "me", UID: 1000, Home: "/home/me", Shell: "/bin/zsh"}
+	sb := &Sandbox{Record: Record{ID: "abcdefgh", Env: []string{"A=1", "HOME=/sandbox"}}}
 	get := func(extra []string, root bool) map[string]string {
 		env, err := environment(me, sb, os.Environ(), extra, root)
 		if err != nil {
@@ -64,8 +61,8 @@ func TestEnvironment(t *testing.T) {
 func TestEnvironmentOfImage(t *testing.T) {
 	t.Setenv("PATH", "/host/bin")
 	t.Setenv("LANG", "C.UTF-8")
-	me := person.Person{Name: "me", UID: 1000, Home: "/home/me", Shell: "/bin/zsh"}
-	sb := &sandbox.Sandbox{Record: sandbox.Record{ID: "abcdefgh", Env: []string{"B=config"}, Image: sandbox.Image{
+	me := Person{Name: "me", UID: 1000, Home: "/home/me", Shell: "/bin/zsh"}
+	sb := &Sandbox{Record: Record{ID: "abcdefgh", Env: []string{"B=config"}, Image: Image{
 		Ref: "x", Digest: "sha256:1", Shell: "/bin/ash", Env: []string{"PATH=/image/bin", "A=image", "B=image", "HOME=/image", "LANG=image"},
 	}}}
 	env, err := environment(me, sb, os.Environ(), nil, false)
@@ -84,7 +81,7 @@ func TestEnvironmentOfImage(t *testing.T) {
 	if env, err = environment(me, sb, os.Environ(), nil, false); err != nil || strings.Contains(variables(env).get("PATH"), "host") {
 		t.Errorf("without any: %q, %v", env, err)
 	}
-	if _, err := Exec(sb, nil, nil, false); err == nil {
+	if _, err := NewExec(sb, nil, nil, false); err == nil {
 		t.Error("an image without a shell gives one")
 	}
 }

@@ -1,7 +1,6 @@
-package inside
+package sandbox
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -10,38 +9,36 @@ import (
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
-// Vault gives the value of a secret that is there. main sets it.
-var Vault func(name string) (string, error)
+// secretValue gives the value of a secret that is there. A variable for tests.
+var secretValue = secret.Lookup
 
-var errNoVault = errors.New("the vault is not to be opened here")
-
-// Fill fills in a template of a config file. ${NAME} is the user's variable of that name, as
+// FillTemplate fills in a template of a config file. ${NAME} is the user's variable of that name, as
 // soon as it is set, or else the secret; ${secret:NAME} is the secret.
-func Fill(text string) (string, error) {
+func FillTemplate(text string) (string, error) {
 	return template.Expand(text, func(r template.Ref) (string, bool, error) {
 		if !r.Secret {
-			return Passed(r.Name)
+			return PassedVariable(r.Name)
 		}
 		return secretNamed(r.Name)
 	})
 }
 
-// Refused is why a variable goes into no sandbox, whoever asks for it and whatever its value
+// RefusedVariable is why a variable goes into no sandbox, whoever asks for it and whatever its value
 // is said to be; nil for all but the one that opens the vault.
-func Refused(name string) error {
+func RefusedVariable(name string) error {
 	if name != secret.Variable {
 		return nil
 	}
 	return ui.Hint(variable("%s opens your vault, and goes into no sandbox", name), "pass the secrets on that are needed there: -e NAME")
 }
 
-// Passed is what the user passes on by naming a variable. One that goes into every sandbox
+// PassedVariable is what the user passes on by naming a variable. One that goes into every sandbox
 // anyway is never a secret.
-func Passed(name string) (value string, ok bool, err error) {
-	if Refused(name) != nil {
+func PassedVariable(name string) (value string, ok bool, err error) {
+	if RefusedVariable(name) != nil {
 		return "", false, fmt.Errorf("needs %s, which opens your vault and goes into no sandbox", name)
 	}
-	if value, ok = os.LookupEnv(name); ok || Passes(name) {
+	if value, ok = os.LookupEnv(name); ok || PassesVariable(name) {
 		return value, ok, nil
 	}
 	return secretNamed(name)
@@ -57,10 +54,7 @@ func secretNamed(name string) (value string, ok bool, err error) {
 	if err != nil || !label.Has(name) {
 		return "", false, err
 	}
-	if Vault == nil {
-		return "", false, errNoVault
-	}
-	if value, err = Vault(name); err != nil {
+	if value, err = secretValue(name); err != nil {
 		return "", false, ui.Hint(fmt.Errorf("needs the secret %s: %w", name, err), "%s", ui.HintOf(err))
 	}
 	return value, true, nil

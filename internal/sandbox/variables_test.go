@@ -1,4 +1,4 @@
-package inside
+package sandbox
 
 import (
 	"bytes"
@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/person"
-	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -31,9 +29,9 @@ func label(t *testing.T, lines string) {
 }
 
 func withVault(t *testing.T, f func(string) (string, error)) {
-	was := Vault
-	Vault = f
-	t.Cleanup(func() { Vault = was })
+	was := secretValue
+	secretValue = f
+	t.Cleanup(func() { secretValue = was })
 }
 
 // The environment counts more than the vault, which is opened only for what is in it.
@@ -64,7 +62,7 @@ func TestFill(t *testing.T) {
 		{"${SHUT:-x}", "error: needs the secret SHUT: it is shut", "SHUT"},
 	} {
 		opened = nil
-		got, err := Fill(c.in)
+		got, err := FillTemplate(c.in)
 		if words, bad := strings.CutPrefix(c.want, "error: "); bad {
 			if err == nil || !strings.Contains(err.Error(), words) || ui.HintOf(err) == "" {
 				t.Errorf("%s: %q, %v", c.in, got, err)
@@ -77,23 +75,8 @@ func TestFill(t *testing.T) {
 		}
 	}
 	t.Setenv("S", "")
-	if got, err := Fill("${S}<${S:-x}>"); err != nil || got != "<x>" {
+	if got, err := FillTemplate("${S}<${S:-x}>"); err != nil || got != "<x>" {
 		t.Errorf("set, but empty: %q, %v", got, err)
-	}
-}
-
-// Who cannot open the vault, as the quick way cannot, starts no program that needs it, and
-// every other.
-func TestNoVault(t *testing.T) {
-	label(t, "S 2026-11-15T19:00:00Z\n")
-	withVault(t, nil)
-	sb := &sandbox.Sandbox{Record: sandbox.Record{EnvFrom: []string{"A=${NONE:-x}"}}}
-	if _, err := environment(person.Person{}, sb, os.Environ(), nil, false); err != nil {
-		t.Error(err)
-	}
-	sb.EnvFrom = []string{"A=${S:-x}"}
-	if env, err := environment(person.Person{}, sb, os.Environ(), nil, false); !errors.Is(err, ErrVariable) {
-		t.Errorf("%q, %v", env, err)
 	}
 }
 
@@ -101,18 +84,18 @@ func TestNoVault(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Setenv(secret.Variable, "correct horse")
 	t.Setenv("OTHER", "other")
-	sb := &sandbox.Sandbox{Record: sandbox.Record{Env: []string{secret.Variable, "OTHER"}}}
-	env, err := environment(person.Person{}, sb, os.Environ(), nil, false)
+	sb := &Sandbox{Record: Record{Env: []string{secret.Variable, "OTHER"}}}
+	env, err := environment(Person{}, sb, os.Environ(), nil, false)
 	if all := string(bytes.Join(env, []byte("\n"))); err != nil || strings.Contains(all, "horse") || !strings.Contains(all, "OTHER=other") {
 		t.Errorf("passed on: %s, %v", all, err)
 	}
 	sb.Env, sb.EnvFrom = nil, []string{"P=x${" + secret.Variable + ":-y}"}
-	if env, err := environment(person.Person{}, sb, os.Environ(), nil, false); err == nil {
+	if env, err := environment(Person{}, sb, os.Environ(), nil, false); err == nil {
 		t.Errorf("by a template: %s", env)
 	}
 	sb.EnvFrom = nil
 	for _, asked := range []string{secret.Variable, secret.Variable + "=x", secret.Variable + "="} {
-		if _, err := environment(person.Person{}, sb, os.Environ(), []string{asked}, false); !errors.Is(err, ErrVariable) {
+		if _, err := environment(Person{}, sb, os.Environ(), []string{asked}, false); !errors.Is(err, ErrVariable) {
 			t.Errorf("%s: %v", asked, err)
 		}
 	}

@@ -1,17 +1,13 @@
-// Package person knows the calling user, who is the same inside and outside.
-package person
+package sandbox
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // A Person is the user, who is the same inside and outside.
@@ -27,7 +23,8 @@ var Me = sync.OnceValue(me)
 
 func me() Person {
 	p := Person{UID: os.Getuid(), GID: os.Getgid()}
-	name, home := lookup(passwd(), p.UID)
+	passwd, _ := os.ReadFile("/etc/passwd") // os/user would read it twice, and ask directory services
+	name, home := lookup(string(passwd), p.UID)
 	p.Name = name
 	if p.Name == "" {
 		p.Name = "user" + strconv.Itoa(p.UID)
@@ -45,28 +42,6 @@ func (p Person) With(home, shell string) Person {
 		p.Shell = "/bin/sh"
 	}
 	return p
-}
-
-// passwd is the host's list of accounts. Read without os.File, which would set up the
-// network poller for it, and without os/user, which reads it by one.
-func passwd() string {
-	fd, err := unix.Open("/etc/passwd", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return ""
-	}
-	defer unix.Close(fd)
-	var all []byte
-	for buf := make([]byte, 1024); len(all) < 16<<20; {
-		n, err := unix.Read(fd, buf)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil || n <= 0 {
-			break
-		}
-		all = append(all, buf[:n]...)
-	}
-	return string(all)
 }
 
 // lookup finds an account by its id.

@@ -1,6 +1,4 @@
-// Package inside decides what a program in a sandbox is given to start with: its
-// environment, its directory, its shell, its umask.
-package inside
+package sandbox
 
 import (
 	"bytes"
@@ -14,22 +12,19 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"github.com/cofferhq/coffer/internal/person"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
-	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
-	"github.com/cofferhq/coffer/internal/umask"
 	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // ErrVariable is wrapped by every error about a variable that the user asked for.
 var ErrVariable = errors.New("environment")
 
-// Exec is a program in a sandbox: the arguments, or a shell if there are none. extra
+// NewExec is a program in a sandbox: the arguments, or a shell if there are none. extra
 // are variables that the user asked for, NAME=value, or NAME to pass one on.
-func Exec(sb *sandbox.Sandbox, args, extra []string, root bool) (e wire.Exec, err error) {
-	me := person.Me()
+func NewExec(sb *Sandbox, args, extra []string, root bool) (e wire.Exec, err error) {
+	me := Me()
 	if len(args) == 0 {
 		args = []string{shell(me, sb)}
 		if args[0] == "" {
@@ -39,30 +34,30 @@ func Exec(sb *sandbox.Sandbox, args, extra []string, root bool) (e wire.Exec, er
 	for _, a := range args {
 		e.Argv = append(e.Argv, []byte(a))
 	}
-	e.Dir, e.Root, e.Umask = start(me, sb), root, umask.Own()
+	e.Dir, e.Root, e.Umask = startDir(me, sb), root, OwnUmask()
 	e.Env, err = environment(me, sb, os.Environ(), extra, root)
 	return e, err
 }
 
 // shell is the one that the user gets: his own, or one of the image.
-func shell(me person.Person, sb *sandbox.Sandbox) string {
+func shell(me Person, sb *Sandbox) string {
 	if sb.Image.None() {
 		return me.Shell
 	}
 	return sb.Image.Shell
 }
 
-// start is where a program starts that is not said to start elsewhere.
-func start(me person.Person, sb *sandbox.Sandbox) string {
+// startDir is where a program starts that is not said to start elsewhere.
+func startDir(me Person, sb *Sandbox) string {
 	if sb.Workspace.Path == "" {
 		return me.Home
 	}
 	return sb.Workspace.Path
 }
 
-// Dir is where in a sandbox a command of the user's starts: where he is, if that is below the
+// StartDir is where in a sandbox a command of the user's starts: where he is, if that is below the
 // workspace, or where the sandbox was made. It is "" where that is nothing special.
-func Dir(sb *sandbox.Sandbox) string {
+func StartDir(sb *Sandbox) string {
 	here, err := syscall.Getwd() // as the kernel has it, without links
 	if err != nil {
 		here = ""
@@ -70,7 +65,7 @@ func Dir(sb *sandbox.Sandbox) string {
 	return dirFrom(sb, here)
 }
 
-func dirFrom(sb *sandbox.Sandbox, here string) string {
+func dirFrom(sb *Sandbox, here string) string {
 	w := sb.Workspace
 	switch {
 	case w.Path == "" || here == w.Path:
@@ -87,9 +82,9 @@ func dirFrom(sb *sandbox.Sandbox, here string) string {
 	return dir
 }
 
-// Passes says which variables go into a sandbox by themselves: language, terminal,
+// PassesVariable says which variables go into a sandbox by themselves: language, terminal,
 // taste. Everything else may hold a secret, a socket, or a library to load.
-func Passes(name string) bool {
+func PassesVariable(name string) bool {
 	switch name {
 	case "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORFGBG",
 		"VTE_VERSION", "KONSOLE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TERMINAL_EMULATOR", // which terminal it is
@@ -102,19 +97,19 @@ func Passes(name string) bool {
 
 // environment is what a program inside is given, in the order of the names. theirs is the
 // environment of who asks for it.
-func environment(me person.Person, sb *sandbox.Sandbox, theirs, extra []string, root bool) ([][]byte, error) {
+func environment(me Person, sb *Sandbox, theirs, extra []string, root bool) ([][]byte, error) {
 	var env variables
 	env.identify(me, sb, theirs, root)
 	for _, e := range sb.Env {
 		if name, value, ok := strings.Cut(e, "="); ok {
 			env.set(name, value)
-		} else if i := slices.IndexFunc(theirs, func(e string) bool { return strings.HasPrefix(e, name+"=") }); i >= 0 && Refused(name) == nil {
+		} else if i := slices.IndexFunc(theirs, func(e string) bool { return strings.HasPrefix(e, name+"=") }); i >= 0 && RefusedVariable(name) == nil {
 			env.set(name, theirs[i][len(name)+1:])
 		}
 	}
 	for _, e := range sb.EnvFrom {
 		name, text, _ := strings.Cut(e, "=")
-		value, err := Fill(text)
+		value, err := FillTemplate(text)
 		if err != nil {
 			return nil, ui.Hint(variable("the variable %s of sandbox %s %s", name, sb.Name, err), "%s", ui.HintOf(err))
 		}
@@ -135,13 +130,13 @@ func environment(me person.Person, sb *sandbox.Sandbox, theirs, extra []string, 
 }
 
 // identify sets what every program is given: what passes by itself, who and where it is.
-func (env *variables) identify(me person.Person, sb *sandbox.Sandbox, theirs []string, root bool) {
+func (env *variables) identify(me Person, sb *Sandbox, theirs []string, root bool) {
 	for _, e := range sb.Image.Env {
 		name, value, _ := strings.Cut(e, "=")
 		env.set(name, value)
 	}
 	for _, e := range theirs {
-		if name, value, ok := strings.Cut(e, "="); ok && Passes(name) && (name != "PATH" || sb.Image.None()) {
+		if name, value, ok := strings.Cut(e, "="); ok && PassesVariable(name) && (name != "PATH" || sb.Image.None()) {
 			env.set(name, value)
 		}
 	}
@@ -175,10 +170,10 @@ func asked(e string) (name, value string, err error) {
 	if name == "" || strings.ContainsRune(e, 0) {
 		return "", "", variable("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)
 	}
-	if err := Refused(name); err != nil || ok {
+	if err := RefusedVariable(name); err != nil || ok {
 		return name, value, err
 	}
-	value, ok, err = Passed(name)
+	value, ok, err = PassedVariable(name)
 	switch {
 	case err != nil:
 		err = ui.Hint(variable("the variable %s %s", name, err), "%s", ui.HintOf(err))
@@ -189,10 +184,10 @@ func asked(e string) (name, value string, err error) {
 	return name, value, err
 }
 
-// Keep writes variables that the user asked for into the record of a sandbox that stays, over
+// KeepVariables writes variables that the user asked for into the record of a sandbox that stays, over
 // those of its config. A value is kept as it is. Of a variable that is passed on, only the name
 // is: programs get what it is when they start; a secret is asked of the vault each time.
-func Keep(rec *sandbox.Record, extra []string) error {
+func KeepVariables(rec *Record, extra []string) error {
 	for _, e := range extra {
 		name, _, err := asked(e)
 		if err != nil {
