@@ -35,7 +35,7 @@ func (s *settings) addLimitsTo(f *pflag.FlagSet) {
 		return limits.CheckCPUs(s.cpus)
 	})
 	add("open-files", "int", "`LIMIT` on open files of one process", whole(&s.openFiles, limits.CheckOpenFiles))
-	add("keep-free", "string", "have programs wait when less than this `SIZE` is free on a disk that they write to, 1g if you do not say; 0 is never", func(text string) error {
+	add("keep-free", "string", "tell you, and freeze a sandbox with a cgroup, when less than this `SIZE` is free on a disk that it writes to: 1g if you do not say, 0 for never", func(text string) error {
 		s.keepFree = text
 		_, err := limits.ParseKeepFree(text)
 		return err

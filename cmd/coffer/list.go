@@ -31,8 +31,8 @@ type described struct {
 	Background *wire.Background `json:"background,omitempty"`
 	// Turn is what its agent does.
 	Turn *turn `json:"turn,omitempty"`
-	// Waits says what all its programs wait for.
-	Waits string `json:"waits,omitempty"`
+	// Frozen says why its programs are frozen.
+	Frozen string `json:"frozen,omitempty"`
 	// Listening are the ports that programs inside listen on.
 	Listening []wire.Port `json:"listening,omitempty"`
 	// Git is how its branch stands.
@@ -71,14 +71,14 @@ func describe(sb *sandbox.Sandbox, ports bool) described {
 		d.State = "starting"
 		return d
 	}
-	d.PID, d.Since, d.Execs, d.Running, d.Waits = st.PID, &st.Since, st.Execs, st.Daemons, st.Waits
+	d.PID, d.Since, d.Execs, d.Running, d.Frozen = st.PID, &st.Since, st.Execs, st.Daemons, st.Frozen
 	d.Turn = turnOf(sb, st)
 	if st.Background.Count > 0 {
 		d.Background = &st.Background
 	}
 	switch {
-	case d.Waits != "":
-		d.State = "waiting"
+	case d.Frozen != "":
+		d.State = "frozen"
 	case d.idles():
 		d.State = "idle"
 	}

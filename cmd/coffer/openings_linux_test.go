@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/halt"
 	"github.com/cofferhq/coffer/internal/testbed"
 )
 
@@ -298,7 +297,7 @@ func TestListWithHungSandboxes(t *testing.T) {
 			eventually(t, func() error {
 				threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 				for _, thread := range threads {
-					if id, _ := strconv.Atoi(thread.Name()); err == nil && !halt.Here.Stopped(id) {
+					if id, _ := strconv.Atoi(thread.Name()); err == nil && !testbed.Stopped(id) {
 						err = fmt.Errorf("thread %d of %d still runs", id, pid)
 					}
 				}

@@ -10,7 +10,6 @@ import (
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
-	"github.com/cofferhq/coffer/internal/room"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -177,7 +176,7 @@ func (s *settings) limits() (l sandbox.Limits, err error) {
 		if l.KeepFree, err = limits.ParseKeepFree(s.keepFree); err != nil {
 			return l, usage{err}
 		}
-		if l.KeepFree == room.Default {
+		if l.KeepFree == limits.DefaultKeepFree {
 			l.KeepFree = 0 // that holds anyway, and is nothing that a jail lacks
 		}
 	}

@@ -49,7 +49,7 @@ func printShow(d described) {
 	row("id", d.ID)
 	row("name", d.Name)
 	row("state", d.state())
-	row("waits", d.Waits)
+	row("frozen", d.Frozen)
 	row("supervisor", d.supervisor())
 	row("engine", d.Engine)
 	if !d.Image.None() {

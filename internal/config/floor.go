@@ -15,7 +15,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
-	"github.com/cofferhq/coffer/internal/room"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -60,7 +59,7 @@ type FloorMounts struct {
 
 // What a sandbox may use at most.
 type FloorLimits struct {
-	// KeepFree is how much of a disk programs leave free at least.
+	// KeepFree is how much of a disk is to stay free at least, see limits.keep_free.
 	KeepFree string `toml:"keep_free" example:"\"5g\""`
 }
 
@@ -172,7 +171,7 @@ func (f *Floor) enforceLimits(rec *sandbox.Record) error {
 	switch {
 	case *keep < 0 && least > 0:
 		return f.refuse(at, "nothing of a disk would be kept free")
-	case least > cmp.Or(*keep, room.Default):
+	case least > cmp.Or(*keep, limits.DefaultKeepFree):
 		*keep = least
 	}
 	return nil

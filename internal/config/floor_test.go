@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
-	"github.com/cofferhq/coffer/internal/room"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
@@ -181,7 +181,7 @@ func TestFloorFollowsLinks(t *testing.T) {
 func TestKeepFreeShown(t *testing.T) {
 	w := newWorld(t)
 	l, err := w.Defaults()
-	if err != nil || kept(l.Config.Limits.KeepFree) != room.Default {
+	if err != nil || kept(l.Config.Limits.KeepFree) != limits.DefaultKeepFree {
 		t.Fatalf("%q, %v: another default than the one that holds", l.Config.Limits.KeepFree, err)
 	}
 	w.write(w.Floor, "limits.keep_free = \"5g\"\n")

@@ -71,8 +71,8 @@ type Limits struct {
 	OpenFiles int `toml:"open_files" example:"4096"`
 	// Timeout is a time after which the sandbox is ended.
 	Timeout string `toml:"timeout" example:"\"30m\""`
-	// KeepFree is how much of a disk programs leave free: with less, they wait until there
-	// is room. It is 1g unless you say otherwise; "0" keeps nothing free.
+	// KeepFree is how much of a disk is to stay free: with less, you are told, and a sandbox with a
+	// cgroup is frozen until there is room. It is 1g unless you say otherwise; "0" looks at no disk.
 	KeepFree string `toml:"keep_free" example:"\"5g\""`
 }
 

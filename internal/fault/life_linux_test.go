@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/halt"
+	"github.com/cofferhq/coffer/internal/testbed"
 )
 
 // The ends that a sandbox can come to, and what may happen on the way.
@@ -39,7 +39,7 @@ func TestSuspended(t *testing.T) {
 				}
 				c.Process.Signal(syscall.SIGSTOP)
 				eventually(t, func() error {
-					if !halt.Here.Stopped(c.Process.Pid) {
+					if !testbed.Stopped(c.Process.Pid) {
 						return errors.New("it is not stopped")
 					}
 					return nil

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/cofferhq/coffer/internal/patient"
 )
 
 // Refresh shows the sandbox the host's branches and tags as they are now.
@@ -70,7 +68,7 @@ func (b *Bridge) RefreshMoved(ctx context.Context) error {
 			done <- nil
 		}
 	}()
-	wait, cancel := patient.WithTimeout(ctx, patienceMoved)
+	wait, cancel := context.WithTimeout(ctx, patienceMoved)
 	defer cancel()
 	select {
 	case err := <-done:

@@ -1,11 +1,9 @@
 package guest
 
 import (
-	"bytes"
 	"errors"
 	"net"
 	"os"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,8 +34,6 @@ func (a *agent) handle(s net.Conn) {
 		a.ports(s, *r.Ports)
 	case r.Op == wire.OpMasks:
 		hide(s, r.Hide)
-	case r.Op == wire.OpHold:
-		a.hold(s, r)
 	case r.Op == wire.OpBackground:
 		a.background(s)
 	default:
@@ -67,9 +63,6 @@ func first(s net.Conn) (r wire.Request, err error) {
 	return r, nil
 }
 
-// ctrlC is what the key sends.
-const ctrlC = 0x03
-
 // running is an exec whose program has been started.
 type running struct {
 	end <-chan syscall.WaitStatus
@@ -78,8 +71,6 @@ type running struct {
 	tty bool
 	// signal sends to the program and what it started in its session's first group.
 	signal func(syscall.Signal)
-	// asked is by what signal it was asked to end while it could not hear.
-	asked atomic.Int32
 }
 
 // exec runs a program for the client at the other end of the stream.
@@ -88,10 +79,10 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 	defer a.execs.Done()
 	defer conn.Close()
 	out := wire.NewFrameWriter(conn)
-	a.births.begin() // before it is said
+	a.starting.RLock() // before it is said: who stops us from then on waits for the program
 	_ = out.Taken()
 	p, err := a.begin(e, out)
-	a.births.end()
+	a.starting.RUnlock()
 	if err != nil {
 		var f *wire.Failure
 		if !errors.As(err, &f) {
@@ -103,17 +94,12 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 	// The start is told before the first byte of output.
 	_ = out.Started()
 	p.io.run(p.in)
-	go p.listen(conn, &a.reaper.gate)
+	go p.listen(conn)
 	status := <-p.end
-	// If it was ended because it did not wait, that is told first.
-	a.reaper.gate.told()
 	p.io.finish()
 	exit := wire.Exit{Code: status.ExitStatus()}
 	if status.Signaled() {
 		exit = wire.Exit{Signal: status.Signal()}
-	}
-	if s := syscall.Signal(p.asked.Load()); s != 0 && exit.Signal == unix.SIGKILL {
-		exit.Signal = s // which is what the user did
 	}
 	_ = out.Exited(exit)
 }
@@ -175,7 +161,7 @@ func (a *agent) launch(p *running, e *wire.Exec, attr *attributes, out *wire.Fra
 	}
 	p.end = end
 	p.signal = func(s syscall.Signal) {
-		a.reaper.signal(pid, pid, s, func(s syscall.Signal) error { return unix.Kill(-pid, s) })
+		_ = a.reaper.with(pid, func() error { return unix.Kill(-pid, s) })
 	}
 	return nil
 }
@@ -191,7 +177,7 @@ func (a *agent) startUser(argv []string, attr *attributes) (pid int, end <-chan 
 
 // listen takes what the client sends, and hangs up on the program when the client is
 // gone. It never waits for the program: see package wire.
-func (p *running) listen(conn net.Conn, g *gate) {
+func (p *running) listen(conn net.Conn) {
 	defer p.hangUp()
 	defer p.in.Close()
 	frames := wire.NewFrameReader(conn)
@@ -202,9 +188,6 @@ func (p *running) listen(conn net.Conn, g *gate) {
 		}
 		switch kind {
 		case wire.Input:
-			if p.tty && bytes.IndexByte(body, ctrlC) >= 0 && g.pass() != "" {
-				p.ask(unix.SIGINT, g) // the key's own would reach nobody before all go on
-			}
 			if !p.in.Put(body) {
 				return // more than it had credit for
 			}
@@ -213,26 +196,17 @@ func (p *running) listen(conn net.Conn, g *gate) {
 			if err != nil {
 				return
 			}
-			p.control(c, g)
+			p.control(c)
 		}
 	}
 }
 
-// ask sends a signal, and notes one by which a program is asked to end that waits, and may do so
-// for long: something else is sent for it.
-func (p *running) ask(s syscall.Signal, g *gate) {
-	if ends(s) && g.pass() != "" {
-		p.asked.Store(int32(s))
-	}
-	p.signal(s)
-}
-
-func (p *running) control(c wire.Control, g *gate) {
+func (p *running) control(c wire.Control) {
 	if c.Resize != nil {
 		p.io.resize(*c.Resize)
 	}
 	if c.Signal > 0 && c.Signal < 65 {
-		p.ask(c.Signal, g)
+		p.signal(c.Signal)
 	}
 	if c.EOF {
 		p.in.Close()
@@ -249,18 +223,21 @@ func (p *running) hangUp() {
 	time.AfterFunc(time.Second, func() { p.signal(unix.SIGKILL) })
 }
 
-// stop asks every program to end, waits until all have or the time is over, and ends. Those that
-// wait, and may do so for long, are not asked: they could not answer.
+// stop asks every program to end, waits until all have or the time is over, and ends. It waits
+// first for programs that are being started, which would not hear it otherwise.
 func (a *agent) stop(grace time.Duration) {
-	long := a.reaper.gate.pass() != ""
 	end := time.Now().Add(grace)
-	if long {
-		unix.Kill(-1, unix.SIGKILL)
-	} else {
-		a.births.wait(grace)
-		unix.Kill(-1, unix.SIGTERM)
-		unix.Kill(-1, unix.SIGCONT)
+	started := make(chan struct{})
+	go func() {
+		a.starting.Lock()
+		close(started)
+	}()
+	select {
+	case <-started:
+	case <-time.After(grace):
 	}
+	unix.Kill(-1, unix.SIGTERM)
+	unix.Kill(-1, unix.SIGCONT)
 	for time.Now().Before(end) {
 		// No process left to signal means that we are alone.
 		if unix.Kill(-1, 0) == unix.ESRCH {

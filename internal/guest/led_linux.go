@@ -83,8 +83,7 @@ func (p *led) follow(stopped func()) <-chan syscall.WaitStatus {
 			if wire.ReadMessage(p.line, wire.MaxReply, &n) != nil {
 				break
 			}
-			// If it was the host that had it wait, it goes on by now, or soon.
-			if told = n.Ended; n.Stopped && p.agent.reaper.remains(p.program) {
+			if told = n.Ended; n.Stopped {
 				stopped()
 			}
 		}
@@ -100,7 +99,7 @@ func (p *led) follow(stopped func()) <-chan syscall.WaitStatus {
 // signal sends to the program and what it started in its first group. The leader could
 // have named any process; one of another session is not meant.
 func (p *led) signal(s syscall.Signal) {
-	s = p.agent.reaper.signal(p.leader, p.program, s, func(s syscall.Signal) error {
+	_ = p.agent.reaper.with(p.leader, func() error {
 		if session, err := unix.Getsid(p.program); err == nil && session == p.leader {
 			_ = unix.Kill(-p.program, s)
 		}
@@ -113,5 +112,5 @@ func (p *led) signal(s syscall.Signal) {
 
 // kill sends to the leader alone.
 func (p *led) kill(s syscall.Signal) {
-	p.agent.reaper.signal(p.leader, p.leader, s, func(s syscall.Signal) error { return unix.Kill(p.leader, s) })
+	_ = p.agent.reaper.with(p.leader, func() error { return unix.Kill(p.leader, s) })
 }

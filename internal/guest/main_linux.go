@@ -28,7 +28,7 @@ type agent struct {
 	launcher *launcher
 	reaper   *reaper
 	execs    sync.WaitGroup
-	births   births
+	starting sync.RWMutex // held for reading while a program is started, by stop for good
 	inside   net.Listener
 	layers   *rootfs.Layers
 	network  network

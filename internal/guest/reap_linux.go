@@ -5,7 +5,6 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,7 +18,6 @@ type reaper struct {
 	mu      sync.Mutex
 	waiting map[int]awaited
 	born    chan struct{} // there are children again
-	gate    gate
 }
 
 // awaited is a process that somebody waits for.
@@ -36,21 +34,16 @@ func newReaper() *reaper {
 
 // start runs fork, which returns a process id, and returns where its end will be
 // told. The lock is held across both, so that no end is missed. (A neighbour that stops
-// the new process before its exec holds up everything here: its own sandbox.) While programs
-// have to wait, none starts.
+// the new process before its exec holds up everything here: its own sandbox.)
 func (r *reaper) start(leads bool, fork func() (int, error)) (int, <-chan syscall.WaitStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if why := r.gate.pass(); why != "" {
-		return 0, nil, &wire.Failure{Code: 125, Message: why}
-	}
 	pid, err := fork()
 	if err != nil {
 		return 0, nil, err
 	}
 	end := make(chan syscall.WaitStatus, 1)
 	r.waiting[pid] = awaited{end, leads}
-	r.gate.born(pid)
 	select {
 	case r.born <- struct{}{}:
 	default:
@@ -58,31 +51,14 @@ func (r *reaper) start(leads bool, fork func() (int, error)) (int, <-chan syscal
 	return pid, end, nil
 }
 
-// with calls f while the process, dead or alive, keeps its id. If it is closed, f must not have one
-// go on.
-func (r *reaper) with(pid int, f func(closed bool) error) error {
+// with calls f while the process, dead or alive, keeps its id.
+func (r *reaper) with(pid int, f func() error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.gate.within(func(closed bool) error {
-		if _, ok := r.waiting[pid]; !ok {
-			return unix.ESRCH
-		}
-		return f(closed)
-	})
-}
-
-// signal signals to a group while a process keeps its id, and says what was sent. send says how.
-func (r *reaper) signal(pid, group int, s syscall.Signal, send func(syscall.Signal) error) syscall.Signal {
-	_ = r.with(pid, func(closed bool) error {
-		if closed {
-			s = r.gate.instead(s, group)
-		}
-		if s == 0 {
-			return nil
-		}
-		return send(s)
-	})
-	return s
+	if _, ok := r.waiting[pid]; !ok {
+		return unix.ESRCH
+	}
+	return f()
 }
 
 // run collects the dead for ever.
@@ -112,7 +88,7 @@ func (r *reaper) collect() {
 		case !ok:
 		case status.Stopped():
 			if w.leads {
-				r.gate.wake(pid)
+				_ = unix.Kill(pid, unix.SIGCONT)
 			}
 		default:
 			delete(r.waiting, pid)

@@ -90,7 +90,7 @@ func (a *agent) startRoot(argv []string, attr *attributes) (int, <-chan syscall.
 	failure.Close()
 	wait.Close()
 	if err == nil {
-		err = a.reaper.with(pid, func(bool) error { return a.mapIds(pid) })
+		err = a.reaper.with(pid, func() error { return a.mapIds(pid) })
 	}
 	mapped.Close() // now it goes on; or, if that failed, finds that it is nobody
 	if err != nil {

@@ -144,12 +144,9 @@ func TestNearlyFull(t *testing.T) {
 	if err := read(); err != nil {
 		t.Error(err)
 	}
-	l.floor.Bytes = 1 << 62
+	l.short = func() string { return "less than 1 GiB is free" }
 	if err := read(); err == nil || !strings.Contains(err.Error(), "the disk is nearly full: less than ") {
 		t.Error(err)
-	}
-	if err := (ledge{}).above(strings.NewReader("")); err == nil {
-		t.Error("without a disk nothing can be read")
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/confine"
-	"github.com/cofferhq/coffer/internal/halt"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -252,18 +251,6 @@ func (j *jail) become() error {
 	})
 }
 
-// endRest ends what the program left running, where it has no process namespace that ends with
-// it. By their mark its processes are told from any other that may have become our child.
-func (j *jail) endRest(others halt.Others) {
-	left := others.End(func(pid int) bool {
-		marked, err := confine.Marked(pid)
-		return err == nil && marked
-	})
-	if left > 0 {
-		fmt.Fprintf(j.say, "coffer: %d programs that were left running could not be ended\n", left)
-	}
-}
-
 // environment is the program's, with a directory for temporary files.
 func (j *jail) environment(tmp string) []string {
 	env := slices.Concat(j.Env, []string{"TMPDIR=" + tmp})
@@ -303,7 +290,7 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("adopt orphans: %w", err)
 	}
-	others := halt.Below(0)
+	rest := newRest()
 	pid, err := j.spawn(c, tmp, j.announcement(w, gaps))
 	if errors.Is(err, unix.EBUSY) {
 		return 0, ui.Hint(err, "somebody else decides on this program's system calls already, as in a jail inside a jail; use --in-place")
@@ -312,7 +299,9 @@ func (j *jail) runLandlock(why error) (code int, err error) {
 		return 0, err
 	}
 	code, err = j.mind(childOf(pid))
-	j.endRest(others)
+	if left := rest.end(); left > 0 {
+		fmt.Fprintf(j.say, "coffer: %d programs that were left running could not be ended\n", left)
+	}
 	j.report()
 	return code, err
 }

@@ -54,6 +54,12 @@
 // that user on the host, and is not used). The kernel exempts the host's root
 // from it, so for root it does not count as enforcement.
 //
+// # A disk that runs full
+//
+// No quota is to be had by an ordinary user, so a [Disk] is looked at. A sandbox with a v2 group can be
+// frozen meanwhile, see [Group.Freeze]; on a host whose controllers are in v1, an empty v2 group is made
+// for that beside the others.
+//
 // # Who owns a group
 //
 // The process that called Prepare holds a lock (flock) on each directory until

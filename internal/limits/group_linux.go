@@ -116,6 +116,7 @@ func (g *Group) makeGroups(name string, l Limits) error {
 			return s.explain(err, wanted[p])
 		}
 	}
+	g.makeFreezable(t, name)
 	return nil
 }
 

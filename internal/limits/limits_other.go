@@ -55,8 +55,26 @@ func (g *Group) OOMKilled() bool { return false }
 // Usage is zero.
 func (g *Group) Usage() Usage { return Usage{} }
 
+// Freeze cannot.
+func (g *Group) Freeze(bool) bool { return false }
+
 // Close does nothing.
 func (g *Group) Close() error { return nil }
+
+// Disk is not looked at on this system.
+type Disk struct{}
+
+// OpenDisk fails.
+func OpenDisk(string, uint64) (*Disk, error) { return nil, errors.ErrUnsupported }
+
+// Short is empty.
+func (d *Disk) Short() string { return "" }
+
+// Same is false.
+func (d *Disk) Same(*Disk) bool { return false }
+
+// Close does nothing.
+func (d *Disk) Close() {}
 
 // Sweep does nothing.
 func Sweep(func(name string) bool) {}

@@ -334,3 +334,47 @@ func TestUnprivileged(t *testing.T) {
 		t.Errorf("status %#x, want fork to fail with EAGAIN", st)
 	}
 }
+
+// A sandbox with a group can be frozen and goes on, and ends when it is killed while it is frozen.
+func TestRealFreeze(t *testing.T) {
+	needs(t, Probe().Pids)
+	g := group(t, Limits{Pids: 20})
+	dir := ""
+	for _, d := range g.dirs {
+		if d.v2 && exists(d.path, "cgroup.freeze") {
+			dir = d.path
+		}
+	}
+	if dir == "" {
+		t.Skip("no cgroup v2 can be made here")
+	}
+	c := exec.Command("sleep", "600")
+	must(t, c.Start())
+	defer c.Wait()
+	defer c.Process.Kill()
+	must(t, g.Add(c.Process.Pid))
+	for _, yes := range []bool{true, false, true} {
+		if !g.Freeze(yes) {
+			t.Fatal("it cannot be frozen")
+		}
+		want := int64(0)
+		if yes {
+			want = 1
+		}
+		for end := time.Now().Add(time.Minute); keyed(dir, "cgroup.events", "frozen") != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("frozen is not %d", want)
+			}
+		}
+	}
+	must(t, g.Close()) // which kills it
+	if g.Freeze(true) {
+		t.Error("a group that is closed was frozen")
+	}
+	if err := c.Wait(); err == nil {
+		t.Error("it ended by itself")
+	}
+	if (*Group)(nil).Freeze(true) {
+		t.Error("nothing was frozen")
+	}
+}

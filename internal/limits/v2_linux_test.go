@@ -269,7 +269,7 @@ func TestHybrid(t *testing.T) {
 	}
 	g, err := s.prepare("box", Limits{Memory: 64 << 20, Pids: 8})
 	must(t, err)
-	if len(g.dirs) != 1 || g.dirs[0].path != filepath.Join(own, "coffer-box") {
+	if len(g.dirs) != 2 || g.dirs[0].path != filepath.Join(own, "coffer-box") || !g.dirs[1].v2 {
 		t.Fatalf("groups: %+v", g.dirs)
 	}
 	for file, want := range map[string]string{"memory.limit_in_bytes": "67108864", "memory.swappiness": "0", "pids.max": "8"} {

@@ -60,10 +60,6 @@ func (s *Supervisor) enter() bool {
 		return false
 	}
 	s.execs++
-	if s.entered != nil {
-		close(s.entered)
-		s.entered = nil
-	}
 	s.late = false
 	s.preparing = s.idleTime < firstUse && s.isSettingUp()
 	s.watchLogin()
@@ -116,7 +112,7 @@ func (s *Supervisor) idled(timer **time.Timer, again time.Duration) {
 	case s.idle != *timer: // something has run since
 	case s.visits > 0:
 		s.idle, s.late = nil, true
-	case left.Count > 0:
+	case left.Count > 0 || s.frozen() != "":
 		s.idle.Reset(again)
 	default:
 		s.stopping = true
@@ -128,6 +124,9 @@ func (s *Supervisor) idled(timer **time.Timer, again time.Duration) {
 func (s *Supervisor) background() (wire.Background, error) {
 	if s.session == nil {
 		return wire.Background{}, errors.New("the sandbox is not up")
+	}
+	if why := s.frozen(); why != "" {
+		return wire.Background{}, errors.New(why)
 	}
 	e, err := s.askGuest(wire.Request{Op: wire.OpBackground}, surveyPatience)
 	if err == nil && e.Background == nil {

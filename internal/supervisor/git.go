@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/patient"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -192,7 +191,7 @@ func (g *commits) bringOver(patience time.Duration) brought {
 	if g.late() {
 		return g.whyLate()
 	}
-	ctx, cancel := patient.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return g.within(ctx)
 }

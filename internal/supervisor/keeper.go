@@ -109,6 +109,9 @@ func (s *Supervisor) insideTop() (top *checkpoint.Dir, writer int, err error) {
 // worktree nothing has: then it only gets ready, while the program runs. It returns what
 // the user should know.
 func (s *Supervisor) beforeProgram() ([]string, error) {
+	if why := s.frozen(); why != "" {
+		return nil, errors.New(why)
+	}
 	if err := s.hideNew(); err != nil {
 		return nil, err
 	}

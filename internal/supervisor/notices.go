@@ -275,7 +275,7 @@ func pour(lines <-chan string, done <-chan struct{}, to func(string) bool) {
 func (s *Supervisor) watch(client net.Conn, since time.Time) {
 	lines, stop := s.notices.listen(since)
 	defer stop()
-	if why := s.waits(); why != "" { // which may have been told long ago
+	if why := s.frozen(); why != "" { // which may have been told long ago
 		_ = wire.WriteMessage(client, wire.Event{Notice: wire.Urgent + terminal.Escape(why)})
 	}
 	done := make(chan struct{})

@@ -124,7 +124,7 @@ func (s *Supervisor) status(ports bool) *wire.Status {
 	st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Daemons: s.daemons.States()}
 	s.mu.Unlock()
 	st.Programs, st.Silent = s.sessions.Programs()
-	st.Waits = s.waits()
+	st.Frozen = s.frozen()
 	st.Background, _ = s.background()
 	if ports {
 		st.Ports = s.forward.Ports()

@@ -43,7 +43,7 @@ type Supervisor struct {
 	keeper   keeper   // of checkpoints
 	masks    masks
 	nested   nested
-	holding  holding
+	fullDisk fullDisk
 	notices  notices
 	daemons  session.Daemons
 	consents consents
@@ -56,8 +56,6 @@ type Supervisor struct {
 	starting int           // programs that the guest is being given
 	started  chan struct{} // closed when there are none, once somebody waits
 	execs    int
-	entered  chan struct{} // closed when a program comes, if that is waited for
-	behind   time.Time     // until when it is not asked whether programs were left behind
 	// preparing is set if the last of them set the sandbox up, for another one to come.
 	preparing bool
 	idle      *time.Timer
@@ -276,7 +274,7 @@ func (s *Supervisor) Why() string {
 func (s *Supervisor) Stop(grace time.Duration, why string) {
 	started := s.end()
 	s.because(why)
-	if grace > 0 {
+	if grace > 0 && s.frozen() == "" {
 		s.daemons.Stop()
 		select {
 		case <-started:

@@ -58,7 +58,6 @@ const (
 	OpSync       = "sync"       // supervisor only: bring commits over, both ways
 	OpUndo       = "undo"       // supervisor only: take and restore checkpoints
 	OpMasks      = "masks"      // the guest hides files; the supervisor lists what is hidden
-	OpHold       = "hold"       // guest only: stop all programs, or have them go on
 	OpBackground = "background" // guest only: which programs go on though their command has ended
 )
 
@@ -100,13 +99,6 @@ type Request struct {
 	Forward *Forwarding `json:"forward,omitempty"`
 	// Hide are the places inside that OpMasks hides: paths as bytes, as the kernel has them.
 	Hide [][]byte `json:"hide,omitempty"`
-	// Hold is for OpHold: whether programs shall wait.
-	Hold bool `json:"hold,omitempty"`
-	// HoldFor says what for, if nobody knows for how long: who would start a program is told
-	// so, and a signal that asks one to end ends it.
-	HoldFor string `json:"hold_for,omitempty"`
-	// HoldHard has those ended that run though they were stopped, as in a long system call.
-	HoldHard bool `json:"hold_hard,omitempty"`
 }
 
 // UsualUmask is the umask of a program that nobody says anything else of.
@@ -180,8 +172,7 @@ type Event struct {
 	Status    *Status  `json:"status,omitempty"`
 	// Policy answers OpPolicy.
 	Policy json.RawMessage `json:"policy,omitempty"`
-	// Notice is one line for the user's terminal, in answer to OpWatch, and on the stream of an
-	// OpHold for as long as programs have to wait.
+	// Notice is one line for the user's terminal, in answer to OpWatch.
 	Notice string  `json:"notice,omitempty"`
 	Ports  *Ports  `json:"ports,omitempty"`
 	Synced *Synced `json:"synced,omitempty"`
@@ -190,15 +181,8 @@ type Event struct {
 	// Masks answers OpMasks: what went wrong, place by place, or what is hidden, in the
 	// words of package supervisor.
 	Masks json.RawMessage `json:"masks,omitempty"`
-	Done  *Done           `json:"done,omitempty"`
 	// Background answers OpBackground.
 	Background *Background `json:"background,omitempty"`
-}
-
-// Done answers OpHold: what went wrong, if anything. A second one on the stream of an
-// OpHold says that programs cannot be had to wait, and were ended.
-type Done struct {
-	Error string `json:"error,omitempty"`
 }
 
 // Background are programs that go on though the command that started them has ended. What daemons have
@@ -247,8 +231,8 @@ type Status struct {
 	Background Background `json:"background"`
 	// Daemons are how the sandbox's daemons are.
 	Daemons []Daemon `json:"daemons,omitempty"`
-	// Waits says what all programs wait for, in a sentence.
-	Waits string `json:"waits,omitempty"`
+	// Frozen says why the sandbox is frozen, in a sentence.
+	Frozen string `json:"frozen,omitempty"`
 }
 
 // A Daemon says how one is.

@@ -11,8 +11,8 @@ import (
 )
 
 // smallDisk runs a command in a directory on a disk of its own, and says what is left of it when
-// the command has ended. If coffer says that programs wait, it says so and what is left then, makes
-// room if it was told to, and ends them when they go on.
+// the command has ended. If coffer says that the sandbox is frozen, it says so and what is left then,
+// makes room, and ends it when it goes on.
 func smallDisk(a []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
@@ -24,7 +24,7 @@ func smallDisk(a []string) error {
 	if err := os.Chdir(a[0]); err != nil {
 		return err
 	}
-	c := exec.Command("/proc/self/exe", append([]string{"become"}, a[3:]...)...)
+	c := exec.Command("/proc/self/exe", append([]string{"become"}, a[2:]...)...)
 	c.Stdin, c.Stdout = os.Stdin, os.Stdout
 	words, err := c.StderrPipe()
 	if err == nil {
@@ -36,14 +36,15 @@ func smallDisk(a []string) error {
 	for s := bufio.NewScanner(words); s.Scan(); {
 		fmt.Fprintln(os.Stderr, s.Text())
 		switch {
-		case strings.Contains(s.Text(), "all programs go on"):
+		case strings.Contains(s.Text(), "make room, or end the sandbox with"):
+			fmt.Println("TOLD")
+			_ = c.Process.Signal(unix.SIGINT)
+		case strings.Contains(s.Text(), "there is room again"):
 			fmt.Println("WENT-ON")
 			_ = c.Process.Signal(unix.SIGINT)
-		case strings.Contains(s.Text(), "all programs wait, because"):
-			sayLeft("WAITS")
-			if a[2] == "room" {
-				makeRoom()
-			}
+		case strings.Contains(s.Text(), "is frozen, because"):
+			sayLeft("FROZEN")
+			makeRoom()
 		}
 	}
 	err = c.Wait()

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,7 +17,6 @@ var resources = map[string]func([]string) error{
 	"fill":       fill,
 	"fill-disk":  fillDisk,
 	"fill-files": fillFiles,
-	"fill-once":  fillOnce,
 	"allocate":   allocate,
 }
 
@@ -85,40 +85,27 @@ func fill(a []string) error {
 	return nil
 }
 
-// fillDisk writes to a file until it cannot. It stays.
+// fillDisk writes to a file until it cannot, some 200 MiB in a second. It stays.
 func fillDisk(a []string) error {
 	f, err := os.Create(a[0])
 	block := make([]byte, 1<<20)
 	for err == nil {
 		_, err = f.Write(block)
+		time.Sleep(5 * time.Millisecond)
 	}
 	return err
 }
 
-// fillFiles makes files until it cannot. They stay.
+// fillFiles makes files until it cannot, some 30,000 in a second. They stay.
 func fillFiles(a []string) (err error) {
 	for n := 0; err == nil; n++ {
 		var fd int
 		if fd, err = unix.Open(a[0]+decimal(n), unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o644); err == nil {
 			unix.Close(fd)
 		}
-	}
-	return err
-}
-
-// fillOnce writes megabytes by one system call, which nobody can stop in its middle. The file stays.
-func fillOnce(a []string) error {
-	block, err := unix.Mmap(-1, 0, number(a[1])<<20, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		return err
-	}
-	fd, err := unix.Open(a[0], unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
-	if err != nil {
-		return err
-	}
-	n, err := unix.Write(fd, block)
-	if err == nil && n < len(block) {
-		err = unix.ENOSPC // it was as much as there was
+		if n%32 == 0 {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	return err
 }
