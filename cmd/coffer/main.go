@@ -24,9 +24,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/dpkg"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/interrupt"
+	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -51,8 +51,8 @@ func main() {
 		interrupt.Exit(printed(sudo(os.Args[1:])))
 	case "su", "runuser":
 		interrupt.Exit(printed(su(name, os.Args[1:])))
-	case dpkg.Name:
-		os.Exit(dpkg.Main(os.Args[1:]))
+	case rootfs.DpkgName:
+		os.Exit(rootfs.DpkgMain(os.Args[1:]))
 	case guest.GHName:
 		os.Exit(printed(ghMain(os.Args[1:])))
 	case purgeName:

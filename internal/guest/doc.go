@@ -22,15 +22,13 @@
 // signals.
 package guest
 
-import "github.com/cofferhq/coffer/internal/guest/birth"
-
 // The names under which the binary is started inside a sandbox.
 const (
-	Name     = birth.Name    // the agent
-	RootName = "coffer-root" // the trampoline to a program run as root
-	LeadName = "coffer-lead" // who leads the session of a program on a terminal
-	SudoName = "sudo"        // the shim that asks the agent for root
-	GHName   = "gh"          // the shim that asks the host for what is on GitHub
+	Name     = "coffer-guest" // the agent
+	RootName = "coffer-root"  // the trampoline to a program run as root
+	LeadName = "coffer-lead"  // who leads the session of a program on a terminal
+	SudoName = "sudo"         // the shim that asks the agent for root
+	GHName   = "gh"           // the shim that asks the host for what is on GitHub
 )
 
 // Socket is where the sandbox's own programs reach the agent.

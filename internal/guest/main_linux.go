@@ -13,7 +13,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
@@ -136,7 +135,7 @@ func start(conn *net.UnixConn) (*agent, error) {
 	}
 	// Nothing needs to be known for it, and most of its time it waits in the kernel: it
 	// goes side by side with all that follows.
-	connected := connect(slices.Contains(os.Args[1:], birth.Network))
+	connected := connect(slices.Contains(os.Args[1:], networkArg))
 	if err := a.boot.Receive(conn); err != nil {
 		return nil, fmt.Errorf("read the boot message: %w", err)
 	}

@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/confine"
-	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
@@ -83,7 +82,7 @@ func (a *agent) startRoot(argv []string, attr *attributes) (int, <-chan syscall.
 	}
 	attr.Files = slices.Insert(attr.Files, 3, failure.Fd(), wait.Fd())
 	attr.Sys.Cloneflags = syscall.CLONE_NEWUSER
-	attr.Sys.AmbientCaps = birth.Capabilities() // or exec, with an id not yet mapped, would lose them
+	attr.Sys.AmbientCaps = Capabilities() // or exec, with an id not yet mapped, would lose them
 	args := []string{RootName, strconv.FormatBool(a.boot.Nesting), strconv.FormatBool(a.boot.SetID), strconv.FormatBool(a.boot.Alone), attr.Dir}
 	args = append(args, argv...)
 	pid, end, err := a.rootLauncher.fork(a.reaper, len(argv) == 0, program, args, attr)

@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -90,7 +89,7 @@ func (j *jail) clone() (*first, error) {
 		}
 		sys.Cloneflags |= unix.CLONE_NEWUSER
 		sys.UidMappings, sys.GidMappings = self(os.Geteuid()), self(os.Getegid())
-		sys.AmbientCaps = birth.Capabilities()
+		sys.AmbientCaps = guest.Capabilities()
 	}
 	f := &first{words: make(chan word), hidden: make(chan string, 1)}
 	f.pid, err = syscall.ForkExec("/proc/self/exe", []string{Name}, &syscall.ProcAttr{

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/cofferhq/coffer/internal/dpkg"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -310,7 +309,7 @@ func (p *Plan) own(v View) {
 	p.add(
 		Step{Do: Keep, Source: filepath.Join(v.Sandbox, "layers"), Target: layersDir},
 		Step{Do: Bind, Source: v.Program, Target: Own + "/bin/coffer", ReadOnly: true},
-		program("sudo"), program("su"), program("runuser"), program(dpkg.Name),
+		program("sudo"), program("su"), program("runuser"), program(DpkgName),
 	)
 	for _, name := range v.Programs {
 		p.add(program(name))

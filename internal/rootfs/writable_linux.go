@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/dpkg"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"golang.org/x/sys/unix"
 )
@@ -182,7 +181,7 @@ func (l *Layers) MakeWritable(p *Plan, alone bool) error {
 		if err := writeShadow(); err != nil {
 			return err
 		}
-		for name, text := range dpkg.Config(Own + "/bin/" + dpkg.Name) {
+		for name, text := range dpkgConfig(Own + "/bin/" + DpkgName) {
 			if err := os.WriteFile(name, []byte(text), 0o644); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}

@@ -13,7 +13,6 @@ import (
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/link/kernel"
 	"github.com/cofferhq/coffer/internal/link/packet"
@@ -32,7 +31,7 @@ func (Engine) Name() string { return "container" }
 // Boot starts the guest agent in namespaces of its own and waits until the sandbox
 // stands.
 func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, error) {
-	first, err := birth.Start(m.Network)
+	first, err := guest.Start(m.Network)
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -65,16 +64,15 @@ type instance struct {
 	words    words
 	done     chan struct{}
 
-	first *birth.Process
-	who   birth.IDs
-	pid   int
-	mu    sync.Mutex
-	gone  bool // reaped: the process id may be somebody else's
+	who  guest.IDs
+	pid  int
+	mu   sync.Mutex
+	gone bool // reaped: the process id may be somebody else's
 }
 
 // newInstance is a container whose first process waits for its orders.
-func newInstance(first *birth.Process) (*instance, error) {
-	i := &instance{first: first, pid: first.PID, who: first.IDs, done: make(chan struct{})}
+func newInstance(first *guest.Process) (*instance, error) {
+	i := &instance{pid: first.PID, who: first.IDs, done: make(chan struct{})}
 	go i.wait(first.Said)
 	c, err := net.FileConn(first.Control)
 	first.Control.Close()
@@ -104,7 +102,6 @@ func (i *instance) reap() {
 	var info unix.Siginfo
 	for unix.Waitid(unix.P_PID, i.pid, &info, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
-	_ = i.first.Granted()
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.gone = true
@@ -129,7 +126,7 @@ func (i *instance) Root() (root *os.File, owner int, err error) {
 		return nil, 0, fmt.Errorf("open the sandbox's root directory: %w", err)
 	}
 	if owner = i.who.UID; i.who.Shift {
-		owner = birth.Foreign
+		owner = guest.Foreign
 	}
 	return os.NewFile(uintptr(fd), name), owner, nil
 }
@@ -146,9 +143,6 @@ func (i *instance) Kill() {
 // build gives the first process its ids, limits and orders.
 func (i *instance) build(m *engine.Machine) error {
 	who := i.who
-	if err := i.first.Granted(); err != nil {
-		return err
-	}
 	if err := m.Limits.Add(i.pid); err != nil {
 		return err
 	}
@@ -240,7 +234,7 @@ func (i *instance) hand(p *rootfs.Plan) (fds []int, err error) {
 		}
 		if !s.Mine && !s.ReadOnly {
 			// The sandbox's own directory: its root owns it.
-			if err := os.Lchown(s.Source, birth.Foreign, birth.Foreign); err != nil {
+			if err := os.Lchown(s.Source, guest.Foreign, guest.Foreign); err != nil {
 				return fds, err
 			}
 		}

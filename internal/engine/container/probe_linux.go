@@ -12,7 +12,6 @@ import (
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/guest/birth"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -140,9 +139,9 @@ func landlockCheck() engine.Check {
 
 func idsCheck() engine.Check {
 	c := engine.Check{What: "ids inside a sandbox"}
-	switch who := birth.Whoever(); {
+	switch who := guest.Whoever(); {
 	case who.Shift:
-		c.OK, c.Detail = true, fmt.Sprintf("%d, mapped to unprivileged ids from %d", who.Count, birth.Foreign)
+		c.OK, c.Detail = true, fmt.Sprintf("%d, mapped to unprivileged ids from %d", who.Count, guest.Foreign)
 	case who.Helper:
 		c.OK, c.Detail = true, fmt.Sprintf("%d, from /etc/subuid", who.Count)
 	default:

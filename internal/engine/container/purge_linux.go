@@ -7,7 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/guest/birth"
+	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/safepath"
 )
 
@@ -22,7 +22,7 @@ func Purge(tree string) error {
 	if err == nil {
 		return nil
 	}
-	who := birth.Whoever()
+	who := guest.Whoever()
 	if !who.Helper {
 		return err
 	}
@@ -34,7 +34,7 @@ func Purge(tree string) error {
 	cmd := exec.Command("/proc/self/exe", tree)
 	cmd.Args[0] = PurgeName
 	cmd.Stdin = wait
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, AmbientCaps: birth.Capabilities(), Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, AmbientCaps: guest.Capabilities(), Pdeathsig: syscall.SIGKILL}
 	var said strings.Builder
 	cmd.Stderr = &said
 	perr = cmd.Start()
@@ -42,7 +42,7 @@ func Purge(tree string) error {
 	if perr != nil {
 		return err
 	}
-	if perr := birth.Grant(who, cmd.Process.Pid); perr != nil {
+	if perr := guest.Grant(who, cmd.Process.Pid); perr != nil {
 		cmd.Process.Kill()
 		cmd.Wait()
 		return fmt.Errorf("%w (and %w)", err, perr)

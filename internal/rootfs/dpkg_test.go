@@ -1,4 +1,4 @@
-package dpkg
+package rootfs
 
 import (
 	"os"

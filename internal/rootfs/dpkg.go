@@ -1,12 +1,4 @@
-// Package dpkg prepares the system of a sandbox for what dpkg is about to unpack.
-//
-// dpkg keeps a hard link of every file that it replaces. The kernel refuses links to the host's
-// files, whose owner does not exist inside, so those files are first copied into the sandbox's
-// own layer. And where root of the sandbox may not set set-user-id bits, which are of no use
-// inside, dpkg is told to leave them out.
-//
-// The program runs inside, as root of the sandbox. dpkg and apt-get call it: see [Config].
-package dpkg
+package rootfs
 
 import (
 	"archive/tar"
@@ -26,12 +18,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is the name of the program inside.
-const Name = "coffer-dpkg"
+// dpkg keeps a hard link of every file that it replaces. The kernel refuses links to the host's
+// files, whose owner does not exist inside, so those files are first copied into the sandbox's
+// own layer. And where root of the sandbox may not set set-user-id bits, which are of no use
+// inside, dpkg is told to leave them out.
+//
+// A program does so that runs inside, as root of the sandbox. dpkg and apt-get call it.
 
-// Config is what the package managers' configuration directories get, by name. program is the
-// path of this program.
-func Config(program string) map[string]string {
+// DpkgName is the name of that program.
+const DpkgName = "coffer-dpkg"
+
+// dpkgConfig is what the package managers' configuration directories get, by name. program is
+// the path of the program.
+func dpkgConfig(program string) map[string]string {
 	return map[string]string{
 		"/etc/dpkg/dpkg.cfg.d/coffer": "pre-invoke=" + program + "\n",
 		// apt-get changes the owner and mode of its lists, and downloads as an account that may
@@ -40,44 +39,44 @@ func Config(program string) map[string]string {
 	}
 }
 
-// Main prepares apt's lists for 'lists', or the files that the calling dpkg will replace. What
+// DpkgMain prepares apt's lists for 'lists', or the files that the calling dpkg will replace. What
 // fails here fails again in dpkg, which reports it.
-func Main(args []string) int {
+func DpkgMain(args []string) int {
 	if slices.Equal(args, []string{"lists"}) {
 		_ = filepath.WalkDir("/var/lib/apt/lists", func(path string, _ fs.DirEntry, _ error) error {
-			warn(copyUp(path))
+			warnDpkg(copyUp(path))
 			return nil
 		})
 		return 0
 	}
 	diverted, overrides := diversions(), []override{}
-	for _, deb := range archives(caller()) {
-		warn(contents(deb, func(h *tar.Header) {
+	for _, deb := range archives(dpkgCaller()) {
+		warnDpkg(packageContents(deb, func(h *tar.Header) {
 			path := filepath.Join("/", h.Name)
 			if h.Mode&setID != 0 {
 				overrides = append(overrides, override{path, "root", "root", h.Mode})
 			}
-			warn(copyUp(path))
+			warnDpkg(copyUp(path))
 			if to := diverted[path]; to != "" {
-				warn(copyUp(to))
+				warnDpkg(copyUp(to))
 			}
 		}))
 	}
 	if !maySetID() {
-		warn(writeOverrides("/var/lib/dpkg/statoverride", overrides))
+		warnDpkg(writeOverrides("/var/lib/dpkg/statoverride", overrides))
 	}
 	return 0
 }
 
-func warn(err error) {
+func warnDpkg(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "coffer:", err)
 	}
 }
 
-// caller returns the arguments of the dpkg that started this program, with or without a shell
+// dpkgCaller returns the arguments of the dpkg that started this program, with or without a shell
 // between them.
-func caller() []string {
+func dpkgCaller() []string {
 	pid := os.Getppid()
 	for range 3 {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -129,8 +128,8 @@ func diversions() map[string]string {
 	return to
 }
 
-// contents calls f for everything in a package.
-func contents(deb string, f func(*tar.Header)) error {
+// packageContents calls f for everything in a package.
+func packageContents(deb string, f func(*tar.Header)) error {
 	c := exec.Command("dpkg-deb", "--fsys-tarfile", deb)
 	out, err := c.StdoutPipe()
 	if err == nil {
@@ -150,8 +149,8 @@ func contents(deb string, f func(*tar.Header)) error {
 	}
 }
 
-// foreign is how the kernel shows an id that does not exist inside.
-const foreign = 65534
+// foreignID is how the kernel shows an id that does not exist inside.
+const foreignID = 65534
 
 // copyUp replaces a file of the host's by a copy that belongs to root of the sandbox.
 func copyUp(path string) error {
@@ -159,7 +158,7 @@ func copyUp(path string) error {
 	if err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
-	if st := info.Sys().(*syscall.Stat_t); st.Uid != foreign && st.Gid != foreign {
+	if st := info.Sys().(*syscall.Stat_t); st.Uid != foreignID && st.Gid != foreignID {
 		return nil
 	}
 	to, err := os.CreateTemp(filepath.Dir(path), ".coffer-")

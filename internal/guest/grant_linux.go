@@ -1,36 +1,19 @@
-package birth
+package guest
 
 import (
 	"fmt"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 )
 
-// Grant has the helpers write the maps of a process that waits for them.
+// Grant has the set-user-id helpers write the id maps of a process.
 func Grant(who IDs, pid int) error {
 	if err := runHelper("newuidmap", pid, who.UIDs); err != nil {
 		return err
 	}
 	return runHelper("newgidmap", pid, who.GIDs)
-}
-
-// begin starts to grant a process its ids as soon as it is there: nothing else that is
-// done for it takes as long.
-func (p *Process) begin() {
-	p.granted = sync.OnceValue(func() error { return Grant(p.IDs, p.PID) })
-	go p.granted()
-}
-
-// Granted waits until the process has its ids, or cannot have them: the helpers know it by its
-// number, and who waits for its end waits for them first.
-func (p *Process) Granted() error {
-	if p.granted == nil {
-		return nil
-	}
-	return p.granted()
 }
 
 func runHelper(program string, pid int, maps []syscall.SysProcIDMap) error {

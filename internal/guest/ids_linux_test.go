@@ -1,4 +1,4 @@
-package birth
+package guest
 
 import (
 	"os"

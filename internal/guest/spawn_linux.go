@@ -1,10 +1,13 @@
-package birth
+package guest
 
 import (
 	"fmt"
 	"os"
 	"syscall"
 )
+
+// networkArg is the agent's argument that asks for a link.
+const networkArg = "network"
 
 const namespaces = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
 	syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP
@@ -16,12 +19,10 @@ type Process struct {
 	Network bool     // it makes itself a link to the gateway
 	Control *os.File // the control stream, blocking
 	Said    *os.File // what it prints
-
-	granted func() error // waits for the helpers, if it needs them
 }
 
-// Start clones a guest agent. It has its ids when [Process.Granted] says so. With network
-// it makes its end of a link before it is told anything else.
+// Start starts a guest agent in namespaces of its own, with its ids. With network it makes its
+// end of a link before it reads its [Boot] message.
 func Start(network bool) (*Process, error) {
 	p := &Process{IDs: Whoever(), Network: network}
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -50,7 +51,12 @@ func Start(network bool) (*Process, error) {
 		return nil, err
 	}
 	if p.IDs.Helper {
-		p.begin()
+		if err := Grant(p.IDs, p.PID); err != nil {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+			_, _ = syscall.Wait4(p.PID, nil, 0, nil)
+			p.close()
+			return nil, err
+		}
 	}
 	return p, nil
 }
@@ -63,7 +69,7 @@ func clone(p *Process, files []uintptr) (int, error) {
 	}
 	args, env := []string{Name}, []string{"GOTRACEBACK=none", "GOMAXPROCS=2"}
 	if p.Network {
-		args = append(args, Network)
+		args = append(args, networkArg)
 	}
 	sys := &syscall.SysProcAttr{
 		Cloneflags: namespaces,
