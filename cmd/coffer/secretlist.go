@@ -10,7 +10,6 @@ import (
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/secret"
-	"github.com/cofferhq/coffer/internal/template"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
@@ -78,7 +77,7 @@ func listSecrets(label secret.Label) []listedSecret {
 	// note adds a user of all secrets that a template names. Plain variables count too:
 	// they stand for the secret while they are not set.
 	note := func(text string, add func(*listedSecret)) {
-		refs, _ := template.Mentions(text)
+		refs, _ := secret.Mentions(text)
 		for _, r := range refs {
 			if i, ok := label.Find(r.Name); ok && (r.Secret || !passesAnyway(r.Name)) {
 				add(&list[i])

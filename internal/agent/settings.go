@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"reflect"
-
-	"github.com/cofferhq/coffer/internal/jsonc"
 )
 
 // Settings of the user's that are given to a sandbox are a file of the sandbox's own: the
@@ -56,7 +54,7 @@ func object(data []byte) (o map[string]any) {
 	if data == nil {
 		return map[string]any{}
 	}
-	d := json.NewDecoder(bytes.NewReader(jsonc.Strip(data)))
+	d := json.NewDecoder(bytes.NewReader(StripComments(data)))
 	d.UseNumber() // numbers are somebody else's, and stay what they are
 	if d.Decode(&o) != nil {
 		return nil

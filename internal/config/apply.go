@@ -11,7 +11,7 @@ import (
 	"github.com/cofferhq/coffer/internal/image"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/template"
+	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -19,7 +19,7 @@ import (
 func (l *Loaded) Environment() (list []string, err error) {
 	env := map[string]string{}
 	for _, e := range os.Environ() {
-		if name, value, ok := strings.Cut(e, "="); ok && template.IsName(name) && !strings.HasPrefix(name, "COFFER_") && covered(name, l.Config.Env.Pass) {
+		if name, value, ok := strings.Cut(e, "="); ok && secret.IsName(name) && !strings.HasPrefix(name, "COFFER_") && covered(name, l.Config.Env.Pass) {
 			env[name] = value
 		}
 	}
@@ -68,7 +68,7 @@ func unfilled(at Pos, key string, err error) error {
 
 // Variables is Environment for a record, without the values of the user's variables: fixed
 // are those that the files themselves give a value, as NAME=value, and those that are passed
-// on, as NAME; from are NAME=template. So no secret is written down, and programs get what
+// on, as NAME; from are NAME=secret. So no secret is written down, and programs get what
 // the variables are when they start.
 func (l *Loaded) Variables() (fixed, from []string, err error) {
 	now, err := l.Environment() // that it can be had is found out when a sandbox is made
@@ -78,7 +78,7 @@ func (l *Loaded) Variables() (fixed, from []string, err error) {
 	for _, e := range now {
 		name, _, _ := strings.Cut(e, "=")
 		text, set := l.Config.Env.Set[name]
-		switch read, _ := template.Mentions(text); {
+		switch read, _ := secret.Mentions(text); {
 		case !set:
 			fixed = append(fixed, name)
 		case len(read) > 0:

@@ -16,7 +16,6 @@ import (
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/secret"
-	"github.com/cofferhq/coffer/internal/template"
 )
 
 // decodeConfig decodes a tree and checks it. A tree of one file may lack what another
@@ -137,8 +136,8 @@ func (k *checker) env() {
 
 // checkTemplate wants one that can be filled in. What opens the vault stays outside.
 func checkTemplate(text string) error {
-	refs, err := template.Mentions(text)
-	if slices.Contains(refs, template.Ref{Name: secret.Variable}) {
+	refs, err := secret.Mentions(text)
+	if slices.Contains(refs, secret.Ref{Name: secret.Variable}) {
 		err = fmt.Errorf("%s opens your vault, and goes into no sandbox", secret.Variable)
 	}
 	return err
@@ -148,7 +147,7 @@ func checkTemplate(text string) error {
 // where they are, and must not lie.
 func checkVariable(name string) error {
 	switch {
-	case !template.IsName(name):
+	case !secret.IsName(name):
 		return fmt.Errorf("%s is not the name of a variable", quote(name))
 	case strings.HasPrefix(name, "COFFER_"):
 		return errors.New("variables that begin with COFFER_ are coffer's own")

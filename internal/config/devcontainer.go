@@ -13,9 +13,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/image"
-	"github.com/cofferhq/coffer/internal/jsonc"
-	"github.com/cofferhq/coffer/internal/template"
+	"github.com/cofferhq/coffer/internal/secret"
 )
 
 // A dev container's settings are another tool's, in another language: JSON with comments.
@@ -70,7 +70,7 @@ func translate(data []byte) (string, error) {
 		return "", fmt.Errorf("is larger than %d bytes", maxFile)
 	}
 	var d devContainer
-	if err := json.Unmarshal(jsonc.Strip(data), &d); err != nil {
+	if err := json.Unmarshal(agent.StripComments(data), &d); err != nil {
 		return "", fmt.Errorf("is not what a dev container's settings look like: %w", err)
 	}
 	var b strings.Builder
@@ -107,7 +107,7 @@ const meaningless = "name $schema customizations settings extensions remoteUser 
 // unknownTo lists the settings that would do something in a dev container, and do nothing here.
 func unknownTo(data []byte) (names []string) {
 	var all map[string]json.RawMessage
-	_ = json.Unmarshal(jsonc.Strip(data), &all) // it was read already
+	_ = json.Unmarshal(agent.StripComments(data), &all) // it was read already
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[devContainer]()) {
 		delete(all, f.Tag.Get("json"))
 	}
@@ -214,14 +214,14 @@ func localEnv(s string) (out string, ok bool) {
 		inner, after, closed := strings.Cut(rest, "}")
 		name, local := strings.CutPrefix(inner, "localEnv:")
 		name, otherwise, _ := strings.Cut(name, ":")
-		if !closed || !local || !template.IsName(name) || strings.ContainsAny(otherwise, "${") {
+		if !closed || !local || !secret.IsName(name) || strings.ContainsAny(otherwise, "${") {
 			return "", false
 		}
 		b.WriteString("${" + name + ":-" + otherwise + "}")
 		s = after
 	}
 	out = b.String()
-	_, err := template.Mentions(out)
+	_, err := secret.Mentions(out)
 	return out, err == nil && !strings.ContainsRune(out, 0)
 }
 

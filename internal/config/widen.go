@@ -11,7 +11,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
-	"github.com/cofferhq/coffer/internal/template"
+	"github.com/cofferhq/coffer/internal/secret"
 )
 
 // Widens lists what the repository's files give to programs inside that they would not
@@ -160,8 +160,8 @@ func (w *widening) env() {
 // stands for the secret of its name as well, while it is not set; but for those that go into
 // every sandbox. What is agreed to must not depend on what happens to be set now.
 func (w *widening) reads(text, in string) {
-	read, _ := template.Mentions(text)
-	slices.SortFunc(read, func(a, b template.Ref) int {
+	read, _ := secret.Mentions(text)
+	slices.SortFunc(read, func(a, b secret.Ref) int {
 		return strings.Compare(fmt.Sprint(a.Name, a.Secret), fmt.Sprint(b.Name, b.Secret))
 	})
 	for _, r := range slices.Compact(read) {

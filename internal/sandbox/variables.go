@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"github.com/cofferhq/coffer/internal/secret"
-	"github.com/cofferhq/coffer/internal/template"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -15,7 +14,7 @@ var secretValue = secret.Lookup
 // FillTemplate fills in a template of a config file. ${NAME} is the user's variable of that name, as
 // soon as it is set, or else the secret; ${secret:NAME} is the secret.
 func FillTemplate(text string) (string, error) {
-	return template.Expand(text, func(r template.Ref) (string, bool, error) {
+	return secret.Expand(text, func(r secret.Ref) (string, bool, error) {
 		if !r.Secret {
 			return PassedVariable(r.Name)
 		}

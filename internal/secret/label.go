@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/cofferhq/coffer/internal/template"
 )
 
 // An Entry is what the label says about one secret.
@@ -40,7 +38,7 @@ const (
 
 // CheckName wants the name of a variable, as secrets become variables.
 func CheckName(name string) error {
-	if !template.IsName(name) {
+	if !IsName(name) {
 		return fmt.Errorf("%q cannot be the name of a secret: want letters, digits and _, no digit first, 200 at most", name)
 	}
 	return nil

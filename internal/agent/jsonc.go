@@ -1,12 +1,10 @@
-// Package jsonc reads JSON as people write it: with comments, and with commas before
-// closing brackets, as editors' and agents' settings have them.
-package jsonc
+package agent
 
 import "bytes"
 
-// Strip makes JSON of JSON with comments and commas before closing brackets. What is none
-// is none afterwards, too.
-func Strip(in []byte) []byte {
+// StripComments makes JSON of JSON as people write it, with comments and with commas before
+// closing brackets. What is none is none afterwards, too.
+func StripComments(in []byte) []byte {
 	out := make([]byte, 0, len(in))
 	for i := 0; i < len(in); {
 		switch {

@@ -1,14 +1,4 @@
-// Package template fills variables and secrets of the user's into text:
-//
-//	${NAME}          the variable's value; an error if there is none
-//	${NAME:-text}    the text, a template itself, if there is none or it is empty
-//	${secret:NAME}   a secret of the vault; :-text works as well
-//	$$               a dollar
-//
-// A dollar before anything else stands for itself. Templates are a repository's word, so
-// what they become is bounded, and what they may read is known beforehand. Where a name is
-// looked up is the caller's to say; see package inside.
-package template
+package secret
 
 import (
 	"errors"
@@ -16,21 +6,17 @@ import (
 	"strings"
 )
 
-// maxNesting bounds defaults in defaults.
-const maxNesting = 8
+// maxDefaults bounds defaults in defaults.
+const maxDefaults = 8
 
-// maxValue bounds the result: defaults that name one long variable many times grow.
-const maxValue = 128 << 10
+// maxExpanded bounds the result: defaults that name one long variable many times grow.
+const maxExpanded = 128 << 10
 
 // A Ref is what a template reads: a variable or, by ${secret:NAME}, a secret.
 type Ref struct {
 	Name   string
 	Secret bool
 }
-
-// A Lookup finds the value of a reference. What it fails with ends the expansion; that there
-// is none is no failure.
-type Lookup func(Ref) (value string, ok bool, err error)
 
 // Missing is the error about a reference that has no value, and no default. It reads on
 // after the name of what the template is for.
@@ -51,13 +37,19 @@ func (m *Missing) Hint() string {
 	return "export it, or keep it as a secret: coffer secret set " + m.Name
 }
 
-// Expand fills in a template. Only what its value depends on is looked up.
-func Expand(s string, lookup Lookup) (string, error) {
+// Expand fills variables and secrets of the user's into a template:
+//
+//	${NAME}          the variable's value; an error if there is none
+//	${NAME:-text}    the text, a template itself, if there is none or it is empty
+//	${secret:NAME}   a secret of the vault; :-text works as well
+//	$$               a dollar
+//
+// A dollar before anything else stands for itself. What lookup fails with ends the expansion;
+// that there is no value is no failure. A template may come from a repository, so
+// the result is bounded. Only what it depends on is looked up.
+func Expand(s string, lookup func(Ref) (value string, ok bool, err error)) (string, error) {
 	t := template{lookup: lookup}
-	out, rest, err := t.run(s, false, true, 0)
-	if err == nil && rest != "" {
-		err = errors.New("goes on after its end") // cannot be
-	}
+	out, _, err := t.run(s, false, true, 0)
 	return out, err
 }
 
@@ -69,7 +61,7 @@ func Mentions(s string) (refs []Ref, err error) {
 }
 
 type template struct {
-	lookup Lookup
+	lookup func(Ref) (value string, ok bool, err error)
 	seen   *[]Ref // when set, references are noted and none is looked up
 	size   int
 }
@@ -77,8 +69,8 @@ type template struct {
 // run expands up to the end, or the brace that closes a default. What is not live is
 // only read over.
 func (t *template) run(s string, inner, live bool, depth int) (out, rest string, err error) {
-	if depth > maxNesting {
-		return "", "", fmt.Errorf("has defaults that are nested more than %d deep", maxNesting)
+	if depth > maxDefaults {
+		return "", "", fmt.Errorf("has defaults that are nested more than %d deep", maxDefaults)
 	}
 	var b strings.Builder
 	for s != "" {
@@ -93,8 +85,8 @@ func (t *template) run(s string, inner, live bool, depth int) (out, rest string,
 			if value, s, err = t.variable(s[2:], live, depth); err != nil {
 				return "", "", err
 			}
-			if t.size += len(value); t.size > maxValue {
-				return "", "", fmt.Errorf("becomes longer than %d bytes", maxValue)
+			if t.size += len(value); t.size > maxExpanded {
+				return "", "", fmt.Errorf("becomes longer than %d bytes", maxExpanded)
 			}
 			b.WriteString(value)
 		default:

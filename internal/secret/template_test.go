@@ -1,4 +1,4 @@
-package template
+package secret
 
 import (
 	"errors"
@@ -94,10 +94,10 @@ func FuzzTemplate(f *testing.F) {
 		refs, err := Mentions(s)
 		var asked []Ref
 		out, err2 := Expand(s, func(r Ref) (string, bool, error) { asked = append(asked, r); return "v", true, nil })
-		if (err == nil) != (err2 == nil) && len(s) < maxValue/2 {
+		if (err == nil) != (err2 == nil) && len(s) < maxExpanded/2 {
 			t.Fatalf("%q: %v but %v", s, err, err2)
 		}
-		if len(out) > len(s)+maxValue {
+		if len(out) > len(s)+maxExpanded {
 			t.Fatalf("%q became %d bytes", s, len(out))
 		}
 		for _, r := range asked {
