@@ -239,9 +239,6 @@ func printSummary(out io.Writer, s audit.Summary) {
 	if s.Rotated > 0 {
 		parts = append(parts, fmt.Sprintf("%d older ones were removed to keep the log small", s.Rotated))
 	}
-	if s.Lost > 0 {
-		parts = append(parts, fmt.Sprintf("%d could not be written", s.Lost))
-	}
 	if s.Torn > 0 {
 		parts = append(parts, fmt.Sprintf("the last line is not finished (%d bytes)", s.Torn))
 	}

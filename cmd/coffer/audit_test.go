@@ -180,8 +180,8 @@ func TestPrintAudit(t *testing.T) {
 func TestPrintSummary(t *testing.T) {
 	for want, s := range map[string]audit.Summary{
 		"0 events; in order\n": {},
-		"1 event from 2026-01-02 03:04:05 to 2026-01-02 03:04:05; in order\n":                                                                    {Events: 1, First: auditTime, Last: auditTime},
-		"0 events; 7 older ones were removed to keep the log small; 5 could not be written; the last line is not finished (9 bytes); in order\n": {Rotated: 7, Lost: 5, Torn: 9},
+		"1 event from 2026-01-02 03:04:05 to 2026-01-02 03:04:05; in order\n":                                            {Events: 1, First: auditTime, Last: auditTime},
+		"0 events; 7 older ones were removed to keep the log small; the last line is not finished (9 bytes); in order\n": {Rotated: 7, Torn: 9},
 		"a\\x1b\nb\n0 events; 2 problems\n": {Problems: []string{"a\x1b", "b"}},
 	} {
 		var out bytes.Buffer

@@ -12,8 +12,8 @@
 //
 // There are at most [Options].Files files of about [Options].FileSize bytes; then the
 // oldest goes. Whatever a host name or a path has in it, an event is one line of
-// printable text: characters that are not printable are escaped, bytes that are not
-// UTF-8 are spelled out as \x9b, what is too long is cut and says so.
+// printable text: if anything in a field is not printable or not UTF-8, the field is
+// written as in a Go string, with \x9b or \u202e; what is too long is cut and says so.
 //
 // # The chain
 //
@@ -52,7 +52,7 @@
 // so that Verify reports it ever after.
 //
 // A full disk stops neither the sandbox nor [Log.Add]. Two megabytes wait in memory; what
-// comes then is counted, and one "lost" event has the number as soon as there is room.
+// comes then is counted in summaries, which are written as soon as there is room.
 //
 // A flood of events is not a way to push the older ones out of the log quickly, or to
 // fill memory: see flood.go. Nothing is left out without being counted.

@@ -24,21 +24,18 @@ const (
 	// What the log writes about itself. A caller cannot add these.
 	KindRotated   = "rotated"   // first line of a file but the first: Count events came before
 	KindRecovered = "recovered" // the writer before this one did not close the log
-	KindLost      = "lost"      // Count events could not be written
 )
 
 // Kinds is all of them.
 func Kinds() []string {
 	return []string{KindStart, KindStop, KindFlow, KindDNS, KindExec, KindPolicy, KindLimit, KindPort, KindGit,
-		KindRotated, KindRecovered, KindLost}
+		KindRotated, KindRecovered}
 }
 
 // kindOther is what an event gets whose kind is not one word of lower case letters.
 const kindOther = "other"
 
-func isOwn(kind string) bool {
-	return kind == KindRotated || kind == KindRecovered || kind == KindLost
-}
+func isOwn(kind string) bool { return kind == KindRotated || kind == KindRecovered }
 
 // Event is one thing that happened. Kind is needed; everything else is optional and
 // left out of the line when it is zero.

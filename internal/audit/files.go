@@ -112,28 +112,28 @@ type lines struct {
 	r      *bufio.Reader
 	number int   // of the line that was read last
 	end    int64 // where it ends in the file
+	rest   int64 // at the end of the file: bytes of a line that was not ended
 }
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, maxLine+1)} }
 
-// next returns a line without its end, valid until the next call. At the end of the file
-// it returns io.EOF and the bytes of a line that was not ended. Of a line that is too
-// long, it returns the beginning.
+// next returns a line without its end, valid until the next call, and at the end of the
+// file io.EOF. Of a line that is too long, it returns the beginning.
 func (l *lines) next() ([]byte, error) {
 	b, err := l.r.ReadSlice('\n')
-	size := len(b)
+	l.rest = int64(len(b))
 	if errors.Is(err, bufio.ErrBufferFull) {
 		b = slices.Clone(b)
 	}
 	for errors.Is(err, bufio.ErrBufferFull) {
 		var more []byte
 		more, err = l.r.ReadSlice('\n')
-		size += len(more)
+		l.rest += int64(len(more))
 	}
 	if err != nil {
-		return b, err
+		return nil, err
 	}
 	l.number++
-	l.end += int64(size)
+	l.end += l.rest
 	return bytes.TrimSuffix(b, []byte{'\n'}), nil
 }

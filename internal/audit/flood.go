@@ -2,7 +2,6 @@ package audit
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,34 +16,18 @@ import (
 // by default, 4 MB (about 12,000 events) and 4 kB a second. An event beyond that, or
 // beyond what may wait in memory, is not written by itself. It is counted in a summary: an
 // event of the same kind, verdict, host and port that says how many it stands for, and
-// how many bytes they carried. Summaries are written every ten seconds. There are at most
-// 64 at a time; beyond that, the host is left out too. So all numbers stay true, and with
-// its 64 MB the log reaches back about an hour even when a program does its worst.
+// how many bytes they carried. There are at most 64 at a time; beyond that, the host is
+// left out too. So all numbers stay true, and with its 64 MB the log reaches back about an
+// hour even when a program does its worst.
 const (
 	maxSummaries = 64
-	maxKinds     = 32 // kinds that get an allowance of their own
 	maxHost      = 255
 )
 
-// pace is how fast things go; tests have other wishes.
-type pace struct {
-	flush   time.Duration // between two writes, and so how long an event waits
-	head    time.Duration // how old the head file may get
-	summary time.Duration
-	retry   time.Duration // after an error
-	burst   int           // allowance in bytes, for each kind
-	rate    int           // how many bytes of it come back every second
-	queue   int           // bytes that may wait in memory
-}
-
-var usual = pace{
-	flush:   10 * time.Millisecond,
-	head:    5 * time.Second,
-	summary: 10 * time.Second,
-	retry:   time.Second,
-	burst:   4 << 20,
-	rate:    4 << 10,
-	queue:   2 << 20,
+type flood struct {
+	pace       pace
+	allowances map[string]*allowance
+	summaries  map[likeness]*Event
 }
 
 // allowance is what is left for a kind of event. The last one may overdraw it.
@@ -53,50 +36,48 @@ type allowance struct {
 	at   time.Time
 }
 
-// allow returns the allowance of a kind, with what came back since it was last asked for.
-func (l *Log) allow(kind string, now time.Time) *allowance {
-	a := l.allowances[kind]
-	if a == nil {
-		if len(l.allowances) >= maxKinds {
-			kind = kindOther // host code makes kinds, so this does not happen
-			a = l.allowances[kind]
-		}
-		if a == nil {
-			a = &allowance{left: l.pace.burst, at: now}
-			l.allowances[kind] = a
-		}
-	}
-	back := now.Sub(a.at).Seconds() * float64(l.pace.rate)
-	switch {
-	case back >= float64(l.pace.burst):
-		a.left, a.at = l.pace.burst, now
-	case back >= 1:
-		a.left, a.at = min(a.left+int(back), l.pace.burst), now
-	}
-	return a
-}
-
-// likeness is what events in one summary have in common.
+// likeness is what events in one summary have in common. Kinds and verdicts come from
+// coffer itself, so there are few.
 type likeness struct {
 	kind, verdict, host string
 	port                uint16
 }
 
+func newFlood(p pace) flood {
+	return flood{pace: p, allowances: map[string]*allowance{}, summaries: map[likeness]*Event{}}
+}
+
+// allow returns the allowance of a kind, with what came back since it was last asked for.
+func (f *flood) allow(kind string, now time.Time) *allowance {
+	a := f.allowances[kind]
+	if a == nil {
+		a = &allowance{left: f.pace.burst, at: now}
+		f.allowances[kind] = a
+	}
+	back := now.Sub(a.at).Seconds() * float64(f.pace.rate)
+	switch {
+	case back >= float64(f.pace.burst):
+		a.left, a.at = f.pace.burst, now
+	case back >= 1:
+		a.left, a.at = min(a.left+int(back), f.pace.burst), now
+	}
+	return a
+}
+
 // summarise counts an event that is not written by itself.
-func (l *Log) summarise(e *Event) {
-	s := l.summaries[l.likeness(e)]
+func (f *flood) summarise(e *Event) {
+	k := likeness{e.Kind, e.Verdict, e.Host, e.Port}
+	if f.summaries[k] == nil && (len(f.summaries) >= maxSummaries || len(k.host) > maxHost) {
+		k.host, k.port = "", 0
+	}
+	s := f.summaries[k]
 	if s == nil {
-		if len(l.summaries) == 0 {
-			l.summaryAt = time.Now().Add(l.pace.summary)
-		}
-		k := l.likeness(e)
-		// Cloned: what is kept must not keep the memory of a whole request.
-		k.kind, k.verdict, k.host = strings.Clone(k.kind), strings.Clone(k.verdict), strings.Clone(k.host)
+		k.host = strings.Clone(k.host) // which may be part of a whole request
 		s = &Event{
 			Time: e.Time, Kind: k.kind, Verdict: k.verdict, Host: k.host, Port: k.port,
 			Detail: "too many to write one by one",
 		}
-		l.summaries[k] = s
+		f.summaries[k] = s
 	}
 	s.Count += max(e.Count, 1)
 	s.Sent += e.Sent
@@ -104,50 +85,13 @@ func (l *Log) summarise(e *Event) {
 	s.Duration = max(s.Duration, e.Time.Sub(s.Time))
 }
 
-// likeness finds out in which summary an event belongs: the most exact one that exists or
-// still has room.
-func (l *Log) likeness(e *Event) likeness {
-	k := likeness{e.Kind, e.Verdict[:min(len(e.Verdict), maxWord)], e.Host, e.Port}
-	if len(k.host) <= maxHost && (l.summaries[k] != nil || len(l.summaries) < maxSummaries) {
-		return k
-	}
-	k.host, k.port = "", 0
-	if l.summaries[k] != nil || len(l.summaries) < maxSummaries+maxKinds {
-		return k
-	}
-	return likeness{kind: kindOther} // host code makes kinds and verdicts: there are few
-}
-
-// takeSummaries returns the summaries, in order of time, and starts anew.
-func (l *Log) takeSummaries() []*Event {
-	all := slices.SortedFunc(maps.Values(l.summaries), func(a, b *Event) int {
+// take returns the summaries, in order of time, and starts anew.
+func (f *flood) take() (all []Event) {
+	for _, e := range slices.SortedFunc(maps.Values(f.summaries), func(a, b *Event) int {
 		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Verdict, b.Verdict))
-	})
-	clear(l.summaries)
+	}) {
+		all = append(all, *e)
+	}
+	clear(f.summaries)
 	return all
-}
-
-// lose counts an event that can be neither written nor kept.
-func (l *Log) lose(e *Event) {
-	kind := e.Kind
-	if _, ok := l.lost[kind]; !ok && len(l.lost) >= maxKinds {
-		kind = kindOther
-	}
-	l.lost[kind] += max(e.Count, 1)
-}
-
-// takeLost returns an event about those that were lost, nil if none were.
-func (l *Log) takeLost() *Event {
-	if len(l.lost) == 0 {
-		return nil
-	}
-	e := &Event{Time: time.Now(), Kind: KindLost, Reason: l.why}
-	var parts []string
-	for _, kind := range slices.Sorted(maps.Keys(l.lost)) {
-		e.Count += l.lost[kind]
-		parts = append(parts, fmt.Sprintf("%s %d", kind, l.lost[kind]))
-	}
-	e.Detail = strings.Join(parts, ", ")
-	clear(l.lost)
-	return e
 }

@@ -8,7 +8,7 @@ import (
 
 // counted is a pace at which floods are summarised soon.
 var counted = pace{
-	flush: time.Millisecond, head: time.Hour, summary: time.Hour, retry: time.Millisecond,
+	tick:  time.Hour,
 	burst: 3000, rate: 1, queue: 1 << 20,
 }
 
@@ -21,9 +21,9 @@ func TestFlood(t *testing.T) {
 	}{
 		"one host":              {func(int) string { return "example.com" }, counted, 40},
 		"few hosts":             {func(i int) string { return fmt.Sprint("host-", i%10) }, counted, 60},
-		"many hosts":            {func(i int) string { return fmt.Sprint("host-", i) }, counted, 40 + maxSummaries + 2},
-		"no room in memory":     {func(i int) string { return fmt.Sprint("host-", i%10) }, pace{flush: time.Hour, head: time.Hour, summary: time.Hour, burst: 1 << 40, rate: 1, queue: 1000}, 1 << 30},
-		"summary after summary": {func(i int) string { return fmt.Sprint("host-", i) }, pace{flush: time.Millisecond, head: time.Hour, summary: time.Nanosecond, burst: 3000, rate: 1, queue: 1 << 20}, 1 << 30},
+		"many hosts":            {func(i int) string { return fmt.Sprint("host-", i) }, counted, 40 + maxSummaries + 3},
+		"no room in memory":     {func(i int) string { return fmt.Sprint("host-", i%10) }, pace{tick: time.Hour, burst: 1 << 40, rate: 1, queue: 1000}, 1 << 30},
+		"summary after summary": {func(i int) string { return fmt.Sprint("host-", i) }, pace{tick: time.Nanosecond, burst: 3000, rate: 1, queue: 1 << 20}, 1 << 30},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -65,32 +65,9 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// Memory is bounded also when kinds, verdicts and hosts are nonsense.
-func TestFloodOfKinds(t *testing.T) {
-	dir := t.TempDir()
-	l, err := Options{Throwaway: true, pace: pace{flush: time.Hour, head: time.Hour, summary: time.Hour, burst: 1, rate: 1, queue: 1 << 20}}.Open(dir)
-	must(t, err)
-	const n = 5000
-	for i := range n {
-		word := string([]byte{'a' + byte(i%26), 'a' + byte(i/26%26), 'a' + byte(i/676%26)})
-		l.Add(Event{Kind: word, Verdict: word, Host: fmt.Sprint(i)})
-	}
-	l.mu.Lock()
-	if len(l.allowances) > maxKinds+1 || len(l.summaries) > maxSummaries+maxKinds+1 {
-		t.Errorf("%d allowances, %d summaries", len(l.allowances), len(l.summaries))
-	}
-	l.mu.Unlock()
-	must(t, l.Close())
-	total := int64(0)
-	must(t, Read(dir, Filter{}, func(r Record) error { total += max(1, r.Count); return nil }))
-	if total != n {
-		t.Errorf("%d events were counted, %d added", total, n)
-	}
-}
-
 // The allowance comes back.
 func TestAllowance(t *testing.T) {
-	l := &Log{pace: pace{burst: 1000, rate: 100}, allowances: map[string]*allowance{}}
+	l := newFlood(pace{burst: 1000, rate: 100})
 	now := time.Now()
 	l.allow("flow", now).left = -50
 	for _, step := range []struct {
@@ -110,7 +87,7 @@ func TestAllowance(t *testing.T) {
 
 func BenchmarkAdd(b *testing.B) {
 	for name, o := range map[string]Options{
-		"written":    {Throwaway: true, pace: pace{flush: usual.flush, head: usual.head, summary: usual.summary, retry: usual.retry, burst: 1 << 60, rate: 1, queue: usual.queue}},
+		"written":    {Throwaway: true, pace: pace{tick: usual.tick, burst: 1 << 60, rate: 1, queue: usual.queue}},
 		"summarised": {Throwaway: true},
 	} {
 		b.Run(name, func(b *testing.B) {

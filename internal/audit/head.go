@@ -2,13 +2,15 @@ package audit
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // chain is where a log stands after one of its records.
@@ -16,6 +18,13 @@ type chain struct {
 	seq    uint64
 	events int64 // without those that the log wrote about itself
 	hash   sum
+}
+
+// append appends the line of the next event.
+func (c *chain) append(lines, event []byte) []byte {
+	c.seq++
+	lines, c.hash = appendLine(lines, c.seq, c.hash, event)
+	return lines
 }
 
 // head is what the head file says: the last record, and where it ends.
@@ -26,8 +35,6 @@ type head struct {
 	closed bool // nothing follows
 }
 
-// headForm is the only form in which a head file is accepted, so that no byte of it can
-// be changed unseen.
 type headForm struct {
 	File   string `json:"file"`
 	Size   int64  `json:"size"`
@@ -38,10 +45,11 @@ type headForm struct {
 }
 
 func (h head) encode() []byte {
-	b, _ := json.Marshal(headForm{fileName(h.number), h.size, h.seq, h.events, hex.EncodeToString(h.hash[:]), h.closed})
+	b, _ := json.Marshal(headForm{fileName(h.number), h.size, h.seq, h.events, h.hash.String(), h.closed})
 	return append(b, '\n')
 }
 
+// parseHead accepts only what encode returns, so that no byte can be changed unseen.
 func parseHead(b []byte) (head, error) {
 	var f headForm
 	if err := json.Unmarshal(b, &f); err != nil || !isSum(f.Hash) {
@@ -56,40 +64,29 @@ func parseHead(b []byte) (head, error) {
 
 var errHead = errors.New("the head file is damaged")
 
-// readHead reads the head file. Without one, the error is fs.ErrNotExist.
-func readHead(dir string) (head, error) {
+// readHead reads the head file. What is wrong with it, fs.ErrNotExist or errHead, is one
+// thing; that it cannot be read is another.
+func readHead(dir string) (h head, wrong, err error) {
 	f, err := open(dir, headName, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return head{}, err, nil
+	}
 	if err != nil {
-		return head{}, err
+		return head{}, nil, err
 	}
 	defer f.Close()
-	const most = 1 << 10
-	b, err := io.ReadAll(io.LimitReader(f, most))
+	b, err := io.ReadAll(io.LimitReader(f, 1<<10))
 	if err != nil {
-		return head{}, err
+		return head{}, nil, err
 	}
-	return parseHead(b)
+	h, wrong = parseHead(b)
+	return h, wrong, nil
 }
 
 // writeHead replaces the head file; a crash leaves the old one or the new one.
 func writeHead(dir string, h head, durable bool) error {
-	draft := filepath.Join(dir, headName+".new")
-	f, err := open(dir, headName+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(h.encode())
-	if err == nil && durable {
-		// Without it a power cut could leave an empty file under the final name.
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = replace(draft, filepath.Join(dir, headName), durable)
-	}
-	if err != nil {
+	f := safepath.File{Path: filepath.Join(dir, headName), Synced: durable, Alone: true}
+	if err := f.Write(h.encode()); err != nil {
 		return fmt.Errorf("write the head of the audit log: %w", err)
 	}
 	return nil

@@ -1,11 +1,14 @@
 package audit
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
-	"time"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -13,21 +16,23 @@ import (
 // sum is a hash of the chain. The first line follows the zero one.
 type sum [sha256.Size]byte
 
-// A line is {"seq":N, the body, then prev and hash, which always have the same length.
+func (s sum) String() string { return hex.EncodeToString(s[:]) }
+
+// A line is {"seq":N, the event's own fields, then prev and hash, which have a fixed length.
 const (
 	lineStart = `{"seq":`
 	prevStart = `,"prev":"`
-	hashStart = `","hash":"`
+	hashStart = `,"hash":"`
 	lineEnd   = `"}`
 
 	hexSize  = 2 * sha256.Size
-	tailSize = len(prevStart) + hexSize + len(hashStart) + hexSize + len(lineEnd)
+	tailSize = len(prevStart) + hexSize + 1 + len(hashStart) + hexSize + len(lineEnd)
 )
 
-// maxLine bounds a line when reading. What we write is at most a quarter of it.
+// maxLine bounds a line when reading. What we write is at most half of it.
 const maxLine = 64 << 10
 
-// How long the fields of an event can be, escapes included.
+// How long the fields of an event can be.
 const (
 	maxWord    = 64
 	maxName    = 512
@@ -36,125 +41,120 @@ const (
 	maxCommand = 4096
 )
 
-// appendBody appends what the line says about the event itself.
-func appendBody(b []byte, e *Event) []byte {
-	b = append(b, `"time":"`...)
-	b = e.Time.UTC().AppendFormat(b, time.RFC3339Nano)
-	b = append(b, `","kind":`...)
-	b = appendText(b, e.Kind, maxWord)
-	b = appendField(b, "host", e.Host, maxName)
-	if e.Addr.IsValid() {
-		b = appendField(b, "addr", e.Addr.String(), maxName)
-	}
-	b = appendNumber(b, "port", int64(e.Port))
-	b = appendField(b, "protocol", e.Protocol, maxWord)
-	b = appendField(b, "verdict", e.Verdict, maxWord)
-	b = appendField(b, "rule", e.Rule, maxName)
-	b = appendField(b, "reason", e.Reason, maxText)
-	b = appendNumber(b, "sent", e.Sent)
-	b = appendNumber(b, "received", e.Received)
-	b = appendNumber(b, "duration", int64(e.Duration))
-	b = appendField(b, "close", e.Close, maxName)
-	b = appendField(b, "method", e.Method, maxWord)
-	b = appendField(b, "path", e.Path, maxPath)
-	b = appendCommand(b, e.Command)
-	if e.Exit != nil {
-		b = append(b, `,"exit":`...)
-		b = strconv.AppendInt(b, int64(*e.Exit), 10)
-	}
-	b = appendField(b, "user", e.User, maxName)
-	b = appendField(b, "detail", e.Detail, maxText)
-	return appendNumber(b, "count", e.Count)
+// encode returns the event as JSON, printable and of bounded length.
+func encode(e Event) []byte {
+	e.Time = e.Time.UTC()
+	e.Kind = clip(e.Kind, maxWord)
+	e.Host = clip(e.Host, maxName)
+	e.Addr = e.Addr.WithZone(clip(e.Addr.Zone(), maxWord))
+	e.Protocol = clip(e.Protocol, maxWord)
+	e.Verdict = clip(e.Verdict, maxWord)
+	e.Rule = clip(e.Rule, maxName)
+	e.Reason = clip(e.Reason, maxText)
+	e.Close = clip(e.Close, maxName)
+	e.Method = clip(e.Method, maxWord)
+	e.Path = clip(e.Path, maxPath)
+	e.User = clip(e.User, maxName)
+	e.Detail = clip(e.Detail, maxText)
+	e.Command = clipCommand(e.Command)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(e) // an event has no field that JSON cannot express
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-func appendField(b []byte, name, s string, most int) []byte {
-	if s == "" {
-		return b
+// clip returns s cut to about most bytes. If anything in it is not printable, it is
+// written as in a Go string: \x1b, \u202e.
+func clip(s string, most int) string {
+	more := len(s) - most
+	if more > 0 {
+		s = s[:most]
 	}
-	b = append(b, `,"`...)
-	b = append(b, name...)
-	b = append(b, `":`...)
-	return appendText(b, s, most)
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		quoted := strconv.Quote(s)
+		s = quoted[1 : len(quoted)-1]
+		if len(s) > most {
+			more, s = more+len(s)-most, strings.ToValidUTF8(s[:most], "")
+		}
+	}
+	if more > 0 {
+		s += fmt.Sprintf("…(%d more bytes)", more)
+	}
+	return s
 }
 
-func appendNumber(b []byte, name string, n int64) []byte {
-	if n == 0 {
-		return b
-	}
-	b = append(b, `,"`...)
-	b = append(b, name...)
-	b = append(b, `":`...)
-	return strconv.AppendInt(b, n, 10)
-}
-
-func appendCommand(b []byte, args []string) []byte {
-	if len(args) == 0 {
-		return b
-	}
-	b = append(b, `,"command":[`...)
-	stop := len(b) + maxCommand
+func clipCommand(args []string) []string {
+	var clipped []string
+	size := 0
 	for i, a := range args {
-		if i > 0 {
-			b = append(b, ',')
+		if size > maxCommand {
+			return append(clipped, fmt.Sprintf("…(%d more)", len(args)-i))
 		}
-		if len(b) > stop {
-			b = appendText(b, fmt.Sprintf("…(%d more)", len(args)-i), maxWord)
-			break
-		}
-		b = appendText(b, a, maxPath)
+		a = clip(a, maxPath)
+		clipped = append(clipped, a)
+		size += len(a) + len(`"",`)
 	}
-	return append(b, ']')
+	return clipped
 }
 
-// appendText appends s as a JSON string of printable characters, about as long as most
-// at the most.
-func appendText(b []byte, s string, most int) []byte {
-	b = append(b, '"')
-	stop := len(b) + most
-	for i := 0; i < len(s); {
-		if len(b) >= stop {
-			b = fmt.Appendf(b, "…(%d more bytes)", len(s)-i)
-			break
-		}
-		if c := s[i]; c >= 0x20 && c < 0x7f {
-			if c == '"' || c == '\\' {
-				b = append(b, '\\')
-			}
-			b = append(b, c)
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == utf8.RuneError && n == 1:
-			b = fmt.Appendf(b, `\\x%02x`, s[i])
-		case unicode.IsPrint(r):
-			b = append(b, s[i:i+n]...)
-		case r > 0xffff: // JSON knows these as two halves
-			r -= 0x10000
-			b = fmt.Appendf(b, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
-		default:
-			b = fmt.Appendf(b, `\u%04x`, r)
-		}
-		i += n
-	}
-	return append(b, '"')
-}
-
-// appendLine appends the line of an event that follows the one with the hash prev, and
-// returns its own.
-func appendLine(b []byte, seq uint64, prev sum, body []byte) ([]byte, sum) {
+// appendLine appends the line of an encoded event that follows the one with the hash
+// prev, and returns its own hash.
+func appendLine(b []byte, seq uint64, prev sum, event []byte) ([]byte, sum) {
 	start := len(b)
 	b = append(b, lineStart...)
 	b = strconv.AppendUint(b, seq, 10)
 	b = append(b, ',')
-	b = append(b, body...)
+	b = append(b, event[1:len(event)-1]...)
 	b = append(b, prevStart...)
 	b = hex.AppendEncode(b, prev[:])
 	b = append(b, '"')
 	own := sum(sha256.Sum256(b[start:]))
-	b = append(b, hashStart[1:]...)
+	b = append(b, hashStart...)
 	b = hex.AppendEncode(b, own[:])
 	b = append(b, lineEnd...)
 	return append(b, '\n'), own
+}
+
+var (
+	errShape  = errors.New("is not an event")
+	errSealed = errors.New("was changed: its hash is another")
+)
+
+// parseLine reads a line, given without its end. With errSealed it returns the record all
+// the same. Fields that it does not know may come from a newer coffer; the hash covers them.
+func parseLine(line []byte) (Record, error) {
+	cut := len(line) - len(hashStart) - hexSize - len(lineEnd)
+	if len(line) > maxLine || cut < 0 || !bytes.HasPrefix(line, []byte(lineStart)) {
+		return Record{}, errShape
+	}
+	rec := Record{line: line}
+	if err := json.Unmarshal(line, &rec); err != nil || rec.Seq == 0 || rec.Kind == "" {
+		return Record{}, errShape
+	}
+	tail := prevStart + rec.Prev + `"` + hashStart + rec.Hash + lineEnd
+	if !isSum(rec.Prev) || !isSum(rec.Hash) || !bytes.HasSuffix(line, []byte(tail)) {
+		return Record{}, errShape
+	}
+	if sum(sha256.Sum256(line[:cut])) != parseSum(rec.Hash) {
+		return rec, errSealed
+	}
+	return rec, nil
+}
+
+func isSum(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == sha256.Size && strings.ToLower(s) == s
+}
+
+// parseSum decodes what isSum accepts.
+func parseSum(s string) (h sum) {
+	_, _ = hex.Decode(h[:], []byte(s))
+	return h
+}
+
+// isWord reports whether a caller can add events of this kind.
+func isWord(kind string) bool {
+	return kind != "" && len(kind) <= maxWord &&
+		!strings.ContainsFunc(kind, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' })
 }

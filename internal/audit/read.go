@@ -20,18 +20,13 @@ type Filter struct {
 	Limit        int // only the last so many
 }
 
-// Match says whether the filter chooses an event. It does not know about Limit.
-func (f *Filter) Match(e *Event) bool {
-	return f.mayMatch(e) &&
-		(f.Verdict == "" || f.Verdict == e.Verdict) &&
-		(f.Host == "" || f.matchHost(e))
-}
-
-// mayMatch needs only what glance reads.
-func (f *Filter) mayMatch(e *Event) bool {
+// match reports whether the filter chooses an event. It does not know about Limit.
+func (f *Filter) match(e *Event) bool {
 	return (f.Since.IsZero() || !e.Time.Add(e.Duration).Before(f.Since)) &&
 		(f.Until.IsZero() || e.Time.Before(f.Until)) &&
-		(len(f.Kinds) == 0 || slices.Contains(f.Kinds, e.Kind))
+		(len(f.Kinds) == 0 || slices.Contains(f.Kinds, e.Kind)) &&
+		(f.Verdict == "" || f.Verdict == e.Verdict) &&
+		(f.Host == "" || f.matchHost(e))
 }
 
 func (f *Filter) matchHost(e *Event) bool {
@@ -106,26 +101,20 @@ func (c *cursor) limited(filter Filter, fn func(Record) error) error {
 	if filter.Limit <= 0 {
 		return c.read(filter, fn)
 	}
-	last := make([]Record, 0, min(filter.Limit, 1024))
-	n := 0
+	var last []Record
 	err := c.read(filter, func(r Record) error {
 		r.line = slices.Clone(r.line)
-		if len(last) < filter.Limit {
-			last = append(last, r)
-		} else {
-			last[n%filter.Limit] = r
+		if len(last) == filter.Limit {
+			last = last[1:]
 		}
-		n++
+		last = append(last, r)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for i := range last {
-		if n > len(last) {
-			i = (n + i) % len(last)
-		}
-		if err := fn(last[i]); err != nil {
+	for _, r := range last {
+		if err := fn(r); err != nil {
 			return err
 		}
 	}
@@ -174,7 +163,7 @@ func (c *cursor) rest(filter Filter, fn func(Record) error, finished bool) error
 	for {
 		line, err := l.next()
 		if errors.Is(err, io.EOF) {
-			if finished && len(line) > 0 {
+			if finished && l.rest > 0 {
 				c.damaged(errShape)
 			}
 			return nil
@@ -184,14 +173,11 @@ func (c *cursor) rest(filter Filter, fn func(Record) error, finished bool) error
 		}
 		c.at = start + l.end
 		c.line++
-		if rec, ok := glance(line); ok && !filter.mayMatch(&rec.Event) {
-			continue
-		}
 		rec, err := parseLine(line)
 		if err != nil {
 			c.damaged(err)
 		}
-		if rec.Seq > 0 && filter.Match(&rec.Event) {
+		if rec.Seq > 0 && filter.match(&rec.Event) {
 			if err := fn(rec); err != nil {
 				return err
 			}

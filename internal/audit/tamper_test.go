@@ -41,7 +41,7 @@ func reseal(line string) string {
 		panic(err)
 	}
 	start := strings.IndexByte(line, ',') + 1
-	b, _ := appendLine(nil, rec.Seq, parseSum(rec.Prev), []byte(line[start:len(line)-1-tailSize]))
+	b, _ := appendLine(nil, rec.Seq, parseSum(rec.Prev), []byte("{"+line[start:len(line)-1-tailSize]+"}"))
 	return string(b)
 }
 
@@ -112,7 +112,7 @@ func clearBut(s snapshot, name string) {
 // follow makes a line that follows another.
 func follow(line string) string {
 	rec, _ := parseLine([]byte(strings.TrimSuffix(line, "\n")))
-	b, _ := appendLine(nil, rec.Seq+1, parseSum(rec.Hash), appendBody(nil, &flow))
+	b, _ := appendLine(nil, rec.Seq+1, parseSum(rec.Hash), encode(flow))
 	return string(b)
 }
 
@@ -287,16 +287,10 @@ func mangle(whole snapshot, ops []byte) snapshot {
 func session(t testing.TB, dir string) {
 	t.Helper()
 	w := &writer{dir: dir, max: 900, keep: 9}
-	recovered, err := w.resume()
+	must(t, w.resume())
+	_, err := w.add([][]byte{encode(flow)})
 	must(t, err)
-	for _, e := range []*Event{recovered, &flow} {
-		if e != nil {
-			must(t, w.room())
-			w.put(e.Kind, appendBody(nil, e))
-		}
-	}
-	must(t, w.flush())
-	must(t, w.finish())
+	must(t, w.sync(true))
 	must(t, w.file.Close())
 }
 

@@ -1,175 +1,155 @@
 package audit
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
-// chunk is how much is collected before it is written.
+// chunk is how much is written at once.
 const chunk = 64 << 10
 
-// writer appends to the chain. Only one goroutine uses it.
+// writer appends to the chain. Only one goroutine uses it. Its fields are about what is
+// written as a whole: a write that failed halfway is repeated at the same place.
 type writer struct {
 	dir     string
 	max     int64 // size at which a file is full
 	keep    int   // how many files
 	durable bool  // wait for the disk where order matters
 
-	file   *os.File // opened by the first write
+	chain  chain    // after the last line
 	number int      // of the file
-	size   int64    // what is written of it
-	chain  chain    // after the last line, written or not
+	size   int64    // of the file
+	file   *os.File // opened by the first write
+	fresh  bool     // the file is to be begun, with a marker
 
-	// pending is lines that are not written, from done on. After a write that failed
-	// halfway it starts within a line, and the rest of it must follow: the chain has
-	// gone on.
-	pending []byte
-	done    int
+	head head // what the head file says
 
-	settled head // the last line that is written as a whole
-	told    head // what the head file says
-
-	fresh bool // the file is to be begun, with a marker
-	late  bool // the head file is evidence until what it proves is written
-	begun bool // a file was begun; head file and old files have to follow
+	// recovered is the event to be written first if the log was not closed or does not
+	// fit its head. Until then the head file stays: it is evidence.
+	recovered []byte
 }
 
-// put adds a line for an event of this kind and body. There must be room.
-func (w *writer) put(kind string, body []byte) {
-	w.chain.seq++
-	if !isOwn(kind) {
-		w.chain.events++
+// add writes events, and returns how many.
+func (w *writer) add(events [][]byte) (n int, err error) {
+	if len(events) == 0 && w.recovered == nil {
+		return 0, nil
 	}
-	w.pending, w.chain.hash = appendLine(w.pending, w.chain.seq, w.chain.hash, body)
-}
-
-// room makes room for a line: opens the file, or begins the next one when it is full.
-// After an error nothing can be put; it can be tried again.
-func (w *writer) room() error {
 	if err := w.begin(); err != nil {
-		return err
+		return 0, err
 	}
-	if len(w.pending)-w.done >= chunk {
-		if err := w.flush(); err != nil {
-			return err
+	for n < len(events) {
+		if w.size >= w.max {
+			if err := w.rotate(w.number + 1); err != nil {
+				return n, err
+			}
 		}
-	}
-	if w.size+int64(len(w.pending)-w.done) < w.max {
-		return nil
-	}
-	if err := w.flush(); err != nil {
-		return err
-	}
-	if w.durable {
-		if err := w.file.Sync(); err != nil {
-			return err
+		next := w.chain
+		end := n
+		var lines []byte
+		for ; end < len(events) && len(lines) < chunk && w.size+int64(len(lines)) < w.max; end++ {
+			lines = next.append(lines, events[end])
+			next.events++
 		}
+		if err := w.write(lines, next); err != nil {
+			return n, err
+		}
+		n = end
 	}
-	return w.next(w.number + 1)
+	return n, nil
 }
 
-// begin opens the file that is to be written first.
-func (w *writer) begin() error {
-	if w.file != nil {
-		return nil
-	}
-	if !w.late {
-		// The head must not say that the log is closed, or not exist, while there
-		// is more than it knows.
-		if err := w.tell(false); err != nil {
-			return err
-		}
-	}
-	if w.fresh {
-		return w.next(w.number)
-	}
-	f, err := open(w.dir, fileName(w.number), os.O_WRONLY|os.O_CREATE|os.O_APPEND)
-	if err != nil {
+// write writes lines that end the chain at next.
+func (w *writer) write(lines []byte, next chain) error {
+	if _, err := w.file.WriteAt(lines, w.size); err != nil {
 		return err
 	}
-	w.file = f
+	w.size += int64(len(lines))
+	w.chain = next
 	return nil
 }
 
-// next begins a file with its marker.
-func (w *writer) next(number int) error {
-	f, err := open(w.dir, fileName(number), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND)
+// begin prepares the first write: the head must not say that the log is closed, or not
+// exist, while there is more than it knows.
+func (w *writer) begin() error {
+	if w.file == nil && w.recovered == nil {
+		if err := w.sync(false); err != nil {
+			return err
+		}
+	}
+	if w.file == nil && w.fresh {
+		if err := w.rotate(w.number); err != nil {
+			return err
+		}
+	}
+	if w.file == nil {
+		f, err := open(w.dir, fileName(w.number), os.O_WRONLY|os.O_CREATE)
+		if err != nil {
+			return err
+		}
+		w.file = f
+	}
+	if w.recovered == nil {
+		return nil
+	}
+	next := w.chain
+	if err := w.write(next.append(nil, w.recovered), next); err != nil {
+		return err
+	}
+	w.recovered = nil
+	return w.sync(false)
+}
+
+// rotate begins the file of this number, with its marker. Then old files go.
+func (w *writer) rotate(number int) error {
+	f, err := open(w.dir, fileName(number), os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
+	}
+	oldest := max(1, number-w.keep+1)
+	marker := Event{Time: time.Now(), Kind: KindRotated, Count: w.chain.events, Detail: fileName(oldest)}
+	next := w.chain
+	line := next.append(nil, encode(marker))
+	_, err = f.WriteAt(line, 0)
+	if err == nil && w.durable && w.file != nil {
+		err = w.file.Sync()
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
 	}
 	if w.file != nil {
 		w.file.Close()
 	}
-	w.file, w.number, w.size, w.fresh = f, number, 0, false
-	marker := Event{
-		Time:   time.Now(),
-		Kind:   KindRotated,
-		Count:  w.chain.events,
-		Detail: fileName(w.oldest()),
-	}
-	w.put(marker.Kind, appendBody(nil, &marker))
-	w.begun = true
-	if w.late {
+	w.file, w.number, w.size, w.chain, w.fresh = f, number, int64(len(line)), next, false
+	if w.recovered != nil {
 		return nil
 	}
-	return w.flush()
-}
-
-// oldest is the number of the oldest file to keep.
-func (w *writer) oldest() int { return max(1, w.number-w.keep+1) }
-
-// flush writes what is pending.
-func (w *writer) flush() error {
-	if w.done < len(w.pending) {
-		n, err := w.file.Write(w.pending[w.done:])
-		w.size += int64(n)
-		w.done += n
-		if err != nil {
-			return err
-		}
-	}
-	w.done, w.pending = 0, w.pending[:0]
-	if w.file != nil {
-		w.settled = head{chain: w.chain, number: w.number, size: w.size}
-	}
-	switch {
-	case w.begun:
-		return w.tidy()
-	case w.late:
-		return w.sync(false)
-	}
-	return nil
-}
-
-// tidy follows the beginning of a file. Old files go only after the marker that says so
-// is written.
-func (w *writer) tidy() error {
 	if err := w.sync(false); err != nil {
 		return err
 	}
-	w.begun = false
 	all, err := listFiles(w.dir)
-	if err != nil {
-		return err
-	}
 	for _, n := range all {
-		if n < w.oldest() {
-			// If it cannot be removed, the next time it may.
-			_ = os.Remove(filepath.Join(w.dir, fileName(n)))
+		if n < oldest {
+			_ = os.Remove(filepath.Join(w.dir, fileName(n))) // or the next time
 		}
 	}
-	return nil
+	return err
+}
+
+// told reports whether the head file is up to date.
+func (w *writer) told(closed bool) bool {
+	return w.head == head{w.chain, w.number, w.size, closed}
 }
 
 // sync updates the head file, after everything it speaks of has reached the disk: else
-// a power cut would look as if somebody had cut the log.
+// a power cut would look as if somebody had cut the log. A log to which nothing was ever
+// written gets none at its end.
 func (w *writer) sync(closed bool) error {
-	h := w.settled
-	h.closed = closed
-	if h == w.told {
+	if w.told(closed) || closed && w.file == nil {
 		return nil
 	}
 	if w.durable && w.file != nil {
@@ -177,28 +157,78 @@ func (w *writer) sync(closed bool) error {
 			return fmt.Errorf("write the audit log: %w", err)
 		}
 	}
-	return w.tell(closed)
-}
-
-// tell writes the head file.
-func (w *writer) tell(closed bool) error {
-	h := w.settled
-	h.closed = closed
+	h := head{w.chain, w.number, w.size, closed}
 	if err := writeHead(w.dir, h, w.durable); err != nil {
 		return err
 	}
-	w.told = h
-	w.late = false
+	w.head = h
 	return nil
 }
 
-// finish says that this was the end. A log to which nothing was written stays as it is.
-func (w *writer) finish() error {
-	if w.file == nil && w.told == (head{}) {
+// resume finds out where the log stands. If it was not closed, or does not fit its head,
+// it cuts an unfinished line off and goes on after the last line that is in order. Lines
+// that are not, it leaves in their file for Verify to find.
+func (w *writer) resume() error {
+	h, headErr, err := readHead(w.dir)
+	if err != nil {
+		return err
+	}
+	numbers, err := listFiles(w.dir)
+	if err != nil {
+		return err
+	}
+	w.number = 1
+	if len(numbers) == 0 && errors.Is(headErr, fs.ErrNotExist) {
 		return nil
 	}
-	return w.sync(true)
+	if headErr == nil && h.closed && len(numbers) > 0 && h.number == numbers[len(numbers)-1] {
+		// If its last line is not the one that the head knows, the next line breaks the chain.
+		info, err := os.Lstat(filepath.Join(w.dir, fileName(h.number)))
+		if err == nil && info.Mode().IsRegular() && info.Size() == h.size {
+			w.head, w.chain, w.number, w.size = h, h.chain, h.number, h.size
+			return nil
+		}
+	}
+	return w.recover(numbers, h, headErr)
 }
 
-// unwritten is how many lines are not written as a whole.
-func (w *writer) unwritten() int { return bytes.Count(w.pending[w.done:], []byte{'\n'}) }
+func (w *writer) recover(numbers []int, h head, headErr error) error {
+	seen, err := scan(w.dir, numbers, h)
+	if err != nil {
+		return err
+	}
+	var details []string
+	if headErr == nil && !h.closed {
+		details = append(details, "the log was not closed")
+	}
+	w.head, w.chain = h, seen.chain
+	if len(numbers) > 0 {
+		w.number, w.size = seen.file, seen.end
+	}
+	if seen.torn > 0 {
+		details = append(details, fmt.Sprintf("cut off %d bytes of a line that was not finished", seen.torn))
+		if err := w.cut(seen.end); err != nil {
+			return err
+		}
+	}
+	if seen.proper != seen.end {
+		w.number++
+		w.size = 0
+	}
+	w.fresh = w.size == 0 && w.number > 1
+	w.recovered = encode(Event{
+		Time: time.Now(), Kind: KindRecovered,
+		Reason: strings.Join(seen.againstHead(headErr), "; "), Detail: strings.Join(details, "; "),
+	})
+	return nil
+}
+
+// cut shortens the file.
+func (w *writer) cut(size int64) error {
+	f, err := open(w.dir, fileName(w.number), os.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Truncate(size)
+}
