@@ -51,10 +51,6 @@ func (p *program) decide(v verdict, o SeccompOptions) {
 			}
 			p.retIfAny(setIDBits, retPerm)
 		}
-		if o.AskAttributes {
-			p.ret(retAsk)
-			return
-		}
 		p.ret(retAllow)
 	case send2, send3:
 		// It connects, and Landlock is not asked.
@@ -71,8 +67,6 @@ func (p *program) decide(v verdict, o SeccompOptions) {
 		p.ret(retDone)
 	case extended: // as where the file system has none
 		p.ret(retOp)
-	case attributes: // settled before we come here, unless there is somebody to ask
-		p.ret(retAsk)
 	default: // refuse; nesting is settled before we come here
 		p.ret(retPerm)
 	}
@@ -165,16 +159,6 @@ func (p *program) decideSocketPair(o SeccompOptions) {
 	p.ret(retPerm)
 }
 
-// attributeIoctls change a file that was opened only to read: its flags, its
-// project, its version, its encryption, and that nobody can write to it again.
-var attributeIoctls = []uint32{
-	0x40086602, 0x40046602, // FS_IOC_SETFLAGS, and by its 32-bit name
-	0x40087602, 0x40047602, // FS_IOC_SETVERSION
-	0x401c5820, // FS_IOC_FSSETXATTR
-	0x40806685, // FS_IOC_ENABLE_VERITY
-	0x800c6613, // FS_IOC_SET_ENCRYPTION_POLICY
-}
-
 // allocatingIoctls take room on a disk: fallocate by its older names, and a size that every write
 // to a file is rounded up to, of gigabytes if one likes.
 var allocatingIoctls = []uint32{
@@ -194,11 +178,6 @@ func (p *program) decideIoctl(o SeccompOptions) {
 	p.retIf(unix.TIOCLINUX, retPerm)
 	p.retIf(unix.TIOCSETD, retPerm)
 	p.retIf(unix.TIOCCONS, retPerm)
-	if o.AskAttributes {
-		for _, request := range attributeIoctls {
-			p.retIf(request, retPerm)
-		}
-	}
 	if o.NoAllocate {
 		for _, request := range allocatingIoctls {
 			p.retIf(request, retNotty)

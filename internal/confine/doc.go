@@ -93,10 +93,6 @@ type SeccompOptions struct {
 	// NoTruncate refuses to change the length of a file that is not open for
 	// writing, which Landlock overlooks before its third version.
 	NoTruncate bool
-	// AskAttributes leaves the decision on calls that change a file's mode, owner,
-	// times or extended attributes to whoever reads from the descriptor that
-	// SeccompAsk returns. Landlock knows no such right.
-	AskAttributes bool
 	// NoAllocate refuses to take room on a disk without filling it: one call could take
 	// all there is, before anybody who looks has seen it. Programs are told that the file
 	// system cannot do that, and write.

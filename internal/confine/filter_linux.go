@@ -36,10 +36,7 @@ const (
 	chmod1                     // as mode1, and an attribute
 	chmod2                     // as mode2, and an attribute
 	owners                     // changes a file's owner
-	attributes                 // changes a file's times or attributes
-	attributeAt                // the same, in a way that no program depends on
 	extended                   // sets an extended attribute
-	extendedAt                 // the same, in a way that no program depends on
 	truncates                  // changes a file's length by its name
 	send2                      // flags of a message in argument 2
 	send3                      // flags of a message in argument 3
@@ -69,7 +66,6 @@ const (
 	retProto = unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)
 	retNotty = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOTTY)
 	retOp    = unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)
-	retAsk   = unix.SECCOMP_RET_USER_NOTIF
 )
 
 // filter assembles the program.
@@ -125,31 +121,17 @@ func (v verdict) under(o SeccompOptions) verdict {
 			return allow
 		}
 	case chmod1, chmod2:
-		if o.SetID && !o.AskAttributes {
+		if o.SetID {
 			return allow
 		}
 	case owners:
-		switch {
-		case o.OneID:
-			return owners
-		case o.AskAttributes:
-			return attributes
-		}
-		return allow
-	case extended, extendedAt:
-		if o.NoExtended {
-			return extended
-		}
-		return (v - extended + attributes).under(o)
-	case attributes:
-		if !o.AskAttributes {
+		if !o.OneID {
 			return allow
 		}
-	case attributeAt:
-		if !o.AskAttributes {
+	case extended:
+		if !o.NoExtended {
 			return allow
 		}
-		return absent
 	case truncates:
 		if !o.NoTruncate {
 			return allow

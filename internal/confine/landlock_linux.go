@@ -54,66 +54,43 @@ func LandlockABI() int {
 // under another call of Landlock, or under none. What the fields of r name an ABI
 // for is left out on an older one: the caller has to know.
 func Landlock(r LandlockRules) error {
-	set, err := NewRuleset(r)
+	abi := LandlockABI()
+	if r.ABI > 0 {
+		abi = min(abi, r.ABI)
+	}
+	if abi == 0 {
+		return fmt.Errorf("landlock: %w", ErrUnsupported)
+	}
+	attr := r.handled(abi)
+	ruleset, err := createRuleset(attr)
 	if err != nil {
+		return fmt.Errorf("landlock: create ruleset: %w", err)
+	}
+	defer unix.Close(ruleset)
+	if err := r.allowPaths(ruleset, attr.Handled_access_fs, landlockRights(abi)); err != nil {
 		return err
 	}
-	defer set.Close()
-	_, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(set.FD), set.Flags, 0)
+	if attr.Handled_access_net != 0 {
+		if err := r.allowPorts(ruleset); err != nil {
+			return err
+		}
+	}
+	_, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), landlockFlags(abi), 0)
 	if errno != 0 {
 		return fmt.Errorf("landlock: restrict thread: %w", errno)
 	}
 	return nil
 }
 
-// A Ruleset is rules that the kernel has taken but nobody is bound by yet. It is for a
-// process that adds some of its own, and takes them on later.
-type Ruleset struct {
-	FD    int     // closed on exec
-	Write uint64  // the rights that a rule for writing has
-	Read  uint64  // the rights that a rule for reading has, 0 if reading is free
-	Flags uintptr // for landlock_restrict_self
-}
-
-// Close forgets the rules.
-func (s *Ruleset) Close() { unix.Close(s.FD) }
-
-// NewRuleset hands the rules to the kernel.
-func NewRuleset(r LandlockRules) (*Ruleset, error) {
-	abi := LandlockABI()
-	if r.ABI > 0 {
-		abi = min(abi, r.ABI)
-	}
-	if abi == 0 {
-		return nil, fmt.Errorf("landlock: %w", ErrUnsupported)
-	}
-	attr := r.handled(abi)
-	fd, err := createRuleset(attr)
-	if err != nil {
-		return nil, fmt.Errorf("landlock: create ruleset: %w", err)
-	}
-	handled := attr.Handled_access_fs
-	set := &Ruleset{FD: fd, Write: landlockRights(abi), Read: handled & landlockRead, Flags: landlockFlags(abi)}
-	err = set.fill(r, handled)
-	if err == nil && attr.Handled_access_net != 0 {
-		err = set.allowPorts(r.Ports)
-	}
-	if err != nil {
-		set.Close()
-		return nil, err
-	}
-	return set, nil
-}
-
 // ruleNetPort is LANDLOCK_RULE_NET_PORT.
 const ruleNetPort = 2
 
 // allowPorts adds rules for connecting.
-func (s *Ruleset) allowPorts(ports []PortRange) error {
-	for _, r := range ports {
-		for port := uint64(r.First); port <= uint64(r.Last); port++ {
+func (r *LandlockRules) allowPorts(ruleset int) error {
+	for _, p := range r.Ports {
+		for port := uint64(p.First); port <= uint64(p.Last); port++ {
 			attr := struct{ allowed, port uint64 }{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, port}
-			_, _, errno := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(s.FD), ruleNetPort, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+			_, _, errno := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), ruleNetPort, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
 			if errno != 0 {
 				return fmt.Errorf("landlock: allow port %d: %w", port, errno)
 			}
@@ -122,28 +99,29 @@ func (s *Ruleset) allowPorts(ports []PortRange) error {
 	return nil
 }
 
-// fill adds the rules.
-func (s *Ruleset) fill(r LandlockRules, handled uint64) error {
+// allowPaths adds rules for files.
+func (r *LandlockRules) allowPaths(ruleset int, handled, write uint64) error {
+	read := handled & landlockRead
 	for _, group := range []struct {
 		what   string
 		paths  []string
 		rights uint64
 	}{
-		{"writing", r.Write, s.Write},
-		{"reading", r.Read, s.Read},
-		{"listing", r.List, s.Read & unix.LANDLOCK_ACCESS_FS_READ_DIR},
+		{"writing", r.Write, write},
+		{"reading", r.Read, read},
+		{"listing", r.List, read & unix.LANDLOCK_ACCESS_FS_READ_DIR},
 	} {
 		if group.rights == 0 {
 			continue
 		}
 		for _, path := range group.paths {
-			if err := allowBeneath(s.FD, path, group.rights, r.NoLinks); err != nil {
+			if err := allowBeneath(ruleset, path, group.rights, r.NoLinks); err != nil {
 				return fmt.Errorf("landlock: allow %s %s: %w", group.what, path, err)
 			}
 		}
 	}
 	if ioctl := handled & unix.LANDLOCK_ACCESS_FS_IOCTL_DEV; ioctl != 0 {
-		if err := allowBeneath(s.FD, "/dev", ioctl, false); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := allowBeneath(ruleset, "/dev", ioctl, false); err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("landlock: allow ioctl beneath /dev: %w", err)
 		}
 	}

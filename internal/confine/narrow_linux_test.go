@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -65,24 +64,6 @@ var narrowed = []struct {
 	{"NoTruncate, SetID", SeccompOptions{NoTruncate: true, SetID: true}, "openat", []uint64{0, 0, unix.O_TRUNC}, "EPERM"},
 	{"NoTruncate, SetID", SeccompOptions{NoTruncate: true, SetID: true}, "openat", []uint64{0, 0, unix.O_CREAT, 0o4755}, "allow"},
 
-	{"Ask", SeccompOptions{AskAttributes: true}, "chmod", []uint64{0, 0o644}, "ask"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "chmod", []uint64{0, 0o4755}, "EPERM"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "fchmodat2", []uint64{0, 0, 0o644}, "ask"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "chown", nil, "ask"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "fchownat", nil, "ask"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "utimensat", nil, "ask"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "futimesat", nil, "ask"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "lsetxattr", nil, "ask"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "fremovexattr", nil, "ask"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "setxattrat", nil, "ENOSYS"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "getxattr", nil, "allow"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "mknod", []uint64{0, unix.S_IFREG | 0o644}, "allow"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "ioctl", []uint64{0, unix.FS_IOC_SETFLAGS}, "EPERM"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "ioctl", []uint64{0, junk | unix.FS_IOC_SETFLAGS}, "EPERM"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "ioctl", []uint64{0, unix.FS_IOC_ENABLE_VERITY}, "EPERM"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "ioctl", []uint64{0, unix.FS_IOC_GETFLAGS}, "allow"},
-	{"Ask", SeccompOptions{AskAttributes: true}, "ioctl", []uint64{0, unix.TIOCSTI}, "EPERM"},
-
 	{"IgnoreSetID", SeccompOptions{IgnoreSetID: true}, "chmod", []uint64{0, 0o4755}, "done"},
 	{"IgnoreSetID", SeccompOptions{IgnoreSetID: true}, "fchmodat", []uint64{0, 0, junk | 0o2755}, "done"},
 	{"IgnoreSetID", SeccompOptions{IgnoreSetID: true}, "chmod", []uint64{0, 0o755}, "allow"},
@@ -118,9 +99,6 @@ func TestNarrowed(t *testing.T) {
 	for _, c := range narrowed {
 		eachABI(t, c.options, func(t *testing.T, call func(string, ...uint64) string) {
 			got := call(c.call, c.args...)
-			if got == fmt.Sprintf("%#x", uint32(retAsk)) {
-				got = "ask"
-			}
 			if got == fmt.Sprintf("%#x", uint32(retDone)) {
 				got = "done"
 			}
@@ -128,25 +106,6 @@ func TestNarrowed(t *testing.T) {
 				t.Errorf("%s: %s %#x: %s, want %s", c.name, c.call, c.args, got, c.want)
 			}
 		})
-	}
-}
-
-// Seccomp alone never asks: there would be nobody to answer.
-func TestNobodyToAsk(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := onThread(func() error {
-		if err := NoNewPrivs(); err != nil {
-			return err
-		}
-		if err := Seccomp(SeccompOptions{AskAttributes: true}); err != nil {
-			return err
-		}
-		return unix.Chmod(path, 0o644)
-	}); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -258,10 +217,12 @@ func TestLandlockNoLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{dir + "/in": nil, dir + "/link": unix.ELOOP, dir + "/link/a": unix.ELOOP} {
-		s, err := NewRuleset(LandlockRules{Write: []string{path}, NoLinks: true})
-		if err == nil {
-			s.Close()
-		}
+		err := onThread(func() error {
+			if err := NoNewPrivs(); err != nil {
+				return err
+			}
+			return Landlock(LandlockRules{Write: []string{path}, NoLinks: true})
+		})
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}

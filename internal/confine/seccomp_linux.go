@@ -18,39 +18,17 @@ import (
 // openat2), for those newer than our table, and for all calls of a foreign
 // ABI (32-bit x86, x32, 32-bit ARM). Nothing is logged.
 func Seccomp(o SeccompOptions) error {
-	o.AskAttributes = false // there would be nobody to ask
-	_, err := install(o, 0)
-	return err
-}
-
-// SeccompAsk is Seccomp with a descriptor, closed on exec, by which another thread
-// is asked about the calls that o.AskAttributes leaves to it. (Linux 5.0)
-func SeccompAsk(o SeccompOptions) (int, error) {
-	o.AskAttributes = true
-	return install(o, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
-}
-
-// SeccompFilter is the program that Seccomp installs, for a process that cannot call it.
-func SeccompFilter(o SeccompOptions) ([]unix.SockFilter, error) {
 	if native == nil {
-		return nil, fmt.Errorf("seccomp: %w", ErrUnsupported)
+		return fmt.Errorf("seccomp: %w", ErrUnsupported)
 	}
-	return native.filter(o), nil
-}
-
-func install(o SeccompOptions, flags uintptr) (int, error) {
-	code, err := SeccompFilter(o)
-	if err != nil {
-		return -1, err
-	}
+	code := native.filter(o)
 	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
-	// No other flags. TSYNC would confine the whole process. SPEC_ALLOW would
+	// No flags. TSYNC would confine the whole process. SPEC_ALLOW would
 	// switch a mitigation off on those kernels (before Linux 5.16) that tie
 	// it to seccomp, to gain speed that nobody asked for.
-	fd, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags,
-		uintptr(unsafe.Pointer(&prog)))
+	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
 	if errno != 0 {
-		return -1, fmt.Errorf("seccomp: install filter: %w", errno)
+		return fmt.Errorf("seccomp: install filter: %w", errno)
 	}
-	return int(fd), nil
+	return nil
 }

@@ -21,9 +21,9 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	11:  allow,       // listxattr
 	12:  allow,       // llistxattr
 	13:  allow,       // flistxattr
-	14:  attributes,  // removexattr
-	15:  attributes,  // lremovexattr
-	16:  attributes,  // fremovexattr
+	14:  allow,       // removexattr
+	15:  allow,       // lremovexattr
+	16:  allow,       // fremovexattr
 	17:  allow,       // getcwd
 	18:  refuse,      // lookup_dcookie
 	19:  allow,       // eventfd2
@@ -95,7 +95,7 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	85:  allow,       // timerfd_create
 	86:  allow,       // timerfd_settime
 	87:  allow,       // timerfd_gettime
-	88:  attributes,  // utimensat
+	88:  allow,       // utimensat
 	89:  refuse,      // acct
 	90:  allow,       // capget
 	91:  allow,       // capset
@@ -326,9 +326,9 @@ var abiAArch64 = abi{unix.AUDIT_ARCH_AARCH64, []verdict{
 	460: refuse,      // lsm_set_self_attr
 	461: refuse,      // lsm_list_modules
 	462: allow,       // mseal
-	463: extendedAt,  // setxattrat
+	463: extended,    // setxattrat
 	464: allow,       // getxattrat
 	465: allow,       // listxattrat
-	466: attributeAt, // removexattrat
+	466: allow,       // removexattrat
 	467: nesting,     // open_tree_attr
 }}

@@ -139,7 +139,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	129: allow,       // rt_sigqueueinfo
 	130: allow,       // rt_sigsuspend
 	131: allow,       // sigaltstack
-	132: attributes,  // utime
+	132: allow,       // utime
 	133: mode1,       // mknod
 	134: refuse,      // uselib
 	135: personas,    // personality
@@ -204,9 +204,9 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	194: allow,       // listxattr
 	195: allow,       // llistxattr
 	196: allow,       // flistxattr
-	197: attributes,  // removexattr
-	198: attributes,  // lremovexattr
-	199: attributes,  // fremovexattr
+	197: allow,       // removexattr
+	198: allow,       // lremovexattr
+	199: allow,       // fremovexattr
 	200: allow,       // tkill
 	201: allow,       // time
 	202: allow,       // futex
@@ -242,7 +242,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	232: allow,       // epoll_wait
 	233: allow,       // epoll_ctl
 	234: allow,       // tgkill
-	235: attributes,  // utimes
+	235: allow,       // utimes
 	236: refuse,      // vserver
 	237: refuse,      // mbind
 	238: refuse,      // set_mempolicy
@@ -268,7 +268,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	258: allow,       // mkdirat
 	259: mode2,       // mknodat
 	260: owners,      // fchownat
-	261: attributes,  // futimesat
+	261: allow,       // futimesat
 	262: allow,       // newfstatat
 	263: allow,       // unlinkat
 	264: allow,       // renameat
@@ -287,7 +287,7 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	277: allow,       // sync_file_range
 	278: allow,       // vmsplice
 	279: refuse,      // move_pages
-	280: attributes,  // utimensat
+	280: allow,       // utimensat
 	281: allow,       // epoll_pwait
 	282: allow,       // signalfd
 	283: allow,       // timerfd_create
@@ -382,9 +382,9 @@ var abiX86_64 = abi{unix.AUDIT_ARCH_X86_64, []verdict{
 	460: refuse,      // lsm_set_self_attr
 	461: refuse,      // lsm_list_modules
 	462: allow,       // mseal
-	463: extendedAt,  // setxattrat
+	463: extended,    // setxattrat
 	464: allow,       // getxattrat
 	465: allow,       // listxattrat
-	466: attributeAt, // removexattrat
+	466: allow,       // removexattrat
 	467: nesting,     // open_tree_attr
 }}

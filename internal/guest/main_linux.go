@@ -57,7 +57,7 @@ func Main() int {
 	if ready.Send(conn) != nil || err != nil {
 		return 125
 	}
-	if a.network.handOut(conn) != nil {
+	if HandFiles(conn, a.network.sockets) != nil {
 		return 125
 	}
 	go a.reaper.run()

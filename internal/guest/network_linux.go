@@ -3,7 +3,6 @@ package guest
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 
@@ -104,21 +103,4 @@ func loopback() error {
 		return fmt.Errorf("bring up loopback: %w", err)
 	}
 	return nil
-}
-
-// handOut gives the sockets to the host and closes them here.
-func (n *network) handOut(conn *net.UnixConn) error {
-	if len(n.sockets) == 0 {
-		return nil
-	}
-	var fds []int
-	for _, f := range n.sockets {
-		fds = append(fds, int(f.Fd()))
-	}
-	err := Hand(conn, fds)
-	for _, f := range n.sockets {
-		f.Close()
-	}
-	n.sockets = nil
-	return err
 }

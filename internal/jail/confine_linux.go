@@ -19,7 +19,6 @@ import (
 type confinement struct {
 	Landlock confine.LandlockRules
 	Seccomp  confine.SeccompOptions
-	Ask      bool
 }
 
 // confinement is for a jail with these walls. Where programs may write and read is left
@@ -28,35 +27,30 @@ func (p *Policy) confinement(w Walls) confinement {
 	return confinement{
 		Landlock: confine.LandlockRules{Scoped: true, NoSockets: !p.Unix, NoPorts: w.NoInternet || w.OnlyPorts, Ports: p.ports, NoLinks: true, ABI: p.abi},
 		Seccomp:  confine.SeccompOptions{NoUnix: w.NoUnix, NoInternet: w.NoInternet, OnlyTCP: w.OnlyPorts, NoTruncate: w.NoTruncate},
-		Ask:      w.Ask,
 	}
 }
 
-// apply confines the calling thread for good. With Ask it returns the descriptor by which
-// questions come.
-func (c *confinement) apply() (questions int, err error) {
+// apply confines the calling thread for good.
+func (c *confinement) apply() error {
 	// That marks the whole process: limits are not a thread's own.
 	if err := confine.Mark(); err != nil {
-		return -1, err
+		return err
 	}
 	// The session keyring is the user's: join a new one, without a name. A kernel
 	// without keyrings has none to leave.
 	if _, _, err := unix.RawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0); err != 0 && err != unix.ENOSYS {
-		return -1, fmt.Errorf("leave the session keyring: %w", err)
+		return fmt.Errorf("leave the session keyring: %w", err)
 	}
 	if err := confine.NoNewPrivs(); err != nil {
-		return -1, err
+		return err
 	}
 	if err := confine.Landlock(c.Landlock); err != nil {
-		return -1, err
+		return err
 	}
 	if err := confine.DropCapabilities(); err != nil {
-		return -1, err
+		return err
 	}
-	if c.Ask {
-		return confine.SeccompAsk(c.Seccomp)
-	}
-	return -1, confine.Seccomp(c.Seccomp)
+	return confine.Seccomp(c.Seccomp)
 }
 
 // devices are what a program without a /dev of its own may use: nothing that belongs to

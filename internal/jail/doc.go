@@ -8,23 +8,19 @@
 // there. What neither layer can do on a host is known before the start (see walls.go):
 // it is said, or, in a strict jail, refused.
 //
-// There are three ways to run, from strong to light:
+// There are two ways to run:
 //
 //   - [Namespaces]: a first process in new namespaces builds the root from a plan, as the
 //     guest agent does (see package rootfs and inner_linux.go), and starts the program from a
 //     confined thread. This process waits, hands signals on, and tidies up.
-//   - [Landlock]: this process starts the program from a confined thread, and stays to
-//     decide on the calls that change a file's mode, owner, times or attributes, of
-//     which Landlock knows nothing (see clerk_linux.go).
-//   - [InPlace]: this process confines itself and becomes the program. Nobody stays
-//     behind, so nobody decides on those calls.
+//   - [Landlock]: this process confines itself and becomes the program. Nobody stays behind.
 //
 // # Why not an engine
 //
 // An engine boots a machine and returns a stream to the guest agent in it; terminals,
 // signals and exit codes are then spoken over that stream. A jail has no machine and no
 // agent: the program inherits this process's terminal, process group, session and
-// descriptors, and in the last case its process id. All that the interface of an engine
+// descriptors, and without namespaces its process id. All that the interface of an engine
 // is about would have to be pretended.
 package jail
 
@@ -40,7 +36,6 @@ type Layer string
 const (
 	Namespaces Layer = "namespaces"
 	Landlock   Layer = "landlock"
-	InPlace    Layer = "in place"
 )
 
 // The networks.
@@ -105,7 +100,6 @@ type Policy struct {
 
 	// What tests pretend about the host.
 	abi   int  // an older Landlock
-	alone bool // no namespaces
 	bare  bool // no /proc of one's own
 	bound bool // no network namespace
 

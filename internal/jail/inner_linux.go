@@ -2,7 +2,6 @@ package jail
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"net"
 	"os"
@@ -38,12 +37,10 @@ type order struct {
 
 // built is the answer. Link's sockets follow it.
 type built struct {
-	Error   string
+	guest.Ready
 	Refused bool // the host lets nobody use the namespaces
 	NoNet   bool // it was the network
 	Proc    bool // /proc is the jail's own
-	Link    string
-	Sockets int
 }
 
 // word is what the two sides say from then on.
@@ -54,8 +51,6 @@ type word struct {
 
 	Start  bool           `json:",omitempty"`
 	Signal syscall.Signal `json:",omitempty"`
-	Hide   rootfs.Paths   `json:",omitempty"`
-	Hidden *string        `json:",omitempty"` // what went wrong
 }
 
 // Main is the life of a jail's first process.
@@ -75,32 +70,28 @@ func Main() int {
 	if wire.WriteMessage(conn, ready) != nil || ready.Error != "" {
 		return 125
 	}
-	if len(sockets) > 0 && guest.Hand(conn, sockets) != nil {
+	if guest.HandFiles(conn, sockets) != nil {
 		return 125
 	}
-	shut(sockets)
 	o.run(conn, mask)
 	return 0
 }
 
 // build builds the jail around this process, but for what only the program gives up.
-func (o *order) build() (ready built, sockets []int) {
+func (o *order) build() (ready built, sockets []*os.File) {
 	// Some systems let everybody make namespaces and nobody use them.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return built{Error: "make mounts private: " + err.Error(), Refused: true}, nil
+		return built{Ready: guest.Ready{Error: "make mounts private: " + err.Error()}, Refused: true}, nil
 	}
 	if o.Loopback {
 		kind, files, err := guest.MakeNetwork(o.Link, o.Ruleless)
 		if err != nil {
-			return built{Error: err.Error(), NoNet: true}, nil
+			return built{Ready: guest.Ready{Error: err.Error()}, NoNet: true}, nil
 		}
-		ready.Link, ready.Sockets = kind, len(files)
-		for _, f := range files {
-			sockets = append(sockets, int(f.Fd()))
-		}
+		ready.Link, ready.Sockets, sockets = kind, len(files), files
 	}
 	if _, err := rootfs.Assemble(o.Root, nil); err != nil {
-		return built{Error: "build the jail: " + err.Error()}, nil
+		return built{Ready: guest.Ready{Error: "build the jail: " + err.Error()}}, nil
 	}
 	self, err := os.Readlink("/proc/self")
 	ready.Proc = err == nil && self == strconv.Itoa(os.Getpid())
@@ -166,8 +157,7 @@ func (o *order) confine(mask int) error {
 	unix.Umask(mask)
 	o.Landlock.Write, o.Landlock.Read = o.Root.Writable, o.Read
 	c := confinement{Landlock: o.Landlock, Seccomp: o.Seccomp}
-	_, err := c.apply()
-	return err
+	return c.apply()
 }
 
 // obey does what it is told while the program runs, until nobody is there to tell.
@@ -180,21 +170,7 @@ func obey(conn *net.UnixConn, pid int) {
 		if w.Signal > 0 {
 			_ = unix.Kill(pid, w.Signal)
 		}
-		if w.Hide != nil {
-			_ = wire.WriteMessage(conn, word{Hidden: hideAll(w.Hide)})
-		}
 	}
-}
-
-// hideAll covers places, and says what went wrong. What has gone since needs nothing.
-func hideAll(paths []string) *string {
-	failed := ""
-	for _, path := range paths {
-		if err := rootfs.ForbidNow(path); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
-			failed = fmt.Sprintf("hide %s: %v", path, err)
-		}
-	}
-	return &failed
 }
 
 func texts(all [][]byte) (out []string) {
@@ -209,10 +185,4 @@ func bytesOf(all []string) (out [][]byte) {
 		out = append(out, []byte(s))
 	}
 	return out
-}
-
-func shut(files []int) {
-	for _, f := range files {
-		unix.Close(f)
-	}
 }

@@ -45,22 +45,6 @@ type running struct {
 	signal func(syscall.Signal)
 }
 
-// childOf is a program that is our own child. Other children, orphans that it left, are
-// collected too.
-func childOf(pid int) running {
-	return running{
-		signal: func(s syscall.Signal) { _ = unix.Kill(pid, s) },
-		wait: func() (status syscall.WaitStatus, err error) {
-			for {
-				got, err := syscall.Wait4(-1, &status, syscall.WUNTRACED, nil)
-				if err == nil && got == pid || err != nil && err != syscall.EINTR {
-					return status, err
-				}
-			}
-		},
-	}
-}
-
 // mind stays with a program that shares this process's terminal and process group, and
 // returns its exit code, or 128 and the signal that ended it. To a shell the two are one
 // job: what the terminal sends reaches both by itself; what is sent to this process alone

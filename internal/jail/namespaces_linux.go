@@ -28,11 +28,10 @@ var errExplained = errors.New("the jail was explained")
 
 // A first is the first process of a jail's process namespace, as its parent sees it.
 type first struct {
-	pid    int
-	conn   *net.UnixConn
-	ready  built
-	words  chan word // what it says; closed at its end
-	hidden chan string
+	pid   int
+	conn  *net.UnixConn
+	ready built
+	words chan word // what it says; closed at its end
 }
 
 // runNamespaces runs the program in namespaces of its own. It fails with errRefused or errNoNet
@@ -55,16 +54,14 @@ func (j *jail) runNamespaces() (code int, err error) {
 		return 0, err
 	}
 	before := look(j.layout.locked())
-	out, err := j.build(f)
+	disconnect, err := j.build(f)
+	if disconnect != nil {
+		defer disconnect()
+	}
 	if err != nil {
 		return 0, err
 	}
-	if out != nil {
-		defer j.disconnect(out)
-	}
-	stop := j.watchLate(f)
 	code, err = j.mind(running{wait: f.wait, signal: func(s syscall.Signal) { f.say(word{Signal: s}) }})
-	stop()
 	f.end()
 	j.reportReplaced(before)
 	return code, err
@@ -91,7 +88,7 @@ func (j *jail) clone() (*first, error) {
 		sys.UidMappings, sys.GidMappings = self(os.Geteuid()), self(os.Getegid())
 		sys.AmbientCaps = guest.Capabilities()
 	}
-	f := &first{words: make(chan word), hidden: make(chan string, 1)}
+	f := &first{words: make(chan word)}
 	f.pid, err = syscall.ForkExec("/proc/self/exe", []string{Name}, &syscall.ProcAttr{
 		Env: []string{"GOTRACEBACK=none", "GOMAXPROCS=2"}, Files: []uintptr{0, 1, 2, theirs.Fd()}, Sys: sys,
 	})
@@ -116,8 +113,8 @@ func mayMount() bool {
 }
 
 // build has the first process build the jail and start the program, after what there is to say
-// was said.
-func (j *jail) build(f *first) (*outlet, error) {
+// was said. It returns how to end the network.
+func (j *jail) build(f *first) (disconnect func(), err error) {
 	o, err := j.order()
 	if err != nil {
 		return nil, err
@@ -136,9 +133,13 @@ func (j *jail) build(f *first) (*outlet, error) {
 	case r.Error != "":
 		return nil, errors.New(r.Error)
 	}
-	sockets, err := guest.Receive(f.conn, f.ready.Sockets)
+	net, err := guest.ReceiveLink(f.conn, f.ready.Ready)
 	if err != nil {
 		return nil, f.lost(err)
+	}
+	disconnect = func() {}
+	if net != nil {
+		disconnect = func() { net.Close() }
 	}
 	j.host.Processes = f.ready.Proc
 	walls, gaps, err := j.consider()
@@ -146,25 +147,24 @@ func (j *jail) build(f *first) (*outlet, error) {
 		err = f.hear() // that the walls stand
 	}
 	if err != nil {
-		shut(sockets)
-		return nil, err
+		return disconnect, err
 	}
-	j.tell(j.announcement(walls, gaps))
-	if j.Explain {
-		shut(sockets)
-		return nil, errExplained
+	if j.tell(j.announcement(walls, gaps)); j.Explain {
+		return disconnect, errExplained
 	}
-	var out *outlet
-	if j.wired() {
-		out = &outlet{fds: sockets, packets: f.ready.Link == guest.PacketLink, connect: j.Rules.Connect}
-		out.watch()
+	if net != nil {
+		end, err := j.Rules.Connect(net)
+		if err != nil {
+			return disconnect, fmt.Errorf("connect the jail's network: %w", err)
+		}
+		disconnect = end
 	}
 	f.say(word{Start: true})
 	if err := f.hear(); err != nil {
-		return out, err
+		return disconnect, err
 	}
 	go f.listen()
-	return out, nil
+	return disconnect, nil
 }
 
 // order says what to build, and to run.
@@ -220,13 +220,6 @@ func (j *jail) order() (*order, error) {
 // wired says whether there is a network with rules, in a namespace of its own.
 func (j *jail) wired() bool { return j.apart && j.Net == NetRules }
 
-// disconnect ends the network.
-func (j *jail) disconnect(o *outlet) {
-	if err := o.close(); err != nil {
-		fmt.Fprintln(j.say, "coffer: there was no network:", terminal.Escape(err.Error()))
-	}
-}
-
 func (f *first) say(w word) { _ = wire.WriteMessage(f.conn, w) }
 
 // hear hears that all is well so far.
@@ -252,10 +245,6 @@ func (f *first) listen() {
 		var w word
 		if wire.ReadMessage(f.conn, wire.MaxReply, &w) != nil {
 			return
-		}
-		if w.Hidden != nil {
-			f.hidden <- *w.Hidden
-			continue
 		}
 		f.words <- w
 	}

@@ -102,33 +102,13 @@ func put(place rootfs.Place, dir uint32, file fs.FileMode) error {
 		}
 		return unix.Chmod(place.Path, dir) // in spite of an unusual umask
 	}
-	// A file without a name, which gets it when it is complete.
-	fd, err := unix.Open(filepath.Dir(place.Path), unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, uint32(file))
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) {
-		return putSlowly(place, file)
-	}
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if _, err := unix.Write(fd, []byte(place.Content)); err != nil {
-		return err
-	}
-	if err := unix.Fchmod(fd, uint32(file)); err != nil {
-		return err
-	}
-	return unix.Linkat(unix.AT_FDCWD, magic(fd), unix.AT_FDCWD, place.Path, unix.AT_SYMLINK_FOLLOW)
-}
-
-// putSlowly is for file systems that know no files without a name.
-func putSlowly(place rootfs.Place, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(place.Path), ".coffer-new-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.WriteString(place.Content)
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+	if err = errors.Join(err, f.Chmod(file), f.Close()); err != nil {
 		return err
 	}
 	return os.Link(f.Name(), place.Path)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,8 +33,9 @@ type jail struct {
 }
 
 // Run runs the policy's program and returns its exit code. What the walls do not hold
-// is said before it starts. With InPlace it returns only if it failed. It keeps the calling
-// thread for good, and the program dies with that.
+// is said before it starts. Without namespaces this process becomes the program, and Run
+// returns only if that failed. It keeps the calling thread for good, and the program dies with
+// that.
 func Run(p Policy, say *os.File) (int, error) {
 	j := &jail{Policy: &p, say: say}
 	code, err := j.run()
@@ -61,18 +63,26 @@ func (j *jail) run() (int, error) {
 	}
 	// From now on a signal that ends us would leave something behind.
 	j.signals = listen()
-	if p.alone {
-		return j.runLandlock(errRefused)
-	}
 	for j.apart = p.Net != NetHost && !p.bound; ; j.apart = false {
 		code, err := j.runNamespaces()
 		switch {
 		case j.apart && (errors.Is(err, errNoNet) || errors.Is(err, errRefused)):
 		case errors.Is(err, errRefused):
-			return j.runLandlock(err)
+			j.layout.note("%v", err)
+			j.deliver()
+			return 0, j.become()
 		default:
 			return code, err
 		}
+	}
+}
+
+// deliver lets the signals that came so far do what they do to a process that does not ask for
+// them: this one is about to become the program.
+func (j *jail) deliver() {
+	signal.Reset(forwarded...)
+	for range len(j.signals) {
+		_ = unix.Kill(os.Getpid(), (<-j.signals).(syscall.Signal))
 	}
 }
 
@@ -202,24 +212,9 @@ func (j *jail) brief(w Walls, gaps []Gap) string {
 	return ""
 }
 
-// report tells what the program made that other programs would take orders from.
-func (j *jail) report() {
-	for _, place := range j.layout.reserve {
-		if info, err := os.Lstat(place.Path); err == nil && !reserved(place, info) {
-			fmt.Fprintf(j.say, "coffer: the program made %s, from which other programs take orders; look at it before you use them here\n", terminal.Escape(place.Path))
-		}
-	}
-}
-
-// confineInPlace is the confinement of a program that sees the host's own files.
-func (j *jail) confineInPlace(w Walls, tmp string) (confinement, error) {
-	c := j.confinement(w)
-	return c, j.layout.openWithoutMounts(&c.Landlock, j.Private, tmp)
-}
-
 // become turns this process into the program.
 func (j *jail) become() error {
-	j.host = Host{ABI: j.abi(), Layer: InPlace}
+	j.host = Host{ABI: j.abi(), Layer: Landlock}
 	w, gaps, err := j.consider()
 	if err != nil {
 		return err
@@ -228,8 +223,8 @@ func (j *jail) become() error {
 	if err != nil {
 		return err
 	}
-	c, err := j.confineInPlace(w, tmp)
-	if err != nil {
+	c := j.confinement(w)
+	if err := j.layout.openWithoutMounts(&c.Landlock, j.Private, tmp); err != nil {
 		return err
 	}
 	// The descriptors that our caller's shell left open to us go no further.
@@ -239,7 +234,7 @@ func (j *jail) become() error {
 	if err := os.Chdir(j.Policy.Dir); err != nil {
 		return fmt.Errorf("enter the directory: %w", err)
 	}
-	if _, err := c.apply(); err != nil {
+	if err := c.apply(); err != nil {
 		return err
 	}
 	// Only now it is certain.
@@ -261,84 +256,4 @@ func (j *jail) environment(tmp string) []string {
 		env = append(env, "CLAUDE_CODE_TMPDIR="+tmp)
 	}
 	return env
-}
-
-// runLandlock runs the program from a confined thread of this process, which stays.
-func (j *jail) runLandlock(why error) (code int, err error) {
-	if !j.alone {
-		j.layout.note("%v", why)
-	}
-	j.host = Host{ABI: j.abi(), Layer: Landlock}
-	w, gaps, err := j.consider()
-	if err != nil {
-		return 0, err
-	}
-	tmp, removeTmp, err := ownTmp()
-	if err != nil {
-		return 0, err
-	}
-	defer removeTmp()
-	c, err := j.confineInPlace(w, tmp)
-	if err != nil {
-		return 0, err
-	}
-	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return 0, fmt.Errorf("keep inherited descriptors to ourselves: %w", err)
-	}
-	// Orphans shall stay our descendants: they are ended with the program, and some systems
-	// let us look into no others.
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return 0, fmt.Errorf("adopt orphans: %w", err)
-	}
-	rest := newRest()
-	pid, err := j.spawn(c, tmp, j.announcement(w, gaps))
-	if errors.Is(err, unix.EBUSY) {
-		return 0, ui.Hint(err, "somebody else decides on this program's system calls already, as in a jail inside a jail; use --in-place")
-	}
-	if err != nil {
-		return 0, err
-	}
-	code, err = j.mind(childOf(pid))
-	if left := rest.end(); left > 0 {
-		fmt.Fprintf(j.say, "coffer: %d programs that were left running could not be ended\n", left)
-	}
-	j.report()
-	return code, err
-}
-
-// spawn starts the program from a confined thread, and whoever answers its questions, after
-// it has said what there is to say.
-func (j *jail) spawn(c confinement, tmp, say string) (pid int, err error) {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		questions, err := c.apply()
-		if err != nil {
-			done <- err
-			return
-		}
-		if c.Ask {
-			clerk, err := newClerk(questions, slices.Concat([]string{tmp}, j.layout.write))
-			if err != nil {
-				done <- err
-				return
-			}
-			go clerk.serve()
-		}
-		if j.tell(say); j.Explain {
-			done <- errExplained
-			return // and the thread ends with it
-		}
-		done <- launch(j.program, j.Argv, func(path string, argv []string) (err error) {
-			pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
-				Dir: j.Policy.Dir, Env: j.environment(tmp), Files: []uintptr{0, 1, 2},
-				// The signal comes when the thread that forks ends: this one does not.
-				Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
-			})
-			return err
-		})
-		select {}
-	}()
-	err = <-done
-	return pid, err
 }

@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 // written is a policy with what tests pretend.
 type written struct {
 	Policy
-	ABI         int
-	Alone, Bare bool
+	ABI  int
+	Bare bool
 
 	// The network: no namespace, and what its rules are.
 	Bound, Must, Every bool
@@ -56,7 +56,7 @@ func runWritten(file string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 125
 	}
-	w.Policy.abi, w.Policy.alone, w.Policy.bare, w.Policy.bound = w.ABI, w.Alone, w.Bare, w.Bound
+	w.Policy.abi, w.Policy.bare, w.Policy.bound = w.ABI, w.Bare, w.Bound
 	w.Policy.ruleless = w.Ruleless
 	w.Policy.Rules = &Rules{Connect: farEnd, Must: w.Must, Ports: func() ([]confine.PortRange, bool, error) { return w.Open, w.Every, nil }}
 	code, err := Run(w.Policy, os.Stderr)
@@ -153,12 +153,7 @@ func (s *stage) policy(argv ...string) written {
 
 // in is a layer as a test asks for it.
 func (w written) in(layer Layer) written {
-	switch layer {
-	case Landlock:
-		w.Alone = true
-	case InPlace:
-		w.InPlace = true
-	}
+	w.InPlace = layer == Landlock
 	return w
 }
 
@@ -216,7 +211,7 @@ func (s *stage) shell(t *testing.T, layer Layer, commands string) result {
 }
 
 // layers are all ways to run.
-var layers = []Layer{Namespaces, Landlock, InPlace}
+var layers = []Layer{Namespaces, Landlock}
 
 // eachLayer runs a test for each user and layer that this host has.
 func eachLayer(t *testing.T, test func(t *testing.T, s *stage, layer Layer)) {

@@ -36,7 +36,6 @@ type Walls struct {
 	NoTruncate bool // the filter stands in for an old Landlock
 	NoInternet bool // the filter stands in for a network namespace
 	OnlyPorts  bool // Landlock does, and keeps programs to some ports
-	Ask        bool // this process decides on changes of files' attributes
 
 	Gaps  []Gap
 	Notes []string // what does not work inside
@@ -56,7 +55,6 @@ func (g Gap) String() string { return g.What + " (closing that takes " + g.Needs
 // What it takes to close a gap.
 const (
 	needsNamespaces = "user and mount namespaces"
-	needsStay       = "a jail without --in-place"
 	needsProcesses  = "a process namespace"
 	needsSixth      = "version 6 of Landlock, Linux 6.12"
 	needsNinth      = "version 9 of Landlock"
@@ -74,11 +72,8 @@ func (p *Policy) Walls(h Host) Walls {
 	}
 	spaces := h.Layer == Namespaces
 	if !spaces {
-		w.Ask = h.Layer == Landlock
-		if !w.Ask {
-			gap(needsStay, "the modes, owners, times and attributes of your files everywhere can be changed")
-			gap(needsStay, "what is left running in the background goes on after the program's end")
-		}
+		gap(needsNamespaces, "the modes, owners, times and attributes of your files everywhere can be changed")
+		gap(needsProcesses, "what is left running in the background goes on after the program's end")
 		gap(needsNamespaces, "git's hooks and config, and the settings of agents and editors, can be changed where the program may write")
 		gap(needsNamespaces, "files with secrets that you make in the context from now on, such as .env, can be read")
 		gap(needsNamespaces, "the command lines of your other programs can be read, and their System V memory reached")

@@ -40,24 +40,23 @@ func TestWallsTable(t *testing.T) {
 		{"old, sockets wanted", Policy{Net: NetHost, Unix: true}, Host{5, Namespaces, true, false}, []string{abstract, later}, false},
 		{"old, no processes", Policy{Net: NetHost}, Host{5, Namespaces, false, false}, []string{others, signals}, true},
 		{"today, no processes", Policy{Net: NetHost}, Host{6, Namespaces, false, false}, []string{others, later}, false},
-		{"no namespaces", Policy{Net: NetHost}, Host{7, Landlock, false, false}, []string{settings, secrets, others}, true},
-		{"no namespaces, newest", Policy{Net: NetHost}, Host{9, Landlock, false, false}, []string{settings, secrets, others}, false},
-		{"no namespaces, old", Policy{Net: NetNone}, Host{5, Landlock, false, false}, []string{settings, secrets, others, signals}, true},
-		{"no namespaces, old, sockets wanted", Policy{Net: NetHost, Unix: true}, Host{5, Landlock, false, false}, []string{settings, secrets, others, signals, sockets, abstract}, false},
+		{"no namespaces", Policy{Net: NetHost}, Host{7, Landlock, false, false}, []string{attributes, left, settings, secrets, others}, true},
+		{"no namespaces, newest", Policy{Net: NetHost}, Host{9, Landlock, false, false}, []string{attributes, left, settings, secrets, others}, false},
+		{"no namespaces, old", Policy{Net: NetNone}, Host{5, Landlock, false, false}, []string{attributes, left, settings, secrets, others, signals}, true},
+		{"no namespaces, old, sockets wanted", Policy{Net: NetHost, Unix: true}, Host{5, Landlock, false, false}, []string{attributes, left, settings, secrets, others, signals, sockets, abstract}, false},
 		{"rules", Policy{Net: NetRules}, Host{9, Namespaces, true, true}, nil, false},
 		{"rules, old", Policy{Net: NetRules}, Host{1, Namespaces, true, true}, []string{later}, false},
 		{"rules, no network namespace", Policy{Net: NetRules}, Host{9, Namespaces, true, false}, []string{ports}, false},
 		{"rules, no network namespace, old", Policy{Net: NetRules}, Host{3, Namespaces, true, false}, nil, true},
 		{"rules for everything, no network namespace", Policy{Net: NetRules, every: true}, Host{9, Namespaces, true, false}, []string{unkept}, false},
-		{"rules, no namespaces", Policy{Net: NetRules}, Host{7, Landlock, false, false}, []string{settings, secrets, others, ports}, true},
-		{"in place", Policy{Net: NetHost}, Host{7, InPlace, false, false}, []string{attributes, left, settings, secrets, others}, true},
+		{"rules, no namespaces", Policy{Net: NetRules}, Host{7, Landlock, false, false}, []string{attributes, left, settings, secrets, others, ports}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := c.policy.Walls(c.host)
 			if w.NoUnix != c.noUnix {
 				t.Errorf("Unix sockets are off: %v", w.NoUnix)
 			}
-			if w.NoTruncate != (c.host.ABI < 3) || w.Ask != (c.host.Layer == Landlock) ||
+			if w.NoTruncate != (c.host.ABI < 3) ||
 				w.NoInternet != (!c.host.Network && (c.policy.Net == NetNone || c.policy.Net == NetRules && !c.policy.every && c.host.ABI < 4)) {
 				t.Errorf("%+v", w)
 			}

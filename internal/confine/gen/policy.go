@@ -66,23 +66,16 @@ var ours = map[string]string{
 	"open":      "open1",
 	"openat":    "open2",
 
-	// Every other way to change what a file is like, but for its content.
+	// Other ways to change what a file is like, that some sandboxes do without.
 	"chown":         "owners",
 	"fchown":        "owners",
 	"lchown":        "owners",
 	"fchownat":      "owners",
-	"utime":         "attributes",
-	"utimes":        "attributes",
-	"futimesat":     "attributes",
-	"utimensat":     "attributes",
 	"setxattr":      "extended",
 	"lsetxattr":     "extended",
 	"fsetxattr":     "extended",
-	"removexattr":   "attributes",
-	"lremovexattr":  "attributes",
-	"fremovexattr":  "attributes",
-	"setxattrat":    "extendedAt",
-	"removexattrat": "attributeAt",
+	"setxattrat":    "extended",
+	"removexattrat": "allow",
 	"truncate":      "truncates",
 
 	"fallocate": "allocates",

@@ -14,8 +14,6 @@ import (
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/link"
-	"github.com/cofferhq/coffer/internal/link/kernel"
-	"github.com/cofferhq/coffer/internal/link/packet"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -177,43 +175,11 @@ func (i *instance) build(m *engine.Machine) error {
 	if ready.Error != "" {
 		return errors.New(ready.Error)
 	}
-	if err := i.connect(ready); err != nil {
+	i.linkKind = ready.Link
+	if i.link, err = guest.ReceiveLink(i.control, ready); err != nil {
 		return fmt.Errorf("take over the sandbox's network: %w", err)
 	}
 	return nil
-}
-
-// maxSockets is more than any kind of link has.
-const maxSockets = 16
-
-// connect opens the link that the first process has made the inner half of. It does so
-// before any program runs: its word can still be trusted.
-func (i *instance) connect(r guest.Ready) error {
-	if r.Sockets < 0 || r.Sockets > maxSockets {
-		return fmt.Errorf("%d sockets are too many", r.Sockets)
-	}
-	fds, err := guest.Receive(i.control, r.Sockets)
-	if err != nil {
-		return err
-	}
-	var files []*os.File
-	for _, fd := range fds {
-		files = append(files, os.NewFile(uintptr(fd), r.Link))
-	}
-	i.linkKind = r.Link
-	switch r.Link {
-	case "":
-	case guest.KernelLink:
-		i.link, err = kernel.Open(files)
-	case guest.PacketLink:
-		if len(files) != 1 {
-			return fmt.Errorf("%d sockets for a link of packets", len(files))
-		}
-		i.link, err = packet.NewSocket(files[0], packet.Options{})
-	default:
-		err = fmt.Errorf("there is no link of kind %q", r.Link)
-	}
-	return err
 }
 
 // hand makes the mounts that the first process may not make itself. Root's own
