@@ -11,8 +11,11 @@ build:
 demo: build
 	./bin/coffer demo
 
+# Tests share one binary, which does not report progress: they compare all that it prints.
+TESTED = $(CURDIR)/bin/tested/coffer
 test: lint build
-	go test -timeout 40m ./...
+	go build -trimpath -ldflags "-s -w -X github.com/cofferhq/coffer/internal/ui.silent=yes" -o $(TESTED) ./cmd/coffer
+	COFFER_TESTBED_PREBUILT=$(TESTED) internal/testbed/in-memory go test -timeout 40m ./...
 	@$(MAKE) --no-print-directory fuzz FUZZ=500x PACKAGES="./internal/policy ./internal/gateway/..."
 
 # What takes too long for every day: repositories with tens of thousands of files.

@@ -23,7 +23,7 @@ func AsOrdinary(t *testing.T) bool {
 // ends as it has ended.
 func again(t *testing.T, uid int, how *syscall.SysProcAttr, env ...string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "coffer-test-")
+	dir, err := os.MkdirTemp("", "coffer-test-")
 	if err != nil {
 		t.Fatal(err)
 	}

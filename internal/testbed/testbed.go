@@ -39,7 +39,7 @@ func New(t testing.TB, uid int) *Bed {
 	t.Helper()
 	// Not t.TempDir: its parent is closed to others, and its removal does not know
 	// what a sandbox leaves behind when a test fails.
-	dir, err := os.MkdirTemp("/tmp", "coffer-test-")
+	dir, err := os.MkdirTemp("", "coffer-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +90,12 @@ func (b *Bed) Env() []string {
 }
 
 // shared names, in the environment of a test program that another one has started, the
-// binary that the other one has built.
-const shared = "COFFER_TESTBED_BINARY"
+// binary that the other one has built. prebuilt names the one that make test builds once
+// for all test programs; each takes a copy that every user can run.
+const (
+	shared   = "COFFER_TESTBED_BINARY"
+	prebuilt = "COFFER_TESTBED_PREBUILT"
+)
 
 // Shared is a variable for the environment of another test program, which has it use
 // this one's binary.
@@ -104,7 +108,7 @@ var build = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv(shared); path != "" {
 		return path, nil
 	}
-	dir, err := os.MkdirTemp("/tmp", "coffer-build-")
+	dir, err := os.MkdirTemp("", "coffer-build-")
 	if err != nil {
 		return "", err
 	}
@@ -112,8 +116,20 @@ var build = sync.OnceValues(func() (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
-	return compile(filepath.Join(dir, "coffer"), quiet)
+	path := filepath.Join(dir, "coffer")
+	if from := os.Getenv(prebuilt); from != "" {
+		return path, copyProgram(path, from)
+	}
+	return compile(path, quiet)
 })
+
+func copyProgram(to, from string) error {
+	program, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, program, 0o755)
+}
 
 // quiet has a binary not say what takes long, which is more on some machines than on others, and at
 // times: tests compare all that it says.
