@@ -180,7 +180,6 @@ func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 	if err != nil {
 		return err
 	}
-	sayMissing(done.Missing)
 	bringRunning(sb)
 	if done.Running > 0 {
 		fmt.Fprintf(os.Stderr, "coffer: %s running in the sandbox; files that are open there may be written again\n", are(done.Running, "program"))
@@ -223,11 +222,4 @@ func takenBack(all []checkpoint.Checkpoint, n int) string {
 		return "what was changed since " + before.Time.Local().Format("15:04:05")
 	}
 	return fmt.Sprintf("what '%s' changed (checkpoint %d, %s)", shortCommand(last), last.N, last.Time.Local().Format("15:04:05"))
-}
-
-// sayMissing says which repositories are not there as they were at a checkpoint.
-func sayMissing(lines []string) {
-	for _, line := range lines {
-		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(line))
-	}
 }

@@ -90,9 +90,6 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 		return err
 	}
 	fmt.Fprintln(stdout, made.Name)
-	if at > 0 {
-		sayMissing(git.Missing(sb.Dir(), made.Name, at))
-	}
 	if terminal.IsTerminal(2) {
 		fmt.Fprintf(os.Stderr, "coffer: go on there with 'coffer exec -m %s' or 'coffer ai -m %s'\n", made.Name, made.Name)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -198,12 +199,11 @@ func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, bra
 			return err
 		}
 	}
-	moments, err := b.Uninclude(ctx, branch, purgeFiles)
-	if err != nil {
+	if err := b.Uninclude(ctx, branch, purgeFiles); err != nil {
 		return err
 	}
 	sayStayed(b)
-	if moments {
+	if all, _, err := checkpoint.Read(sb.Dir()); err == nil && len(all) > 1 {
 		fmt.Fprintf(os.Stderr, "coffer: what %s was at earlier checkpoints is gone with it: 'coffer undo' does not bring it back\n", b.Include)
 	}
 	if layer := supervisor.WorkspaceLayer(sb); layer != "" {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
@@ -60,8 +59,6 @@ type Bridge struct {
 
 	showing   sync.Mutex // held by who shows the host's refs inside
 	shown     string     // as they were last shown
-	unheld    string     // and before, since they were last held; see hold
-	lost      []string   // what the host does not have any more; see Heal
 	refPlaces []string   // where they are, and how these places looked then; see RefreshMoved
 	refStamp  string
 
@@ -69,8 +66,6 @@ type Bridge struct {
 	cameOut  []string        // branches that came out of a directory of the user's
 	cameBy   []string        // stashes and tags that came over
 	tooHeavy map[string]bool // commits that are; see heavy
-	tidying  atomic.Bool     // git inside tidies up
-	parting  sync.WaitGroup  // that git
 
 	mu    sync.Mutex
 	ready string // the branch, if something came out on it and no other is checked out inside

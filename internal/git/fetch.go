@@ -80,10 +80,7 @@ func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspecs []string, pr
 	if refs, err = b.list(ctx, q.git(b), append(prefixes, landed)...); err != nil {
 		return nil, err
 	}
-	if err := q.loosen(ctx, b); err != nil && ctx.Err() != nil {
-		return nil, err
-	}
-	return refs, moveObjects(q.objects(), b.Objects[0])
+	return refs, q.release(ctx, b)
 }
 
 // fetchInto has git on the host fetch. It checks every object; git inside is a stranger to it, as a

@@ -76,7 +76,7 @@ git update-ref HEAD $(git commit-tree -m bomb -p HEAD $t)`
 				}
 				return string(out)
 			}
-			const word = "has too many new files"
+			const word = "has too many files"
 			if out := said(bomb); !strings.Contains(out, word) {
 				t.Errorf("%s: got %s", mode, out)
 			}

@@ -223,20 +223,15 @@ func IncludedNames(folder string) (names []string) {
 
 // Uninclude takes a repository out of a sandbox that does not run. The caller holds the lock.
 // The rename takes it out; what a killed process leaves after that, [LockIncluded] removes.
-//
-// moments says whether there are checkpoints with it, to which it does not come back.
-func (b *Bridge) Uninclude(ctx context.Context, branches bool, purge func(dir string) error) (moments bool, err error) {
+func (b *Bridge) Uninclude(ctx context.Context, branches bool, purge func(dir string) error) error {
 	gone := filepath.Join(filepath.Dir(b.dir), gonePrefix+b.Include)
-	if moments, err = b.noteTaken(); err != nil {
-		return false, err
-	}
 	if err := os.Rename(b.dir, gone); err != nil {
-		return false, err
+		return err
 	}
 	if err := b.Forget(ctx, branches); err != nil {
-		return false, err
+		return err
 	}
-	return moments, purge(gone)
+	return purge(gone)
 }
 
 // Workspace is the directory of the sandbox that an included repository is shown in.

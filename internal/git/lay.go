@@ -45,7 +45,7 @@ func Lay(ctx context.Context, o Options, lasting bool) (*Bridge, error) {
 	if lasting {
 		if b, err := Open(folder); !errors.Is(err, fs.ErrNotExist) {
 			if err == nil {
-				b.unheld, err = b.showRefs(refs)
+				err = b.showRefs(refs)
 			}
 			return b, err
 		}

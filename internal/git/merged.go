@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,9 +14,9 @@ import (
 	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
-// A branch is merged if its commits are on another one. It also is if what they change is
-// there by other commits: after a squash, a rebase, or cherry-picks. Where that cannot be
-// told, it is not: who asks is about to remove it.
+// A branch is merged if its commits are on another one. It also is if merging it would have changed
+// nothing there at some commit: after a squash, a rebase, or cherry-picks. Where that cannot be
+// told, it is not: the caller is about to remove it.
 
 // Bounds of that question: how many branches are looked at, and for how long.
 const (
@@ -106,7 +107,7 @@ func (b *Bridge) takenBy(ctx context.Context, id string, others []string) bool {
 	return false
 }
 
-// A judge compares commits by what they change. It is git in a repository of its own, which
+// A judge merges commits to see what they change. It is git in a repository of its own, which
 // has nothing but the host's objects: no setting and no attribute is there, whoever's, by
 // which a merge would start a program or be another one, and what git writes goes with it.
 type judge struct {
@@ -155,41 +156,39 @@ func quoteObjects(path string) string {
 
 func (j *judge) close() { os.RemoveAll(j.dir) }
 
-// taken says whether all that a commit brought, since they parted, is in another one.
+// maxCandidates bounds at how many commits of another branch the merge is tried.
+const maxCandidates = 32
+
+// taken says whether all that a commit brought is in another one: whether there is a commit on the
+// way there into which to merge it would have changed nothing. What changed there since does not
+// count.
 func (j *judge) taken(ctx context.Context, id, other string) bool {
 	base, err := j.git.text(ctx, "merge-base", other, id)
 	if err != nil {
 		return false
 	}
-	out, err := j.git.text(ctx, "rev-parse", base+"^{tree}", id+"^{tree}", other+"^{tree}")
-	trees := strings.Fields(out)
-	// What changes nothing is nowhere else: to git, all such commits are the same.
-	if err != nil || len(trees) != 3 || trees[0] == trees[1] {
+	if heavy, err := heavy(ctx, j.git, id); err != nil || heavy {
 		return false
 	}
-	if j.heavy(ctx, base, id, len(id)/2) {
-		return false
+	paths, err := j.git.run(ctx, "", "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, id)
+	if err != nil || paths == "" {
+		return false // what changes nothing is nowhere else
 	}
-	if trees[1] == trees[2] || j.picked(ctx, id, other) {
-		return true
+	names := strings.Split(strings.TrimSuffix(paths, "\x00"), "\x00")
+	// The newest first; other itself is the one at which what was merged is merely among other changes.
+	args := []string{"--literal-pathspecs", "log", "--no-show-signature", "--format=%H %T", fmt.Sprintf("--max-count=%d", maxCandidates)}
+	for _, span := range [][]string{{"--no-walk", other, "--"}, append([]string{base + ".." + other, "--"}, names[:min(len(names), maxCandidates)]...)} {
+		out, err := j.git.run(ctx, "", append(args, span...)...)
+		if err != nil {
+			return false
+		}
+		for line := range strings.Lines(out) {
+			commit, tree, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			merged, err := j.git.text(ctx, "merge-tree", "--write-tree", "--no-messages", commit, id)
+			if err == nil && merged == tree {
+				return true
+			}
+		}
 	}
-	// All in one commit, and perhaps changed since.
-	if one, err := j.git.text(ctx, "commit-tree", "-p", base, "-m", "all", trees[1]); err == nil && j.picked(ctx, one, other) {
-		return true
-	}
-	// It may be among other changes: then to merge it changes nothing.
-	merged, err := j.git.text(ctx, "merge-tree", "--write-tree", "--no-messages", other, id)
-	return err == nil && merged == trees[2]
-}
-
-// heavy says whether git would have too much to do with what a commit brought, of which not
-// all has been on a branch outside.
-func (j *judge) heavy(ctx context.Context, base, id string, size int) bool {
-	blobs, err := (&History{host: j.git}).Blobs(ctx)
-	if err != nil {
-		return true
-	}
-	defer blobs.Close()
-	_, err = (&weigher{get: blobs.Read, size: size}).commits(base, id)
-	return err != nil
+	return false
 }

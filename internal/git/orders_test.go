@@ -1,28 +1,50 @@
 package git
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
 
-// A ref that is to move twice moves once, from where it is; git refuses two orders for one.
-func TestOrders(t *testing.T) {
-	s := session{refs: map[string]tip{"a": {id: "1"}, "b": {id: "1"}, "c": {id: "1"}, "d": {id: "1"}}}
-	for _, move := range []struct{ ref, id string }{
-		{"a", "2"}, {"a", "3"}, // twice
-		{"b", "2"}, {"b", "1"}, // and back
-		{"c", "2"}, {"c", ""}, // away
-		{"d", ""}, {"d", "2"}, // away and to somewhere
-		{"e", "1"}, {"e", "2"}, // a new one
-		{"f", "1"}, {"f", ""}, // which is not needed after all
+// TestWriteRefs: a ref that is set twice moves once, from where it was read.
+func TestWriteRefs(t *testing.T) {
+	b, git := hostRepository(t)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(b.Common), "f"), []byte("f\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	git("add", "-A")
+	ids := []string{"", git("commit-tree", "-m", "one", git("write-tree")), git("commit-tree", "-m", "two", git("write-tree")), git("commit-tree", "-m", "three", git("write-tree"))}
+	s := session{Bridge: b}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		git("update-ref", b.own()+name, ids[1])
+	}
+	if err := s.read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, move := range []struct {
+		ref string
+		id  int
+	}{
+		{"a", 2}, {"a", 3}, // twice
+		{"b", 2}, {"b", 1}, // and back
+		{"c", 2}, {"c", 0}, // away
+		{"d", 0}, {"d", 2}, // away and to somewhere
+		{"e", 1}, {"e", 2}, // a new one
+		{"f", 1}, {"f", 0}, // which is not needed after all
 	} {
-		s.set(move.ref, move.id)
+		s.set(b.own()+move.ref, ids[move.id])
 	}
-	first, then := s.orders.lines()
-	if want := "delete c 1\n"; first != want {
-		t.Errorf("first %q, want %q", first, want)
+	if err := s.write(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	if want := "update a 3 1\nupdate d 2 1\ncreate e 2\n"; then != want {
-		t.Errorf("then %q, want %q", then, want)
+	want := map[string]string{"a": ids[3], "b": ids[1], "d": ids[2], "e": ids[2]}
+	got, err := b.list(t.Context(), b.refs(), b.own())
+	if err != nil || len(got) != len(want) {
+		t.Errorf("refs %v, %v", got, err)
 	}
-	if s.refs["a"].id != "3" || s.refs["d"].id != "2" || s.refs["c"].id != "" {
-		t.Errorf("it is seen as %v", s.refs)
+	for name, id := range want {
+		if got[b.own()+name].id != id {
+			t.Errorf("%s is at %s, want %s", name, got[b.own()+name].id, id)
+		}
 	}
 }

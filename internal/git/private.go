@@ -224,7 +224,7 @@ func (b *Bridge) config(r *Repository) string {
 	if r.partial() { // what is missing is not lost, though it cannot be had
 		fmt.Fprint(&c, "[extensions]\n\tpartialClone = origin\n[remote \"origin\"]\n\tpromisor = true\n")
 	}
-	fmt.Fprintf(&c, "[remote \"origin\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[push]\n\tdefault = current\n", b.insideHost(), b.pushURL())
+	fmt.Fprintf(&c, "[remote \"origin\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[push]\n\tdefault = current\n[gc]\n\tautoDetach = false\n", b.insideHost(), b.pushURL())
 	if b.Upstream {
 		c.WriteString(b.upstreamConfig())
 	}
@@ -234,8 +234,6 @@ func (b *Bridge) config(r *Repository) string {
 		case key == "core.hookspath":
 			value = r.hooksPath()
 			ok = value != ""
-		case key == "maintenance.auto" && !ok:
-			value, ok = "false", true // it is seen to when nothing happens: see TidyInside
 		}
 		if !ok || strings.ContainsRune(value, 0) {
 			continue
@@ -307,20 +305,16 @@ func bareConfig(format string) string {
 	return "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 }
 
-// showRefs shows them inside, if they are not, and says what was shown before.
-func (b *Bridge) showRefs(refs []ref) (before string, err error) {
+// showRefs writes them where git inside fetches from.
+func (b *Bridge) showRefs(refs []ref) error {
 	text := packed(refs)
 	if text == b.shown {
-		return text, nil
+		return nil
 	}
 	path := filepath.Join(b.export(), "packed-refs")
-	if before = b.shown; before == "" {
-		old, _ := os.ReadFile(path) // by who ran it before; nothing, the first time
-		before = string(old)
-	}
 	if err := (safepath.File{Path: path, Mode: 0o644, Alone: true}).Write([]byte(text)); err != nil {
-		return before, err
+		return err
 	}
 	b.shown = text
-	return before, nil
+	return nil
 }

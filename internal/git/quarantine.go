@@ -4,10 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -51,22 +50,32 @@ func (q quarantine) git(b *Bridge) host {
 		env: []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoteObjects(b.Objects[0])}}
 }
 
-// A pack that is checked stays a pack, however small it is. An agent commits often, and every git
-// looks into every pack: so a small one becomes loose objects, as if the user had committed.
+// A small pack becomes loose objects, as if the user had committed: an agent commits often, and
+// every git looks into every pack.
 const (
-	maxLoose      = 100 // from so many objects on it stays one, as in git
+	maxLoose      = 100 // objects, as in git
 	maxLooseBytes = 1 << 20
-	// Objects of any size may be in a pack of a few bytes, which may then keep them.
-	patienceLoose = 5 * time.Second
+	patienceLoose = 5 * time.Second // a pack of a few bytes may have objects of any size
 )
 
-// loosen unpacks what came, if it is small. What cannot be unpacked stays a pack.
-func (q quarantine) loosen(ctx context.Context, b *Bridge) error {
+// release has git store what was fetched, and checked, among the user's objects.
+func (q quarantine) release(ctx context.Context, b *Bridge) error {
 	packs, err := filepath.Glob(escapeGlob(q.objects()) + "/pack/*.pack")
-	if err != nil || len(packs) != 1 {
-		return err
+	for _, pack := range packs {
+		if err = q.unpack(ctx, b, pack); err != nil {
+			if err = q.store(ctx, b, pack); err != nil {
+				return fmt.Errorf("store what was fetched: %w", err)
+			}
+		}
 	}
-	f, err := os.Open(packs[0])
+	return err
+}
+
+var errNotSmall = errors.New("the pack is not small")
+
+// unpack stores a small pack as loose objects.
+func (q quarantine) unpack(ctx context.Context, b *Bridge, pack string) error {
+	f, err := os.Open(pack)
 	if err != nil {
 		return err
 	}
@@ -76,62 +85,25 @@ func (q quarantine) loosen(ctx context.Context, b *Bridge) error {
 		return err
 	}
 	info, err := f.Stat()
-	if err != nil || info.Size() > maxLooseBytes || binary.BigEndian.Uint32(head[8:]) >= maxLoose {
+	if err != nil {
 		return err
+	}
+	if info.Size() > maxLooseBytes || binary.BigEndian.Uint32(head[8:]) >= maxLoose {
+		return errNotSmall
 	}
 	ctx, cancel := context.WithTimeout(ctx, patienceLoose)
 	defer cancel()
-	h := b.refs()
-	h.objects = filepath.Join(q.dir, "loose") // where git does not see that it has them already
-	if err := os.Mkdir(h.objects, 0o755); err != nil {
-		return err
-	}
-	if _, err := h.read(ctx, f, "unpack-objects", "-q"); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(filepath.Dir(packs[0])); err != nil {
-		return err
-	}
-	return moveObjects(h.objects, q.objects())
+	_, err = b.refs().read(ctx, f, "unpack-objects", "-q")
+	return err
 }
 
-// moveObjects moves objects from one directory of objects to another. A pack is one when its
-// index is there, so that comes last.
-func moveObjects(from, to string) error {
-	dirs, err := os.ReadDir(from)
+// store stores a pack as it is.
+func (q quarantine) store(ctx context.Context, b *Bridge, pack string) error {
+	f, err := os.Open(pack)
 	if err != nil {
 		return err
 	}
-	for _, d := range dirs {
-		files, err := os.ReadDir(filepath.Join(from, d.Name()))
-		if err == nil && len(files) > 0 {
-			err = os.MkdirAll(filepath.Join(to, d.Name()), 0o777)
-		}
-		if err != nil {
-			return err
-		}
-		slices.SortStableFunc(files, func(a, b os.DirEntry) int { // .rev, .pack, .idx
-			return -strings.Compare(filepath.Ext(a.Name()), filepath.Ext(b.Name()))
-		})
-		for _, f := range files {
-			if d.Name() == "pack" {
-				if err := flush(filepath.Join(from, d.Name(), f.Name())); err != nil {
-					return err
-				}
-			}
-			if err := os.Rename(filepath.Join(from, d.Name(), f.Name()), filepath.Join(to, d.Name(), f.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// flush puts a file on the disk, which the git that wrote it did not: most packs are taken apart.
-func flush(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	defer f.Close()
+	_, err = b.refs().read(ctx, f, "index-pack", "--stdin")
+	return err
 }

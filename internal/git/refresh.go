@@ -18,14 +18,9 @@ import (
 func (b *Bridge) Refresh(ctx context.Context) error {
 	b.showing.Lock()
 	defer b.showing.Unlock()
-	if err := b.refresh(ctx); err != nil {
-		return err
-	}
-	_ = b.hold(ctx) // what cannot be held is no reason not to go on
-	return nil
+	return b.refresh(ctx)
 }
 
-// refresh leaves what has to be held to the next who is in no hurry.
 func (b *Bridge) refresh(ctx context.Context) error {
 	began := time.Now()
 	refs, err := snapshot(ctx, b.Common)
@@ -37,11 +32,7 @@ func (b *Bridge) refresh(ctx context.Context) error {
 	if b.refStamp, last = b.stamp(); last.After(began.Add(-refTick)) {
 		b.refStamp = "" // it may be what has moved since they were read
 	}
-	before, err := b.showRefs(refs)
-	if before != b.shown {
-		b.unheld += before
-	}
-	return err
+	return b.showRefs(refs)
 }
 
 // RefreshMoved is Refresh if refs may have moved since: for a program that is about to start, so

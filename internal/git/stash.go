@@ -100,7 +100,7 @@ func (s *session) fetchAside(ctx context.Context, want map[string]string) (fresh
 		if heavy, err := s.heavyAside(ctx, id); err != nil {
 			return nil, err
 		} else if heavy {
-			s.note("the %s %s was not brought over: it has too many new files (%d at most)", strings.TrimSuffix(kind, "/"), tagName(short), maxPaths)
+			s.note("the %s %s was not brought over: it has too many files (%d at most)", strings.TrimSuffix(kind, "/"), tagName(short), maxPaths)
 			continue
 		}
 		fresh = append(fresh, name)
@@ -172,7 +172,7 @@ func (b *Bridge) hasStash() bool {
 	}
 	defer root.Close()
 	_, err = root.Lstat(b.refPlace("stash"))
-	return err == nil || strings.Contains(smallText(root, "packed-refs", maxPrivateRefs), " refs/stash\n")
+	return err == nil || strings.Contains(smallText(root, "packed-refs", maxRefs), " refs/stash\n")
 }
 
 // newTags are the tags inside that the host has not. Tags that git inside has packed are those that
@@ -255,7 +255,7 @@ func (s *session) heavyAside(ctx context.Context, id string) (bool, error) {
 		return false, err
 	}
 	for _, commit := range strings.Fields(out) {
-		if heavy, err := s.heavy(ctx, commit, ""); heavy || err != nil {
+		if heavy, err := s.heavy(ctx, commit); heavy || err != nil {
 			return heavy, err
 		}
 	}

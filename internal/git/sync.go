@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -116,8 +117,8 @@ type session struct {
 	*Bridge
 	o      wire.Opener
 	head   string         // the branch that is checked out inside
-	refs   map[string]tip // the host's refs that are about this sandbox
-	orders orders         // about them
+	refs   map[string]tip // the host's refs that are about this sandbox, as they are to be
+	was    map[string]tip // and as they are
 	late   []string       // branches that went inside and are still checked out outside
 	notes  []string
 	once   []string // notes that are news, and not true for as long as nothing changes
@@ -137,6 +138,7 @@ func (s *session) know(refs map[string]tip) {
 			s.refs[name] = at
 		}
 	}
+	s.was = maps.Clone(s.refs)
 }
 
 // read lists them.
@@ -247,10 +249,10 @@ func (s *session) takeOut(ctx context.Context, b, inside, outside string) error 
 			return nil
 		}
 	}
-	if heavy, err := s.heavy(ctx, inside, outside); err != nil {
+	if heavy, err := s.heavy(ctx, inside); err != nil {
 		return err
 	} else if heavy {
-		s.note("the branch %s was not moved to %.12s, which has too many new files (%d at most); take them out of the commit, inside", short(s.public(b)), inside, maxPaths)
+		s.note("the branch %s was not moved to %.12s, which has too many files (%d at most); take them out of the commit, inside", short(s.public(b)), inside, maxPaths)
 		return nil
 	}
 	if s.Laid && outside == "" && inside != s.refs[s.own()+"base"].id {

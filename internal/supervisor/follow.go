@@ -19,8 +19,6 @@ const (
 	syncLatest = 600 * time.Millisecond
 	// syncGlance is how often it is seen meanwhile whether they still move.
 	syncGlance = 50 * time.Millisecond
-	// tidyAfter is how long nothing has happened before it is tidied up.
-	tidyAfter = 3 * time.Second
 	// syncBlind is how often the refs are looked at where the kernel does not tell.
 	syncBlind = 2 * time.Second
 	// syncIdle is how long refs of others are let move while no program runs.
@@ -34,8 +32,7 @@ const (
 func (s *Supervisor) follow(ctx context.Context, g *commits) {
 	var refs watch.Watch
 	defer refs.Close()
-	defer g.bridge.Rest()
-	life, pause, again, rested := ctx, syncEvery, 0, false
+	pause, again, rested := syncEvery, 0, false
 	for {
 		asked, ok := s.await(ctx, g, func(ctx context.Context) {
 			if rested {
@@ -63,7 +60,7 @@ func (s *Supervisor) follow(ctx context.Context, g *commits) {
 			continue
 		}
 		if asked, ok = s.await(ctx, g, func(ctx context.Context) {
-			watchQuietly(ctx, &refs, func() { g.bridge.TidyInside(life, s) })
+			refs.Wait(ctx)
 			_, settled := g.bridge.Settled()
 			rested = settled && dawdle(ctx, s.busy)
 		}); !ok {
@@ -73,18 +70,6 @@ func (s *Supervisor) follow(ctx context.Context, g *commits) {
 			asked <- s.sync(ctx, g)
 		}
 	}
-}
-
-// watchQuietly waits until refs move. If that takes a while, it has something done meanwhile.
-func watchQuietly(ctx context.Context, refs *watch.Watch, meanwhile func()) {
-	short, cancel := context.WithTimeout(ctx, tidyAfter)
-	defer cancel()
-	refs.Wait(short)
-	if short.Err() == nil || ctx.Err() != nil {
-		return
-	}
-	meanwhile()
-	refs.Wait(ctx)
 }
 
 // dawdle waits for a while if what has moved concerns nobody: refs of others, in a sandbox in which

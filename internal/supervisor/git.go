@@ -61,7 +61,6 @@ func (s *Supervisor) openGit(ctx context.Context) (*rootfs.Git, error) {
 	}
 	if err == nil {
 		err = b.Refresh(ctx)
-		b.Heal()
 	}
 	if err == nil {
 		s.git.bridge = b

@@ -39,7 +39,6 @@ type Undone struct {
 	Checkpoint *checkpoint.Checkpoint `json:"checkpoint,omitempty"`
 	To         *checkpoint.Checkpoint `json:"to,omitempty"`      // the one that was restored
 	Failed     []string               `json:"failed,omitempty"`  // what could not be restored
-	Missing    []string               `json:"missing,omitempty"` // what was there then, and is no more
 	Running    int                    `json:"running,omitempty"`
 	Error      string                 `json:"error,omitempty"`
 	Hint       string                 `json:"hint,omitempty"`
@@ -115,7 +114,6 @@ func (s *Supervisor) undo(n int, force bool) (answer Undone, err error) {
 	}
 	made, failed, err := all.Undo(ctx, s, n)
 	answer.Failed, answer.Checkpoint, answer.To = tellFailed(failed), made, &to
-	answer.Missing = git.Missing(s.Sandbox.Dir(), s.Sandbox.Name, n)
 	return answer, err
 }
 
