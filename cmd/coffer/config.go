@@ -95,7 +95,7 @@ does not allow is.`,
 			store, err := places.TrustStore()
 			if err == nil {
 				var has bool
-				if has, err = store.Has(l.Repository, widens); has {
+				if has, err = store.Has(l, widens); has {
 					fmt.Fprintln(os.Stderr, "you have agreed to:\n"+bullets(widens))
 					return nil
 				}

@@ -156,7 +156,7 @@ func agreedTo(places config.Places, l *config.Loaded) (bool, error) {
 	if err != nil {
 		return false, nil
 	}
-	return store.Has(l.Repository, widens)
+	return store.Has(l, widens)
 }
 
 func printMasks(list []supervisor.Hidden, root string) error {

@@ -25,8 +25,8 @@ func trustCommand() *cobra.Command {
 a sandbox that they would not have otherwise: more of the network, directories of this
 machine, variables of yours, a weaker wall. Lines of .sandboxignore files that show what
 is hidden count too, in any directory. You are shown the list and asked. The yes is for
-exactly this list in this directory; when the files ask for something else, you are
-asked again. What makes a sandbox tighter needs no yes.`,
+the files as they are, in this directory: when one of them changes, you are shown how, and
+asked again. Files that only make a sandbox tighter need no yes.`,
 		Example: `  coffer trust
   coffer trust --list
   coffer trust --revoke`,
@@ -81,7 +81,7 @@ func giveTrust(ctx context.Context, places config.Places, yes bool) error {
 	if err != nil {
 		return err
 	}
-	has, err := w.agreed(store, l.Repository)
+	has, err := w.agreed(store, l)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func giveTrust(ctx context.Context, places config.Places, yes bool) error {
 		return nil
 	}
 	if yes {
-		err = w.remember(store, l.Repository)
+		err = w.remember(store, l)
 	} else {
 		err = ask(ctx, store, l, w)
 	}
@@ -126,20 +126,20 @@ func wantedBy(ctx context.Context, l *config.Loaded) (w wanted, err error) {
 
 func (w wanted) list() []string { return slices.Concat(w.widens, config.Sentences(w.nested)) }
 
-func (w wanted) agreed(store config.Trust, repository string) (has bool, err error) {
+func (w wanted) agreed(store config.Trust, l *config.Loaded) (has bool, err error) {
 	has = true
 	if len(w.widens) > 0 {
-		has, err = store.Has(repository, w.widens)
+		has, err = store.Has(l, w.widens)
 	}
-	return has && (len(w.nested) == 0 || store.HasNested(repository, w.nested)), err
+	return has && (len(w.nested) == 0 || store.HasNested(l.Repository, w.nested)), err
 }
 
-func (w wanted) remember(store config.Trust, repository string) (err error) {
+func (w wanted) remember(store config.Trust, l *config.Loaded) (err error) {
 	if len(w.widens) > 0 {
-		err = store.Add(repository, w.widens)
+		err = store.Add(l, w.widens)
 	}
 	if err == nil && len(w.nested) > 0 {
-		err = store.AddNested(repository, w.nested)
+		err = store.AddNested(l.Repository, w.nested)
 	}
 	return err
 }
@@ -162,10 +162,6 @@ func refuseInside() error {
 // agree makes sure that the user wants what the repository's files ask for: before, for
 // this once, or now. What a flag takes away need not be agreed to.
 func (s *settings) agree(ctx context.Context, places config.Places, l *config.Loaded) error {
-	all, err := l.Widens(passesAnyway)
-	if err != nil {
-		return err
-	}
 	if s.workspace == sandbox.WorkspaceNone {
 		// The directory is not shown anyway, so a mount of it needs a yes.
 		l.Config.Workspace.Mode = s.workspace
@@ -187,7 +183,7 @@ func (s *settings) agree(ctx context.Context, places config.Places, l *config.Lo
 	if err != nil {
 		return fmt.Errorf("%w; %s wants\n%s", err, wishes(l), bullets(widens))
 	}
-	if has, err := agreed(store, l.Repository, widens, all); err != nil || has {
+	if has, err := store.Has(l, widens); err != nil || has {
 		return err
 	}
 	return ask(ctx, store, l, wanted{widens: widens})
@@ -204,19 +200,6 @@ func (s *settings) agreeOnce(ctx context.Context, l *config.Loaded) error {
 		fmt.Fprintln(os.Stderr, "coffer: for this run, as you say:\n"+bullets(list))
 	}
 	return nil
-}
-
-// agreed says whether the user has agreed to a list, or to a longer one that has all of it.
-func agreed(store config.Trust, repository string, list, longer []string) (bool, error) {
-	if has, err := store.Has(repository, list); err != nil || has {
-		return has, err
-	}
-	for _, w := range list {
-		if !slices.Contains(longer, w) {
-			return false, nil
-		}
-	}
-	return store.Has(repository, longer)
 }
 
 func wishes(l *config.Loaded) string {
@@ -236,8 +219,8 @@ func bullets(list []string) string {
 
 // ask asks on the terminal and remembers a yes.
 func ask(ctx context.Context, store config.Trust, l *config.Loaded, w wanted) error {
-	list := bullets(w.list())
-	yes, err := ui.Agree(ctx, fmt.Sprintf("%s asks for more than a sandbox has by itself:\n%s\nAgree, until it asks for something else?", wishes(l), list))
+	list := bullets(w.list()) + changed(store, l)
+	yes, err := ui.Agree(ctx, fmt.Sprintf("%s asks for more than a sandbox has by itself:\n%s\nAgree, until the files change?", wishes(l), list))
 	switch {
 	case errors.Is(err, ui.ErrNoTerminal):
 		return ui.Error(fmt.Sprintf("%s asks for more than you have agreed to, and there is no terminal to ask you on:\n%s", wishes(l), list),
@@ -245,9 +228,29 @@ func ask(ctx context.Context, store config.Trust, l *config.Loaded, w wanted) er
 	case err != nil:
 		return err
 	case yes:
-		return w.remember(store, l.Repository)
+		return w.remember(store, l)
 	}
 	return ui.Error("you did not agree to what coffer.toml asks for", "change coffer.toml; --net none starts without its network rules")
+}
+
+// maxDiff bounds the lines of a diff that are shown.
+const maxDiff = 60
+
+// changed shows how the files differ from those that the user agreed to last.
+func changed(store config.Trust, l *config.Loaded) string {
+	text := store.Changes(l)
+	if text == "" {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	more := len(lines) - maxDiff
+	if more > 0 {
+		lines = append(lines[:maxDiff], fmt.Sprintf("… and %d more lines", more))
+	}
+	for i, line := range lines {
+		lines[i] = "\n    " + terminal.Content(line[:min(len(line), 200)])
+	}
+	return "\n  Since you agreed:" + strings.Join(lines, "")
 }
 
 func listTrust(places config.Places, asJSON bool) error {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -76,7 +75,7 @@ func (k *checker) agents() {
 		names = append(names, slices.Sorted(maps.Keys(k.Agents))...)
 		names = slices.DeleteFunc(names, func(n string) bool { return k.Agents[n].off() })
 		if !slices.Contains(names, name) {
-			k.at(path("ai", "agent"), fmt.Errorf("there is no agent %s: want %s", quote(name), oneOf(names, name)))
+			k.at(path("ai", "agent"), fmt.Errorf("there is no agent %s: %s", quote(name), didYouMean(name, names)))
 		}
 	}
 }
@@ -92,59 +91,4 @@ func (k *checker) knownStart(name string) {
 			k.at(path("agents", name, key), fmt.Errorf("coffer knows how %s is started: the key is for agents other than %s; args are given at every start", name, strings.Join(agent.Names(agent.Known()), ", ")))
 		}
 	}
-}
-
-// agents: what a repository says about one decides which program gets the user's
-// credentials for it.
-func (w *widening) agents() {
-	for _, name := range slices.Sorted(maps.Keys(w.is.Agents)) {
-		was, is := w.was.Agents[name], w.is.Agents[name]
-		if reflect.DeepEqual(was, is) || is.off() {
-			continue
-		}
-		if was.off() {
-			w.add("agents: %s, which you have switched off, is there", name)
-		}
-		say := func(what string, list ...string) {
-			if len(list) > 0 {
-				w.add("agents: %s %s %s", name, what, strings.Join(list, " "))
-			}
-		}
-		if is.Command != was.Command || is.Package != was.Package || !slices.Equal(is.Args, was.Args) {
-			words := []string{orElse(is.Command, name)}
-			if is.Package != "" {
-				words = append(words, is.Package)
-			}
-			say("is the program", append(words, is.Args...)...)
-		}
-		say("is logged in by", added(was.Credentials, is.Credentials)...)
-		say("is passed your variables", added(was.Pass, is.Pass)...)
-		say("may write, in a jail, to", added(was.State, is.State)...)
-		say("may reach", added(was.Hosts, is.Hosts)...)
-		for _, v := range slices.Sorted(maps.Keys(is.Env)) {
-			if was.Env[v] != is.Env[v] {
-				w.add("agents: %s runs with %s=%s", name, v, is.Env[v])
-			}
-		}
-		if !slices.Equal(is.Login, was.Login) {
-			say("logs in by", is.Login...)
-		}
-	}
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
-// added is what a list has that another has not.
-func added(was, is []string) (list []string) {
-	for _, s := range is {
-		if !slices.Contains(was, s) {
-			list = append(list, s)
-		}
-	}
-	return list
 }

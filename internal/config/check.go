@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,16 +15,24 @@ import (
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/secret"
+	"github.com/pelletier/go-toml/v2"
 )
 
-// decodeConfig decodes a tree and checks it. A tree of one file may lack what another
-// file has; the merged one must be complete. Of tables that lack what could not be read, it is
-// not said that they do.
-func decodeConfig(tree *node, complete bool, lacking ...Pos) (*Config, Problems) {
+// decodeMerged decodes and checks the merged tree of files that were checked each.
+func decodeMerged(tree *node) (*Config, Problems) {
 	var c Config
-	var p Problems
-	p.decode(tree, reflect.ValueOf(&c).Elem(), "", "")
-	k := checker{&c, tree, complete, nil}
+	var p printer
+	p.table(tree, "")
+	if err := toml.Unmarshal([]byte(p.String()), &c); err != nil {
+		return nil, Problems{decodeProblem("the merged config", err)}
+	}
+	return &c, check(&c, tree, true)
+}
+
+// check finds mistakes in values. A tree of one file may lack what another file has; the merged
+// one must be complete.
+func check(c *Config, tree *node, complete bool) Problems {
+	k := checker{c, tree, complete, nil}
 	k.image()
 	k.once("presets")
 	k.once("caches")
@@ -39,12 +46,7 @@ func decodeConfig(tree *node, complete bool, lacking ...Pos) (*Config, Problems)
 	k.agents()
 	k.jail()
 	k.git()
-	// What could not be decoded is empty, which is not another mistake.
-	more := k.problems.besides(p, lacking)
-	if len(p) == 0 {
-		return &c, more
-	}
-	return nil, append(p, more...)
+	return k.problems
 }
 
 type checker struct {
@@ -238,13 +240,22 @@ func (k *checker) once(where ...string) {
 	for i, item := range n.items {
 		name := portNumber(item, strings.Join(where, "."))
 		known := slices.ContainsFunc(n.items[:i], func(o *node) bool {
-			return name == "" && o.equal(item) || name != "" && portNumber(o, strings.Join(where, ".")) == name
+			return name == "" && o.value == item.value || name != "" && portNumber(o, strings.Join(where, ".")) == name
 		})
-		if known && (item.kind == text || item.kind == whole) {
+		if known {
 			k.at(append(steps, i), fmt.Errorf("%s is there already", quote(cmp.Or(name, portText(item)))))
 		}
 	}
 }
+
+// UnmarshalText takes a number for a port.
+func (p *Port) UnmarshalText(text []byte) error {
+	*p = Port(strconv.FormatInt(wholeNumber(string(text)), 10))
+	return nil
+}
+
+// UnmarshalText takes a number for a port.
+func (r *Ready) UnmarshalText(text []byte) error { return (*Port)(r).UnmarshalText(text) }
 
 // Parse reads P, or INSIDE:OUTSIDE.
 func (p Port) Parse() (h sandbox.HostPort, err error) {

@@ -99,7 +99,7 @@ func FuzzDevContainer(f *testing.F) {
 			return
 		}
 		l := &Loaded{places: Places{Dir: dir, Home: dir}}
-		if _, problems := l.layer("f", []byte(text), nil); len(problems) > 0 && len(data) < 1000 {
+		if _, problems := l.layer("f", []byte(text), false, nil); len(problems) > 0 && len(data) < 1000 {
 			t.Fatalf("%q became\n%s\n%v", data, text, problems)
 		}
 		if strings.ContainsRune(text, 0x1b) {

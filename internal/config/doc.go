@@ -1,5 +1,5 @@
 // Package config reads what people write down about their sandboxes, and decides how
-// much of it may count.
+// much of it counts.
 //
 // Four files say something, and they are not equals:
 //
@@ -9,15 +9,13 @@
 //	coffer.toml, coffer.local.toml    at the root of a repository: a stranger's wish,
 //	                                  and one that a program in a sandbox can edit
 //
-// Reading has three steps. A file becomes a tree of nodes that know their place, so that
-// everything said about them later can name a line ([parse]). Trees are checked against
-// the types of [Config], all mistakes at once. And they are merged, lowest first, each
-// value keeping its place: that is its origin.
+// Each file is decoded into [Config], which finds what is wrong with it, and becomes a tree of
+// values with their places. The trees are merged, lowest first: the place of a value is its
+// origin. The merged tree is decoded again.
 //
-// Then comes trust. Two results are compared: with the repository's files and without.
-// Whatever the first gives a program that the second does not is a widening, told in
-// plain words ([Loaded.Widens]), and needs the user's yes, once for exactly these words
-// ([Trust]). What narrows needs none.
+// Then comes trust. Two results are compared: with the repository's files and without. If the
+// first gives a program anything that the second does not ([Loaded.Widens]), the user has to
+// agree to the files as they are, once ([Trust]). What narrows needs no yes.
 //
 // A sandbox keeps a copy of what was agreed to in its record, out of its reach; the
 // files are not read again for it.

@@ -102,10 +102,12 @@ func readFloor(path string) (*Floor, error) {
 var floorOwner uint32
 
 func parseFloor(path string, data []byte) (*Floor, error) {
-	r := read(path, data)
-	tree, problems := r.root, r.problems
-	fl := &Floor{path: path, tree: tree}
-	problems.decode(tree, reflect.ValueOf(fl).Elem(), "", "")
+	fl := &Floor{path: path}
+	tree, problems := parse(path, data, fl)
+	if tree == nil {
+		return nil, problems.tidy()
+	}
+	fl.tree = tree
 	for i, t := range fl.Network.Deny {
 		if _, err := policy.ParseTarget(t); err != nil {
 			problems.add(tree.get("network", "deny", i).at, "network.deny: %s", err)

@@ -11,13 +11,14 @@ func (f *Floor) lower(tree *node) *node {
 		return tree
 	}
 	own := newTable(tree.at)
-	if at := f.tree.get("network", "max"); at != nil && rank(tree.get("network", "mode").text, networkOrder...) > rank(f.Network.Max, networkOrder...) {
-		own.set("network", newTable(at.at))
-		own.get("network").set("mode", &node{kind: text, text: f.Network.Max, at: at.at, key: at.key})
+	if at := f.tree.get("network", "max"); at != nil && rank(tree.get("network", "mode").text(), networkOrder...) > rank(f.Network.Max, networkOrder...) {
+		network := newTable(at.at)
+		network.fields["mode"] = &node{value: f.Network.Max, at: at.at, key: at.key}
+		own.fields["network"] = network
 	}
 	// A wall that a config cannot name is another engine's, and this one is refused.
 	if at := f.tree.get("isolation"); at != nil && f.Isolation == "container" {
-		own.set("isolation", &node{kind: text, text: f.Isolation, at: at.at, key: at.key})
+		own.fields["isolation"] = &node{value: f.Isolation, at: at.at, key: at.key}
 	}
 	return merge(tree, own)
 }
@@ -34,19 +35,19 @@ func (f *Floor) note(path string, n *node) string {
 	var at *node
 	does := "refuses"
 	switch {
-	case path == "network.mode" && rank(n.text, networkOrder...) > rank(f.Network.Max, networkOrder...):
+	case path == "network.mode" && rank(n.text(), networkOrder...) > rank(f.Network.Max, networkOrder...):
 		at = f.tree.get("network", "max")
-	case path == "network.default" && n.text != "deny" && (rank(f.Network.Max, networkOrder...) < 2 || f.Network.Max == "ask" && n.text == "allow"):
+	case path == "network.default" && n.text() != "deny" && (rank(f.Network.Max, networkOrder...) < 2 || f.Network.Max == "ask" && n.text() == "allow"):
 		at = f.tree.get("network", "max")
-	case path == "nesting" && n.truth && f.ForbidNesting:
+	case path == "nesting" && n.value == true && f.ForbidNesting:
 		at = f.tree.get("forbid_nesting")
 	case path == "network.host_ports" && len(n.items) > 0 && f.Network.ForbidHostPorts:
 		at = f.tree.get("network", "forbid_host_ports")
-	case path == "sandbox" && n.text == "off" && len(f.tree.order) > 0:
-		at = f.tree.fields[f.tree.order[0]]
-	case path == "limits.keep_free" && kept(n.text) < kept(f.Limits.KeepFree):
+	case path == "sandbox" && n.text() == "off" && len(f.tree.fields) > 0:
+		at = f.tree.get(f.tree.names()[0])
+	case path == "limits.keep_free" && kept(n.text()) < kept(f.Limits.KeepFree):
 		at = f.tree.get("limits", "keep_free")
-		if kept(n.text) > 0 {
+		if kept(n.text()) > 0 {
 			does = "raises"
 		}
 	}

@@ -92,8 +92,8 @@ func (f *Floor) EnforceNetwork(n *sandbox.Network) (speaks bool, err error) {
 // EnforceOff refuses a program without any wall on a machine whose administrator has said
 // anything at all: it could keep none of it.
 func (f *Floor) EnforceOff() error {
-	if f == nil || len(f.tree.order) == 0 {
+	if f == nil || len(f.tree.fields) == 0 {
 		return nil
 	}
-	return f.refuse(f.tree.fields[f.tree.order[0]], "there would be no sandbox")
+	return f.refuse(f.tree.get(f.tree.names()[0]), "there would be no sandbox")
 }

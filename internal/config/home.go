@@ -87,41 +87,6 @@ func (l *Loaded) inTheWay(m mount) error {
 
 func (h Home) withoutGit() bool { return h.Git != nil && !*h.Git }
 
-// home: every file of the user's is more than a sandbox has by itself.
-func (w *widening) home() error {
-	was, problems := w.l.base.given()
-	is, more := w.l.given()
-	if err := append(problems, more...).tidy(); err != nil {
-		return err
-	}
-	for _, m := range is {
-		if slices.ContainsFunc(was, func(o mount) bool { return o.Mount == m.Mount }) {
-			continue
-		}
-		really, secret, what, within := "", "", "file", ""
-		if m.dir {
-			what, within = "directory", "/."
-		}
-		if m.Source != m.Target {
-			really = ", which is " + m.Source
-		}
-		if looksSecret(m.Target+within) || looksSecret(m.Source+within) {
-			secret = "; it looks like a secret"
-		}
-		w.add("home: programs can read your %s %s%s%s", what, m.name, really, secret)
-	}
-	if w.was.Home.withoutGit() && !w.is.Home.withoutGit() {
-		w.add("home: programs can read your git aliases and styles")
-	}
-	had := w.l.base.cacheNames()
-	for _, c := range w.l.cacheNames() {
-		if !slices.Contains(had, c) {
-			w.add("caches: programs can read your %s cache", c)
-		}
-	}
-	return nil
-}
-
 // given is homeFiles, asked once: what the user agrees to is what is shown.
 func (l *Loaded) given() ([]mount, Problems) {
 	if l.files == nil {

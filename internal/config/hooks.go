@@ -216,18 +216,6 @@ func (l *Loaded) Daemons() (list []sandbox.Daemon, err error) {
 	return list, nil
 }
 
-// daemons: what they take from the host's environment.
-func (w *widening) daemons() {
-	for _, name := range slices.Sorted(maps.Keys(w.is.Daemons)) {
-		d, was := w.is.Daemons[name], w.was.Daemons[name]
-		for _, v := range slices.Sorted(maps.Keys(d.Env)) {
-			if was.Env[v] != d.Env[v] {
-				w.reads(d.Env[v], fmt.Sprintf("%s of the daemon %s", v, name))
-			}
-		}
-	}
-}
-
 func (k *checker) jail() {
 	for i, p := range k.Jail.ContextRoots {
 		k.at(path("jail", "context_roots", i), checkPlace(p))

@@ -55,14 +55,15 @@ type Loaded struct {
 	Repository string   // the directory that coffer.toml is in, or would be
 	Files      []string // those that were read, lowest first
 
-	wishes bool // somebody else than the user has a file
 	places Places
 	tree   *node
 	base   *Loaded // without the repository's files; nil if it has none
+	asked  []File  // the repository's files, with the presets that they name
 
-	ignored []mask.Rule // of the repository's files that say what to hide
-	nested  []mask.Rule // of those further down that the user has agreed to
-	stale   []string    // and those that have changed since
+	ignoreFiles []File      // those of the repository that say what to hide
+	ignored     []mask.Rule // and their lines
+	nested      []mask.Rule // lines of those further down that the user has agreed to
+	stale       []string    // and those that have changed since
 
 	// The mounts, resolved once: what the user agrees to is what is mounted, although
 	// links in the workspace may have changed since.
@@ -87,7 +88,7 @@ func (p Places) Load() (*Loaded, error) {
 			layers = append(layers, layer{file, true, true})
 		}
 	}
-	if l.ignored, err = p.ignoreFiles(l.Repository); err != nil {
+	if err = l.readIgnoreFiles(); err != nil {
 		return nil, err
 	}
 	if err = l.agreedNested(); err != nil {
@@ -136,49 +137,43 @@ func (p Places) Root() string {
 }
 
 func (l *Loaded) read(layers []layer) error {
-	tree, problems := parse("built-in", []byte(defaults))
-	for _, d := range tree.fields {
-		builtin(d)
-	}
+	tree, problems := parse("built-in", []byte(defaults), &Config{})
+	builtin(tree)
 	tree = l.Floor.lower(tree)
 	base := *l
-	base.tree = tree
-	torn := false // there is a file that cannot be read
+	base.tree, base.asked = tree, nil
 	for _, one := range layers {
 		data, err := l.open(one.file, one.repo)
 		if err != nil {
 			return err
 		}
 		l.Files = append(l.Files, one.file)
-		top, bad := l.layer(l.shown(one.file), data, nil)
-		problems = append(problems, bad...)
-		if top == nil {
-			torn = true
-		} else {
-			tree = merge(tree, top)
+		if one.repo {
+			l.asked = append(l.asked, newFile(filepath.Base(one.file), string(data)))
+		} else if one.wish {
+			l.asked = append(l.asked, newFile(one.file, string(data)))
 		}
-		if l.wishes = l.wishes || one.wish; !l.wishes {
+		top, bad := l.layer(l.shown(one.file), data, len(l.asked) > 0, nil)
+		if problems = append(problems, bad...); len(problems) > 0 {
+			continue
+		}
+		if tree = merge(tree, top); len(l.asked) == 0 {
 			base.tree = tree
 		}
 	}
 	l.tree = tree
-	var bad Problems
 	if len(problems) > 0 {
-		if !torn { // what is missing in all files together
-			_, bad = decodeConfig(tree, true)
-			problems = append(problems, bad.besides(problems, nil)...)
-		}
 		return problems.tidy()
 	}
-	if l.wishes = l.wishes || len(l.ignored) > 0; l.wishes {
-		base.Config, bad = decodeConfig(base.tree, true)
-		problems = append(problems, bad...)
+	l.asked = append(l.asked, l.ignoreFiles...)
+	if len(l.asked) > 0 {
+		base.Config, problems = decodeMerged(base.tree)
 		l.base = &base
 	}
-	l.Config, bad = decodeConfig(l.tree, true)
-	problems = append(problems, bad...)
-	if l.wishes && len(problems) == 0 {
-		problems = append(problems, l.presumptions()...)
+	var bad Problems
+	l.Config, bad = decodeMerged(l.tree)
+	if problems = append(problems, bad...); l.base != nil && len(problems) == 0 {
+		problems = l.presumptions()
 	}
 	return problems.tidy()
 }
@@ -202,29 +197,22 @@ func builtin(n *node) {
 	}
 }
 
-// layer is a file with its presets below it.
-func (l *Loaded) layer(name string, data []byte, above []string) (*node, Problems) {
-	r := read(name, data)
-	tree, problems := r.root, r.problems
-	_, more := decodeConfig(tree, false, r.lacking...)
-	problems = append(problems, more.besides(problems, nil)...)
-	below := newTable(Pos{File: name})
-	var named []*node
-	if list := tree.get("presets"); list != nil {
-		named = list.items
+// layer is a file with its presets below it. Those of a wish are noted: they are part of what
+// the user agrees to.
+func (l *Loaded) layer(name string, data []byte, wish bool, above []string) (*node, Problems) {
+	var c Config
+	tree, problems := parse(name, data, &c)
+	if tree == nil {
+		return nil, problems
 	}
-	for _, preset := range named {
-		if preset.kind != text {
-			continue // that was told
-		}
-		n, bad := l.preset(preset.text, preset.at, above)
+	problems = append(problems, check(&c, tree, false)...)
+	below := newTable(Pos{File: name})
+	for i, preset := range c.Presets {
+		n, bad := l.preset(preset, tree.get("presets", i).at, wish, above)
 		problems = append(problems, bad...)
 		if n != nil {
 			below = merge(below, n)
 		}
-	}
-	if len(r.problems) > 0 {
-		return nil, problems
 	}
 	return merge(below, tree), problems
 }

@@ -16,34 +16,35 @@ import (
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
-// ignoreFiles are the files of the repository that say what to hide, from its root to the
-// workspace. Those further down are found by who looks through the workspace; they show
+// readIgnoreFiles reads the files of the repository that say what to hide, from its root to
+// the workspace. Those further down are found by who looks through the workspace; they show
 // nothing, but for those that the user has agreed to: see [Loaded.FindNested].
-func (p Places) ignoreFiles(repository string) (rules []mask.Rule, err error) {
-	rel, err := filepath.Rel(repository, p.Dir)
-	if err != nil || p.Dir == "" {
-		return nil, nil
+func (l *Loaded) readIgnoreFiles() error {
+	rel, err := filepath.Rel(l.Repository, l.places.Dir)
+	if err != nil || l.places.Dir == "" {
+		return nil
 	}
-	var dirs []string
+	dirs := []string{""}
 	for dir := rel; dir != "."; dir = filepath.Dir(dir) {
-		dirs = append([]string{dir}, dirs...)
+		dirs = slices.Insert(dirs, 1, dir)
 	}
-	for _, dir := range append([]string{""}, dirs...) {
+	for _, dir := range dirs {
 		file := filepath.Join(dir, mask.FileName)
-		if !exists(filepath.Join(repository, file)) {
+		if !exists(filepath.Join(l.Repository, file)) {
 			continue
 		}
-		text, err := readIgnore(repository, file)
+		text, err := readIgnore(l.Repository, file)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		more, err := mask.Parse(text, dir, file)
+		rules, err := mask.Parse(text, dir, file)
 		if err != nil {
-			return nil, ui.Hint(err, "shorten the line")
+			return ui.Hint(err, "shorten the line")
 		}
-		rules = append(rules, more...)
+		l.ignored = append(l.ignored, rules...)
+		l.ignoreFiles = append(l.ignoreFiles, newFile(file, text))
 	}
-	return rules, nil
+	return nil
 }
 
 // readIgnore reads one of the files, which must be a file and in the repository. A link is
@@ -128,12 +129,6 @@ func exactly(path string) string {
 func (l *Loaded) MasksShown() []mask.Rule {
 	own, wish := l.maskRules()
 	return mask.Shows(own, wish[:len(wish)-len(l.nested)]) // those were agreed to, or they would not be there
-}
-
-func (w *widening) masks() {
-	for _, r := range w.l.MasksShown() {
-		w.list = append(w.list, maskSentence(r))
-	}
 }
 
 func (k *checker) masks() {

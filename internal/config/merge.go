@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,28 +22,22 @@ func hasEntries(path string) bool {
 }
 
 func mergeTables(lower, upper *node, path string, named bool) *node {
-	out := &node{kind: table, at: upper.at, key: upper.key, fields: map[string]*node{}}
-	for _, name := range lower.order {
-		out.set(name, lower.fields[name])
-	}
+	out := newTable(upper.at)
+	out.key = upper.key
+	maps.Copy(out.fields, lower.fields)
 	named = named || hasEntries(path)
-	for _, name := range upper.order {
-		up, low := upper.fields[name], out.fields[name]
-		if low == nil || low.kind != up.kind {
-			out.set(name, up)
-			continue
-		}
-		below := join(path, name)
+	for name, up := range upper.fields {
+		low, below := out.fields[name], join(path, name)
 		switch {
-		case up.kind == table:
-			out.set(name, mergeTables(low, up, below, named))
-		case up.kind == list && below == "network.rules":
-			out.set(name, mergeRules(low, up))
-		case up.kind == list && !named:
-			out.set(name, mergeLists(low, up, below))
-		default:
-			out.set(name, up)
+		case low != nil && low.isTable() && up.isTable():
+			up = mergeTables(low, up, below, named)
+		case low == nil || !low.isList() || !up.isList():
+		case below == "network.rules":
+			up = mergeRules(low, up)
+		case !named:
+			up = mergeLists(low, up, below)
 		}
+		out.fields[name] = up
 	}
 	return out
 }
@@ -51,20 +46,17 @@ func mergeTables(lower, upper *node, path string, named bool) *node {
 // again stays the lower file's; but for a port it is the number that counts, and a line about
 // masks means something where it stands.
 func mergeLists(lower, upper *node, path string) *node {
-	out := &node{kind: list, at: upper.at, key: upper.key, items: slices.Clone(lower.items)}
+	out := &node{at: upper.at, key: upper.key, items: slices.Clone(lower.items)}
 	for _, item := range upper.items {
-		i := slices.IndexFunc(out.items, item.equal)
-		switch number := portNumber(item, path); {
-		case path == "masks":
-			i = -1
-		case number != "":
-			i = slices.IndexFunc(out.items, func(old *node) bool { return portNumber(old, path) == number })
-			if i >= 0 && portText(out.items[i]) != portText(item) {
-				out.items[i] = item
-			}
-		}
-		if i < 0 {
+		number := portNumber(item, path)
+		i := slices.IndexFunc(out.items, func(old *node) bool {
+			return old.value == item.value || number != "" && portNumber(old, path) == number
+		})
+		switch {
+		case i < 0 || path == "masks":
 			out.items = append(out.items, item)
+		case number != "" && portText(out.items[i]) != portText(item):
+			out.items[i] = item
 		}
 	}
 	return out
@@ -83,18 +75,17 @@ func portNumber(n *node, path string) string {
 
 // portText is a port as text: in TOML it may be a number. N:N is N.
 func portText(n *node) string {
-	if n.kind == whole {
-		return strconv.FormatInt(n.whole, 10)
+	if n, whole := n.value.(int64); whole {
+		return strconv.FormatInt(n, 10)
 	}
-	if a, b, _ := strings.Cut(n.text, ":"); a == b {
+	if a, b, _ := strings.Cut(n.text(), ":"); a == b {
 		return a
 	}
-	return n.text
+	return n.text()
 }
 
 func mergeRules(lower, upper *node) *node {
-	out := &node{kind: list, at: upper.at, key: upper.key}
-	out.items = append(out.items, lower.items...)
+	out := &node{at: upper.at, key: upper.key, items: slices.Clone(lower.items)}
 	for _, rule := range upper.items {
 		if i := findRule(out, ruleName(rule)); i >= 0 {
 			out.items[i] = mergeTables(out.items[i], rule, "network.rules", true)
@@ -107,7 +98,7 @@ func mergeRules(lower, upper *node) *node {
 
 func ruleName(rule *node) string {
 	if n := rule.get("name"); n != nil {
-		return n.text
+		return n.text()
 	}
 	return ""
 }

@@ -36,8 +36,8 @@ func (l leaf) port() bool { return l.path == "network.host_ports" || l.path == "
 func leaves(t reflect.Type, path string, named bool) (list []leaf) {
 	switch t.Kind() {
 	case reflect.Struct:
-		for _, f := range keys(t) {
-			list = append(list, leaves(t.Field(f.index).Type, join(path, f.name), named)...)
+		for name, f := range keys(t) {
+			list = append(list, leaves(f.Type, join(path, name), named)...)
 		}
 	case reflect.Map:
 		named = named || t.Elem().Kind() != reflect.String // of tables or of lists
@@ -87,7 +87,7 @@ func (l leaf) found(t *testing.T, n *node) (value, beside string) {
 		t.Fatalf("%s: nothing is left of it", l.path)
 	}
 	if b := n.get("beside"); b != nil {
-		beside = b.text
+		beside = b.text()
 	}
 	return literal(v), beside
 }
@@ -139,8 +139,8 @@ func TestMergeTable(t *testing.T) {
 		case l.list:
 			lower, upper, want = `["a", "b"]`, `["b", "c"]`, `["a", "b", "c"]`
 		}
-		low, problems := parse("lower", []byte(l.file(lower, "beside = \"low\"\n")))
-		high, more := parse("upper", []byte(l.file(upper, "")))
+		low, problems := parse("lower", []byte(l.file(lower, "beside = \"low\"\n")), &map[string]any{})
+		high, more := parse("upper", []byte(l.file(upper, "")), &map[string]any{})
 		if len(problems)+len(more) > 0 {
 			t.Fatal(l.path, problems, more)
 		}
@@ -149,7 +149,7 @@ func TestMergeTable(t *testing.T) {
 			t.Errorf("%s: %s under %s is %s, want %s; beside it is %q", l.path, lower, upper, got, want, beside)
 		}
 	}
-	low, _ := parse("lower", []byte("[[network.rules]]\nallow = [\"a\"]\n"))
+	low, _ := parse("lower", []byte("[[network.rules]]\nallow = [\"a\"]\n"), &map[string]any{})
 	if got := literals(merge(low, low).get("network", "rules")); got != "allow = [\"a\"]; allow = [\"a\"]" {
 		t.Errorf("rules without a name: %s", got)
 	}
@@ -159,7 +159,7 @@ func TestMergeTable(t *testing.T) {
 func literals(rules *node) string {
 	var list []string
 	for _, r := range rules.items {
-		for _, name := range sorted(r) {
+		for _, name := range r.names() {
 			list = append(list, fmt.Sprintf("%s = %s", name, literal(r.get(name))))
 		}
 	}
@@ -194,7 +194,7 @@ allow = ["example.com"]
 		}
 		rules := 0
 		for _, r := range l.Config.Network.Rules {
-			if !off(r) {
+			if r.Enabled == nil || *r.Enabled {
 				rules++
 			}
 		}

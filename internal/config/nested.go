@@ -3,8 +3,6 @@ package config
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,22 +12,19 @@ import (
 )
 
 // Files further down that say what to hide may also say what to show. Nobody looks through
-// a whole tree before a start, so they are asked about by who has the time: 'coffer trust'
-// and --trust. A yes is for a file's whole content, and kept under a name that a start finds
-// at once. A file that has changed since, or was never agreed to, only hides.
+// a whole tree before a start: 'coffer trust' and --trust ask about them. The yes is kept under
+// a name that a start finds at once. A file that has changed since, or was never agreed to,
+// only hides.
 
 // A NestedFile is such a file.
 type NestedFile struct {
-	Path string `json:"path"` // from the repository
-	Sum  string `json:"sha256"`
-
-	rules []mask.Rule // all of it
+	File
 	shows []mask.Rule // what needs a yes
 }
 
-func sumOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
+func (f NestedFile) rules() []mask.Rule {
+	rules, _ := mask.Parse(f.Text, strings.TrimSuffix(filepath.Dir(f.Path), "."), f.Path) // lines that are none say nothing
+	return rules
 }
 
 // maxRounds is how many times a directory can come to light in one that a line has shown.
@@ -48,7 +43,7 @@ func (l *Loaded) FindNested(ctx context.Context) (files []NestedFile, err error)
 		if err != nil || len(more) == 0 {
 			return files, err
 		}
-		files = inDepth(append(files, more...))
+		files = append(files, more...)
 	}
 	return nil, fmt.Errorf("%s shows directories in each other, more than %d deep", mask.FileName, maxRounds)
 }
@@ -64,24 +59,18 @@ func refused(ctx context.Context, root string, set *mask.Set) (files []NestedFil
 		return nil, err
 	}
 	for _, r := range set.Refused() {
-		f := NestedFile{Path: filepath.Join(r.Dir, mask.FileName), Sum: sumOf(r.Text), shows: r.Lines}
-		f.rules, _ = mask.Parse(r.Text, r.Dir, f.Path) // lines that are none say nothing
-		files = append(files, f)
+		files = append(files, NestedFile{newFile(filepath.Join(r.Dir, mask.FileName), r.Text), r.Lines})
 	}
 	return files, nil
 }
 
-// inDepth sorts files so that those further down count more.
-func inDepth(files []NestedFile) []NestedFile {
+// rulesOf are the lines of all files, those of files further down last: they count more.
+func rulesOf(files []NestedFile) (rules []mask.Rule) {
 	slices.SortFunc(files, func(a, b NestedFile) int {
 		return cmp.Or(strings.Count(a.Path, "/")-strings.Count(b.Path, "/"), strings.Compare(a.Path, b.Path))
 	})
-	return files
-}
-
-func rulesOf(files []NestedFile) (rules []mask.Rule) {
 	for _, f := range files {
-		rules = append(rules, f.rules...)
+		rules = append(rules, f.rules()...)
 	}
 	return rules
 }
@@ -106,29 +95,32 @@ func (l *Loaded) TakeNested(files []NestedFile) { l.nested = rulesOf(files) }
 // Stale are the files further down that have changed since the user agreed to them.
 func (l *Loaded) Stale() []string { return l.stale }
 
-// nestedName is what the yes to a repository's nested files is called.
-func nestedName(repository string) string {
-	return hash(repository, []string{"nested masks"}) + ".json"
-}
+// nestedMark is in the name of the yes to a repository's nested files, whatever is in them.
+var nestedMark = []File{{Path: "nested masks"}}
 
 // AddNested remembers a yes to files further down, in the place of an earlier one.
-func (t Trust) AddNested(repository string, files []NestedFile) error {
-	return t.write(nestedName(repository), Grant{Repository: repository, Widens: Sentences(files), Files: files})
+func (t Trust) AddNested(repository string, nested []NestedFile) error {
+	return t.write(grantName(repository, nestedMark), Grant{Repository: repository, Widens: Sentences(nested), Files: plainFiles(nested), Nested: true})
 }
 
 // HasNested says whether the user has agreed to exactly these files.
-func (t Trust) HasNested(repository string, files []NestedFile) bool {
-	g, err := t.read(nestedName(repository))
-	return err == nil && g.Repository == repository && slices.EqualFunc(g.Files, files, func(a, b NestedFile) bool {
-		return a.Path == b.Path && a.Sum == b.Sum
-	})
+func (t Trust) HasNested(repository string, nested []NestedFile) bool {
+	has, err := t.has(grantName(repository, nestedMark), repository, plainFiles(nested), nil)
+	return has && err == nil
+}
+
+func plainFiles(nested []NestedFile) (files []File) {
+	for _, f := range nested {
+		files = append(files, f.File)
+	}
+	return files
 }
 
 // agreedNested reads the files further down that the user has agreed to, and that still say
 // what they said then. It is asked at every start: mostly there is nothing to open.
 func (l *Loaded) agreedNested() error {
 	p := l.places
-	name := nestedName(l.Repository)
+	name := grantName(l.Repository, nestedMark)
 	if p.Dir == "" || !exists(filepath.Join(p.Trust, name)) {
 		return nil
 	}
@@ -142,18 +134,17 @@ func (l *Loaded) agreedNested() error {
 	}
 	var files []NestedFile
 	for _, f := range g.Files {
-		if !filepath.IsLocal(f.Path) || filepath.Base(f.Path) != mask.FileName || slices.ContainsFunc(l.ignored, func(r mask.Rule) bool { return filepath.Join(r.Base(), mask.FileName) == f.Path }) {
+		if !filepath.IsLocal(f.Path) || filepath.Base(f.Path) != mask.FileName || slices.ContainsFunc(l.ignoreFiles, func(o File) bool { return o.Path == f.Path }) {
 			continue // it was read already
 		}
 		text, err := readIgnore(l.Repository, f.Path)
 		switch {
-		case err == nil && sumOf(text) == f.Sum:
-			f.rules, _ = mask.Parse(text, strings.TrimSuffix(filepath.Dir(f.Path), "."), f.Path)
-			files = append(files, f)
+		case err == nil && newFile(f.Path, text).same(f):
+			files = append(files, NestedFile{File: newFile(f.Path, text)})
 		case exists(filepath.Join(l.Repository, f.Path)):
 			l.stale = append(l.stale, f.Path)
 		}
 	}
-	l.TakeNested(inDepth(files))
+	l.TakeNested(files)
 	return nil
 }

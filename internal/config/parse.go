@@ -3,11 +3,14 @@ package config
 import (
 	"bytes"
 	"errors"
+	"maps"
+	"reflect"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
@@ -15,279 +18,228 @@ import (
 // Bounds on a file. It may be a stranger's, and is read before anybody was asked.
 const (
 	maxFile  = 256 << 10
-	maxDepth = 16
 	maxNodes = 5000
 )
 
-// parse turns a file into a tree of nodes, which is nil if there are problems. The low-level
-// parser of go-toml gives places but does not tell what TOML forbids; all repeated keys are
-// found here, and the rest is left to the library's own decoder, which has the last word.
-func parse(file string, data []byte) (*node, Problems) {
-	r := read(file, data)
-	if len(r.problems) > 0 {
-		return nil, r.problems
+// parse decodes a file, and returns a tree of its values with their places. What the TOML
+// decoder refuses is the only problem; else there is one for each key that the type does not
+// have and each word that is none of the choices.
+func parse(file string, data []byte, into any) (*node, Problems) {
+	var problems Problems
+	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // editors of some systems write one
+	if len(data) > maxFile {
+		problems.add(Pos{File: file}, "is larger than %d bytes", maxFile)
+		return nil, problems
 	}
-	return r.root, nil
+	if err := toml.Unmarshal(data, into); err != nil {
+		problems = append(problems, decodeProblem(file, err))
+		return nil, problems
+	}
+	r := &reader{file: file, data: data, lines: []int{0}}
+	tree := r.read()
+	if r.nodes > maxNodes {
+		problems.add(Pos{File: file}, "has more than %d values", maxNodes)
+		return nil, problems
+	}
+	problems.check(tree, reflect.TypeOf(into).Elem(), "", "")
+	return tree, problems
 }
 
-// read is parse with all there is to know. Of a file with problems, the tree has what could
-// be read.
-func read(file string, data []byte) *reader {
-	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // editors of some systems write one
-	r := &reader{file: file, data: data}
-	r.root = newTable(Pos{File: file, Line: 1, Col: 1})
-	r.current = r.root
-	if len(data) > maxFile {
-		r.problems.add(Pos{File: file}, "is larger than %d bytes", maxFile)
-		return r
-	}
-	if !utf8.Valid(data) {
-		r.problems.add(Pos{File: file}, "is not UTF-8")
-		return r
-	}
-	r.index()
-	r.statements()
-	switch {
-	case r.nodes > maxNodes:
-		r.problems = nil
-		r.problems.add(Pos{File: file}, "has more than %d values", maxNodes)
-		r.root = newTable(r.root.at)
-	case len(r.problems) == 0:
-		if err := toml.Unmarshal(data, &map[string]any{}); err != nil {
-			r.syntax(err)
+// decodeProblem is what the decoder says, without its words for types of Go.
+func decodeProblem(file string, err error) Problem {
+	at, msg := Pos{File: file}, strings.TrimPrefix(err.Error(), "toml: ")
+	var where *toml.DecodeError
+	if errors.As(err, &where) {
+		at.Line, at.Col = where.Position()
+		kind, _, typed := strings.Cut(strings.TrimPrefix(msg, "cannot decode TOML "), " into ")
+		if key := where.Key(); typed && len(key) > 0 {
+			msg = strings.Join(key, ".") + " cannot be a TOML " + kind
 		}
 	}
-	return r
+	return Problem{at, msg}
 }
 
+// A reader makes the tree of a file that was decoded without errors.
 type reader struct {
-	file     string
-	data     []byte
-	lines    []int // where each begins
-	root     *node
-	current  *node // the table that keys go to; nil after a bad header
-	problems Problems
-	nodes    int
-	from     int   // where the parser was set going
-	lacking  []Pos // tables of which something could not be read
+	file  string
+	data  []byte
+	lines []int // where each begins
+	nodes int
 }
 
-func (r *reader) index() {
-	r.lines = []int{0}
+func (r *reader) read() *node {
 	for i, c := range r.data {
 		if c == '\n' {
 			r.lines = append(r.lines, i+1)
 		}
 	}
+	root := newTable(Pos{File: r.file, Line: 1, Col: 1})
+	current := root
+	var p unstable.Parser
+	p.Reset(r.data)
+	for r.nodes <= maxNodes && p.NextExpression() {
+		switch e := p.Expression(); e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			current = r.header(root, e)
+		case unstable.KeyValue:
+			r.keyValue(current, e)
+		}
+	}
+	return root
 }
 
-// pos finds the line of an offset. (The parser's own way goes through the whole file,
-// for each value.)
-func (r *reader) pos(offset int) Pos {
+// pos finds the line and the column, in bytes, of an offset.
+func (r *reader) pos(n *unstable.Node) Pos {
+	offset := int(n.Raw.Offset)
 	line := sort.SearchInts(r.lines, offset+1)
-	start := r.lines[line-1]
-	return Pos{r.file, line, 1 + utf8.RuneCount(r.data[start:min(offset, start+1000)])}
+	return Pos{r.file, line, 1 + offset - r.lines[line-1]}
 }
 
-// syntax notes what the library says, and returns the offset that it is about, -1 if it does
-// not say.
-func (r *reader) syntax(err error) int {
-	at, offset := Pos{File: r.file}, -1
-	var parser *unstable.ParserError
-	var decode *toml.DecodeError
-	msg := strings.TrimPrefix(err.Error(), "toml: ")
-	switch {
-	case errors.As(err, &decode):
-		at.Line, at.Col = decode.Position()
-	case errors.As(err, &parser):
-		msg = parser.Message
-		if len(parser.Highlight) > 0 {
-			if i := cap(r.data) - cap(parser.Highlight); i >= 0 && i <= len(r.data) {
-				at, offset = r.pos(i), i
-			}
-		}
+// below finds or makes the node of a name in a table. Of a list of tables, it is the last.
+func (r *reader) below(table *node, name string, at Pos) *node {
+	n := table.fields[name]
+	if n == nil {
+		n = newTable(at)
+		table.fields[name] = n
+		r.nodes++
 	}
-	if strings.HasSuffix(msg, "at start of value") && offset >= 0 && isLetter(r.data[offset]) {
-		msg += ": text is written in quotes"
-	}
-	r.problems.add(at, "%s", msg)
-	return offset
-}
-
-func (r *reader) expression(e *unstable.Node) {
-	switch e.Kind {
-	case unstable.Table, unstable.ArrayTable:
-		r.current = r.header(e)
-	case unstable.KeyValue:
-		if r.current != nil {
-			r.keyValue(r.current, e, 0)
-		}
-	}
-}
-
-// A part is one name of a dotted key.
-type part struct {
-	name string
-	at   Pos
-}
-
-func (r *reader) key(e *unstable.Node) (parts []part) {
-	for it := e.Key(); it.Next(); {
-		n := it.Node()
-		parts = append(parts, part{string(n.Data), r.pos(r.from + int(n.Raw.Offset))})
-	}
-	if len(parts) > maxDepth {
-		r.problems.add(parts[0].at, "is nested more than %d deep", maxDepth)
-		return nil
-	}
-	r.nodes += len(parts)
-	return parts
-}
-
-// header finds or makes the table of a [header] or [[header]].
-func (r *reader) header(e *unstable.Node) *node {
-	parts := r.key(e)
-	if len(parts) == 0 {
-		return nil
-	}
-	at := r.root
-	for _, p := range parts[:len(parts)-1] {
-		next := at.fields[p.name]
-		if next == nil {
-			next = newTable(p.at)
-			at.set(p.name, next)
-		}
-		if next.ofTables {
-			next = next.items[len(next.items)-1]
-		}
-		if next.kind != table || next.inline {
-			r.twice(p, next)
-			return nil
-		}
-		at = next
-	}
-	last := parts[len(parts)-1]
-	old := at.fields[last.name]
-	fresh := newTable(last.at)
-	fresh.header = true
-	if e.Kind == unstable.ArrayTable {
-		if old == nil {
-			old = &node{kind: list, at: last.at, key: last.at, ofTables: true}
-			at.set(last.name, old)
-		}
-		if !old.ofTables {
-			r.twice(last, old)
-			return nil
-		}
-		old.items = append(old.items, fresh)
-		return fresh
-	}
-	switch {
-	case old == nil:
-		at.set(last.name, fresh)
-		return fresh
-	case old.kind != table || old.inline:
-		r.twice(last, old)
-		return nil
-	case old.header || old.dotted:
-		r.twice(last, old)
-		return old // its keys may be wrong as well
-	}
-	old.header, old.at, old.key = true, last.at, last.at
-	return old
-}
-
-func (r *reader) twice(p part, old *node) {
-	r.problems.add(p.at, "%s is there already, on line %d", quote(p.name), old.key.Line)
-}
-
-func (r *reader) keyValue(in *node, e *unstable.Node, depth int) {
-	parts := r.key(e)
-	if len(parts) == 0 {
-		return
-	}
-	for _, p := range parts[:len(parts)-1] {
-		next := in.fields[p.name]
-		if next == nil {
-			next = newTable(p.at)
-			next.dotted = true
-			in.set(p.name, next)
-		}
-		if next.kind != table || next.inline {
-			r.twice(p, next)
-			return
-		}
-		in = next
-	}
-	last := parts[len(parts)-1]
-	value := r.value(e.Value(), last.at, depth+len(parts))
-	if old := in.fields[last.name]; old != nil {
-		r.twice(last, old)
-		return
-	}
-	if value != nil {
-		in.set(last.name, value)
-	}
-}
-
-func (r *reader) value(e *unstable.Node, key Pos, depth int) *node {
-	n := &node{at: key, key: key}
-	if e.Raw.Length > 0 {
-		n.at = r.pos(r.from + int(e.Raw.Offset))
-	}
-	if r.nodes++; depth > maxDepth {
-		r.problems.add(n.at, "is nested more than %d deep", maxDepth)
-		return nil
-	}
-	if r.nodes > maxNodes {
-		return nil
-	}
-	bare := string(bytes.ReplaceAll(e.Data, []byte("_"), nil))
-	var err error
-	switch e.Kind {
-	case unstable.String:
-		n.kind, n.text = text, string(e.Data)
-	case unstable.Bool:
-		n.kind, n.truth = truth, len(e.Data) > 0 && e.Data[0] == 't'
-	case unstable.Integer:
-		n.kind = whole
-		n.whole, err = strconv.ParseInt(strings.TrimPrefix(bare, "+"), base(bare), 64)
-	case unstable.Float:
-		n.kind = number
-		n.number, err = strconv.ParseFloat(bare, 64)
-	case unstable.Array:
-		n.kind = list
-		for it := e.Children(); it.Next(); {
-			if it.Node().Kind == unstable.Comment {
-				continue
-			}
-			if item := r.value(it.Node(), key, depth+1); item != nil {
-				n.items = append(n.items, item)
-			}
-		}
-	case unstable.InlineTable:
-		n.kind, n.fields = table, map[string]*node{}
-		for it := e.Children(); it.Next(); {
-			if it.Node().Kind == unstable.KeyValue {
-				r.keyValue(n, it.Node(), depth+1)
-			}
-		}
-		n.inline = true
-	default:
-		n.kind = date
-	}
-	if err != nil {
-		r.problems.add(n.at, "%s is not a number that fits", quote(string(e.Data)))
+	if len(n.items) > 0 {
+		n = n.items[len(n.items)-1]
 	}
 	return n
 }
 
-// base is that of a whole number as TOML writes it: a leading zero means nothing.
-func base(s string) int {
-	if len(s) > 2 && s[0] == '0' && strings.IndexByte("xob", s[1]) >= 0 {
-		return 0
+// header returns the table of a [header] or [[header]].
+func (r *reader) header(table *node, e *unstable.Node) *node {
+	for it := e.Key(); it.Next(); {
+		name, at := string(it.Node().Data), r.pos(it.Node())
+		if !it.IsLast() || e.Kind == unstable.Table {
+			table = r.below(table, name, at)
+			continue
+		}
+		list := table.fields[name]
+		if list == nil {
+			list = &node{at: at, key: at}
+			table.fields[name] = list
+		}
+		table = newTable(at)
+		list.items = append(list.items, table)
+		r.nodes++
 	}
-	return 10
+	return table
+}
+
+func (r *reader) keyValue(table *node, e *unstable.Node) {
+	for it := e.Key(); it.Next(); {
+		name, at := string(it.Node().Data), r.pos(it.Node())
+		if it.IsLast() {
+			table.fields[name] = r.value(e.Value(), at)
+			return
+		}
+		table = r.below(table, name, at)
+	}
+}
+
+func (r *reader) value(e *unstable.Node, key Pos) *node {
+	n := &node{at: key, key: key}
+	if e.Raw.Length > 0 {
+		n.at = r.pos(e)
+	}
+	r.nodes++
+	bare := strings.ReplaceAll(string(e.Data), "_", "")
+	switch e.Kind {
+	case unstable.String:
+		n.value = string(e.Data)
+	case unstable.Bool:
+		n.value = bare == "true"
+	case unstable.Integer:
+		n.value = wholeNumber(bare)
+	case unstable.Float:
+		n.value, _ = strconv.ParseFloat(bare, 64) // it was decoded already
+	case unstable.InlineTable:
+		n.fields = map[string]*node{}
+		for it := e.Children(); it.Next(); {
+			r.keyValue(n, it.Node())
+		}
+	case unstable.Array:
+		for it := e.Children(); it.Next(); {
+			n.items = append(n.items, r.value(it.Node(), key))
+		}
+	default:
+		n.value = bare // a date, which is nothing that a config has
+	}
+	return n
+}
+
+// wholeNumber reads one as TOML writes it. It was decoded already.
+func wholeNumber(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		n, _ = strconv.ParseInt(s, 0, 64)
+	}
+	return n
+}
+
+// check notes the keys that a type does not have, and words that are none of the choices.
+func (p *Problems) check(n *node, t reflect.Type, path, enum string) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		p.check(n, t.Elem(), path, enum)
+	case reflect.Map:
+		for name, f := range n.fields {
+			p.check(f, t.Elem(), join(path, name), "")
+		}
+	case reflect.Slice:
+		for _, item := range n.items {
+			p.check(item, t.Elem(), path, enum)
+		}
+	case reflect.Struct:
+		known := keys(t)
+		for name, f := range n.fields {
+			if k, ok := known[name]; ok {
+				p.check(f, k.Type, join(path, name), k.Tag.Get("enum"))
+				continue
+			}
+			in := ""
+			if path != "" {
+				in = " in " + path
+			}
+			p.add(f.key, "unknown key %s%s: %s", quote(name), in, didYouMean(name, slices.Sorted(maps.Keys(known))))
+		}
+	case reflect.String:
+		if choices := strings.Split(enum, ","); enum != "" && !slices.Contains(choices, n.text()) {
+			p.add(n.at, "%s cannot be %s: %s", path, quote(n.text()), didYouMean(n.text(), choices))
+		}
+	}
+}
+
+// keys are the fields of a struct by the names that they have in a file.
+func keys(t reflect.Type) map[string]reflect.StructField {
+	fields := map[string]reflect.StructField{}
+	for f := range t.Fields() {
+		if name := f.Tag.Get("toml"); name != "" && name != "-" {
+			fields[name] = f
+		}
+	}
+	return fields
+}
+
+func join(path, name string) string {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || name == "" {
+		name = tomlString(name)
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// didYouMean names the nearest of the names, or all.
+func didYouMean(word string, names []string) string {
+	if best := ui.Nearest(word, names); best != "" {
+		return "did you mean " + quote(best) + "?"
+	}
+	return "there are " + strings.Join(names, ", ")
 }
 
 // quote shows a name of a stranger's in a message, shortened.

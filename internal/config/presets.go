@@ -3,7 +3,6 @@ package config
 import (
 	"embed"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -101,7 +100,7 @@ func about(s string) string {
 const maxNesting = 8
 
 // preset reads a preset that a file names.
-func (l *Loaded) preset(name string, at Pos, above []string) (*node, Problems) {
+func (l *Loaded) preset(name string, at Pos, wish bool, above []string) (*node, Problems) {
 	var problems Problems
 	if slices.Contains(above, name) {
 		problems.add(at, "preset %s is made of itself: %s", quote(name), strings.Join(append(above, name), " → "))
@@ -128,10 +127,12 @@ func (l *Loaded) preset(name string, at Pos, above []string) (*node, Problems) {
 		problems.add(at, "preset %s: %s", quote(name), err)
 		return nil, problems
 	}
-	tree, problems := l.layer(fmt.Sprintf("preset %s", name), []byte(one.Text), append(slices.Clone(above), name))
-	if tree != nil && tree.fields["presets"] != nil {
+	if wish {
+		l.asked = append(l.asked, newFile("preset "+name, one.Text))
+	}
+	tree, problems := l.layer("preset "+name, []byte(one.Text), wish, append(slices.Clone(above), name))
+	if tree != nil {
 		delete(tree.fields, "presets") // they have been put below it
-		tree.order = slices.DeleteFunc(tree.order, func(s string) bool { return s == "presets" })
 	}
 	return tree, problems
 }

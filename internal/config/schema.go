@@ -295,26 +295,6 @@ type Agent struct {
 	Enabled *bool `toml:"enabled"`
 }
 
-// reserved are the keys that are planned. A file that has one wants something that it
-// would not get, so it is refused.
-var reserved = map[string]string{
-	"network.middleware": "middleware, and does not go on without what was asked for",
-}
-
-// elsewhere are keys that people look for at the top of the file, or in [network], and
-// where they are.
-var elsewhere = map[string]string{
-	"ports":         "ports that lead inside are network.publish, those of this machine network.host_ports",
-	"sockets":       "sockets are network.socket_in and network.socket_out",
-	"network.allow": "what can be reached is allow of a rule, [[network.rules]]",
-	"network.deny":  "what cannot be reached is deny of a rule, [[network.rules]]",
-	"volumes":       "directories of this machine are [mounts.NAME]",
-	"resources":     "what a sandbox may use is [limits]",
-	"command":       "what runs beside other programs is [daemons.NAME]",
-	"services":      "programs that run beside others are [daemons.NAME]",
-	"postCreate":    "what runs in a new sandbox is [setup]",
-}
-
 // defaults are what holds when no file says anything.
 const defaults = `
 sandbox = "auto"

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -54,15 +53,15 @@ func (p *printer) line(path string, n *node) {
 // flat writes dotted keys.
 func (p *printer) flat(n *node, path string) {
 	switch {
-	case n.kind == table:
-		for _, name := range sorted(n) {
+	case n.isTable():
+		for _, name := range n.names() {
 			p.flat(n.fields[name], join(path, name))
 		}
-	case n.kind == list && len(n.items) > 0 && n.items[0].kind == table:
+	case n.isListOfTables():
 		for i, item := range n.items {
 			p.flat(item, fmt.Sprintf("%s[%d]", path, i))
 		}
-	case n.kind == list:
+	case n.isList():
 		p.list(n, path)
 	default:
 		p.line(path, n)
@@ -72,7 +71,7 @@ func (p *printer) flat(n *node, path string) {
 // list groups items by where they come from.
 func (p *printer) list(n *node, path string) {
 	for i := 0; i < len(n.items); {
-		part := &node{kind: list, at: n.items[i].at}
+		part := &node{at: n.items[i].at}
 		for ; i < len(n.items) && n.items[i].at.Origin() == part.at.Origin(); i++ {
 			part.items = append(part.items, n.items[i])
 		}
@@ -86,9 +85,9 @@ func (p *printer) list(n *node, path string) {
 // table writes TOML as people do: values, then tables.
 func (p *printer) table(n *node, path string) {
 	var later []string
-	for _, name := range sorted(n) {
+	for _, name := range n.names() {
 		f := n.fields[name]
-		if f.kind == table || f.kind == list && len(f.items) > 0 && f.items[0].kind == table {
+		if f.isTable() || f.isListOfTables() {
 			later = append(later, name)
 			continue
 		}
@@ -96,7 +95,7 @@ func (p *printer) table(n *node, path string) {
 	}
 	for _, name := range later {
 		f, below := n.fields[name], join(path, name)
-		if f.kind == table {
+		if f.isTable() {
 			fmt.Fprintf(p, "\n[%s]\n", below)
 			p.table(f, below)
 			continue
@@ -108,35 +107,25 @@ func (p *printer) table(n *node, path string) {
 	}
 }
 
-func sorted(n *node) []string {
-	names := slices.Clone(n.order)
-	slices.Sort(names)
-	return names
-}
-
 // literal is a value as TOML writes it.
 func literal(n *node) string {
-	switch n.kind {
-	case text:
-		return tomlString(n.text)
-	case whole:
-		return strconv.FormatInt(n.whole, 10)
-	case number:
-		s := strconv.FormatFloat(n.number, 'f', -1, 64)
+	switch v := n.value.(type) {
+	case string:
+		return tomlString(v)
+	case float64:
+		s := strconv.FormatFloat(v, 'f', -1, 64)
 		if !strings.Contains(s, ".") {
 			s += ".0"
 		}
 		return s
-	case truth:
-		return strconv.FormatBool(n.truth)
-	case list:
+	case nil:
 		var items []string
 		for _, i := range n.items {
 			items = append(items, literal(i))
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	}
-	return "{}" // nothing else is in a config
+	return fmt.Sprint(n.value)
 }
 
 // printable is for names of files, which anybody may have given.

@@ -38,7 +38,7 @@ func FuzzFile(f *testing.F) {
 	dir := f.TempDir()
 	l := &Loaded{places: Places{Dir: dir, Home: dir}}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		tree, problems := l.layer("f", data, nil)
+		tree, problems := l.layer("f", data, false, nil)
 		for _, p := range problems {
 			lines := strings.Count(string(data), "\n") + 1
 			if p.Msg == "" || p.Line > lines {
@@ -52,7 +52,7 @@ func FuzzFile(f *testing.F) {
 			return
 		}
 		shown := (&Loaded{tree: tree}).Show(false)
-		again, problems := l.layer("f", []byte(shown), nil)
+		again, problems := l.layer("f", []byte(shown), false, nil)
 		if len(problems) > 0 {
 			t.Fatalf("%q was shown as\n%s\n%v", data, shown, problems)
 		}

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -44,18 +46,14 @@ type Problems []Problem
 const most = 50
 
 func (p Problems) Error() string {
-	var b strings.Builder
-	for i, one := range p {
-		if i == most {
-			fmt.Fprintf(&b, "\nand %d more", len(p)-most)
-			break
-		}
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(one.Error())
+	var lines []string
+	for _, one := range p[:min(len(p), most)] {
+		lines = append(lines, one.Error())
 	}
-	return b.String()
+	if len(p) > most {
+		lines = append(lines, fmt.Sprintf("and %d more", len(p)-most))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Hint is the way out.
@@ -63,13 +61,6 @@ func (p Problems) Hint() string { return "'coffer config schema' describes every
 
 func (p *Problems) add(at Pos, format string, args ...any) {
 	*p = append(*p, Problem{at, fmt.Sprintf(format, args...)})
-}
-
-// besides are those in other places than others and than some tables.
-func (p Problems) besides(others Problems, tables []Pos) Problems {
-	return slices.DeleteFunc(slices.Clone(p), func(one Problem) bool {
-		return slices.Contains(tables, one.Pos) || slices.ContainsFunc(others, func(o Problem) bool { return o.Pos == one.Pos })
-	})
 }
 
 // tidy sorts by place within each file and drops what is said twice.
@@ -93,59 +84,34 @@ func (p Problems) tidy() error {
 		}
 		return a.Col < b.Col
 	})
-	out := p[:1]
-	for _, one := range p[1:] {
-		if one != out[len(out)-1] {
-			out = append(out, one)
-		}
-	}
-	return out
+	return slices.Compact(p)
 }
 
-type kind uint8
-
-const (
-	table kind = iota
-	list
-	text
-	whole
-	number
-	truth
-	date
-)
-
-var kindNames = [...]string{"a table", "a list", "text", "a whole number", "a number", "true or false", "a date"}
-
-func (k kind) String() string { return kindNames[k] }
-
-// A node is a value of a file.
+// A node is a value of a file, with its place.
 type node struct {
-	kind kind
-	at   Pos // the value, or the key where the parser does not tell
-	key  Pos // the key it belongs to
+	at  Pos // of the value, or of the key where the parser does not tell
+	key Pos // of the key that it belongs to
 
-	text   string
-	whole  int64
-	number float64
-	truth  bool
+	value  any              // a string, int64, float64 or bool; nil for a list or a table
 	items  []*node          // of a list
-	fields map[string]*node // of a table
-	order  []string         // the keys of a table as written
-
-	// How it came to be, to tell what may be added to it.
-	inline   bool // written in one piece: complete
-	header   bool // has had its [header]
-	dotted   bool // made by a dotted key
-	ofTables bool // a list made by [[headers]]
+	fields map[string]*node // of a table; nil for all else
 }
 
-func newTable(at Pos) *node { return &node{kind: table, at: at, key: at, fields: map[string]*node{}} }
+func newTable(at Pos) *node { return &node{at: at, key: at, fields: map[string]*node{}} }
 
-func (n *node) set(name string, child *node) {
-	if _, ok := n.fields[name]; !ok {
-		n.order = append(n.order, name)
-	}
-	n.fields[name] = child
+// names are the keys of a table, sorted.
+func (n *node) names() []string { return slices.Sorted(maps.Keys(n.fields)) }
+
+// text is the value, or "" if it is none.
+func (n *node) text() string {
+	s, _ := n.value.(string)
+	return s
+}
+
+func (n *node) isTable() bool { return n.fields != nil }
+func (n *node) isList() bool  { return n.fields == nil && n.value == nil }
+func (n *node) isListOfTables() bool {
+	return len(n.items) > 0 && n.items[0].isTable()
 }
 
 // get walks down by names, and by numbers in lists; nil if there is no such node.
@@ -167,21 +133,24 @@ func (n *node) get(path ...any) *node {
 	return n
 }
 
-// equal compares values, not places.
-func (n *node) equal(o *node) bool {
-	if n.kind != o.kind || n.text != o.text || n.whole != o.whole || n.number != o.number || n.truth != o.truth ||
-		len(n.items) != len(o.items) || len(n.fields) != len(o.fields) {
-		return false
-	}
-	for i := range n.items {
-		if !n.items[i].equal(o.items[i]) {
-			return false
+// plain is the value without places.
+func (n *node) plain() any {
+	switch {
+	case n.isTable():
+		m := map[string]any{}
+		for name, f := range n.fields {
+			m[name] = f.plain()
 		}
-	}
-	for k, v := range n.fields {
-		if w := o.fields[k]; w == nil || !v.equal(w) {
-			return false
+		return m
+	case n.isList():
+		list := []any{}
+		for _, item := range n.items {
+			list = append(list, item.plain())
 		}
+		return list
 	}
-	return true
+	return n.value
 }
+
+// equal compares values, not places.
+func (n *node) equal(o *node) bool { return reflect.DeepEqual(n.plain(), o.plain()) }

@@ -10,19 +10,35 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/rogpeppe/go-internal/diff"
 )
 
-// Trust is a directory of yeses. Each is a file named after the hash of what was agreed
-// to: the repository's path and the list of widenings, word for word. Another list, or
-// the same in another place, is another question.
+// Trust is a directory of yeses. A yes is for the whole content of all files of a repository
+// that were read, and the presets that they name: its name is their hash. It notes what they
+// asked for then, too. That may become more while they stay the same, because a link leads
+// elsewhere or the user's own config says less; then the user is asked again.
 type Trust struct{ dir string }
+
+// A File is one that the user agrees to.
+type File struct {
+	Path string `json:"path"` // from the repository, if it is in it
+	Sum  string `json:"sha256"`
+	Text string `json:"text"` // to show what has changed since
+}
+
+func newFile(path, text string) File {
+	sum := sha256.Sum256([]byte(text))
+	return File{path, hex.EncodeToString(sum[:]), text}
+}
+
+func (f File) same(o File) bool { return f.Path == o.Path && f.Sum == o.Sum }
 
 // A Grant is one yes.
 type Grant struct {
@@ -30,12 +46,15 @@ type Grant struct {
 	Repository string    `json:"repository"`
 	Widens     []string  `json:"widens"`
 	Given      time.Time `json:"given"`
-	// Files are those further down that the yes is for, by their content.
-	Files []NestedFile `json:"files,omitempty"`
+	Files      []File    `json:"files"`
+	Nested     bool      `json:"nested,omitempty"` // the files say what to hide, further down
 }
 
+// grantVersion is that of a yes to files. A yes of version 1 was to sentences, and does not count.
+const grantVersion = 2
+
 // maxGrant bounds a file of the directory.
-const maxGrant = 1 << 20
+const maxGrant = 16 << 20
 
 // TrustStore is where this user's yeses are.
 // One that programs in the sandbox could write to would be worth nothing.
@@ -47,58 +66,100 @@ func (p Places) TrustStore() (Trust, error) {
 	return Trust{p.Trust}, nil
 }
 
-// hash is of everything that was agreed to, written so that no two lists look the same.
-func hash(repository string, widens []string) string {
-	text, _ := json.Marshal(append([]string{repository}, widens...)) // strings always can be
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+// grantName is of all that was agreed to, written so that no two yeses have the same.
+func grantName(repository string, files []File) string {
+	words := []string{repository}
+	for _, f := range files {
+		words = append(words, f.Path, f.Sum)
+	}
+	text, _ := json.Marshal(words) // strings always can be
+	return newFile("", string(text)).Sum + ".json"
 }
 
-// Has says whether the user has agreed to exactly this.
-func (t Trust) Has(repository string, widens []string) (bool, error) {
-	g, err := t.read(hash(repository, widens) + ".json")
+// Has says whether the user has agreed to the files of a repository as they are, when they
+// asked for no less than they do now.
+func (t Trust) Has(l *Loaded, widens []string) (bool, error) {
+	return t.has(grantName(l.Repository, l.asked), l.Repository, l.asked, widens)
+}
+
+func (t Trust) has(name, repository string, files []File, widens []string) (bool, error) {
+	g, err := t.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
 	// The name says it all, but a file that was put there by mistake says otherwise.
-	return hash(g.Repository, g.Widens) == hash(repository, widens), nil
+	same := g.Version == grantVersion && g.Repository == repository && slices.EqualFunc(g.Files, files, File.same)
+	return same && !slices.ContainsFunc(widens, func(w string) bool { return !slices.Contains(g.Widens, w) }), err
 }
 
-// Add remembers a yes.
-func (t Trust) Add(repository string, widens []string) error {
-	return t.write(hash(repository, widens)+".json", Grant{Repository: repository, Widens: widens})
+// Add remembers a yes to the files of a repository, and what they ask for.
+func (t Trust) Add(l *Loaded, widens []string) error {
+	return t.write(grantName(l.Repository, l.asked), Grant{Repository: l.Repository, Widens: widens, Files: l.asked})
+}
+
+// Changes says how the files of a repository differ from those that the user agreed to last, ""
+// if they do not, or there never were any.
+func (t Trust) Changes(l *Loaded) string {
+	all, err := t.List()
+	if err != nil {
+		return ""
+	}
+	var last []File
+	for _, g := range all {
+		if g.Repository == l.Repository && !g.Nested {
+			last = g.Files
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	var b strings.Builder
+	text := func(files []File, path string) []byte {
+		i := slices.IndexFunc(files, func(f File) bool { return f.Path == path })
+		if i < 0 {
+			return nil
+		}
+		return []byte(files[i].Text)
+	}
+	var done []string
+	for _, f := range slices.Concat(l.asked, last) {
+		if !slices.Contains(done, f.Path) {
+			done = append(done, f.Path)
+			_, lines, _ := strings.Cut(string(diff.Diff(f.Path+", agreed to", text(last, f.Path), f.Path+", now", text(l.asked, f.Path))), "\n")
+			b.WriteString(lines)
+		}
+	}
+	return b.String()
 }
 
 func (t Trust) write(name string, g Grant) error {
-	g.Version, g.Given = 1, time.Now().UTC().Truncate(time.Second)
+	g.Version, g.Given = grantVersion, time.Now().UTC().Truncate(time.Second)
 	data, err := json.MarshalIndent(g, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(t.dir, 0o700)
+	}
+	if err == nil {
+		err = safepath.File{Path: filepath.Join(t.dir, name), Synced: true}.Write(append(data, '\n'))
+	}
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(t.dir, 0o700); err != nil {
-		return fmt.Errorf("remember your answer: %w", err)
-	}
-	if err := (safepath.File{Path: filepath.Join(t.dir, name), Synced: true}).Write(append(data, '\n')); err != nil {
 		return fmt.Errorf("remember your answer: %w", err)
 	}
 	return nil
 }
 
 // List returns all yeses, the oldest first.
-func (t Trust) List() ([]Grant, error) {
+func (t Trust) List() (list []Grant, err error) {
 	files, err := t.files()
-	var list []Grant
 	for _, name := range files {
 		g, err := t.read(name)
 		if err != nil {
 			return list, err
 		}
-		list = append(list, g)
+		if g.Version == grantVersion {
+			list = append(list, g)
+		}
 	}
-	sort.SliceStable(list, func(i, j int) bool { return list[i].Given.Before(list[j].Given) })
+	slices.SortStableFunc(list, func(a, b Grant) int { return a.Given.Compare(b.Given) })
 	return list, err
 }
 
@@ -144,7 +205,7 @@ func (t Trust) read(name string) (g Grant, err error) {
 	if err == nil {
 		err = json.Unmarshal(data, &g)
 	}
-	if err == nil && g.Version != 1 {
+	if err == nil && g.Version > grantVersion {
 		err = fmt.Errorf("has version %d, which this coffer does not know", g.Version)
 	}
 	if err != nil {

@@ -98,8 +98,8 @@ allow = ["*"]
 `, "", `
 network: the mode is open, where you have standard
 network: what no rule is about has the answer allow
-network: allow example.com, at most 1MB up
-network: allow 10.0.0.0/8, by udp
+network: allow example.com
+network: allow 10.0.0.0/8
 network: port 5432 of this machine can be reached
 network: port 8080:80 of this machine can be reached
 network: a port of this machine leads inside, 3000
@@ -107,12 +107,10 @@ network: programs can talk to whatever listens on the socket /run/docker.sock of
 network: a socket inside can be reached on this machine, /tmp/a:~/a`},
 		"a group where there is no network": {"network.mode = \"none\"", "network.groups = [\"npm\"]", "", "network: the hosts of the group @npm can be reached"},
 		"the user's rule": {"[[network.rules]]\nname = \"never\"\ndeny = [\"example.com\"]", "[[network.rules]]\nname = \"never\"\nenabled = false", "",
-			"network: your own rule never is switched off; it was deny example.com"},
+			"network: your own rule never is changed"},
 		"the user's bound": {"[[network.rules]]\nname = \"b\"\nallow = [\"example.com\"]\nmax_upload = \"1MB\"", "[[network.rules]]\nname = \"b\"\nmax_upload = \"1GB\"", "",
-			"network: your own rule b is now allow example.com, at most 1GB up; it was allow example.com, at most 1MB up\nnetwork: allow example.com, at most 1GB up"},
-		"the user's plain rule, less of it": {"[[network.rules]]\nname = \"r\"\nallow = [\"a.example\", \"b.example\"]", "[[network.rules]]\nname = \"r\"\nallow = [\"a.example\"]", "", ""},
-		"the user's plain rule, off":        {"[[network.rules]]\nname = \"r\"\nallow = [\"a.example\"]", "[[network.rules]]\nname = \"r\"\nenabled = false", "", ""},
-		"the user's disabled rule":          {"[[network.rules]]\nname = \"r\"\nenabled = false\ndeny = [\"a.example\"]", "[[network.rules]]\nname = \"r\"\ndeny = [\"b.example\"]", "", ""},
+			"network: your own rule b is changed\nnetwork: allow example.com"},
+		"the user's plain rule, less of it": {"[[network.rules]]\nname = \"r\"\nallow = [\"a.example\", \"b.example\"]", "[[network.rules]]\nname = \"r\"\nallow = [\"a.example\"]", "", "network: your own rule r is changed"},
 		"mounts": {"", `
 [mounts.inside]
 source = "sub"
@@ -168,9 +166,9 @@ mounts: programs can read and change REPO/sub of this machine, as /rw`},
 	}
 }
 
-// A rule of the user's with a bound takes away, though it says allow: where another rule
-// allows the same, only the bound is what it is for.
-func TestWidensBoundedRule(t *testing.T) {
+// A change of one of the user's own rules is asked about, whatever it is: also one that says
+// allow may take away, by its bound.
+func TestWidensOwnRule(t *testing.T) {
 	const user = `
 [[network.rules]]
 name = "all"
@@ -185,71 +183,106 @@ deny = ["a.example.com", "b.example.com"]
 protocol = "http"
 methods = ["POST"]
 `
-	const cap = "; it was allow api.example.com:443, at most 1MB up"
-	const no = "; it was deny a.example.com, b.example.com, by http, for POST"
-	for _, c := range []struct{ rule, want string }{
-		{`name = "cap"`, ""},
-		{`name = "all"` + "\nenabled = false", ""},
-		{`name = "cap"` + "\nenabled = false", "your own rule cap is switched off" + cap},
-		{`name = "cap"` + "\nallow = [\"x.example.com:443\"]", "your own rule cap is now allow x.example.com:443, at most 1MB up" + cap},
-		{`name = "cap"` + "\nmax_upload = \"2MB\"", "your own rule cap is now allow api.example.com:443, at most 2MB up" + cap},
-		{`name = "cap"` + "\nprotocol = \"http\"\nmethods = [\"GET\"]", "your own rule cap is now allow api.example.com:443, by http, for GET, at most 1MB up" + cap},
-		{`name = "cap"` + "\nprotocol = \"tls\"", "your own rule cap is now allow api.example.com:443, by tls, at most 1MB up" + cap},
-		{`name = "cap"` + "\nmax_upload = \"1000k\"", ""},
-		{`name = "cap"` + "\nmax_download = \"1MB\"", ""},
-		{`name = "cap"` + "\nallow = [\"api.example.com:443\", \"b.example.com:443\"]", ""},
-		{`name = "no"` + "\ndeny = [\"a.example.com\"]", "your own rule no is now deny a.example.com, by http, for POST" + no},
-		{`name = "no"` + "\nmethods = [\"POST\", \"PUT\"]", "your own rule no is now deny a.example.com, b.example.com, by http, for POST, PUT" + no},
-		{`name = "no"` + "\ndeny = [\"a.example.com\", \"b.example.com\", \"d.example.com\"]", ""},
+	for rule, want := range map[string]string{
+		`name = "cap"`:                                                "",
+		`name = "cap"` + "\nenabled = false":                          "cap",
+		`name = "cap"` + "\nallow = [\"x.example.com:443\"]":          "cap",
+		`name = "cap"` + "\nmax_upload = \"2MB\"":                     "cap",
+		`name = "cap"` + "\nprotocol = \"http\"\nmethods = [\"GET\"]": "cap",
+		`name = "no"` + "\ndeny = [\"a.example.com\"]":                "no",
+		`name = "no"` + "\nmethods = [\"POST\", \"PUT\"]":             "no",
 	} {
 		w := newWorld(t)
 		w.write(w.User, user)
-		w.write("coffer.toml", "[[network.rules]]\n"+c.rule)
+		w.write("coffer.toml", "[[network.rules]]\n"+rule)
 		got, err := w.load().Widens(usual)
 		if err != nil {
-			t.Fatalf("%s: %v", c.rule, err)
+			t.Fatalf("%s: %v", rule, err)
 		}
-		if c.want != "" {
-			c.want = "network: " + c.want
+		if want != "" {
+			want = "network: your own rule " + want + " is changed"
 		}
-		if strings.Join(got, "\n") != c.want {
-			t.Errorf("%s: got\n%s\nwant\n%s", c.rule, strings.Join(got, "\n"), c.want)
+		if strings.Join(got, "\n") != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", rule, strings.Join(got, "\n"), want)
 		}
 	}
 }
 
-// A yes is for exactly these words in this place.
+// A yes is for exactly these files in this place, and for no more than they asked for.
 func TestTrust(t *testing.T) {
 	w := newWorld(t)
 	store, err := w.TrustStore()
 	if err != nil {
 		t.Fatal(err)
 	}
-	has := func(repo string, words ...string) bool {
+	has := func(words ...string) bool {
 		t.Helper()
-		ok, err := store.Has(repo, words)
+		ok, err := store.Has(w.load(), words)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return ok
 	}
-	if has("/r", "a", "b") {
-		t.Error("trusted before anybody was asked")
-	}
-	if err := store.Add("/r", []string{"a", "b"}); err != nil {
-		t.Fatal(err)
-	}
-	if !has("/r", "a", "b") {
-		t.Error("forgotten")
-	}
-	for _, other := range [][]string{{"/r", "a"}, {"/r", "b", "a"}, {"/r", "a", "b", "c"}, {"/r", "ab"}, {"/q", "a", "b"}, {"/r\x00a", "b"}, {"/r", "a\nb"}} {
-		if has(other[0], other[1:]...) {
-			t.Errorf("%q is trusted too", other)
+	agree := func(words ...string) {
+		t.Helper()
+		if err := store.Add(w.load(), words); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if err := store.Add("/q", []string{"a"}); err != nil {
-		t.Fatal(err)
+	w.write("coffer.toml", "nesting = true\n")
+	if has("a") || store.Changes(w.load()) != "" {
+		t.Error("trusted before anybody was asked")
 	}
+	agree("a", "b")
+	if !has("a", "b") || !has("b") || !has() {
+		t.Error("forgotten")
+	}
+	if has("a", "c") {
+		t.Error("it asks for more, with the same files")
+	}
+	for file, text := range map[string]string{
+		"coffer.toml":                                 "nesting = true \n",
+		"coffer.local.toml":                           "limits.pids = 100",
+		".sandboxignore":                              "x",
+		filepath.Join(w.Presets, "unused.toml"):       "",
+		filepath.Join(w.Home, ".config/coffer/other"): "",
+	} {
+		before, _ := os.ReadFile(filepath.Join(w.Dir, file))
+		w.write(file, text)
+		if inRepo := !filepath.IsAbs(file); has("a") == inRepo {
+			t.Errorf("%s was changed, and it is trusted: %v", file, !inRepo)
+		}
+		if w.write(file, string(before)); file != "coffer.toml" && !filepath.IsAbs(file) {
+			if err := os.Remove(filepath.Join(w.Dir, file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !has("a") {
+		t.Error("the files are as they were, and not trusted")
+	}
+	// A preset that a file names is part of it.
+	w.write("coffer.toml", `presets = ["mine"]`)
+	w.write(filepath.Join(w.Presets, "mine.toml"), "nesting = true\n")
+	if n, err := store.Revoke(w.Dir); n != 1 || err != nil {
+		t.Errorf("revoked %d, %v", n, err)
+	}
+	agree("a")
+	w.write(filepath.Join(w.Presets, "mine.toml"), "nesting = false\n")
+	if has("a") {
+		t.Error("a preset has changed, and it is trusted")
+	}
+	if got := store.Changes(w.load()); !strings.Contains(got, "+++ preset mine, now\n") || !strings.Contains(got, "-nesting = true\n") || !strings.Contains(got, "+nesting = false\n") || strings.Contains(got, "coffer.toml") {
+		t.Errorf("changed:\n%s", got)
+	}
+	w.write("coffer.toml", "nesting = true\n")
+	here := w.Dir
+	w.Dir = filepath.Join(w.Home, "other")
+	w.write("coffer.toml", "nesting = true\n")
+	if has("a") {
+		t.Error("the same files elsewhere are trusted")
+	}
+	agree("a")
 	list, err := store.List()
 	if err != nil || len(list) != 2 {
 		t.Errorf("listed %v, %v", list, err)
@@ -257,10 +290,19 @@ func TestTrust(t *testing.T) {
 	if info, err := os.Stat(w.Trust); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if n, err := store.Revoke("/r"); n != 1 || err != nil || has("/r", "a", "b") || !has("/q", "a") {
+	if n, err := store.Revoke(here); n != 1 || err != nil || !has("a") {
 		t.Errorf("revoked %d, %v", n, err)
 	}
-	if n, err := store.Revoke(""); n != 1 || err != nil || has("/q", "a") {
+	// A file under another one's name is no yes.
+	yes := filepath.Join(w.Trust, grantName(w.Dir, w.load().asked))
+	w.write("coffer.toml", "nesting = true # and more\n")
+	if err := os.Rename(yes, filepath.Join(w.Trust, grantName(w.Dir, w.load().asked))); err != nil {
+		t.Fatal(err)
+	}
+	if has("a") {
+		t.Error("a file that says something else counts")
+	}
+	if n, err := store.Revoke(""); n != 1 || err != nil {
 		t.Errorf("revoked %d, %v", n, err)
 	}
 	// Nothing is left half written.
@@ -268,15 +310,16 @@ func TestTrust(t *testing.T) {
 	if err != nil || len(left) != 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
-	// A file under another one's name is no yes.
-	if err := store.Add("/r", []string{"a"}); err != nil {
-		t.Fatal(err)
+	// A yes of the time when it was to sentences does not count, and is taken back like others.
+	w.write(filepath.Join(w.Trust, grantName(w.Dir, w.load().asked)), `{"version": 1, "repository": "`+w.Dir+`", "widens": ["a"]}`)
+	if has("a") {
+		t.Error("an old yes counts")
 	}
-	if err := os.Rename(filepath.Join(w.Trust, hash("/r", []string{"a"})+".json"), filepath.Join(w.Trust, hash("/r", []string{"b"})+".json")); err != nil {
-		t.Fatal(err)
+	if list, err := store.List(); len(list) != 0 || err != nil {
+		t.Errorf("listed %v, %v", list, err)
 	}
-	if has("/r", "b") {
-		t.Error("a file that says something else counts")
+	if n, err := store.Revoke(w.Dir); n != 1 || err != nil {
+		t.Errorf("revoked %d, %v", n, err)
 	}
 }
 
@@ -383,8 +426,16 @@ func TestAgreedMount(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].Source != filepath.Join(w.Home, "harmless") {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if again, err := w.load().Widens(usual); err != nil || len(again) != 1 || !strings.Contains(again[0], w.Home+"/secret") {
+	again, err := w.load().Widens(usual)
+	if err != nil || len(again) != 1 || !strings.Contains(again[0], w.Home+"/secret") {
 		t.Errorf("the next start asks about %v, %v", again, err)
+	}
+	store := Trust{w.Trust}
+	if err := store.Add(l, asked); err != nil {
+		t.Fatal(err)
+	}
+	if has, err := store.Has(w.load(), again); has || err != nil {
+		t.Errorf("the link leads elsewhere, and the yes counts: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -11,36 +12,30 @@ import (
 
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
+	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/secret"
 )
 
-// Widens lists what the repository's files give to programs inside that they would not
-// have without them. Each is a sentence that says all there is to it: what the user
-// agrees to is the words.
+// Widens lists what the repository's files give to programs inside that they would not have
+// without them, a short sentence each. Whoever agrees agrees to the files as they are, see
+// [Trust]; the sentences say whether there is anything to agree to. So each key that can widen
+// has one, and where a comparison is not simple, a change counts as a widening.
 func (l *Loaded) Widens(passed func(name string) bool) ([]string, error) {
 	if l == nil || l.base == nil {
 		return nil, nil
 	}
 	w := widening{l: l, was: l.base.Config, is: l.Config, passed: passed}
 	w.wall()
-	if err := w.image(); err != nil {
-		return nil, err
-	}
 	w.limits()
 	w.env()
-	w.daemons()
 	w.masks()
-	if err := w.mounts(); err != nil {
-		return nil, err
-	}
-	if err := w.home(); err != nil {
-		return nil, err
-	}
 	w.git()
-	if err := w.network(); err != nil {
-		return nil, err
-	}
 	w.agents()
+	for _, step := range []func() error{w.image, w.mounts, w.home, w.network} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
 	return w.list, nil
 }
 
@@ -55,6 +50,20 @@ func (w *widening) add(format string, args ...any) {
 	w.list = append(w.list, fmt.Sprintf(format, args...))
 }
 
+// when adds a sentence under a condition.
+func (w *widening) when(wider bool, format string, args ...any) {
+	if wider {
+		w.add(format, args...)
+	}
+}
+
+// each adds a sentence for each item of a list that another has not.
+func each[T comparable](w *widening, was, is []T, format string) {
+	for _, item := range is {
+		w.when(!slices.Contains(was, item), format, item)
+	}
+}
+
 // rank is a word's place in an order, the last for what is not in it.
 func rank(word string, order ...string) int {
 	if i := slices.Index(order, word); i >= 0 {
@@ -67,24 +76,18 @@ var (
 	workspaceOrder = []string{"none", "cow", "worktree", "auto", "direct"}
 	networkOrder   = []string{"none", "standard", "ask", "open"}
 	isolationOrder = []string{"auto", "jail", "container", "gvisor", "vm"}
+	// consentOrder is how far what the host does for a sandbox may go without the user.
+	consentOrder = []string{"deny", "ask", "allow"}
 )
 
 func (w *widening) wall() {
-	if w.was.Sandbox == "require" && w.is.Sandbox == "auto" {
-		w.add("sandbox: a weaker wall is taken where the best cannot be had, and you require it")
-	}
-	if rank(w.is.Isolation, isolationOrder...) < rank(w.was.Isolation, isolationOrder...) {
-		w.add("isolation: the wall may be %s, where you have %s", w.is.Isolation, w.was.Isolation)
-	}
-	if w.is.Nesting && !w.was.Nesting {
-		w.add("nesting: programs may make namespaces, behind a weaker wall")
-	}
-	if rank(w.is.Workspace.Mode, workspaceOrder...) > rank(w.was.Workspace.Mode, workspaceOrder...) {
-		w.add("workspace: the directory is shown as %s, where you have %s", w.is.Workspace.Mode, w.was.Workspace.Mode)
-	}
+	w.when(w.was.Sandbox == "require" && w.is.Sandbox == "auto", "sandbox: a weaker wall is taken where the best cannot be had, and you require it")
+	w.when(rank(w.is.Isolation, isolationOrder...) < rank(w.was.Isolation, isolationOrder...), "isolation: the wall may be %s, where you have %s", w.is.Isolation, w.was.Isolation)
+	w.when(w.is.Nesting && !w.was.Nesting, "nesting: programs may make namespaces, behind a weaker wall")
+	w.when(rank(w.is.Workspace.Mode, workspaceOrder...) > rank(w.was.Workspace.Mode, workspaceOrder...), "workspace: the directory is shown as %s, where you have %s", w.is.Workspace.Mode, w.was.Workspace.Mode)
 }
 
-// image: what is in it stays inside; but who has it is asked by the host, as the user.
+// image: what is in it stays inside; but the host fetches it, as the user.
 func (w *widening) image() error {
 	was, err := w.l.base.Image()
 	if err != nil {
@@ -105,31 +108,26 @@ func (w *widening) image() error {
 	return nil
 }
 
-// limits: where the user has one, it cannot be raised without a word.
+// limits: a limit of the user's cannot be raised without a yes.
 func (w *widening) limits() {
-	amount := func(c *Config) []float64 {
-		memory, _ := limits.ParseMemory(c.Limits.Memory)
-		timeout, _ := parseTime(c.Limits.Timeout)
-		return []float64{float64(memory), float64(c.Limits.Pids), c.Limits.CPUs, float64(c.Limits.OpenFiles), timeout.Seconds()}
-	}
-	was, is := amount(w.was), amount(w.is)
-	shown := func(c *Config) []any {
-		return []any{c.Limits.Memory, c.Limits.Pids, c.Limits.CPUs, c.Limits.OpenFiles, c.Limits.Timeout}
-	}
-	for i, name := range []string{"memory", "pids", "cpus", "open_files", "timeout"} {
-		if was[i] == 0 {
-			was[i] = math.Inf(1)
+	was, is := w.was.Limits, w.is.Limits
+	higher := func(name string, was, is float64, wasText, isText any) {
+		unlimited := func(n float64) float64 {
+			if n == 0 {
+				return math.Inf(1)
+			}
+			return n
 		}
-		if is[i] == 0 {
-			is[i] = math.Inf(1)
-		}
-		if is[i] > was[i] {
-			w.add("limits: %s is %v, where you have %v", name, shown(w.is)[i], shown(w.was)[i])
-		}
+		w.when(unlimited(is) > unlimited(was), "limits: %s is %v, where you have %v", name, isText, wasText)
 	}
-	if kept(w.is.Limits.KeepFree) < kept(w.was.Limits.KeepFree) {
-		w.add("limits: programs leave %s of a disk free, where you have %s", w.is.Limits.KeepFree, w.was.Limits.KeepFree)
-	}
+	memory := func(s string) float64 { n, _ := limits.ParseMemory(s); return float64(n) }
+	timeout := func(s string) float64 { d, _ := parseTime(s); return d.Seconds() }
+	higher("memory", memory(was.Memory), memory(is.Memory), was.Memory, is.Memory)
+	higher("pids", float64(was.Pids), float64(is.Pids), was.Pids, is.Pids)
+	higher("cpus", was.CPUs, is.CPUs, was.CPUs, is.CPUs)
+	higher("open_files", float64(was.OpenFiles), float64(is.OpenFiles), was.OpenFiles, is.OpenFiles)
+	higher("timeout", timeout(was.Timeout), timeout(is.Timeout), was.Timeout, is.Timeout)
+	w.when(kept(is.KeepFree) < kept(was.KeepFree), "limits: programs leave %s of a disk free, where you have %s", is.KeepFree, was.KeepFree)
 }
 
 // kept is how many bytes of a disk are kept free.
@@ -138,41 +136,46 @@ func kept(text string) int64 {
 	return n
 }
 
+// env: what programs and daemons get of the user's variables and secrets.
 func (w *widening) env() {
 	for _, name := range w.is.Env.Pass {
-		if !slices.Contains(w.was.Env.Pass, name) && (strings.HasSuffix(name, "*") || !w.passed(name)) {
-			if strings.HasSuffix(name, "*") {
-				w.add("environment: your variables whose names begin with %s are passed on", strings.TrimSuffix(name, "*"))
-			} else {
-				w.add("environment: your variable %s is passed on", name)
-			}
+		prefix, any := strings.CutSuffix(name, "*")
+		switch {
+		case slices.Contains(w.was.Env.Pass, name) || !any && w.passed(name):
+		case any:
+			w.add("environment: your variables whose names begin with %s are passed on", prefix)
+		default:
+			w.add("environment: your variable %s is passed on", name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.is.Env.Set)) {
-		if w.was.Env.Set[name] == w.is.Env.Set[name] {
-			continue
-		}
-		w.reads(w.is.Env.Set[name], name)
+	w.reads(w.was.Env.Set, w.is.Env.Set, "")
+	for _, name := range slices.Sorted(maps.Keys(w.is.Daemons)) {
+		w.reads(w.was.Daemons[name].Env, w.is.Daemons[name].Env, " of the daemon "+name)
 	}
 }
 
-// reads is about the variables and secrets that a template takes from the host. A variable
+// reads is about the variables and secrets that templates take from the host. A variable
 // stands for the secret of its name as well, while it is not set; but for those that go into
 // every sandbox. What is agreed to must not depend on what happens to be set now.
-func (w *widening) reads(text, in string) {
-	read, _ := secret.Mentions(text)
-	slices.SortFunc(read, func(a, b secret.Ref) int {
-		return strings.Compare(fmt.Sprint(a.Name, a.Secret), fmt.Sprint(b.Name, b.Secret))
-	})
-	for _, r := range slices.Compact(read) {
-		switch {
-		case r.Secret:
-			w.add("secrets: your secret %s is given to programs, in %s", r.Name, in)
-		case w.passed(r.Name):
-		case covered(r.Name, w.was.Env.Pass):
-			w.add("secrets: your secret %s is given to programs where your variable of that name is not set, in %s", r.Name, in)
-		default:
-			w.add("environment: your variable %s, or else your secret of that name, is passed on, in %s", r.Name, in)
+func (w *widening) reads(was, is map[string]string, of string) {
+	for _, in := range slices.Sorted(maps.Keys(is)) {
+		if was[in] == is[in] {
+			continue
+		}
+		read, _ := secret.Mentions(is[in])
+		slices.SortFunc(read, func(a, b secret.Ref) int {
+			return strings.Compare(fmt.Sprint(a.Name, a.Secret), fmt.Sprint(b.Name, b.Secret))
+		})
+		for _, r := range slices.Compact(read) {
+			switch {
+			case r.Secret:
+				w.add("secrets: your secret %s is given to programs, in %s%s", r.Name, in, of)
+			case w.passed(r.Name):
+			case covered(r.Name, w.was.Env.Pass):
+				w.add("secrets: your secret %s is given to programs where your variable of that name is not set, in %s%s", r.Name, in, of)
+			default:
+				w.add("environment: your variable %s, or else your secret of that name, is passed on, in %s%s", r.Name, in, of)
+			}
 		}
 	}
 }
@@ -185,6 +188,13 @@ func covered(name string, list []string) bool {
 	})
 }
 
+func (w *widening) masks() {
+	for _, r := range w.l.MasksShown() {
+		w.list = append(w.list, maskSentence(r))
+	}
+}
+
+// mounts name the real place, which may change while the file stays the same.
 func (w *widening) mounts() error {
 	was, problems := w.l.base.mounts()
 	is, more := w.l.mounts()
@@ -192,9 +202,7 @@ func (w *widening) mounts() error {
 		return err
 	}
 	for _, m := range is {
-		had := slices.ContainsFunc(was, func(o mount) bool {
-			return o.Mount == m.Mount && o.missing == m.missing
-		})
+		had := slices.ContainsFunc(was, func(o mount) bool { return o.Mount == m.Mount && o.missing == m.missing })
 		// The repository is visible anyway, but not all of it may be changed.
 		if had || m.ReadOnly && m.missing != "create" && on(m.Source, w.l.places.Dir) && w.is.Workspace.Mode != "none" {
 			continue
@@ -215,106 +223,78 @@ func (w *widening) mounts() error {
 	return nil
 }
 
+// home: every file of the user's is more than a sandbox has by itself.
+func (w *widening) home() error {
+	was, problems := w.l.base.given()
+	is, more := w.l.given()
+	if err := append(problems, more...).tidy(); err != nil {
+		return err
+	}
+	for _, m := range is {
+		if slices.ContainsFunc(was, func(o mount) bool { return o.Mount == m.Mount }) {
+			continue
+		}
+		really, looks, what, within := "", "", "file", ""
+		if m.dir {
+			what, within = "directory", "/."
+		}
+		if m.Source != m.Target {
+			really = ", which is " + m.Source
+		}
+		if looksSecret(m.Target+within) || looksSecret(m.Source+within) {
+			looks = "; it looks like a secret"
+		}
+		w.add("home: programs can read your %s %s%s%s", what, m.name, really, looks)
+	}
+	w.when(w.was.Home.withoutGit() && !w.is.Home.withoutGit(), "home: programs can read your git aliases and styles")
+	each(w, w.l.base.cacheNames(), w.l.cacheNames(), "caches: programs can read your %s cache")
+	return nil
+}
+
+// git: ignored files are where secrets are, and a push is heard far away.
+func (w *widening) git() {
+	was, is := w.was.Git, w.is.Git
+	more := func(what, was, is string) {
+		w.when(rank(is, consentOrder...) > rank(was, consentOrder...), "git: %s %s, where you have %s", what, is, was)
+	}
+	more("pushes are", was.Push, is.Push)
+	more("fetches from your remote are", was.Upstream, is.Upstream)
+	more("what gh changes with your login is", was.GH, is.GH)
+	more("what gh reads with your login is", was.GHRead, is.GHRead)
+	w.when(is.Nested == sandbox.NestedOpen && was.Nested != sandbox.NestedOpen, "git: hooks and config of repositories below the workspace can be changed")
+	w.when(is.Take && !was.Take, "git: your branch moves to what is committed inside")
+	each(w, was.PushPatterns, is.PushPatterns, "git: branches upstream called %s may be pushed to")
+	each(w, was.Copy, is.Copy, "git: your file %s, which git ignores, is copied into new worktrees")
+}
+
 func (w *widening) network() error {
 	was, is := w.was.Network, w.is.Network
-	if rank(is.Mode, networkOrder...) > rank(was.Mode, networkOrder...) {
-		w.add("network: the mode is %s, where you have %s", is.Mode, was.Mode)
-	}
-	if is.Default != was.Default && is.Default != "deny" {
-		w.add("network: what no rule is about has the answer %s", is.Default)
-	}
+	w.when(rank(is.Mode, networkOrder...) > rank(was.Mode, networkOrder...), "network: the mode is %s, where you have %s", is.Mode, was.Mode)
+	w.when(is.Default != was.Default && is.Default != "deny", "network: what no rule is about has the answer %s", is.Default)
 	had, err := policy.Stack{Mode: was.Mode, Rules: w.was.sources(w.l.base.tree)}.Compile(policy.Source{})
 	if err != nil {
 		return err
 	}
 	for _, g := range is.Groups {
 		name := "@" + strings.TrimPrefix(g, "@")
-		if len(had.Beyond(policy.RuleSource{Allow: []string{name}})) > 0 {
-			w.add("network: the hosts of the group %s can be reached", name)
-		}
+		w.when(len(had.Beyond(policy.RuleSource{Allow: []string{name}})) > 0, "network: the hosts of the group %s can be reached", name)
 	}
-	w.rules(had)
-	for _, p := range is.HostPorts {
-		if !slices.Contains(was.HostPorts, p) {
-			w.add("network: port %s of this machine can be reached", p)
-		}
-	}
-	for _, p := range is.Publish {
-		if !slices.Contains(was.Publish, p) {
-			w.add("network: a port of this machine leads inside, %s", p)
-		}
-	}
-	for _, s := range is.SocketIn {
-		if !slices.Contains(was.SocketIn, s) {
-			w.add("network: programs can talk to whatever listens on the socket %s of this machine", s)
-		}
-	}
-	for _, s := range is.SocketOut {
-		if !slices.Contains(was.SocketOut, s) {
-			w.add("network: a socket inside can be reached on this machine, %s", s)
-		}
-	}
-	return nil
-}
-
-// rules: those that allow more, and the user's own that are no longer what they were.
-func (w *widening) rules(had *policy.Set) {
-	was := w.was.Network.Rules
-	same := func(r policy.RuleSource) bool {
-		return slices.ContainsFunc(was, func(o policy.RuleSource) bool { return reflect.DeepEqual(o, r) })
-	}
-	for i, r := range w.is.Network.Rules {
+	for i, r := range is.Rules {
 		// Merging leaves the user's rules where they were, changed or not.
-		if i < len(was) && !reflect.DeepEqual(was[i], r) && !tighter(was[i], r) {
-			now := "now " + describe(r)
-			if off(r) {
-				now = "switched off"
-			}
-			w.add("network: your own rule %s is %s; it was %s", r.Name, now, describe(was[i]))
-		}
-		if same(r) {
+		mine := i < len(was.Rules)
+		if mine && reflect.DeepEqual(was.Rules[i], r) {
 			continue
 		}
+		w.when(mine, "network: your own rule %s is changed", r.Name)
 		if beyond := had.Beyond(r); len(beyond) > 0 {
-			r.Allow = beyond
-			r.Deny, r.Ask = nil, nil
-			w.add("network: %s", describe(r))
+			w.add("network: allow %s", strings.Join(spelled(beyond), ", "))
 		}
 	}
-}
-
-// tighter says whether a rule surely takes away no more than one that replaces it. What
-// the new one allows is not asked here. An allow rule takes away as well: its bound holds
-// for what other rules allow too.
-func tighter(old, new policy.RuleSource) bool {
-	if off(old) {
-		return true
-	}
-	narrow := old.Protocol != "" || len(old.Methods)+len(old.Paths) > 0 || old.MaxUpload != "" || old.MaxDownload != ""
-	if len(old.Deny)+len(old.Ask) == 0 && !narrow {
-		return true // it only gives
-	}
-	return !off(new) && old.Protocol == new.Protocol &&
-		slices.Equal(old.Methods, new.Methods) && slices.Equal(old.Paths, new.Paths) &&
-		within(old.Deny, new.Deny) && within(old.Ask, new.Ask) && within(old.Allow, new.Allow) &&
-		lower(new.MaxUpload, old.MaxUpload) && lower(new.MaxDownload, old.MaxDownload)
-}
-
-func off(r policy.RuleSource) bool { return r.Enabled != nil && !*r.Enabled }
-
-// within says whether a list has all that is in another.
-func within(few, many []string) bool {
-	return !slices.ContainsFunc(few, func(s string) bool { return !slices.Contains(many, s) })
-}
-
-// lower says whether a bound is no higher than another, where "" is none.
-func lower(a, b string) bool {
-	if a == b || b == "" {
-		return true
-	}
-	x, errX := policy.ParseSize(a)
-	y, errY := policy.ParseSize(b)
-	return errX == nil && errY == nil && x <= y
+	each(w, was.HostPorts, is.HostPorts, "network: port %s of this machine can be reached")
+	each(w, was.Publish, is.Publish, "network: a port of this machine leads inside, %s")
+	each(w, was.SocketIn, is.SocketIn, "network: programs can talk to whatever listens on the socket %s of this machine")
+	each(w, was.SocketOut, is.SocketOut, "network: a socket inside can be reached on this machine, %s")
+	return nil
 }
 
 // spelled are targets in their canonical form, in which a name with letters that only look
@@ -329,31 +309,22 @@ func spelled(list []string) []string {
 	return out
 }
 
-// describe is a rule in words, with everything that matters.
-func describe(r policy.RuleSource) string {
-	var parts []string
-	for _, p := range []struct {
-		verb string
-		list []string
-	}{{"deny", r.Deny}, {"ask for", r.Ask}, {"allow", r.Allow}} {
-		if len(p.list) > 0 {
-			parts = append(parts, p.verb+" "+strings.Join(spelled(p.list), ", "))
+// agents: what a repository says about one decides which program gets the user's
+// credentials for it.
+func (w *widening) agents() {
+	for _, name := range slices.Sorted(maps.Keys(w.is.Agents)) {
+		is := w.is.Agents[name]
+		if !is.off() && !reflect.DeepEqual(is, w.was.Agents[name]) {
+			w.add("agents: %s is what the file says, with your credentials for it: %s", name, is.describe(name))
 		}
 	}
-	if r.Protocol != "" {
-		parts = append(parts, "by "+r.Protocol)
+}
+
+// describe is the command of an agent, and what it gets of the user's.
+func (a Agent) describe(name string) string {
+	words := append([]string{cmp.Or(a.Command, name)}, a.Args...)
+	for _, list := range [][]string{a.Credentials, a.Pass, a.State, a.Hosts} {
+		words = append(words, list...)
 	}
-	if len(r.Methods) > 0 {
-		parts = append(parts, "for "+strings.Join(r.Methods, ", "))
-	}
-	if len(r.Paths) > 0 {
-		parts = append(parts, fmt.Sprintf("on %q", r.Paths)) // may have any words in them
-	}
-	if r.MaxUpload != "" {
-		parts = append(parts, "at most "+r.MaxUpload+" up")
-	}
-	if r.MaxDownload != "" {
-		parts = append(parts, "at most "+r.MaxDownload+" down")
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(append(words, a.Package), " ")
 }

@@ -144,22 +144,20 @@ func TestTouches(t *testing.T) {
 // A yes that is a link could be anybody's.
 func TestTrustFollowsNoLink(t *testing.T) {
 	w := newWorld(t)
-	store, err := w.TrustStore()
-	if err != nil {
+	w.write("coffer.toml", "nesting = true")
+	store, l := Trust{w.Trust}, w.load()
+	if err := store.Add(l, []string{"a"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Add("/r", []string{"a"}); err != nil {
-		t.Fatal(err)
-	}
-	if ok, err := store.Has("/r", []string{"a"}); !ok || err != nil {
+	if ok, err := store.Has(l, []string{"a"}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	file := filepath.Join(w.Trust, hash("/r", []string{"a"})+".json")
+	file := filepath.Join(w.Trust, grantName(l.Repository, l.asked))
 	if err := os.Rename(file, filepath.Join(w.Dir, "yes")); err != nil {
 		t.Fatal(err)
 	}
 	w.link(filepath.Join(w.Dir, "yes"), file)
-	if ok, err := store.Has("/r", []string{"a"}); ok || err == nil {
+	if ok, err := store.Has(l, []string{"a"}); ok || err == nil {
 		t.Errorf("a link counts: %v, %v", ok, err)
 	}
 }
