@@ -23,10 +23,15 @@ func unseen(err error, sb *sandbox.Sandbox, argv []string) error {
 	case !sb.Image.None():
 		return ui.Hint(err, "the image %s does not have it; choose another, or install it inside as root, in a sandbox that stays", sb.Image.Ref)
 	}
-	if path, missing := exec.LookPath(argv[0]); missing == nil {
+	path, missing := exec.LookPath(argv[0])
+	switch {
+	case missing != nil:
+		return err
+	case strings.Contains(argv[0], "/") && sb.Workspace.Mode == sandbox.WorkspaceTree:
+		return ui.Hint(err, "a worktree has only what is committed; copy %s to where 'coffer cd %s' leads", path, sb.Name)
+	default:
 		return ui.Hint(err, "the sandbox does not see %s; name its directory in [mounts] of your config and make a new sandbox, or try 'coffer jail -- %s'", path, argv[0])
 	}
-	return err
 }
 
 // isBrowser says whether a command starts a Chromium that makes a sandbox of its own.

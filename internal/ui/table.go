@@ -44,6 +44,9 @@ func (t Table) Print(w io.Writer) error {
 
 // padded is a row in columns of these widths.
 func padded(row []string, widths []int) string {
+	for len(row) > 0 && row[len(row)-1] == "" {
+		row = row[:len(row)-1]
+	}
 	var line strings.Builder
 	for i, cell := range row {
 		gap := 0
@@ -52,7 +55,7 @@ func padded(row []string, widths []int) string {
 		}
 		line.WriteString(cell + strings.Repeat(" ", gap))
 	}
-	return strings.TrimRight(line.String(), " ")
+	return line.String()
 }
 
 // leastLast is how wide the last column is at least before it is cut.
