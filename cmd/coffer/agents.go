@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,19 +47,11 @@ npm, by a sandbox that can write nothing else.`,
 		Example: "  coffer agents\n  coffer agents update",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			places, err := placesHere()
+			conf, err := loadHere()
 			if err != nil {
 				return err
 			}
-			conf, err := places.Load()
-			if err != nil {
-				return err
-			}
-			usual := ""
-			if conf != nil {
-				usual = conf.Config.AI.Agent
-			}
-			list := describeAgents(c.Context(), conf.Known(), usual)
+			list := describeAgents(c.Context(), conf)
 			if asJSON {
 				return printJSON(list)
 			}
@@ -70,22 +64,20 @@ npm, by a sandbox that can write nothing else.`,
 	return c
 }
 
-// describeAgents asks those whose version is written nowhere, all at the same time.
-func describeAgents(ctx context.Context, all []*agent.Agent, usual string) []describedAgent {
+// describeAgents asks agents for their versions that are written nowhere, all at the same time.
+func describeAgents(ctx context.Context, conf *config.Loaded) []describedAgent {
+	all := conf.Known()
 	list := make([]describedAgent, len(all))
 	var asking sync.WaitGroup
 	host, store := agentHost(), logins()
 	for i, a := range all {
 		d := &list[i]
-		*d = describedAgent{Name: a.Name, Title: a.Title, Default: a.Name == usual, Import: len(agent.Imports(a, host)) > 0, NoLogin: len(a.Credentials) == 0}
+		*d = describedAgent{Name: a.Name, Title: a.Title, Default: a.Name == conf.Config.AI.Agent, Import: len(agent.Imports(a, host)) > 0, NoLogin: len(a.Credentials) == 0}
 		if since, ok := store.LoggedIn(a); ok {
 			d.LoggedIn = &since
 		}
-		for _, name := range a.Pass {
-			if isKey(name) && os.Getenv(name) != "" {
-				d.Key = name
-				break
-			}
+		if i := slices.IndexFunc(a.Pass, func(name string) bool { return isKey(name) && os.Getenv(name) != "" }); i >= 0 {
+			d.Key = a.Pass[i]
 		}
 		place, err := a.Locate(host)
 		if err != nil {
@@ -161,35 +153,30 @@ An agent that you have installed yourself is yours to update.`,
 		Example:           "  coffer agents update\n  coffer agents update pi",
 		ValidArgsFunction: completeAgent,
 		RunE: func(c *cobra.Command, args []string) error {
-			all, err := knownAgents()
+			conf, err := loadHere()
 			if err != nil {
 				return err
 			}
 			var errs []error
-			n := 0
-			for _, a := range all {
-				place, err := a.Locate(agentHost())
-				named := len(args) == 0
-				for _, arg := range args {
-					named = named || arg == a.Name
-				}
-				if !named || len(args) == 0 && (err != nil || !place.Own) {
-					continue
-				}
-				n++
-				if err == nil && !place.Own {
-					errs = append(errs, ui.Error(fmt.Sprintf("%s is your own, in %s", a.Name, place.Program), "update it as you installed it"))
-					continue
-				}
-				_, err = install(c, a)
-				errs = append(errs, err)
-			}
 			for _, arg := range args {
-				if agent.Find(all, arg) == nil {
+				if agent.Find(conf.Known(), arg) == nil {
 					errs = append(errs, usagef("there is no agent %q", arg))
 				}
 			}
-			if n == 0 && len(args) == 0 {
+			updated := len(errs)
+			for _, a := range conf.Known() {
+				place, err := a.Locate(agentHost())
+				own := err == nil && !place.Own
+				switch {
+				case len(args) == 0 && (own || err != nil) || len(args) > 0 && !slices.Contains(args, a.Name):
+				case own:
+					errs = append(errs, ui.Error(fmt.Sprintf("%s is your own, in %s", a.Name, place.Program), "update it as you installed it"))
+				default:
+					updated++
+					errs = append(errs, install(c, a))
+				}
+			}
+			if updated == 0 && len(args) == 0 {
 				fmt.Fprintln(os.Stderr, "coffer: no agent was installed by coffer")
 			}
 			return errors.Join(errs...)
@@ -197,29 +184,20 @@ An agent that you have installed yourself is yours to update.`,
 	}
 }
 
-func knownAgents() ([]*agent.Agent, error) {
-	places, err := placesHere()
-	if err != nil {
-		return nil, err
-	}
-	conf, err := places.Load()
-	return conf.Known(), err
-}
-
 // install has npm install an agent, in a sandbox that sees nothing of the user's and can
 // write to nothing but the new directory. What the repository's config says does not
 // count: the result is for all sandboxes.
-func install(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
+func install(c *cobra.Command, a *agent.Agent) error {
 	if a.Package == "" {
-		return nil, ui.Error(fmt.Sprintf("%s is not installed: there is no program %s", a.Name, a.Command), "install it, or name its npm package in the config: [agents."+a.Name+"] package = …")
+		return ui.Error(fmt.Sprintf("%s is not installed: there is no program %s", a.Name, a.Command), "install it, or name its npm package in the config: [agents."+a.Name+"] package = …")
 	}
 	if _, err := exec.LookPath("npm"); err != nil {
-		return nil, ui.Error(fmt.Sprintf("%s is not installed, and neither is npm, which could do it", a.Name), "install Node.js, which has npm, or "+a.Name+" itself")
+		return ui.Error(fmt.Sprintf("%s is not installed, and neither is npm, which could do it", a.Name), "install Node.js, which has npm, or "+a.Name+" itself")
 	}
 	host := agentHost()
 	staged, remove, err := agent.Stage(host.Tools, a)
 	if err != nil {
-		return nil, fmt.Errorf("install %s: %w", a.Name, err)
+		return fmt.Errorf("install %s: %w", a.Name, err)
 	}
 	defer remove()
 	registry := agent.NPMRegistry(host)
@@ -236,38 +214,30 @@ func install(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
 	if registry != "" {
 		args = append(args, "--registry", registry)
 	}
+	bundle := filepath.Join(staged, "ca.pem") // where npm sees it
 	if ca := os.Getenv("NODE_EXTRA_CA_CERTS"); ca != "" {
-		bundle, err := copyBeside(ca, staged)
+		data, err := os.ReadFile(ca)
+		if err == nil {
+			err = os.WriteFile(bundle, data, 0o644)
+		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.env = append(s.env, "NODE_EXTRA_CA_CERTS="+bundle)
 	}
 	l := listen(c)
 	defer l.stop()
 	err = orGivenUp(l.ctx, run(l, s, append(args, a.Package+"@latest")))
-	_ = os.Remove(staged + "/ca.pem")
-	if code := status(0); errors.As(err, &code) && code != 130 {
-		// Npm has said why, but an exit code alone would be the end without a word of ours.
-		return nil, ui.Error(fmt.Sprintf("npm could not install %s (%v)", a.Name, err), "see above, and 'coffer policy check https://…'; or install "+a.Name+" yourself, it is then used as it is")
+	_ = os.Remove(bundle)
+	if l.ctx.Err() != nil || errors.Is(err, status(130)) {
+		return err
 	}
-	if err != nil {
-		return nil, ui.Hint(fmt.Errorf("npm could not install %s: %w", a.Name, err), "see above; 'coffer policy check https://…' tells whether a host is allowed")
+	if err != nil { // of an exit code, npm has said why
+		return ui.Error(fmt.Sprintf("npm could not install %s: %v", a.Name, err), "see above, and 'coffer policy check https://…'; or install "+a.Name+" yourself, it is then used as it is")
 	}
 	version, err := agent.Adopt(host.Tools, a, staged)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		fmt.Fprintf(os.Stderr, "coffer: installed %s %s\n", a.Name, version)
 	}
-	fmt.Fprintf(os.Stderr, "coffer: installed %s %s\n", a.Name, version)
-	return a.Locate(host)
-}
-
-// copyBeside copies a small file of the user's to where the sandbox sees it.
-func copyBeside(file, dir string) (string, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	to := dir + "/ca.pem"
-	return to, os.WriteFile(to, data, 0o644)
+	return err
 }

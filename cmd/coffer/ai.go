@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,8 +31,7 @@ type aiFlags struct {
 	promptFile string
 	number     int
 	rm         bool
-	imaged     bool         // new sandboxes have their tools from an image
-	remember   func() error // makes the agent the usual one; nil when the user was not asked
+	chosen     bool // the user has just chosen the agent: it becomes the usual one
 
 	agent  string // by name, "" for the usual one
 	prompt string
@@ -88,11 +86,7 @@ func ai(c *cobra.Command, f *aiFlags, args []string) error {
 	if err := outsideOnly(); err != nil {
 		return err
 	}
-	places, err := placesHere()
-	if err != nil {
-		return err
-	}
-	conf, err := places.Load()
+	conf, err := loadHere()
 	if err != nil {
 		return err
 	}
@@ -107,157 +101,140 @@ func ai(c *cobra.Command, f *aiFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	sb, err := f.sandbox(store)
+	sb, err := f.sandbox(c, store)
 	if err != nil {
 		return err
 	}
-	a, err := f.which(places, conf, all, sb)
+	a, err := f.which(c, conf, all, sb)
 	if err != nil {
 		return err
 	}
 	if sb != nil {
 		return f.goOn(c, sb, a)
 	}
-	f.imaged = f.image != "" && f.image != config.NoImage || f.image == "" && conf != nil && conf.Config.Image != "" && conf.Config.Image != config.NoImage
 	return f.begin(c, store, a)
 }
 
 // words takes the arguments apart: an agent, a prompt, both or none.
-func (f *aiFlags) words(all []*agent.Agent, args []string) error {
+func (f *aiFlags) words(all []*agent.Agent, args []string) (err error) {
 	if len(args) > 0 && agent.Find(all, args[0]) != nil {
 		f.agent, args = args[0], args[1:]
-	} else if len(args) > 1 {
-		return ui.Hint(usagef("there is no agent %q", args[0]), "there are %s; a prompt is one argument, in quotes", strings.Join(agent.Names(all), ", "))
 	}
-	if len(args) > 1 {
+	word := first(args)
+	like := ""
+	if len(word) > 4 && !strings.ContainsAny(word, " \n") {
+		like = ui.Nearest(word, agent.Names(all))
+	}
+	switch {
+	case len(args) > 1 && f.agent == "":
+		return ui.Hint(usagef("there is no agent %q", word), "there are %s; a prompt is one argument, in quotes", agentNames(all))
+	case len(args) > 1:
 		return ui.Hint(usagef("the prompt is in %d arguments", len(args)), "put it in quotes; arguments for the agent go after --")
-	}
-	if word := first(args); f.agent == "" && len(word) > 4 && !strings.ContainsAny(word, " \n") {
-		if like := ui.Nearest(word, agent.Names(all)); like != "" {
-			return ui.Hint(usagef("there is no agent %q", word), "did you mean 'coffer ai %s'? For a prompt of one word, name the agent before it", like)
-		}
-	}
-	f.prompt = first(args)
-	if f.promptFile == "" {
-		return nil
-	}
-	if f.prompt != "" {
+	case f.agent == "" && like != "":
+		return ui.Hint(usagef("there is no agent %q", word), "did you mean 'coffer ai %s'? For a prompt of one word, name the agent before it", like)
+	case f.promptFile != "" && word != "":
 		return usagef("there is a prompt and a --prompt-file: want one of them")
+	case f.promptFile != "":
+		word, err = readPrompt(f.promptFile)
 	}
-	return f.readPrompt()
+	f.prompt = word
+	return err
 }
 
 // maxPrompt is what the kernel lets pass as one argument, less some room.
 const maxPrompt = 120 << 10
 
-func (f *aiFlags) readPrompt() error {
+// readPrompt reads a file, or standard input.
+func readPrompt(name string) (string, error) {
 	in := os.Stdin
-	if f.promptFile != "-" {
-		file, err := os.Open(f.promptFile)
+	if name != "-" {
+		file, err := os.Open(name)
 		if err != nil {
-			return fmt.Errorf("read the prompt: %w", err)
+			return "", fmt.Errorf("read the prompt: %w", err)
 		}
 		defer file.Close()
 		in = file
 	}
 	data, err := io.ReadAll(io.LimitReader(in, maxPrompt+1))
 	if err != nil {
-		return fmt.Errorf("read the prompt: %w", err)
+		return "", fmt.Errorf("read the prompt: %w", err)
 	}
 	if strings.TrimSpace(string(data)) == "" {
-		return usagef("there is no prompt in %s: it is empty", f.promptFile)
+		return "", usagef("there is no prompt in %s: it is empty", name)
 	}
-	f.prompt = string(data)
-	return nil
+	return string(data), nil
 }
 
-// check refuses flags that do not go together.
+// check refuses flags that do not go together, and sets those that follow from others.
 func (f *aiFlags) check(c *cobra.Command) error {
 	if len(f.prompt) > maxPrompt || strings.ContainsRune(f.prompt, 0) {
 		return ui.Hint(usagef("the prompt is too long for a command line, or has a NUL in it"), "put the text into a file of the repository, and name that in the prompt")
 	}
-	fresh := f.create || f.number != 1
-	if f.match != "" && !fresh {
+	f.create = f.create || f.number != 1
+	if f.match != "" && !f.create {
 		if err := atCreation(c); err != nil {
 			return err
 		}
 	}
-	fresh = fresh || slices.ContainsFunc(decidedAtCreation, c.Flags().Changed)
+	f.create = f.create || slices.ContainsFunc(decidedAtCreation, c.Flags().Changed)
 	if err := together(c, "match create", "match number", "detach rm", "number rm", "tty headless"); err != nil {
 		return err
 	}
 	switch {
 	case f.number < 1 || f.number > 100:
 		return usagef("-n %d: want a number from 1 to 100", f.number)
-	case f.fresh && fresh:
+	case f.fresh && f.create:
 		return usagef("--fresh is about a sandbox that exists")
 	}
-	if f.number > 1 {
-		f.detach = true
-	}
-	onTerminal := terminal.IsTerminal(0) && terminal.IsTerminal(1)
+	f.detach = f.detach || f.number > 1
 	if err := f.checkTTY(); err != nil {
 		return err
 	}
+	onTerminal := terminal.IsTerminal(0) && terminal.IsTerminal(1)
 	f.headless = f.headless || f.detach && !f.tty || !f.detach && !onTerminal
 	f.keep = !f.headless
 	if f.headless && f.prompt == "" && len(f.extra) == 0 {
 		return ui.Hint(usagef("an agent that runs by itself must be told what to do"), "give it a prompt: coffer ai AGENT \"PROMPT\", or --prompt-file")
 	}
-	f.create = fresh
 	return nil
 }
 
 // sandbox is the one that exists and is meant, nil for a new one.
-func (f *aiFlags) sandbox(store *sandbox.Store) (*sandbox.Sandbox, error) {
+func (f *aiFlags) sandbox(c *cobra.Command, store *sandbox.Store) (*sandbox.Sandbox, error) {
 	switch {
 	case f.match != "":
 		return forExec.choose(store, f.match)
 	case f.create || f.prompt != "":
 		return nil, nil
 	}
-	return chooseSandbox(store)
+	return chooseSandbox(c, store)
 }
 
 // which finds out which agent to start: the one that was named, the one that the sandbox
 // had, the usual one, or the one that the user now says is the usual one.
-func (f *aiFlags) which(places config.Places, conf *config.Loaded, all []*agent.Agent, sb *sandbox.Sandbox) (*agent.Agent, error) {
+func (f *aiFlags) which(c *cobra.Command, conf *config.Loaded, all []*agent.Agent, sb *sandbox.Sandbox) (*agent.Agent, error) {
 	name := f.agent
 	if name == "" && sb != nil {
 		if t, err := agent.ReadTrace(sb.Dir()); err == nil {
 			name = t.Agent
 		}
 	}
-	if name == "" && conf != nil {
-		name = conf.Config.AI.Agent
-	}
+	name = cmp.Or(name, conf.Config.AI.Agent)
 	if name == "" {
-		a, err := askAgent(all)
-		if err == nil {
-			f.remember = func() error { return places.RememberAgent(a.Name) }
-		}
+		a, err := chooseAgent(c, all)
+		f.chosen = err == nil
 		return a, err
 	}
-	a := agent.Find(all, name)
-	if a == nil {
-		return nil, ui.Error(fmt.Sprintf("there is no agent %q any more", name), "name another: "+strings.Join(agent.Names(all), ", "))
+	if a := agent.Find(all, name); a != nil {
+		return a, nil
 	}
-	return a, nil
+	return nil, ui.Error(fmt.Sprintf("there is no agent %q any more", name), "name another: "+agentNames(all))
 }
 
 // begin makes new sandboxes for an agent.
 func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) error {
-	var place *agent.Place
-	if !f.imaged {
-		var err error
-		if place, err = f.locate(c, a); err != nil {
-			return err
-		}
-	}
 	l := listen(c)
 	defer l.stop()
-	names := f.names(store, a)
-	var errs []error
 	var made []string
 	if f.detach && terminal.IsTerminal(1) {
 		f.left = func(sb *sandbox.Sandbox) {
@@ -265,18 +242,20 @@ func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) 
 			fmt.Fprintln(stdout, leftAt(sb.Name, branchOf(sb)))
 		}
 	}
-	for i, name := range names {
+	for i, name := range f.names(store, a) {
 		one := *f
 		one.name, one.told = name, i > 0
 		if i > 0 && one.tree.branch != "" {
 			one.tree.branch = fmt.Sprintf("%s-%d", f.tree.branch, i+1)
 		}
-		errs = append(errs, one.beginOne(c, l, store, a, place))
+		if err := one.beginOne(c, l, store, a); err != nil {
+			return err
+		}
 	}
 	if len(made) > 1 {
 		fmt.Fprintf(stdout, "compare them with 'coffer ls' and 'coffer diff %s %s'\n", made[0], made[1])
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // names are those of new sandboxes. Several without a name have the first words of the prompt.
@@ -290,7 +269,7 @@ func (f *aiFlags) names(store *sandbox.Store, a *agent.Agent) (names []string) {
 		all, _ := store.List()
 		for _, sb := range all {
 			number, ok := strings.CutPrefix(sb.Name, base+"-")
-			if n, err := strconv.Atoi(number); ok && err == nil && n < maxNumbered {
+			if n, err := strconv.Atoi(number); ok && err == nil && n < 10000 {
 				first = max(first, n+1)
 			}
 		}
@@ -300,9 +279,6 @@ func (f *aiFlags) names(store *sandbox.Store, a *agent.Agent) (names []string) {
 	}
 	return names
 }
-
-// maxNumbered is where a number in a name is the user's.
-const maxNumbered = 10000
 
 // slug makes a name of the first words of a text, as far as they have letters that names have.
 func slug(text string) string {
@@ -340,11 +316,6 @@ func completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var conf *config.Loaded
-	if places, err := placesHere(); err == nil {
-		if conf, err = places.Load(); err != nil {
-			conf = nil // a broken config: complete what coffer knows
-		}
-	}
+	conf, _ := loadHere() // of a broken config, those that coffer knows
 	return agent.Names(conf.Known()), cobra.ShellCompDirectiveNoFileComp
 }

@@ -51,7 +51,7 @@ read -r line; echo "heard $line"
 
 		s = onScreen(t, 24, 100, b.Command("ai"))
 		s.see("Which agent shall be the default?")
-		s.typeIn("\x1b[Bmin\r")
+		s.typeIn("\x1b[Bmine\r")
 		s.see("coffer: mine in sandbox ")
 		s.see("args() size(24 100)")
 		s.see("\x1b]2;mine: ")
@@ -67,7 +67,7 @@ read -r line; echo "heard $line"
 		s = onScreen(t, 24, 100, b.Command("ai"))
 		s.see("Continue in which sandbox?")
 		s.see("a new sandbox")
-		s.typeIn("othr\r")
+		s.typeIn("othe\r")
 		s.see("args(--continue)")
 		s.typeIn("\r")
 		s.end(0)

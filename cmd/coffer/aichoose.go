@@ -11,36 +11,33 @@ import (
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/interrupt"
-	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/spf13/cobra"
 )
 
-// choose lets the user choose on the terminal. Without one, the flag that says the same
-// is named.
-func choose(title string, items []ui.Item, instead string) (int, error) {
+// choose lets the user choose on the terminal. Without one, instead says which flag says the same.
+func choose(c *cobra.Command, title string, items []ui.Item, instead string) (int, error) {
 	tty, err := ui.OpenTerminal()
 	if err != nil || os.Getenv("TERM") == "dumb" {
 		return 0, ui.Hint(usagef("there is no terminal to choose on"), "%s", instead)
 	}
 	defer tty.Close()
-	i, err := ui.Choose(tty, title, items)
-	var sent ui.Signal
+	ctx, stop := interruptible(c)
+	defer stop()
+	i, err := ui.Choose(ctx, tty, title, items)
 	switch {
 	case errors.Is(err, ui.ErrInterrupted):
-		interrupt.Note(true)
+		ui.Interrupted(true)
 		return 0, status(130)
 	case errors.Is(err, ui.ErrCancelled):
 		return 0, status(130)
-	case errors.As(err, &sent):
-		return 0, givenUp(sent)
 	}
 	return i, err
 }
 
-// askAgent asks which agent is the usual one.
-func askAgent(all []*agent.Agent) (*agent.Agent, error) {
+// chooseAgent asks which agent is the usual one.
+func chooseAgent(c *cobra.Command, all []*agent.Agent) (*agent.Agent, error) {
 	var items []ui.Item
 	host := agentHost()
 	for _, a := range all {
@@ -52,25 +49,21 @@ func askAgent(all []*agent.Agent) (*agent.Agent, error) {
 		}
 		items = append(items, ui.Item{a.Name, a.Title, state})
 	}
-	i, err := choose("Which agent shall be the default?", items, "name it: coffer ai AGENT, one of "+strings.Join(agent.Names(all), ", "))
+	i, err := choose(c, "Which agent shall be the default?", items, "name it: coffer ai AGENT, one of "+agentNames(all))
 	if err != nil {
 		return nil, err
 	}
 	return all[i], nil
 }
 
-// candidate is a sandbox that could be gone on with.
+// candidate is what the list shows of a sandbox.
 type candidate struct {
-	*sandbox.Sandbox
-	branch string
-	repo   string // the repository's directory, or the workspace
-	agent  string
-	last   time.Time
+	agent, branch, repo string
+	last                time.Time // when something happened in it
 }
 
-// look finds out what the list shows of a sandbox, with no program asked for it.
 func look(sb *sandbox.Sandbox) candidate {
-	c := candidate{Sandbox: sb, repo: sb.Workspace.Path, last: sb.Created}
+	c := candidate{repo: sb.Workspace.Path, last: sb.Created}
 	if sb.Workspace.Mode == sandbox.WorkspaceTree {
 		if b, err := git.Open(sb.Dir()); err == nil {
 			c.branch, c.repo = b.Branch, strings.TrimSuffix(b.Common, "/.git")
@@ -87,68 +80,50 @@ func look(sb *sandbox.Sandbox) candidate {
 	return c
 }
 
-// of says whether the sandbox works on a directory's repository.
-func (c candidate) of(here spot) bool {
-	return here.dir == c.repo || safepath.Within(here.dir, c.repo) || here.in(c.Sandbox) || here.near(c.Sandbox)
-}
-
-func (c candidate) item(state string, everywhere bool) ui.Item {
-	item := ui.Item{c.Name, c.agent, c.branch, age(c.last) + " ago", state}
-	if everywhere {
-		item = append(item, c.repo)
-	}
-	return item
-}
-
-// chooseSandbox lets the user choose one to go on with, or a new one, which is nil. Who
-// is in a sandbox's worktree means that.
-func chooseSandbox(store *sandbox.Store) (*sandbox.Sandbox, error) {
+// chooseSandbox lets the user choose one to go on with, or a new one, which is nil. In a
+// sandbox's worktree, that one is meant.
+func chooseSandbox(cmd *cobra.Command, store *sandbox.Store) (*sandbox.Sandbox, error) {
 	here, err := spotHere()
 	if err != nil {
 		return nil, err
 	}
 	list, _ := store.List()
-	var mine, all []candidate
-	for _, sb := range list {
-		if sb.Ephemeral || sb.Once {
-			continue
-		}
-		if here.ownedBy(sb) {
-			return sb, nil
-		}
-		c := look(sb)
-		all = append(all, c)
-		if c.of(here) {
-			mine = append(mine, c)
-		}
+	list = only(list, func(sb *sandbox.Sandbox) bool { return !sb.Ephemeral && !sb.Once })
+	if i := slices.IndexFunc(list, here.ownedBy); i >= 0 {
+		return list[i], nil
 	}
-	if len(all) == 0 {
+	if len(list) == 0 {
 		return nil, nil
 	}
-	shown, everywhere := mine, false
+	shown, everywhere := only(list, here.about), false
 	for {
-		slices.SortFunc(shown, func(a, b candidate) int { return b.last.Compare(a.last) })
-		var items []ui.Item
-		boxes := make([]*sandbox.Sandbox, len(shown))
-		for i, c := range shown {
-			boxes[i] = c.Sandbox
+		seen := map[string]candidate{}
+		for _, sb := range shown {
+			seen[sb.ID] = look(sb)
 		}
-		for i, d := range describeAll(boxes, false) {
-			items = append(items, shown[i].item(d.state(), everywhere))
+		slices.SortFunc(shown, func(a, b *sandbox.Sandbox) int { return seen[b.ID].last.Compare(seen[a.ID].last) })
+		var items []ui.Item
+		for _, d := range describeAll(shown, false) {
+			c := seen[d.ID]
+			item := ui.Item{d.Name, c.agent, c.branch, age(c.last) + " ago", d.state()}
+			if everywhere {
+				item = append(item, c.repo)
+			}
+			items = append(items, item)
 		}
 		items = append(items, ui.Item{"a new sandbox"})
-		if !everywhere && len(all) > len(mine) {
-			items = append(items, ui.Item{fmt.Sprintf("those of all repositories (%d)", len(all))})
+		if !everywhere && len(list) > len(shown) {
+			items = append(items, ui.Item{fmt.Sprintf("those of all repositories (%d)", len(list))})
 		}
-		i, err := choose("Continue in which sandbox?", items, "choose one with -m, or make one with --create or a PROMPT")
+		i, err := choose(cmd, "Continue in which sandbox?", items, "choose one with -m, or make one with --create or a PROMPT")
 		switch {
 		case err != nil:
 			return nil, err
 		case i < len(shown):
-			return shown[i].Sandbox, nil
+			return shown[i], nil
 		case i == len(shown):
 			return nil, nil
 		}
-		shown, everywhere = all, true
+		shown, everywhere = list, true
 	}
 }

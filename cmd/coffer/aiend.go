@@ -15,16 +15,14 @@ import (
 	"github.com/cofferhq/coffer/internal/terminal"
 )
 
-// What is said around the run of an agent: what begins, and what there is when it has ended.
-
-// announce says what begins, and returns what to do when it has ended.
+// announce says which agent begins, and returns what says how it has ended.
 func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) error {
 	if f.detach {
 		return func(err error) error { return err }
 	}
 	branch := ""
-	if b, err := git.Open(sb.Dir()); err == nil {
-		branch = ", on branch " + terminal.Escape(b.Branch)
+	if name := branchOf(sb); name != "" {
+		branch = ", on branch " + terminal.Escape(name)
 	}
 	fmt.Fprintf(os.Stderr, "coffer: %s in sandbox %s%s\n", a.Name, sb.Name, branch)
 	restore := func() {}
@@ -48,11 +46,9 @@ func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) erro
 		if _, renewErr := agent.RenewFrom(sb.Dir(), sb.Home()); renewErr != nil {
 			warn(renewErr.Error())
 		}
-		if f.rm && f.removed(sb) {
-			return err
+		if !f.rm || !f.removed(sb) {
+			sayOutcome(sb)
 		}
-		fmt.Fprintf(os.Stderr, "coffer: %s; go on with 'coffer ai -m %s'\n", terminal.Escape(outcome(sb)), sb.Name)
-		sayTaking(sb)
 		return err
 	}
 }
@@ -64,8 +60,9 @@ func entitle(sb *sandbox.Sandbox, name string) (restore func()) {
 	return func() { fmt.Fprint(stdout.To, "\x1b[23;2t") }
 }
 
-// sayTaking tells how to get at commits that are on the sandbox's own branch.
-func sayTaking(sb *sandbox.Sandbox) {
+// sayOutcome says what there is of an agent's work, and how to get at it.
+func sayOutcome(sb *sandbox.Sandbox) {
+	fmt.Fprintf(os.Stderr, "coffer: %s; go on with 'coffer ai -m %s'\n", terminal.Escape(outcome(sb)), sb.Name)
 	b, err := git.Open(sb.Dir())
 	if err != nil || sb.Workspace.Mode != sandbox.WorkspaceTree {
 		return
@@ -113,11 +110,11 @@ func outcome(sb *sandbox.Sandbox) string {
 // removed removes the sandbox if nothing would be lost with it.
 func (f *aiFlags) removed(sb *sandbox.Sandbox) bool {
 	ctx := context.Background()
-	if err := stop(ctx, sb, false); err != nil {
-		report(err)
-		return false
+	err := stop(ctx, sb, false)
+	if err == nil {
+		_, err = remove(ctx, sb, false, true)
 	}
-	if _, err := remove(ctx, sb, false, true); err != nil {
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "coffer: kept: %s\n", terminal.Escape(err.Error()))
 		return false
 	}

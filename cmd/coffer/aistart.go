@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,69 +41,46 @@ func logins() *agent.Store { return agent.OpenStore(loginsDir()) }
 
 func loginsDir() string { return filepath.Join(dataDir(), "logins") }
 
-// locate finds the agent on this machine, or installs it. One that the user has just chosen is
-// remembered only then: one that cannot be had would be in his way from then on.
-func (f *aiFlags) locate(c *cobra.Command, a *agent.Agent) (*agent.Place, error) {
-	place, err := a.Locate(agentHost())
+// locate finds the agent on this machine, or in an image, or installs it. One that the user has
+// just chosen becomes the usual one only then: it may not be there.
+func (f *aiFlags) locate(c *cobra.Command, from sandbox.Image, a *agent.Agent) (*agent.Place, error) {
+	find := func() (*agent.Place, error) { return a.Locate(agentHost()) }
+	if !from.None() {
+		found, err := images().Get(from.Digest)
+		if err != nil {
+			return nil, err
+		}
+		find = func() (*agent.Place, error) {
+			return a.LocateIn(agentHost(), agent.Image{Name: from.Ref, Look: found.Look})
+		}
+	}
+	place, err := find()
 	if errors.Is(err, agent.ErrNotHere) {
-		place, err = install(c, a)
+		if err = install(c, a); err == nil {
+			place, err = find()
+		}
 	}
-	if err == nil {
-		f.rememberNow()
-	}
-	if err == nil && a.TooOld(place.Version) {
-		warn(fmt.Sprintf("%s %s is older than %s, so not all of it may be right; see 'coffer agents update'", a.Name, place.Version, a.Least))
-	}
-	return place, err
-}
-
-// rememberNow makes an agent that can be had the usual one, if the user has just chosen it.
-func (f *aiFlags) rememberNow() {
-	if f.remember == nil {
-		return
-	}
-	if err := f.remember(); err != nil {
-		report(err) // it can be asked again
-	}
-}
-
-// locateIn is locate for a sandbox with the tools of an image.
-func (f *aiFlags) locateIn(c *cobra.Command, from sandbox.Image, a *agent.Agent) (*agent.Place, error) {
-	found, err := images().Get(from.Digest)
 	if err != nil {
 		return nil, err
 	}
-	tools := agent.Image{Name: from.Ref, Look: found.Look}
-	place, err := a.LocateIn(agentHost(), tools)
-	if errors.Is(err, agent.ErrNotHere) {
-		if _, err = install(c, a); err == nil {
-			place, err = a.LocateIn(agentHost(), tools)
+	if a.TooOld(place.Version) {
+		warn(fmt.Sprintf("%s %s is older than %s, so not all of it may be right; see 'coffer agents update'", a.Name, place.Version, a.Least))
+	}
+	if f.chosen {
+		places, err := placesHere()
+		if err == nil {
+			err = places.RememberAgent(a.Name)
 		}
+		report(err) // it can be asked again
 	}
-	if err == nil {
-		f.rememberNow()
-	}
-	return place, err
-}
-
-// locateFor is locate for a sandbox that exists.
-func (f *aiFlags) locateFor(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) (*agent.Place, error) {
-	if sb.Image.None() {
-		return f.locate(c, a)
-	}
-	return f.locateIn(c, sb.Image, a)
+	return place, nil
 }
 
 // beginOne makes a sandbox for an agent and runs it there.
-func (f *aiFlags) beginOne(c *cobra.Command, l *listener, store *sandbox.Store, a *agent.Agent, place *agent.Place) error {
+func (f *aiFlags) beginOne(c *cobra.Command, l *listener, store *sandbox.Store, a *agent.Agent) error {
+	var place *agent.Place
 	f.also = func(rec *sandbox.Record) (err error) {
-		switch {
-		case !rec.Image.None(): // which is known only now
-			place, err = f.locateIn(c, rec.Image, a)
-		case place == nil:
-			place, err = f.locate(c, a)
-		}
-		if err != nil {
+		if place, err = f.locate(c, rec.Image, a); err != nil {
 			return err
 		}
 		return furnishFor(a, place, rec)
@@ -113,7 +89,7 @@ func (f *aiFlags) beginOne(c *cobra.Command, l *listener, store *sandbox.Store, 
 	if f.prompt != "" {
 		words = append(words, f.prompt)
 	}
-	sb, line, err := newSandbox(l, store, &f.settings, f.tree, f.idle, words)
+	sb, line, err := newSandbox(l, store, &f.settings, &f.tree, f.idle, words)
 	if errors.Is(err, sandbox.ErrExists) {
 		return ui.Hint(err, "go on in it with 'coffer ai -m %s', or choose another name", f.name)
 	}
@@ -126,8 +102,7 @@ func (f *aiFlags) beginOne(c *cobra.Command, l *listener, store *sandbox.Store, 
 		return err
 	}
 	end := f.announce(sb, a)
-	err = execOn(l, line, sb, f.settings, argv)
-	return end(err)
+	return end(execOn(l, line, sb, f.settings, argv))
 }
 
 // furnishFor gives a new sandbox what the agent needs: a look at its program, and a way to
@@ -150,31 +125,31 @@ func agentHosts(a *agent.Agent) policy.Source {
 
 // goOn runs an agent in a sandbox that exists.
 func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) error {
+	if err := refuseHalf(sb); err != nil {
+		return err
+	}
 	if runs, last := stillRuns(sb); runs == a.Name && !f.fresh {
 		return f.comeBack(c, sb, a, last)
 	}
-	place, err := f.locateFor(c, sb, a)
+	place, err := f.locate(c, sb.Image, a)
 	if err != nil {
 		return err
 	}
 	if err := show(c.Context(), sb, a, place); err != nil {
 		return err
 	}
-	if _, err := os.Stat(sb.Home()); errors.Is(err, fs.ErrNotExist) || hasLaid(sb) {
-		line, err := supervisor.Reach(c.Context(), sb, nil) // a start makes it, and lays files there
-		if err != nil {
-			return err
-		}
-		defer line.Close()
+	line, err := supervisor.Reach(c.Context(), sb, nil) // a start makes its home, and lays files there
+	if err != nil {
+		return err
 	}
+	defer line.Close()
 	f.dir = sandbox.StartDir(sb)
 	argv, err := f.prepare(sb, a, place, !f.fresh)
 	if err != nil {
 		return err
 	}
 	end := f.announce(sb, a)
-	err = execIn(c, sb, f.settings, argv)
-	return end(err)
+	return end(execIn(c, sb, f.settings, argv))
 }
 
 // stillRuns is the agent that was started last in a sandbox, if it still runs there, on a
@@ -211,14 +186,8 @@ func (f *aiFlags) comeBack(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent
 	return comeBack(c, sb)
 }
 
-// hasLaid says whether settings of the user's are laid into the sandbox's home when it
-// starts. What we have to say about them comes after that.
-func hasLaid(sb *sandbox.Sandbox) bool {
-	return slices.ContainsFunc(sb.Mounts, func(m sandbox.Mount) bool { _, ok := supervisor.Laid(&sb.Record, m); return ok })
-}
-
-// show sees to it that a sandbox that was made for something else sees the agent. One that
-// runs, and has nothing to do, is started anew for that.
+// show mounts the agent in a sandbox that was made for something else. One that runs, and has
+// nothing to do, is stopped for that.
 func show(ctx context.Context, sb *sandbox.Sandbox, a *agent.Agent, place *agent.Place) error {
 	var missing []sandbox.Mount
 	for _, dir := range place.Show {
@@ -256,13 +225,19 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 		return nil, err
 	}
 	defer home.Close()
-	certificates, err := trustToo(home, supervisor.Me().Home, a)
+	where := supervisor.Me().Home
+	certificates, err := trustToo(home, where, a)
 	if err != nil {
 		return nil, err
 	}
-	scene, err := f.scene(sb, a, home, certificates)
+	dir := cmp.Or(f.dir, sb.Workspace.Path, where)
+	facts, err := factsOf(sb, dir)
 	if err != nil {
 		return nil, err
+	}
+	scene := agent.Scene{
+		Home: where, Dir: dir, Guide: filepath.Join(where, agent.Guide), Text: facts.Text(), Has: home.Has,
+		Variable: given(a, sb, slices.Concat(certificates, f.env)),
 	}
 	if err := furnishHome(sb, home, a, scene); err != nil {
 		return nil, err
@@ -280,20 +255,6 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 		return nil, err
 	}
 	return f.argv(home, a, place, scene, resume && home.Talked(a))
-}
-
-// scene is where the agent will find itself.
-func (f *aiFlags) scene(sb *sandbox.Sandbox, a *agent.Agent, home *agent.Home, certificates []string) (agent.Scene, error) {
-	where := supervisor.Me().Home
-	dir := cmp.Or(f.dir, sb.Workspace.Path, where)
-	facts, err := factsOf(sb, dir)
-	if err != nil {
-		return agent.Scene{}, err
-	}
-	return agent.Scene{
-		Home: where, Dir: dir, Guide: filepath.Join(where, agent.Guide), Text: facts.Text(), Has: home.Has,
-		Variable: given(a, sb, slices.Concat(certificates, f.env)),
-	}, nil
 }
 
 // furnishHome writes the text for the agent, its login, and its own files.
@@ -331,8 +292,8 @@ func (f *aiFlags) argv(home *agent.Home, a *agent.Agent, place *agent.Place, sce
 	return append([]string{"/bin/sh", "-c", `exec "$@" <"$0"`, file}, argv...), home.Write(agent.PromptFile, []byte(f.prompt))
 }
 
-// adviseLogin says how to log in, to who has neither a login nor a key for the agent.
-// A key that a template gives, out of the vault perhaps, is one; it is not looked at here.
+// adviseLogin says how to log in, if there is neither a login nor a key for the agent. A key
+// that a template makes, out of the vault perhaps, is one; it is not looked at here.
 func adviseLogin(a *agent.Agent, home *agent.Home, variable func(string) string, templates []string) {
 	if len(a.Credentials) == 0 || len(a.Login) == 0 || slices.ContainsFunc(a.Credentials, func(c agent.Credential) bool { return home.Has(c.Name) }) {
 		return

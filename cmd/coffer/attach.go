@@ -77,7 +77,7 @@ func comeBack(c *cobra.Command, sb *sandbox.Sandbox) error {
 		return sayLeft(sb)
 	}
 	if err == nil {
-		sayOutcome(sb)
+		sayTurn(sb)
 	}
 	return ended(exit, err, "")
 }
@@ -88,11 +88,10 @@ func sayLeft(sb *sandbox.Sandbox) error {
 	return nil
 }
 
-// sayOutcome says what there is of an agent's work.
-func sayOutcome(sb *sandbox.Sandbox) {
-	if t, err := agent.ReadTrace(sb.Dir()); err == nil {
-		fmt.Fprintf(os.Stderr, "coffer: %s; talk to %s with 'coffer ai -m %s'\n", terminal.Escape(outcome(sb)), t.Agent, sb.Name)
-		sayTaking(sb)
+// sayTurn is sayOutcome for a sandbox that has, or had, an agent.
+func sayTurn(sb *sandbox.Sandbox) {
+	if _, err := agent.ReadTrace(sb.Dir()); err == nil {
+		sayOutcome(sb)
 	}
 }
 
@@ -104,7 +103,7 @@ func watch(ctx context.Context, sb *sandbox.Sandbox) error {
 	if err := printLog(ctx, last, session.LogFile(sb), "no program has been run with --detach", session.LastTurn(sb), func() bool { return hasProgram(sb) }); err != nil {
 		return err
 	}
-	sayOutcome(sb)
+	sayTurn(sb)
 	if code := last.status(); code != 0 {
 		return status(code)
 	}

@@ -160,9 +160,9 @@ func TestAIOutlivesItsTerminal(t *testing.T) {
 		s.see("mine still runs in sandbox a")
 		s.see("heard two")
 		s.typeIn("bye\r")
-		s.see("talk to mine with 'coffer ai -m a'")
+		s.see("go on with 'coffer ai -m a'")
 		s.end(7)
-		s.entitled("talk to mine")
+		s.entitled("go on with")
 	})
 }
 

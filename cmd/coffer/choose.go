@@ -26,15 +26,10 @@ var (
 	forName = choice{none: "name one: see 'coffer ls'", many: "name one of them"}
 )
 
-// noneHere says that there is no sandbox over the current directory, nor of its repository.
-type noneHere string
-
-func (n noneHere) Error() string { return string(n) }
-
-// noMatch is a word that no sandbox has in its name.
-type noMatch string
-
-func (n noMatch) Error() string { return fmt.Sprintf("no sandbox matches %q", string(n)) }
+type (
+	noneHere struct{ error } // no sandbox is over the current directory, nor of its repository
+	noMatch  struct{ error } // no sandbox has the word in its name
+)
 
 // choose finds a sandbox by a word, or by where the user is: in a sandbox's worktree, on its
 // workspace, or else in the repository that it has a worktree of.
@@ -42,7 +37,7 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	if match != "" {
 		sb, err := store.Find(match)
 		if errors.Is(err, sandbox.ErrNotFound) {
-			return nil, ui.Hint(noMatch(match), "see 'coffer ls'")
+			return nil, ui.Hint(noMatch{fmt.Errorf("no sandbox matches %q", match)}, "see 'coffer ls'")
 		}
 		return sb, err
 	}
@@ -68,7 +63,7 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	case len(hits) > 1:
 		return nil, ui.Hint(fmt.Errorf("several sandboxes work on %s:\n%s", terminal.Escape(here.dir), listed(hits)), "%s", c.many)
 	}
-	err = noneHere("there is no " + c.kind + "sandbox over " + here.dir)
+	err = noneHere{fmt.Errorf("there is no %ssandbox over %s", c.kind, here.dir)}
 	if above := only(all, here.below); len(above) > 0 {
 		return nil, ui.Hint(err, "%s; sandbox %s lies over %s", c.none, above[0].Name, above[0].Workspace.Path)
 	}
@@ -133,11 +128,7 @@ func completeSandbox(_ *cobra.Command, given []string, _ string) (names []string
 
 // allSandboxes are those whose records can be read.
 func allSandboxes() []*sandbox.Sandbox {
-	dir, err := sandbox.DefaultDir()
-	if err != nil {
-		return nil
-	}
-	store, err := sandbox.Open(dir)
+	store, err := peekStore()
 	if err != nil {
 		return nil
 	}

@@ -50,18 +50,6 @@ run' count more than any of it, and the administrator's floor more than they.`,
 	return c
 }
 
-func loadHere() (*config.Loaded, error) {
-	places, err := placesHere()
-	if err != nil {
-		return nil, err
-	}
-	l, err := places.Load()
-	if err == nil && l == nil {
-		l, err = places.Defaults()
-	}
-	return l, err
-}
-
 func configCheck() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -33,107 +34,96 @@ func placesHere() (config.Places, error) {
 	return p, nil
 }
 
+// loadHere loads the config files that count here.
+func loadHere() (*config.Loaded, error) {
+	places, err := placesHere()
+	if err != nil {
+		return nil, err
+	}
+	return load(places)
+}
+
+// load loads config files, or what holds without any.
+func load(places config.Places) (*config.Loaded, error) {
+	l, err := places.Load()
+	if err == nil && l == nil {
+		return places.Defaults()
+	}
+	return l, err
+}
+
 // passesAnyway says whether a variable goes into every sandbox.
 func passesAnyway(name string) bool { return sandbox.PassesVariable(name) }
 
 // configure reads the config files, sees to it that the user agrees to what they want,
-// and fills in what the flags leave open. It returns nil when there are none.
-func (s *settings) configure(ctx context.Context) (*config.Loaded, error) {
+// and fills in what the flags leave open.
+func (s *settings) configure(ctx context.Context) error {
 	places, err := placesHere()
 	if s.alone || err != nil && s.workspace == sandbox.WorkspaceNone {
 		// There is no directory that anything is said about.
 		places, err = wordPlaces(), nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	l, err := places.Load()
-	if err == nil && l == nil && s.trust {
-		l, err = places.Defaults() // there may be files further down that say what to show
+	l, err := load(places)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = s.checkYes(l)
+	if err := s.mode.check(l); err != nil {
+		return err
 	}
-	if err == nil && l != nil {
-		if err = s.refuseFirst(places.Dir, l.Config); err == nil {
-			err = s.agree(ctx, places, l)
+	// A workspace that is refused is refused before the user is asked to agree to anything.
+	workspace := cmp.Or(s.workspace, l.Config.Workspace.Mode)
+	shown := workspace == sandbox.WorkspaceDirect || workspace == sandbox.WorkspaceCOW || workspace == "auto" && (s.decide == nil || repositoryOf(places.Dir) == "")
+	if off := cmp.Or(s.sandbox, l.Config.Sandbox) == modeOff; shown && !off && !s.alone {
+		if err := refuseWorkspace(places.Dir, s.force); err != nil {
+			return err
 		}
 	}
-	if err == nil && l != nil {
-		s.fill(l.Config)
-		publish, in, out := l.Openings()
-		s.publish = append(besidesFlags(publish, s.publish), s.publish...)
-		s.socketIn, s.socketOut = append(in, s.socketIn...), append(out, s.socketOut...)
+	if err := s.agree(ctx, places, l); err != nil {
+		return err
 	}
+	s.conf = l
+	s.fill(l.Config)
+	publish, in, out := l.Openings()
+	s.publish = append(besidesFlags(publish, s.publish), s.publish...)
+	s.socketIn, s.socketOut = append(in, s.socketIn...), append(out, s.socketOut...)
 	if s.decide == nil && (s.workspace == "" || s.workspace == sandbox.WorkspaceTree) {
 		s.workspace = sandbox.WorkspaceDirect // a throw-away has no worktree
 	}
-	return l, err
-}
-
-// refuseFirst refuses a workspace that will be refused, before the user is asked to agree to
-// what the files in it want.
-func (s *settings) refuseFirst(dir string, c *config.Config) error {
-	mode := s.workspace
-	if mode == "" {
-		mode = c.Workspace.Mode
-	}
-	decided := s.decide == nil || mode == sandbox.WorkspaceDirect || mode == sandbox.WorkspaceCOW || mode == "auto" && repositoryOf(dir) == ""
-	if !decided || dir == "" || s.force || s.alone || mode == sandbox.WorkspaceNone || mode == sandbox.WorkspaceTree || s.sandbox == modeOff || s.sandbox == "" && c.Sandbox == modeOff {
-		return nil
-	}
-	return refuseWorkspace(dir, false)
+	return nil
 }
 
 // fill takes from the config what no flag says. The config was checked.
 func (s *settings) fill(c *config.Config) {
-	if s.sandbox == "" {
-		s.sandbox = c.Sandbox
-	}
+	s.sandbox = cmp.Or(s.sandbox, c.Sandbox)
 	s.isolation = c.Isolation
 	if s.workspace == "" && c.Workspace.Mode != "auto" {
 		s.workspace = c.Workspace.Mode
 	}
-	if s.memory == "" {
-		s.memory = c.Limits.Memory
-	}
-	if s.pids == 0 {
-		s.pids = c.Limits.Pids
-	}
-	if s.cpus == 0 {
-		s.cpus = c.Limits.CPUs
-	}
-	if s.openFiles == 0 {
-		s.openFiles = c.Limits.OpenFiles
-	}
-	if s.keepFree == "" {
-		s.keepFree = c.Limits.KeepFree
-	}
+	s.memory = cmp.Or(s.memory, c.Limits.Memory)
+	s.pids = cmp.Or(s.pids, c.Limits.Pids)
+	s.cpus = cmp.Or(s.cpus, c.Limits.CPUs)
+	s.openFiles = cmp.Or(s.openFiles, c.Limits.OpenFiles)
+	s.keepFree = cmp.Or(s.keepFree, c.Limits.KeepFree)
 	if s.timeout == 0 && c.Limits.Timeout != "" {
 		s.timeout, _ = time.ParseDuration(c.Limits.Timeout)
 	}
 	s.nesting = s.nesting || c.Nesting
 	s.fromConfig = s.image == "" && c.Image != ""
-	if s.image == "" {
-		s.image = c.Image
-	}
+	s.image = cmp.Or(s.image, c.Image)
 	// Who says --net none on the command line means it, rules or not.
-	if s.offline = s.net == "none"; s.net == "" {
-		s.net = c.Network.Mode
-	}
+	s.offline = s.net == "none"
+	s.net = cmp.Or(s.net, c.Network.Mode)
 }
 
 // complete adds to a record what no flag can say, and holds it to the administrator's
 // floor.
-func (s *settings) complete(l *config.Loaded, rec *sandbox.Record) (err error) {
+func (s *settings) complete(rec *sandbox.Record) (err error) {
+	l := s.conf
 	if rec.Workspace.Mode != sandbox.WorkspaceNone {
 		rec.Profile = l.Profile(".")
-	}
-	if l == nil {
-		if places, err := placesHere(); err == nil {
-			rec.Caches = places.Caches(rec)
-		}
-		return nil
 	}
 	if rec.Daemons, err = l.Daemons(); err != nil {
 		return err
@@ -199,27 +189,18 @@ func besidesFlags(files, flags []string) []string {
 
 // newNetwork is what a new sandbox over the current directory would have.
 func newNetwork() (sandbox.Network, error) {
-	var s settings
-	places, err := placesHere()
+	l, err := loadHere()
 	if err != nil {
 		return sandbox.Network{}, err
 	}
-	l, err := places.Load()
-	if err != nil {
-		return sandbox.Network{}, err
+	var rec sandbox.Record
+	if rec.Network, err = networkFor(l.Config.Network.Mode, nil); err == nil {
+		err = addNetwork(l, &rec.Network)
 	}
-	if l != nil {
-		s.fill(l.Config)
+	if err == nil {
+		err = l.Floor.Enforce(&rec, defaultEngine().Name(), supervisor.Me().Home)
 	}
-	n, err := networkFor(s.net, nil)
-	if err == nil && l != nil {
-		rec := sandbox.Record{Network: n}
-		if err = addNetwork(l, &rec.Network); err == nil {
-			err = l.Floor.Enforce(&rec, defaultEngine().Name(), places.Home)
-		}
-		n = rec.Network
-	}
-	return n, err
+	return rec.Network, err
 }
 
 // wordPlaces are where the user's and the administrator's own word is, wherever one is.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -55,7 +54,7 @@ direct, it works on the current directory itself.`,
 			if create {
 				l := listen(c)
 				defer l.stop()
-				return execNew(l, store, s, tree, idle, args)
+				return execNew(l, store, s, &tree, idle, args)
 			}
 			if err := atCreation(c); err != nil {
 				return err
@@ -98,37 +97,34 @@ func atCreation(c *cobra.Command) error {
 }
 
 // execNew makes a sandbox and runs a program in it.
-func execNew(l *listener, store *sandbox.Store, s settings, tree treeFlags, idle time.Duration, args []string) error {
+func execNew(l *listener, store *sandbox.Store, s settings, tree *treeFlags, idle time.Duration, args []string) error {
 	sb, line, err := newSandbox(l, store, &s, tree, idle, args)
 	if err != nil {
 		return err
 	}
 	defer line.Close()
 	if s.name == "" && terminal.IsTerminal(2) {
-		sayMade(sb)
+		made := "coffer: new sandbox " + sb.Name
+		if branch := branchOf(sb); branch != "" {
+			made += " on the branch " + terminal.Escape(branch)
+		}
+		fmt.Fprintln(os.Stderr, made)
 	}
 	return execOn(l, line, sb, s, args)
 }
 
-// sayMade prints the name that a new sandbox got.
-func sayMade(sb *sandbox.Sandbox) {
-	line := "coffer: new sandbox " + sb.Name
-	if branch := branchOf(sb); branch != "" {
-		line += " on the branch " + terminal.Escape(branch)
-	}
-	fmt.Fprintln(os.Stderr, line)
-}
-
-// newSandbox makes a sandbox that stays, and starts it.
-func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, idle time.Duration, args []string) (_ *sandbox.Sandbox, _ *supervisor.Line, err error) {
+// newSandbox makes a sandbox that stays, and starts it. Without tree flags, it has no worktree.
+func newSandbox(l *listener, store *sandbox.Store, s *settings, tree *treeFlags, idle time.Duration, args []string) (_ *sandbox.Sandbox, _ *supervisor.Line, err error) {
 	defer func() { err = orGivenUp(l.ctx, err) }()
 	if idle <= 0 {
 		return nil, nil, usagef("--idle must be more than 0")
 	}
-	var planned *plannedTree
-	s.decide = func() (err error) {
-		planned, err = tree.plan(l.ctx, store, s)
-		return err
+	planned := &plannedTree{}
+	if tree != nil {
+		s.decide = func() (err error) {
+			planned, err = tree.plan(l.ctx, store, s)
+			return err
+		}
 	}
 	also := s.also
 	s.also = func(rec *sandbox.Record) error {
@@ -156,23 +152,20 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree treeFlags, 
 		return nil, nil, err
 	}
 	s.dir = cmp.Or(planned.dir(), sandbox.StartDir(sb))
-	if wanted, err := s.mise.furnish(sb, s.dir); err != nil {
+	if err := s.mise.furnish(sb); err != nil {
 		planned.undo()
 		_ = abandon(sb, lock)
 		return nil, nil, err
-	} else if !wanted {
-		s.mise = nil
 	}
 	line, err := supervisor.Reach(l.ctx, sb, lock)
+	if err == nil {
+		if err = s.setUp(l.ctx, line, sb); err != nil {
+			line.Close()
+		}
+	}
 	if err != nil {
 		planned.undo()
 		giveUp(sb)
-		return nil, nil, err
-	}
-	if err := s.setUp(l.ctx, line, sb); err != nil {
-		planned.undo()
-		giveUp(sb)
-		line.Close()
 		return nil, nil, err
 	}
 	announceNew(store, sb.ID, rec.Forwards)
@@ -185,20 +178,13 @@ func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) er
 	if err := refuseHalf(sb); err != nil {
 		return err
 	}
-	line, err := supervisor.Connect(sb)
-	if err == nil {
-		err = execOn(nil, line, sb, s, args)
-		line.Close()
-		if !errors.Is(err, attach.ErrNotStarted) {
-			return err
-		}
-	}
 	l := listen(c)
 	defer l.stop()
 	// A supervisor that is on its way out may still answer, but not for longer than
 	// programs have to end when they are asked to.
-	for give := time.Now().Add(stopGrace + 5*time.Second); time.Now().Before(give); {
-		if line, err = supervisor.Reach(l.ctx, sb, nil); err != nil {
+	for end := time.Now().Add(stopGrace + 5*time.Second); ; time.Sleep(10 * time.Millisecond) {
+		line, err := supervisor.Reach(l.ctx, sb, nil)
+		if err != nil {
 			return err
 		}
 		err = execOn(l, line, sb, s, args)
@@ -206,13 +192,13 @@ func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) er
 		if !errors.Is(err, attach.ErrNotStarted) || l.ctx.Err() != nil {
 			return err
 		}
-		time.Sleep(10 * time.Millisecond)
+		if time.Now().After(end) {
+			return ui.Hint(err, "if another version of coffer has started it: 'coffer stop %s', and try again", sb.Name)
+		}
 	}
-	// It answers, but does not understand us, or has been stopping for that long.
-	return ui.Hint(err, "if another version of coffer has started it: 'coffer stop %s', and try again", sb.Name)
 }
 
-// execOn runs a program in the running sandbox at the end of the line. l may be nil.
+// execOn runs a program in the running sandbox at the end of the line.
 func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings, args []string) error {
 	e, err := s.exec(sb, args)
 	if err != nil {
@@ -225,22 +211,21 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 		return err
 	}
 	if s.detach {
-		if err := detach(line, e, s.tty); err != nil {
+		err := detach(line, e, s.tty)
+		switch {
+		case err != nil:
 			return unseen(err, sb, args)
-		}
-		if s.left == nil {
+		case s.left != nil:
+			s.left(sb)
+		default:
 			fmt.Fprintln(stdout, sb.ID)
-			return nil
 		}
-		s.left(sb)
 		return nil
 	}
-	ctx, options := context.Background(), attach.Options{Clipboard: s.clipboard, Last: attach.Notes(sb.HasGit()), Notices: line.Notices(), Keep: s.keep}
-	if l != nil {
-		ctx, options.TakeOver = l.ctx, l.takeOver
-	}
 	defer supervisor.TellSuspended(sb, attach.Note)()
-	exit, err := attach.Run(ctx, line, e, options)
+	exit, err := attach.Run(l.ctx, line, e, attach.Options{
+		Clipboard: s.clipboard, Last: attach.Notes(sb.HasGit()), Notices: line.Notices(), Keep: s.keep, TakeOver: l.takeOver,
+	})
 	warnGit(sb)
 	if errors.Is(err, attach.ErrLeft) {
 		return err

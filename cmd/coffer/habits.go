@@ -12,63 +12,79 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// What other tools call things, and what they are here.
-var (
-	otherCommands = map[string]string{
-		"ps":      "list the sandboxes with 'coffer ls'",
-		"kill":    "end what runs in a sandbox with 'coffer stop NAME'",
-		"shell":   "get a shell with 'coffer run', or in a sandbox that stays with 'coffer exec -m NAME'",
-		"start":   "a sandbox starts with its next command: 'coffer exec -m NAME -- COMMAND'",
-		"create":  "make a sandbox that stays with 'coffer exec --create'",
-		"inspect": "see a sandbox with 'coffer show NAME'",
-		"pull":    "get an image with 'coffer images pull NAME'",
-		"update":  "update agents with 'coffer agents update'",
-	}
-	otherFlags = map[string]string{
-		"i":       noTTY,
-		"t":       noTTY,
-		"v":       noVolume,
-		"volume":  noVolume,
-		"network": "say --net MODE: standard, none or open; hosts are allowed with --allow",
-		"rm":      "leave it out: the sandbox of a run is thrown away anyway",
-		"m":       "a run has a sandbox of its own; for one that exists: coffer exec -m MATCH -- COMMAND",
-		"user":    "programs run as you; say --root for root in the sandbox",
-	}
-)
+// habits are commands, and flags of run, of other tools, and what they are here.
+var habits = map[string]string{
+	"ps":      "list the sandboxes with 'coffer ls'",
+	"kill":    "end what runs in a sandbox with 'coffer stop NAME'",
+	"shell":   "get a shell with 'coffer run', or in a sandbox that stays with 'coffer exec -m NAME'",
+	"start":   "a sandbox starts with its next command: 'coffer exec -m NAME -- COMMAND'",
+	"create":  "make a sandbox that stays with 'coffer exec --create'",
+	"inspect": "see a sandbox with 'coffer show NAME'",
+	"pull":    "get an image with 'coffer images pull NAME'",
+	"update":  "update agents with 'coffer agents update'",
 
-const (
-	noTTY    = "leave it out: on a terminal, a program has the terminal"
-	noVolume = "the current directory is shown; name others in [mounts] of your config: see 'coffer config --help'"
-)
-
-// unknown is about a word that is no command.
-func unknown(c *cobra.Command, word string) error {
-	err := usagef("there is no command %q", word)
-	_, missing := exec.LookPath(word)
-	if other := otherCommands[word]; other != "" {
-		return ui.Hint(err, "%s", other)
-	}
-	if like := meant(c, word); like != "" && missing != nil {
-		return ui.Hint(err, "did you mean 'coffer %s'?", like)
-	}
-	if missing == nil {
-		return ui.Hint(err, "run a program with 'coffer run -- %s', or see 'coffer help'", word)
-	}
-	return ui.Hint(err, "see 'coffer help'")
+	"-i":        "leave it out: on a terminal, a program has the terminal",
+	"-t":        "leave it out: on a terminal, a program has the terminal",
+	"-v":        "the current directory is shown; name others in [mounts] of your config: see 'coffer config --help'",
+	"--volume":  "the current directory is shown; name others in [mounts] of your config: see 'coffer config --help'",
+	"--network": "say --net MODE: standard, none or open; hosts are allowed with --allow",
+	"--rm":      "leave it out: the sandbox of a run is thrown away anyway",
+	"-m":        "a run has a sandbox of its own; for one that exists: coffer exec -m MATCH -- COMMAND",
+	"--user":    "programs run as you; say --root for root in the sandbox",
 }
 
-// wrongFlag is about flags that cannot be used like that, or are not there.
+// noArgs is for commands that take none.
+func noArgs(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case c.HasSubCommands():
+		return unknown(c, args[0])
+	case c.Flags().ShorthandLookup("m") != nil: // others take the name of a sandbox as an argument
+		return ui.Hint(usagef("unexpected argument %q", args[0]), "choose a sandbox with -m; see '%s --help'", c.CommandPath())
+	}
+	return usagef("unexpected argument %q", args[0])
+}
+
+// unknown is the error about a word that is no command below c.
+func unknown(c *cobra.Command, word string) error {
+	err := usagef("there is no command %q", word)
+	if c.HasParent() {
+		err = usagef("there is no command '%s %s'", c.CommandPath(), word)
+	} else if habits[word] != "" {
+		return ui.Hint(err, "%s", habits[word])
+	} else if _, missing := exec.LookPath(word); missing == nil {
+		return ui.Hint(err, "run a program with 'coffer run -- %s', or see 'coffer help'", word)
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(append(names, sub.Name()), sub.Aliases...)
+		}
+	}
+	if like := ui.Nearest(word, names); like != "" {
+		return ui.Hint(err, "did you mean '%s %s'?", c.CommandPath(), like)
+	}
+	return ui.Hint(err, "see '%s help'", c.Root().Name())
+}
+
+// wrongFlag is the error about a flag that is not there, or has a value that it cannot have.
 func wrongFlag(c *cobra.Command, err error) error {
 	see := fmt.Sprintf("see '%s --help'", c.CommandPath())
 	var limit *limits.WrongError
-	if errors.As(err, &limit) {
-		return ui.Hint(usagef("--%s: %s", flagOf(err), limit.What), "%s; %s", limit.Want, see)
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &limit) && errors.As(err, &invalid) {
+		return ui.Hint(usagef("--%s: %s", invalid.GetFlag().Name, limit.What), "%s; %s", limit.Want, see)
 	}
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) {
 		name := missing.GetSpecifiedName()
-		if other := otherFlags[name]; other != "" && c.Name() == "run" {
-			return ui.Hint(usage{err}, "%s", other)
+		dashed := "--" + name
+		if len(name) == 1 {
+			dashed = "-" + name
+		}
+		if c.Name() == "run" && habits[dashed] != "" {
+			return ui.Hint(usage{err}, "%s", habits[dashed])
 		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
@@ -76,7 +92,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 			return ui.Hint(usage{err}, "did you mean --%s? %s", like, see)
 		}
 	}
-	return ui.Hint(usage{err}, "%s", see)
+	return usage{err}
 }
 
 // together refuses pairs of flags that exclude each other.
@@ -88,13 +104,4 @@ func together(c *cobra.Command, pairs ...string) error {
 		}
 	}
 	return nil
-}
-
-// flagOf is the flag that has a value which it cannot have.
-func flagOf(err error) string {
-	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) {
-		return invalid.GetFlag().Name
-	}
-	return ""
 }

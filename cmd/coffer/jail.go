@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/config"
@@ -58,11 +56,7 @@ They are told not to ask before they act.`,
 			if err := together(c, "allow-parent-git no-allow-parent-git"); err != nil {
 				return err
 			}
-			err := runJail(c.Context(), &s, args, c.ArgsLenAtDash() == 0)
-			if errors.Is(err, syscall.ENOSYS) && os.Getenv("COFFER_SANDBOX") != "" { // openat2, for one
-				err = ui.Hint(fmt.Errorf("a jail cannot be had inside a sandbox: %w", err), "run the program as it is: this is a sandbox already")
-			}
-			return err
+			return runJail(c.Context(), &s, args, c.ArgsLenAtDash() == 0)
 		},
 	}
 	f := c.Flags()
@@ -104,7 +98,7 @@ func runJail(ctx context.Context, s *jailSettings, args []string, command bool) 
 		return err
 	}
 	if s.sandbox == modeOff {
-		return s.runOff(ctx)
+		return s.mode.becomeOff(ctx, s.floor, s.Argv, s.env)
 	}
 	if err := s.place(); err != nil {
 		return err
@@ -133,11 +127,8 @@ func runJail(ctx context.Context, s *jailSettings, args []string, command bool) 
 
 // check refuses flags that make no sense.
 func (s *jailSettings) check() error {
-	if err := s.mode.check(); err != nil {
-		return err
-	}
-	// Who says jail means it, whatever his config says of sandboxes.
-	if err := s.checkYes(nil); err != nil {
+	// What the config says of sandboxes is not about jails.
+	if err := s.mode.check(nil); err != nil {
 		return err
 	}
 	s.Strict = s.Strict || s.sandbox == modeRequire
@@ -150,36 +141,15 @@ func (s *jailSettings) check() error {
 // configure reads the user's own config, and the administrator's. A repository has no say
 // in how it is jailed.
 func (s *jailSettings) configure() error {
-	l, err := wordPlaces().Load()
+	l, err := load(wordPlaces())
 	if err != nil {
 		return err
 	}
-	s.agents = l.Known()
-	if l == nil {
-		return s.network(nil)
-	}
-	s.own, s.floor = l.Jail(), l.Floor
+	s.agents, s.own, s.floor = l.Known(), l.Jail(), l.Floor
 	s.Write = append(s.Write, s.own.Write...)
 	s.Masks, s.Nested = l.Config.Masks, l.Config.Git.Nested == sandbox.NestedOpen
 	s.Strict = s.Strict || s.sandbox == "" && l.Config.Sandbox == modeRequire
 	return s.network(l)
-}
-
-// runOff runs the program with nothing around it: without the arguments, too, by which an
-// agent is told not to ask.
-func (s *jailSettings) runOff(ctx context.Context) error {
-	if err := s.floor.EnforceOff(); err != nil {
-		return err
-	}
-	env := map[string]string{}
-	for _, e := range os.Environ() {
-		name, value, _ := strings.Cut(e, "=")
-		env[name] = value
-	}
-	if err := setVariables(env, s.env); err != nil {
-		return err
-	}
-	return s.mode.becomeOff(ctx, s.Argv, sortedEnvironment(env))
 }
 
 // holdToFloor asks the administrator.
@@ -229,12 +199,7 @@ func (s *jailSettings) program(args []string, command bool) error {
 func (s *jailSettings) agent(args []string, env map[string]string) error {
 	known := agent.Find(s.agents, args[0])
 	if known == nil {
-		if theirs, err := placesHere(); err == nil {
-			if l, err := theirs.Load(); err == nil && agent.Find(l.Known(), args[0]) != nil {
-				return ui.Hint(usagef("there is no agent %q for a jail", args[0]), "the repository's config has one, and a jail takes agents from your own alone: describe it in %s", theirs.User)
-			}
-		}
-		return ui.Hint(usagef("there is no agent %q", args[0]), "agents are %s; run a command with 'coffer jail -- %s'", agentNames(s.agents), strings.Join(args, " "))
+		return ui.Hint(usagef("there is no agent %q for a jail", args[0]), "agents are %s, and those of your own config; run a command with 'coffer jail -- %s'", agentNames(s.agents), strings.Join(args, " "))
 	}
 	s.Agent = jail.NewAgent(known)
 	s.Argv = append([]string{s.Agent.Command}, s.own.Args[args[0]]...)

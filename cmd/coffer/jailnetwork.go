@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"sync"
@@ -37,34 +38,28 @@ func (s *jailSettings) addNetworkTo(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("net", cobra.FixedCompletions(append([]string{jail.NetHost}, policy.Modes...), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// network decides what the network is to be: by flags, and by the user's own config, if
-// there is one.
+// network decides what the network is to be: by flags, and by the user's own config.
 func (s *jailSettings) network(l *config.Loaded) (err error) {
 	if s.given != nil {
 		s.rules = *s.given
 		s.Net = netFor(s.rules)
 		return nil
 	}
-	asked := len(s.reach)+len(s.keepFrom)+len(s.hostPorts) > 0
-	mode := s.net
-	if mode == "" && l != nil {
-		mode = l.Config.Network.Mode
-	}
-	switch {
-	case s.net == jail.NetHost && asked:
-		return usagef("--net host has no rules, and no need of ports")
-	case s.net == jail.NetHost:
+	if s.net == jail.NetHost {
+		if len(s.reach)+len(s.keepFrom)+len(s.hostPorts) > 0 {
+			return usagef("--net host has no rules, and no need of ports")
+		}
 		s.Net = jail.NetHost
 		return nil
 	}
-	if s.rules, err = networkFor(mode, s.hostPorts); err != nil {
+	if s.rules, err = networkFor(cmp.Or(s.net, l.Config.Network.Mode), s.hostPorts); err != nil {
 		return err
 	}
 	flags := settings{allow: s.reach, deny: s.keepFrom}
 	if s.rules.Rules, err = flags.rules(); err != nil {
 		return err
 	}
-	if l != nil && s.net != jail.NetNone {
+	if s.net != jail.NetNone {
 		if err := addNetwork(l, &s.rules); err != nil {
 			return err
 		}
@@ -122,41 +117,34 @@ const dnsPort = 53
 
 // findJail finds the record of a jail's network, nil if there is none.
 func findJail(match string) *sandbox.Sandbox {
-	store := jailStore()
-	if store == nil || match == "" {
+	store, err := jailStore()
+	if err != nil || match == "" {
 		return nil
 	}
-	sb, err := store.Find(match)
-	if err != nil {
-		return nil
-	}
+	sb, _ := store.Find(match)
 	return sb
 }
 
 // jails are all that are there.
 func jails() []*sandbox.Sandbox {
-	store := jailStore()
-	if store == nil {
+	store, err := jailStore()
+	if err != nil {
 		return nil
 	}
 	all, _ := store.List()
 	return all
 }
 
-func jailStore() *sandbox.Store {
+func jailStore() (*sandbox.Store, error) {
 	dir, err := sandbox.DefaultDir()
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	store, err := sandbox.Open(supervisor.JailStore(dir))
-	if err != nil {
-		return nil
-	}
-	return store
+	return sandbox.Open(supervisor.JailStore(dir))
 }
 
-// tellings are lines for the user about the network. The terminal is the program's while it
-// runs, so most wait until it has ended.
+// tellings are lines for the user about the network. While the program has the terminal, all but
+// the urgent ones wait until it has ended.
 type tellings struct {
 	later bool
 
@@ -165,24 +153,24 @@ type tellings struct {
 	more  int
 }
 
-// mostTold is how many lines wait: a program that tries a thousand hosts is not to bury
-// what the user reads.
+// mostTold is how many lines are shown: a program may try a thousand hosts.
 const mostTold = 8
 
 func (t *tellings) tell(line string, now bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case now && t.later:
+	if now && t.later {
 		// Whatever the program has done to the terminal.
 		fmt.Fprint(os.Stderr, "\r\ncoffer: "+terminal.Escape(line)+"\r\n")
-	case len(t.lines) >= mostTold && !now:
+		return
+	}
+	if len(t.lines) == mostTold {
 		t.more++
-	default:
-		t.lines = append(t.lines, line)
-		if !t.later {
-			fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(line))
-		}
+		return
+	}
+	t.lines = append(t.lines, line)
+	if !t.later {
+		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(line))
 	}
 }
 

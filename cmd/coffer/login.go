@@ -42,13 +42,13 @@ sandbox is kept.`,
 			if err := outsideOnly(); err != nil {
 				return err
 			}
-			all, err := knownAgents()
+			conf, err := loadHere()
 			if err != nil {
 				return err
 			}
-			a := agent.Find(all, args[0])
+			a := agent.Find(conf.Known(), args[0])
 			if a == nil {
-				return ui.Hint(usagef("there is no agent %q", args[0]), "there are %s", strings.Join(agent.Names(all), ", "))
+				return ui.Hint(usagef("there is no agent %q", args[0]), "there are %s", agentNames(conf.Known()))
 			}
 			if len(a.Credentials) == 0 {
 				return ui.Error(fmt.Sprintf("%s has no credentials that could be kept", a.Name), "name its files in the config: [agents."+a.Name+"] credentials = […]")
@@ -59,7 +59,11 @@ sandbox is kept.`,
 			case imports:
 				return importLogin(c, a, yes)
 			case from != "":
-				return keepLogin(a, from)
+				sb, err := forName.chosen(from)
+				if err != nil {
+					return err
+				}
+				return kept(a, sb)
 			}
 			return login(c, a, args[1:])
 		},
@@ -87,7 +91,7 @@ func login(c *cobra.Command, a *agent.Agent, extra []string) error {
 		return err
 	}
 	f := aiFlags{idle: firstIdle}
-	place, err := f.locate(c, a)
+	place, err := f.locate(c, sandbox.Image{}, a)
 	if err != nil {
 		return err
 	}
@@ -98,7 +102,7 @@ func login(c *cobra.Command, a *agent.Agent, extra []string) error {
 	f.also = func(rec *sandbox.Record) error { return furnishFor(a, place, rec) }
 	l := listen(c)
 	defer l.stop()
-	sb, line, err := newSandbox(l, store, &f.settings, f.tree, f.idle, a.Login)
+	sb, line, err := newSandbox(l, store, &f.settings, &f.tree, f.idle, a.Login)
 	if err != nil {
 		return err
 	}
@@ -136,14 +140,6 @@ func kept(a *agent.Agent, sb *sandbox.Sandbox) error {
 		fmt.Fprintf(os.Stderr, "coffer: %s is logged in\n", a.Name)
 	}
 	return err
-}
-
-func keepLogin(a *agent.Agent, match string) error {
-	sb, err := forName.chosen(match)
-	if err != nil {
-		return err
-	}
-	return kept(a, sb)
 }
 
 // importLogin copies the user's own login, if he says yes.

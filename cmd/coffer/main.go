@@ -8,7 +8,7 @@
 //     at most one "hint:" line saying what to do.
 //   - Exit codes are the program's own, 128+n if signal n ended it; 2 for wrong usage,
 //     125 for a failure of coffer itself, 126 and 127 for a program that cannot be
-//     executed or is not there. After Ctrl-C we end by SIGINT: see package interrupt.
+//     executed or is not there. After Ctrl-C we end by SIGINT: see [ui.Exit].
 //   - Nothing is asked on a terminal that a flag cannot answer.
 //
 // The same binary is, inside a sandbox and by other names, the guest agent, sudo, gh, the
@@ -25,7 +25,6 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/guest"
-	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -45,12 +44,12 @@ func main() {
 	case jailName:
 		os.Exit(jailMain())
 	}
-	interrupt.QuitQuietly()
+	ui.QuitQuietly()
 	switch name {
 	case guest.SudoName:
-		interrupt.Exit(printed(sudo(os.Args[1:])))
+		ui.Exit(printed(sudo(os.Args[1:])))
 	case "su", "runuser":
-		interrupt.Exit(printed(su(name, os.Args[1:])))
+		ui.Exit(printed(su(name, os.Args[1:])))
 	case rootfs.DpkgName:
 		os.Exit(rootfs.DpkgMain(os.Args[1:]))
 	case guest.GHName:
@@ -58,7 +57,7 @@ func main() {
 	case purgeName:
 		os.Exit(purgeMain())
 	}
-	interrupt.Exit(command(os.Args[1:]))
+	ui.Exit(command(os.Args[1:]))
 }
 
 // command runs a command line and returns the exit code.
@@ -76,7 +75,7 @@ func command(args []string) int {
 // stdout is where commands print what they were asked for.
 var stdout = ui.Stdout
 
-// checked is how a command ends that would otherwise end with err: lost output counts more than
+// checked is the error of a command that otherwise ends with err: lost output counts more than
 // success or an exit code. A reader that has gone away misses nothing.
 func checked(out *ui.Output, err error) error {
 	failed := out.Failed()
@@ -104,26 +103,26 @@ func printed(code int) int {
 	return code
 }
 
-// interruptible is for work that has to be undone when the user gives up on it. Other
-// work a signal may end as it is. The cause of the end is the exit code for it.
+// interruptible returns a context that ends when the user gives up, for work that has to be
+// undone then. Its cause is the exit code.
 func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
 	l := listen(c)
 	return l.ctx, l.stop
 }
 
-// listener hears the signals by which users give up, until somebody else takes over.
+// A listener hears the signals by which users give up, until the program takes over.
 type listener struct {
 	ctx     context.Context // cancelled by the first signal
 	cancel  context.CancelCauseFunc
 	signals chan os.Signal
-	taken   chan struct{} // closed when somebody takes over
-	done    chan struct{} // closed when nobody listens here any more
+	taken   chan struct{} // closed when the program takes over
+	done    chan struct{} // closed when it has
 }
 
 func listen(c *cobra.Command) *listener {
 	l := &listener{signals: make(chan os.Signal, 16), taken: make(chan struct{}), done: make(chan struct{})}
-	l.ctx, l.cancel = context.WithCancelCause(ui.HearsSignals(c.Context()))
-	interrupt.Hear(l.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	l.ctx, l.cancel = context.WithCancelCause(c.Context())
+	ui.Hear(l.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() {
 		defer close(l.done)
 		select {
@@ -139,8 +138,7 @@ func listen(c *cobra.Command) *listener {
 
 func (l *listener) stop() { l.cancel(nil) }
 
-// takeOver leaves what comes from now on to the caller. None is lost, and none is heard
-// by both.
+// takeOver leaves the signals to the caller. None is lost, and none is heard by both.
 func (l *listener) takeOver() chan os.Signal {
 	close(l.taken)
 	<-l.done
@@ -152,14 +150,14 @@ type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// givenUp is a signal by which the user gave up before there was a program for it.
+// givenUp is the signal by which the user gave up before there was a program.
 type givenUp syscall.Signal
 
 func (g givenUp) Error() string { return g.Unwrap().Error() }
 func (g givenUp) Unwrap() error { return status(128 + int(g)) }
 
-// orGivenUp is how making something ends that would otherwise end with err. Whatever went
-// wrong after the user had given up did so because of that, and has nothing else to say.
+// orGivenUp returns the user's interrupt instead of err if there was one: what fails after that
+// fails because of it.
 func orGivenUp(ctx context.Context, err error) error {
 	var code status
 	var given givenUp
@@ -185,7 +183,7 @@ func report(err error) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &given) && syscall.Signal(given) == syscall.SIGINT:
-		interrupt.Note(false)
+		ui.Interrupted(false)
 		return 128 + int(given)
 	case errors.As(err, &code):
 		return int(code)
@@ -235,13 +233,8 @@ install.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknown(c, args[0])
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:              noArgs,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetUsageFunc(showUsage)
@@ -283,14 +276,7 @@ func helpCommand() *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			at, rest, err := c.Root().Find(args)
-			switch {
-			case err != nil && len(args) > 0:
-				return unknown(c.Root(), args[0])
-			case err != nil:
-				return err
-			case len(rest) > 0 && !at.HasParent():
-				return unknown(at, rest[0])
-			case len(rest) > 0:
+			if err != nil || len(rest) > 0 {
 				return noArgs(at, rest)
 			}
 			at.InitDefaultHelpFlag()
@@ -307,34 +293,4 @@ func group(root *cobra.Command, heading string, commands ...*cobra.Command) {
 		c.GroupID = heading
 		root.AddCommand(c)
 	}
-}
-
-// meant is the command below c that somebody meant who wrote a word, or nothing.
-func meant(c *cobra.Command, word string) string {
-	var names []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(append(names, sub.Name()), sub.Aliases...)
-		}
-	}
-	return ui.Nearest(word, names)
-}
-
-// noArgs is for commands that take none.
-func noArgs(c *cobra.Command, args []string) error {
-	if len(args) > 0 && c.HasSubCommands() {
-		err := usagef("there is no command '%s %s'", c.CommandPath(), args[0])
-		if like := meant(c, args[0]); like != "" {
-			return ui.Hint(err, "did you mean '%s %s'?", c.CommandPath(), like)
-		}
-		return ui.Hint(err, "see '%s --help'", c.CommandPath())
-	}
-	if len(args) > 0 {
-		err := usagef("unexpected argument %q", args[0])
-		if c.Flags().ShorthandLookup("m") != nil { // others take the name of a sandbox as an argument
-			return ui.Hint(err, "choose a sandbox with -m; see '%s --help'", c.CommandPath())
-		}
-		return ui.Hint(err, "see '%s --help'", c.CommandPath())
-	}
-	return nil
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,8 +13,6 @@ import (
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
-	"github.com/cofferhq/coffer/internal/terminal"
-	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // A repository that names its tools for mise gets them inside: those that the host's mise
@@ -25,22 +21,21 @@ import (
 
 // mise is the host's.
 type mise struct {
-	program string   // the path of mise, inside too
-	path    []string // where it is, for PATH
-	data    string   // its directory, with installs and shims
+	program string // the path of mise, inside too
+	data    string // its directory, with installs and shims
 }
 
 // ownTools is where mise installs in a sandbox, below the home.
 const ownTools = ".local/share/coffer/mise"
 
-// miseTime is how long an install inside may take. One that goes on is no use to who waits.
+// miseTime is how long an install inside may take.
 const miseTime = 15 * time.Minute
 
 // trustVariable names what mise reads without asking.
 const trustVariable = "MISE_TRUSTED_CONFIG_PATHS"
 
-// findMise finds the host's mise, and has a new sandbox see what it would not by itself.
-// It is nil if there is none, or is not wanted. A host without one costs one look.
+// findMise finds the host's mise, and mounts it in a new sandbox. It is nil if there is none, or
+// the repository, or the directory that the user is in, names no tools.
 func (s *settings) findMise(rec *sandbox.Record, top string) *mise {
 	home := supervisor.Me().Home
 	data := miseData(home)
@@ -55,10 +50,11 @@ func (s *settings) findMise(rec *sandbox.Record, top string) *mise {
 	if err != nil || place.Own || !utf8.ValidString(data+place.Program) {
 		return nil
 	}
-	m := &mise{program: place.Program, path: []string{filepath.Dir(place.Program)}, data: data}
-	if namesTools(".") || namesTools(top) || namesTools(rec.Workspace.Path) {
-		m.show(rec, place.Show, home)
+	if !namesTools(".") && !namesTools(top) && !namesTools(rec.Workspace.Path) {
+		return nil
 	}
+	m := &mise{program: place.Program, data: data}
+	m.show(rec, place.Show, home)
 	return m
 }
 
@@ -89,11 +85,10 @@ func (m *mise) show(rec *sandbox.Record, dirs []string, home string) {
 	rec.Mounts = inOrder(rec.Mounts)
 }
 
-// furnish gives all programs of a sandbox the tools, if its workspace, or the directory of
-// it that the user is in, names some. What mise is told there holds inside only.
-func (m *mise) furnish(sb *sandbox.Sandbox, dir string) (wanted bool, err error) {
-	if m == nil || !namesTools(sb.Workspace.Path) && !namesTools(dir) {
-		return false, nil
+// furnish gives all programs of a sandbox the tools.
+func (m *mise) furnish(sb *sandbox.Sandbox) error {
+	if m == nil {
+		return nil
 	}
 	own := filepath.Join(supervisor.Me().Home, ownTools)
 	env := []string{trustVariable + "=" + sb.Workspace.Path, "MISE_YES=1"}
@@ -107,7 +102,7 @@ func (m *mise) furnish(sb *sandbox.Sandbox, dir string) (wanted bool, err error)
 	}
 	path = append(path, filepath.Join(m.data, "shims"))
 	has := func(name string) bool {
-		return slices.ContainsFunc(slices.Concat(sb.Env, sb.EnvFrom), func(e string) bool { n, _, _ := strings.Cut(e, "="); return n == name })
+		return slices.ContainsFunc(slices.Concat(sb.Env, sb.EnvFrom), func(e string) bool { return strings.HasPrefix(e, name+"=") })
 	}
 	for _, e := range env {
 		if name, _, _ := strings.Cut(e, "="); !has(name) {
@@ -118,9 +113,9 @@ func (m *mise) furnish(sb *sandbox.Sandbox, dir string) (wanted bool, err error)
 		// The user's PATH of the moment stays, between ours and the place of mise itself.
 		around := strings.NewReplacer("$", "$$")
 		sb.EnvFrom = append(sb.EnvFrom, "PATH="+around.Replace(strings.Join(path, ":"))+
-			":${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}:"+around.Replace(strings.Join(m.path, ":")))
+			":${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}:"+around.Replace(filepath.Dir(m.program)))
 	}
-	return true, sb.Save()
+	return sb.Save()
 }
 
 // trustAnew has mise trust the workspace of a sandbox that was copied from another one.
@@ -142,63 +137,13 @@ code=$?
 "$0" reshim >/dev/null 2>&1
 missing=$("$0" ls --missing 2>&1) && [ -z "$missing" ] || exit $code`
 
-// installTools has mise install, inside, what the host does not have. A sandbox without
-// these is one all the same, so only an interrupt is an error.
-func (s *settings) installTools(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox, tell *progress) error {
-	limited, cancel := context.WithTimeout(ctx, miseTime)
-	defer cancel()
-	tell.begin("mise install")
-	exit, err := s.setUpStep(limited, o, sb, []string{"/bin/sh", "-c", installing, s.mise.program}, s.dir, tell)
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case limited.Err() != nil:
-		err = fmt.Errorf("took longer than %s", miseTime)
-	case err == nil && exit.Status() != 0:
-		err = fmt.Errorf("exit status %d", exit.Status())
-	}
-	if err == nil {
-		tell.end(nil)
-		return nil
-	}
-	tell.clear()
-	warn(fmt.Sprintf("not all tools of this repository are there: mise install: %s: %s; try again with 'coffer exec -m %s -- mise install'", err, tell.last(), sb.Name))
-	return nil
-}
-
-// last is the last line that was printed and says something, shortened.
-func (p *progress) last() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return lastWords(strings.ToValidUTF8(string(p.tail), "?"))
-}
-
-// lastWords leaves out what mise says at the end of every complaint.
-func lastWords(printed string) (last string) {
-	const complaint = "mise ERROR "
-	for line := range strings.Lines(printed) {
-		line = strings.TrimSpace(line)
-		words, complains := strings.CutPrefix(line, complaint)
-		if line != "" && !(complains && (strings.HasPrefix(words, "Version: ") || strings.HasPrefix(words, "Run with "))) {
-			last = words
-		}
-	}
-	short := []rune(terminal.Escape(last))
-	return string(short[:min(len(short), 200)])
-}
-
 // namesTools says whether a directory names versions of tools. Only names are looked at.
 func namesTools(dir string) bool {
-	if dir == "" {
-		return false
-	}
-	for _, name := range []string{
+	return dir != "" && slices.ContainsFunc([]string{
 		"mise.toml", ".mise.toml", ".tool-versions", "mise.local.toml", ".mise.local.toml",
 		"mise/config.toml", ".mise/config.toml", ".config/mise.toml", ".config/mise/config.toml",
-	} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return true
-		}
-	}
-	return false
+	}, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	})
 }

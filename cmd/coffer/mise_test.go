@@ -42,18 +42,3 @@ func TestMiseData(t *testing.T) {
 		}
 	}
 }
-
-func TestLastWords(t *testing.T) {
-	for printed, want := range map[string]string{
-		"":               "",
-		"one\ntwo\n\n":   "two",
-		"on the way\r\n": "on the way",
-		"mise ✗ node\nmise ERROR Failed to install node\nmise ERROR Version: 2026.9\nmise ERROR Run with --verbose\n": "Failed to install node",
-		"Run with care\n": "Run with care",
-		"a\x1b[31mb\n":    `a\x1b[31mb`,
-	} {
-		if got := lastWords(printed); got != want {
-			t.Errorf("%q: %q, want %q", printed, got, want)
-		}
-	}
-}

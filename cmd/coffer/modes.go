@@ -40,27 +40,17 @@ func (m *mode) addTo(c *cobra.Command) {
 	f.BoolVarP(&m.yes, "yes", "y", false, "where the sandbox is off, by --sandbox or your config: do not ask")
 }
 
-// check refuses words that are no mode.
-func (m *mode) check() error {
+// check refuses a word that is no mode, and a yes where neither a flag nor the config switches the
+// sandbox off. l may be nil.
+func (m *mode) check(l *config.Loaded) error {
 	switch m.sandbox {
 	case "", modeAuto, modeRequire, modeOff:
 	default:
 		return usagef("there is no mode %q: --sandbox is auto, require or off", m.sandbox)
 	}
-	if m.yes && m.sandbox != "" && m.sandbox != modeOff {
-		return errNotAsked
-	}
-	return nil
-}
-
-// errNotAsked is for a yes to a question that nobody asks.
-var errNotAsked = usage{errors.New("--yes is an answer to --sandbox=off, or to a config of your own that says so")}
-
-// checkYes refuses a yes where no flag and no config switches the sandbox off. Of the
-// config files only the user's own can: a repository that says so is refused.
-func (m *mode) checkYes(l *config.Loaded) error {
-	if m.yes && m.sandbox == "" && (l == nil || l.Config.Sandbox != modeOff) {
-		return errNotAsked
+	off := m.sandbox == modeOff || m.sandbox == "" && l != nil && l.Config.Sandbox == modeOff
+	if m.yes && !off {
+		return usagef("--yes is an answer to --sandbox=off, or to a config of your own that says so")
 	}
 	return nil
 }
@@ -68,8 +58,8 @@ func (m *mode) checkYes(l *config.Loaded) error {
 // errOff is for commands that make a sandbox and are told not to.
 var errOff = ui.Error("there is no sandbox to make: it is switched off, by --sandbox or your config", "say --sandbox=auto; without a sandbox there is only 'coffer run'")
 
-// insist fails where the best wall is required and part of it is missing. Otherwise it
-// says so: who reads nothing has all of it.
+// insist fails where the best wall is required and part of it is missing. Otherwise it says what
+// is missing.
 func (m *mode) insist() error {
 	for _, c := range missingWalls() {
 		if m.sandbox == modeRequire && m.isolation != "jail" {
@@ -90,90 +80,75 @@ func wall() string {
 }
 
 // runOff runs a program as the user would, with nothing around it.
-func (s *settings) runOff(l *listener, conf *config.Loaded, args []string) error {
+func (s *settings) runOff(l *listener, args []string) error {
 	if s.root {
 		return usagef("--root is about a sandbox, and with --sandbox=off there is none")
 	}
 	if s.image != "" && s.image != config.NoImage {
 		return ui.Error(fmt.Sprintf("the tools are to be those of the image %s, and with --sandbox=off there is no place for them", s.image), "say --image none, or run it in a sandbox")
 	}
-	if conf != nil {
-		if err := conf.Floor.EnforceOff(); err != nil {
-			return err
-		}
+	own, err := s.conf.Environment()
+	if err != nil {
+		return err
+	}
+	return s.mode.becomeOff(l.ctx, s.conf.Floor, args, append(own, s.env...))
+}
+
+// becomeOff warns, asks, and turns this process into the program, with the user's environment and
+// these variables.
+func (m *mode) becomeOff(ctx context.Context, floor *config.Floor, args, variables []string) error {
+	if err := floor.EnforceOff(); err != nil {
+		return err
 	}
 	env := map[string]string{}
 	for _, e := range os.Environ() {
 		name, value, _ := strings.Cut(e, "=")
 		env[name] = value
 	}
-	if conf != nil {
-		own, err := conf.Environment()
-		if err == nil {
-			err = setVariables(env, own)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := setVariables(env, s.env); err != nil {
+	if err := setVariables(env, variables); err != nil {
 		return err
 	}
-	return s.mode.becomeOff(l.ctx, args, sortedEnvironment(env))
-}
-
-// becomeOff warns, asks, and turns this process into the program.
-func (m *mode) becomeOff(ctx context.Context, args, env []string) error {
 	if len(args) == 0 {
 		args = []string{supervisor.Me().Shell}
 	}
 	warn(fmt.Sprintf("no sandbox: %s runs as you, with all your files, keys and network", args[0]))
 	if !m.yes {
-		if err := typedYes(ctx, "Type yes to run it without a sandbox: "); err != nil {
+		// The whole word: a key that was hit by mistake is none.
+		answer, err := ui.Ask(ctx, "Type yes to run it without a sandbox: ")
+		switch {
+		case errors.Is(err, ui.ErrNoTerminal):
+			return ui.Error("running without a sandbox needs your yes, and there is no terminal to ask you on", "say --yes, or run it in a sandbox with --sandbox=auto")
+		case err != nil:
 			return err
+		case answer != "yes":
+			return ui.Error("not run: you did not type yes", "run it in a sandbox with --sandbox=auto")
 		}
 	}
 	here, err := os.Getwd()
 	if err != nil {
 		return ui.Hint(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
 	}
-	return jail.Off(args, here, env)
+	return jail.Off(args, here, sortedEnvironment(env))
 }
 
-// typedYes asks for the whole word: a key that was hit by mistake is not one.
-func typedYes(ctx context.Context, question string) error {
-	answer, err := ui.Ask(ctx, question)
-	switch {
-	case errors.Is(err, ui.ErrNoTerminal):
-		return ui.Error("running without a sandbox needs your yes, and there is no terminal to ask you on", "say --yes, or run it in a sandbox with --sandbox=auto")
-	case err != nil:
-		return err
-	case answer == "yes":
-		return nil
-	}
-	return ui.Error("not run: you did not type yes", "run it in a sandbox with --sandbox=auto")
-}
-
-// isShort says whether something failed because the machine, or the user, has too little of
-// something just now. That says nothing about the walls that it can have.
-func isShort(err error) bool {
-	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN}, func(e error) bool { return errors.Is(err, e) })
-}
-
-// inJail runs a program in a jail because this host cannot boot a sandbox, if that is
-// why it failed, a jail is accepted, and nothing was asked for that it cannot do. It
-// says what is lost. Otherwise it returns the failure.
-func (s *settings) inJail(l *listener, conf *config.Loaded, rec *sandbox.Record, args []string, failed error) error {
-	if s.sandbox == modeRequire && s.isolation != "jail" || s.isolation == "container" || l.ctx.Err() != nil {
+// inJail runs a program in a jail because this host cannot boot a sandbox, if that is why it
+// failed, a jail is accepted, and nothing was asked for that it cannot do. It says what is lost.
+// Otherwise it returns the failure.
+func (s *settings) inJail(l *listener, rec *sandbox.Record, args []string, failed error) error {
+	inside := os.Getenv("COFFER_SANDBOX") != "" // where a jail could not be had either
+	if s.sandbox == modeRequire && s.isolation != "jail" || s.isolation == "container" || inside {
 		return failed
+	}
+	// A machine, or a user, that has too little of something just now may still have its walls.
+	for _, short := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN} {
+		if errors.Is(failed, short) {
+			return failed
+		}
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, 20*time.Second)
 	defer cancel()
-	if os.Getenv("COFFER_SANDBOX") != "" {
-		return failed // here, a jail could not be had either
-	}
-	if isShort(failed) || defaultEngine().Probe(ctx).Usable || l.ctx.Err() != nil {
-		return failed // it was something else, or the user gave up meanwhile
+	if l.ctx.Err() != nil || defaultEngine().Probe(ctx).Usable || l.ctx.Err() != nil {
+		return failed // it was something else, or the user gave up
 	}
 	if wants := beyondJail(s, rec); len(wants) > 0 {
 		return ui.Hint(fmt.Errorf("%w\na jail, which this host could have instead, cannot do what is asked for: %s", failed, strings.Join(wants, ", ")), "%s", ui.HintOf(failed))
@@ -181,29 +156,23 @@ func (s *settings) inJail(l *listener, conf *config.Loaded, rec *sandbox.Record,
 	if len(args) == 0 {
 		args = []string{supervisor.Me().Shell}
 	}
-	j := jailSettings{env: s.env}
+	j := jailSettings{}
 	j.Private, j.given = true, &rec.Network
 	for _, m := range rec.Mounts { // copies of files of the home: here, the files themselves
 		j.Read = append(j.Read, m.Source)
 	}
-	// Who asked for rules of his own is not served by fewer.
+	// Rules that were asked for are not replaced by fewer.
 	j.must = rec.Network.Mode != standard || len(rec.Network.Rules) > 0 || s.netAsked
-	if conf != nil {
-		own, err := conf.Environment()
-		if err != nil {
-			return err
-		}
-		j.env = append(own, j.env...)
+	own, err := s.conf.Environment()
+	if err != nil {
+		return err
 	}
-	fmt.Fprintln(os.Stderr, "coffer: this host cannot boot a sandbox:", terminal.Escape(firstLine(failed)))
+	j.env = append(own, s.env...)
+	why, _, _ := strings.Cut(failed.Error(), "\n")
+	fmt.Fprintln(os.Stderr, "coffer: this host cannot boot a sandbox:", terminal.Escape(why))
 	fmt.Fprintln(os.Stderr, "coffer: taking a jail instead, a weaker wall; lost are:\n"+bullets(lostInJail(!rec.Network.None())))
 	l.takeOver()
 	return runJail(l.ctx, &j, args, true)
-}
-
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
 }
 
 // lostInJail is what a sandbox has and a jail has not.
@@ -219,8 +188,7 @@ func lostInJail(network bool) []string {
 	return lost
 }
 
-// beyondJail lists what was asked for and a jail does not have: no wish is dropped
-// without a word.
+// beyondJail lists what was asked for and a jail does not have: nothing is dropped silently.
 func beyondJail(s *settings, rec *sandbox.Record) (wants []string) {
 	want := func(is bool, what string) {
 		if is {
@@ -239,6 +207,3 @@ func beyondJail(s *settings, rec *sandbox.Record) (wants []string) {
 	want(s.root, "root inside")
 	return wants
 }
-
-// isOff says whether an error is that of a sandbox that is switched off.
-func isOff(err error) bool { return errors.Is(err, errOff) }

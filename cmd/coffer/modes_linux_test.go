@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,13 +92,13 @@ func TestFloorAndModes(t *testing.T) {
 
 		s := settings{mode: mode{sandbox: modeOff, yes: true}}
 		_, err := s.record(t.Context(), []string{"true"})
-		if !isOff(err) {
+		if !errors.Is(err, errOff) {
 			t.Fatalf("%q: %v", c.floor, err)
 		}
 		// Without a word of the administrator there must be another reason to fail,
 		// or this test would turn into the program.
 		ctx, cancel := context.WithCancel(t.Context())
-		err = s.runOff(&listener{ctx: ctx}, s.conf, []string{"/no/such/program"})
+		err = s.runOff(&listener{ctx: ctx}, []string{"/no/such/program"})
 		cancel()
 		if c.off == "" {
 			c.off = "command not found"
@@ -112,9 +113,9 @@ func TestFloorAndModes(t *testing.T) {
 			t.Fatal(err)
 		}
 		s = settings{mode: mode{yes: true}}
-		if _, err = s.record(t.Context(), []string{"true"}); isOff(err) {
+		if _, err = s.record(t.Context(), []string{"true"}); errors.Is(err, errOff) {
 			ctx, cancel := context.WithCancel(t.Context())
-			err = s.runOff(&listener{ctx: ctx}, s.conf, []string{"/no/such/program"})
+			err = s.runOff(&listener{ctx: ctx}, []string{"/no/such/program"})
 			cancel()
 		}
 		check("off by config", err, c.off)
@@ -122,6 +123,6 @@ func TestFloorAndModes(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.Argv, j.mode = []string{"/no/such/program"}, mode{sandbox: modeOff, yes: true}
-		check("jail off", j.runOff(t.Context()), c.off)
+		check("jail off", j.becomeOff(t.Context(), j.floor, j.Argv, j.env), c.off)
 	}
 }

@@ -60,8 +60,8 @@ func run(l *listener, s settings, args []string) error {
 		return err
 	}
 	rec, err := s.record(l.ctx, args)
-	if isOff(err) {
-		return s.runOff(l, s.conf, args)
+	if errors.Is(err, errOff) {
+		return s.runOff(l, args)
 	}
 	if err != nil {
 		return err
@@ -77,13 +77,13 @@ func run(l *listener, s settings, args []string) error {
 	exec, err := s.exec(sb, args)
 	var super *supervisor.Supervisor
 	if err == nil {
-		started := ui.BusyBefore(l.ctx, "starting the sandbox")
+		started := ui.Busy("starting the sandbox")
 		super, err = supervisor.Start(l.ctx, defaultEngine(), sb)
 		started()
 	}
 	if err != nil {
 		_ = abandon(sb, lock)
-		return s.inJail(l, s.conf, &rec, args, err)
+		return s.inJail(l, &rec, args, err)
 	}
 	if err := s.setUpOrStop(l, super, lock); err != nil {
 		return err
@@ -110,7 +110,7 @@ func run(l *listener, s settings, args []string) error {
 	// The kernel takes its time to end the namespaces, so this comes before all else.
 	super.Kill()
 	if len(notes) > 0 && sb.Workspace.Mode == sandbox.WorkspaceDirect {
-		s.take = s.take || s.conf != nil && s.conf.Config.Git.Take
+		s.take = s.take || s.conf.Config.Git.Take
 		s.landCommits(l, super)
 	}
 	if exit.Status() != 0 && !sb.Nesting && isBrowser(args) {
@@ -167,26 +167,16 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 			return
 		}
 	}
-	// While the kernel ends the namespaces, the files can go. Should a dying program
-	// still write one, they go in a second try. But the record stays for as long as
-	// there is something else to put right.
 	super.Kill()
 	sayRepository(sb)
-	if sb.MadeGit || sb.Audit || len(sb.Sockets) > 0 {
-		_ = purgeFiles(sb.Home())
-		_ = purgeFiles(sb.Layers())
-		super.Close()
-	}
+	super.Close()
 	super.ForgetGit()
 	err := lock.Remove(purgeSupervised)
-	super.Close()
 	warnGit(sb)
 	if err != nil {
 		err = store.Sweep(purge)
 	}
-	if err != nil {
-		report(err)
-	}
+	report(err)
 }
 
 // warnGit says so when a workspace without a repository looks like one afterwards. Its
@@ -204,7 +194,7 @@ func waiting(sb *sandbox.Sandbox) (int, error) {
 	return countWaiting(context.Background(), sb)
 }
 
-// countWaiting is waiting for who looks at many, without a word.
+// countWaiting is waiting without a word, for a listing of many.
 func countWaiting(ctx context.Context, sb *sandbox.Sandbox) (int, error) {
 	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb))
 	return len(list), none(err)
@@ -219,34 +209,15 @@ func runDetached(l *listener, s settings, args []string) error {
 	if len(args) == 0 {
 		return usagef("there is nothing to run: a detached sandbox needs a command")
 	}
-	rec, err := s.record(l.ctx, args)
+	sb, line, err := newSandbox(l, store, &s, nil, time.Nanosecond, args) // it is there for this one command
 	if err != nil {
 		return err
 	}
-	rec.Limits.Idle = time.Nanosecond // it is there for this one command
-	sb, lock, err := store.Create(rec)
-	if err != nil {
-		return err
-	}
-	s.dir = sandbox.StartDir(sb)
-	exec, err := s.exec(sb, args)
-	if err != nil {
-		_ = abandon(sb, lock)
-		return err
-	}
-	line, err := supervisor.Reach(l.ctx, sb, lock)
-	if err == nil {
-		defer line.Close()
-		if err = s.setUp(l.ctx, line, sb); err == nil {
-			err = detach(line, exec, s.tty)
-		}
-	}
-	if err != nil {
+	defer line.Close()
+	if err := execOn(l, line, sb, s, args); err != nil {
 		giveUp(sb)
-		return unseen(err, sb, args)
+		return err
 	}
-	announceNew(store, sb.ID, rec.Forwards)
-	fmt.Fprintln(stdout, sb.ID)
 	return nil
 }
 
@@ -275,8 +246,7 @@ func detach(o wire.Opener, e wire.Exec, tty bool) error {
 		return fmt.Errorf("%w: %w", attach.ErrNotStarted, err)
 	}
 	defer p.Close()
-	err = p.WaitStart()
-	if errors.Is(err, wire.ErrGone) {
+	if err = p.WaitStart(); errors.Is(err, wire.ErrGone) {
 		err = fmt.Errorf("%w: %w", attach.ErrNotStarted, err)
 	}
 	return err

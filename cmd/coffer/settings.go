@@ -48,7 +48,7 @@ type settings struct {
 	openings
 
 	mise *mise          // the host's, if a new sandbox is to have its tools
-	conf *config.Loaded // what the files say, once they are read; nil without any
+	conf *config.Loaded // what the files say, once they are read
 
 	env       []string
 	root      bool
@@ -142,20 +142,15 @@ func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Recor
 			return rec, err
 		}
 	}
-	return rec, s.complete(s.conf, &rec)
+	return rec, s.complete(&rec)
 }
 
 // settle brings flags and config files together, and decides what depends on both.
-func (s *settings) settle(ctx context.Context) (err error) {
+func (s *settings) settle(ctx context.Context) error {
 	s.netAsked = s.net != "" && s.net != "none"
-	if err := s.mode.check(); err != nil {
+	if err := s.configure(ctx); err != nil {
 		return err
 	}
-	conf, err := s.configure(ctx)
-	if err != nil {
-		return err
-	}
-	s.conf = conf
 	if s.sandbox == modeOff {
 		return errOff
 	}
@@ -224,11 +219,7 @@ func openStore() (*sandbox.Store, error) {
 	if err := outsideOnly(); err != nil {
 		return nil, err
 	}
-	dir, err := sandbox.DefaultDir()
-	if err != nil {
-		return nil, err
-	}
-	store, err := sandbox.Open(dir)
+	store, err := peekStore()
 	if err != nil {
 		return nil, err
 	}
@@ -236,4 +227,13 @@ func openStore() (*sandbox.Store, error) {
 	// What cannot be swept now may be later; it must not stop a healthy sandbox.
 	_ = store.Sweep(purge)
 	return store, nil
+}
+
+// peekStore opens the store as it is.
+func peekStore() (*sandbox.Store, error) {
+	dir, err := sandbox.DefaultDir()
+	if err != nil {
+		return nil, err
+	}
+	return sandbox.Open(dir)
 }

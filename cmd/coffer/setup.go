@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -34,70 +37,74 @@ func (s *settings) setUp(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox
 	if len(p.Scripts)+len(p.Commands) == 0 && !tools {
 		return nil
 	}
-	done, err := beginSetUp(sb)
+	if err := os.WriteFile(sb.SetupMark(), nil, 0o600); err != nil {
+		return fmt.Errorf("begin the setup: %w", err)
+	}
+	out, err := openSetupLog(filepath.Join(sb.Logs(), "setup.log"))
 	if err != nil {
 		return err
 	}
-	tell, err := newProgress(filepath.Join(sb.Logs(), "setup.log"))
-	if err != nil {
-		return err
-	}
-	defer tell.close()
+	defer out.log.Close()
 	if tools { // first, for scripts may use them
-		if err := s.installTools(ctx, o, sb, tell); err != nil {
+		install := []string{"/bin/sh", "-c", installing, s.mise.program}
+		if err := s.setUpStep(ctx, o, sb, "mise install", install, s.dir, miseTime, out); ctx.Err() != nil {
+			return context.Cause(ctx)
+		} else if err != nil {
+			warn(fmt.Sprintf("not all tools of this repository are there: mise install: %s; try again with 'coffer exec -m %s -- mise install'", err, sb.Name))
+		}
+	}
+	end := time.Now().Add(p.Timeout)
+	step := func(name string, argv ...string) error {
+		err := s.setUpStep(ctx, o, sb, name, argv, "", time.Until(end), out)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return ui.Hint(fmt.Errorf("setup failed: %s: %w", name, err), "nothing is left of the sandbox; mend the setup and try again")
+		}
+		return nil
+	}
+	for _, name := range p.Scripts {
+		if err := step(name, append(slices.Clone(runScript), "./"+name)...); err != nil {
 			return err
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, p.Timeout)
-	defer cancel()
-	for _, step := range setupSteps(p.Scripts, p.Commands) {
-		tell.begin(step.name)
-		exit, err := s.setUpStep(limited, o, sb, step.argv, "", tell)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case limited.Err() != nil:
-			err = fmt.Errorf("took longer than %s", p.Timeout)
-		case err == nil && exit.Status() != 0:
-			err = fmt.Errorf("exit status %d", exit.Status())
-		}
-		tell.end(err)
-		if err != nil {
-			return ui.Hint(fmt.Errorf("setup failed: %s: %w", step.name, err), "nothing is left of the sandbox; mend the setup and try again")
+	for _, c := range p.Commands {
+		if err := step(c, "/bin/sh", "-c", c); err != nil {
+			return err
 		}
 	}
-	done()
-	return nil
+	return os.Remove(sb.SetupMark())
 }
 
-// runScript goes before the path of a script.
+// runScript goes before the path of a script. One that is executable says by which program it is run.
 var runScript = []string{"/bin/sh", "-c", `if [ -x "$1" ]; then exec "$1"; fi; exec /bin/sh "$1"`, "setup"}
 
-type setupStep struct {
-	name string
-	argv []string
-}
-
-// setupSteps are programs inside. A script that says by which program it is to be run, and
-// is executable, is taken at its word; others are for sh.
-func setupSteps(scripts, commands []string) (steps []setupStep) {
-	for _, name := range scripts {
-		steps = append(steps, setupStep{name, append(slices.Clone(runScript), "./"+name)})
-	}
-	for _, c := range commands {
-		steps = append(steps, setupStep{c, []string{"/bin/sh", "-c", c}})
-	}
-	return steps
-}
-
-func (s *settings) setUpStep(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox, argv []string, dir string, out *progress) (exit wire.Exit, err error) {
+// setUpStep runs a program inside, which may take so long. What it printed is shown if it fails.
+func (s *settings) setUpStep(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox, name string, argv []string, dir string, limit time.Duration, out *setupLog) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	plain := *s
 	plain.root, plain.dir = false, dir
 	e, err := plain.exec(sb, argv)
 	if err != nil {
-		return exit, err
+		return err
 	}
 	e.NoInput, e.Merged = true, true
+	out.begin(name)
+	exit, err := runStep(limited, o, e, out)
+	switch {
+	case limited.Err() != nil:
+		err = fmt.Errorf("took longer than %s", limit.Round(time.Second))
+	case err == nil && exit.Status() != 0:
+		err = fmt.Errorf("exit status %d", exit.Status())
+	}
+	out.end(err)
+	return err
+}
+
+// runStep runs a program without input, until ctx ends.
+func runStep(ctx context.Context, o wire.Opener, e wire.Exec, out *setupLog) (exit wire.Exit, err error) {
 	p, err := wire.Start(o, e)
 	if err != nil {
 		return exit, err
@@ -110,17 +117,16 @@ func (s *settings) setUpStep(ctx context.Context, o wire.Opener, sb *sandbox.San
 	return p.Wait(out, out)
 }
 
-// progress shows how a setup goes on: on a terminal, a line that changes; otherwise when
-// it begins and ends. Everything is kept in a file, and shown if the setup fails.
-type progress struct {
-	mu    sync.Mutex
-	log   *os.File
-	kept  int64
-	tail  []byte
-	name  string
-	since time.Time
-	shown time.Time
-	live  bool
+// A setupLog keeps what a setup prints in a file, and the end of it to be shown if it fails.
+type setupLog struct {
+	log      *os.File
+	progress *ui.Progress
+	begun    time.Time
+
+	mu   sync.Mutex
+	name string
+	kept int64
+	tail []byte
 }
 
 // How much of a setup's output is kept, and shown when it fails.
@@ -129,7 +135,7 @@ const (
 	setupTail   = 16 << 10
 )
 
-func newProgress(path string) (*progress, error) {
+func openSetupLog(path string) (*setupLog, error) {
 	// Not the folder around it: the sandbox may have been removed meanwhile.
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -138,70 +144,44 @@ func newProgress(path string) (*progress, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &progress{log: f, live: terminal.IsTerminal(2)}, nil
+	return &setupLog{log: f, progress: ui.NewProgress()}, nil
 }
 
-func (p *progress) close() { p.log.Close() }
-
-func (p *progress) begin(name string) {
-	p.name, p.since, p.tail = name, time.Now(), nil
-	fmt.Fprintf(p.log, "coffer: %s\n", name)
-	if p.live {
-		p.show("")
-	} else {
-		fmt.Fprintf(os.Stderr, "coffer: setting up: %s\n", terminal.Escape(name))
-	}
+func (l *setupLog) begin(name string) {
+	l.name, l.begun, l.tail = name, time.Now(), nil
+	fmt.Fprintf(l.log, "coffer: %s\n", name)
+	l.progress.Show("setting up: "+name, "")
 }
 
 // Write takes what the setup prints. It never fails: a full disk is no reason to end it.
-func (p *progress) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if room := maxSetupLog - p.kept; room > 0 {
-		n, _ := p.log.Write(b[:min(int64(len(b)), room)])
-		p.kept += int64(n)
+func (l *setupLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if room := maxSetupLog - l.kept; room > 0 {
+		n, _ := l.log.Write(b[:min(int64(len(b)), room)])
+		l.kept += int64(n)
 	}
-	p.tail = append(p.tail, b...)
-	if over := len(p.tail) - setupTail; over > 0 {
-		p.tail = append(p.tail[:0], p.tail[over:]...)
+	l.tail = append(l.tail, b...)
+	if over := len(l.tail) - setupTail; over > 0 {
+		l.tail = append(l.tail[:0], l.tail[over:]...)
 	}
-	if p.live && time.Since(p.shown) > 100*time.Millisecond {
-		p.shown = time.Now()
-		lines := bytes.Split(bytes.TrimSpace(p.tail), []byte("\n"))
-		p.show(string(lines[len(lines)-1]))
-	}
+	lines := bytes.Split(bytes.TrimSpace(l.tail), []byte("\n"))
+	l.progress.Show("setting up: "+l.name, fmt.Sprintf("%s %s", time.Since(l.begun).Round(time.Second), lines[len(lines)-1]))
 	return len(b), nil
 }
 
-// show writes the line that changes, no wider than most terminals.
-func (p *progress) show(last string) {
-	const width = 78
-	line := []rune(terminal.Escape(fmt.Sprintf("setting up: %s, %s %s", p.name, time.Since(p.since).Round(time.Second), last)))
-	fmt.Fprintf(os.Stderr, "\r\x1b[K%s", string(line[:min(len(line), width)]))
-}
-
-// clear takes away the line that changes.
-func (p *progress) clear() {
-	if p.live {
-		fmt.Fprint(os.Stderr, "\r\x1b[K")
-	}
-}
-
-func (p *progress) end(err error) {
-	p.clear()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil {
-		if !p.live {
-			fmt.Fprintf(os.Stderr, "coffer: set up: %s, in %s\n", terminal.Escape(p.name), time.Since(p.since).Round(time.Millisecond))
+func (l *setupLog) end(err error) {
+	l.progress.Clear()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil && !l.progress.Live():
+		fmt.Fprintf(os.Stderr, "coffer: set up: %s, in %s\n", terminal.Escape(l.name), time.Since(l.begun).Round(time.Millisecond))
+	case err != nil && len(l.tail) > 0:
+		fmt.Fprintf(os.Stderr, "coffer: the last of what %s printed:\n", terminal.Escape(l.name))
+		for line := range strings.Lines(strings.ToValidUTF8(string(l.tail), "?")) {
+			fmt.Fprintln(os.Stderr, "  "+terminal.Escape(strings.TrimRight(line, "\r\n")))
 		}
-		return
-	}
-	if len(p.tail) > 0 {
-		fmt.Fprintf(os.Stderr, "coffer: the last of what %s printed:\n", terminal.Escape(p.name))
-	}
-	for line := range strings.Lines(strings.ToValidUTF8(string(p.tail), "?")) {
-		fmt.Fprintln(os.Stderr, "  "+terminal.Escape(strings.TrimRight(line, "\r\n")))
 	}
 }
 
@@ -213,4 +193,49 @@ func (s *settings) setUpOrStop(l *listener, super *supervisor.Supervisor, lock *
 		err = errors.Join(err, abandon(super.Sandbox, lock))
 	}
 	return err
+}
+
+// refuseHalf refuses a sandbox that is not set up.
+func refuseHalf(sb *sandbox.Sandbox) error {
+	if _, err := os.Lstat(sb.SetupMark()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return ui.Error(fmt.Sprintf("sandbox %s is not set up: the command that makes it still works on that, or was killed", sb.Name),
+		fmt.Sprintf("wait for it; or remove the sandbox with 'coffer rm --force %s', and make it again", sb.Name))
+}
+
+// suggestSetup says, once per project, how to have a setup: the workspace has a lock file
+// and nothing installed.
+func suggestSetup(sb *sandbox.Sandbox) {
+	if sb.Workspace.Path == "" || sb.Workspace.Mode == sandbox.WorkspaceNone {
+		return
+	}
+	one, missing := config.MissingInstall(sb.Workspace.Path)
+	if !missing || !firstTime("setup") {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "coffer: there is a %s but no %s: 'coffer ai' and 'coffer exec --create' run .coffer/setup.sh once in each new sandbox, so put '%s' there\n",
+		one.Lock, one.Dir, one.Command)
+}
+
+// firstTime says whether this is the first time that something is asked about this project.
+// Where that cannot be kept, it is not.
+func firstTime(what string) bool {
+	places, err := placesHere()
+	if err != nil {
+		return false
+	}
+	if _, err := places.TrustStore(); err != nil {
+		return false // programs in the sandbox could write there
+	}
+	dir := filepath.Join(filepath.Dir(places.Trust), "told")
+	if os.MkdirAll(dir, 0o700) != nil {
+		return false
+	}
+	sum := sha256.Sum256([]byte(places.Root()))
+	f, err := os.OpenFile(filepath.Join(dir, what+"-"+hex.EncodeToString(sum[:])), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
 }

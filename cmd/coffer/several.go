@@ -36,7 +36,7 @@ func (s *several) find(c *cobra.Command, store *sandbox.Store, args []string) ([
 		}
 		return s.list(store)
 	case len(args) == 0:
-		args = []string{""}
+		args = []string{""} // the one over the current directory
 	case slices.Contains(args, ""):
 		return nil, usagef("a sandbox's name is not empty")
 	}
@@ -101,16 +101,10 @@ func (c choice) exactly(cmd *cobra.Command, store *sandbox.Store, match string) 
 	if err != nil || match == "" || match == sb.Name || match == sb.ID {
 		return sb, err
 	}
-	refusal := ui.Hint(notCalled(match), "'coffer %s' takes a whole name: %s, perhaps?", cmd.Name(), sb.Name)
+	refusal := ui.Hint(noMatch{fmt.Errorf("no sandbox is called %q", match)}, "'coffer %s' takes a whole name: %s, perhaps?", cmd.Name(), sb.Name)
 	question := fmt.Sprintf("No sandbox is called %q. %s %s?", match, strings.ToUpper(cmd.Name()[:1])+cmd.Name()[1:], sb.Name)
 	return sb, agree(cmd, question, refusal)
 }
-
-// notCalled is a word that is only a part of a sandbox's name or id.
-type notCalled string
-
-func (n notCalled) Error() string { return fmt.Sprintf("no sandbox is called %q", string(n)) }
-func (n notCalled) Unwrap() error { return noMatch(n) }
 
 // agree asks a question on the terminal. The answer is refusal if it is not yes, or there is no terminal.
 func agree(c *cobra.Command, question string, refusal error) error {

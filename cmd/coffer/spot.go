@@ -12,7 +12,7 @@ import (
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
-// spot is where the user is: by that he means a sandbox which he does not name.
+// spot is the current directory, by which a sandbox is chosen when none is named.
 type spot struct {
 	dir    string // without symbolic links
 	top    string // of the repository there, or ""
@@ -32,17 +32,13 @@ func currentDir() (string, error) {
 }
 
 func spotHere() (s spot, err error) {
-	here, err := currentDir()
-	if err != nil {
+	if s.dir, err = currentDir(); err != nil {
 		return s, err
 	}
-	s.dir = here
-	s.top = repositoryOf(here)
-	switch {
-	case s.top == "":
-	case rootfs.IsGitDir(s.top):
+	s.top = repositoryOf(s.dir)
+	if s.top != "" && rootfs.IsGitDir(s.top) {
 		s.common = s.top
-	default:
+	} else if s.top != "" {
 		// Where the two ends do not name each other it stays unknown: somebody in a sandbox
 		// may have written that, to be taken for another repository.
 		if r, err := rootfs.FindRepository(s.top); err == nil {
@@ -69,25 +65,6 @@ func (s spot) ownedBy(sb *sandbox.Sandbox) bool {
 	return w.Mode == sandbox.WorkspaceTree && (s.dir == w.Path || safepath.Within(s.dir, w.Path)) || includedIn(sb, s.dir) != ""
 }
 
-// including is the repository that this place is in, if a sandbox includes it.
-func (s spot) including(sb *sandbox.Sandbox) *git.Bridge {
-	for _, b := range git.Included(sb.Dir()) {
-		if b.Common == s.common {
-			return b
-		}
-	}
-	return nil
-}
-
-// about says whether a sandbox works on the repository that this place is in, on this directory or
-// on one above it.
-func (s spot) about(sb *sandbox.Sandbox) bool {
-	if s.in(sb) || s.below(sb) || s.near(sb) {
-		return true
-	}
-	return s.top != "" && (sb.Workspace.Path == s.top || safepath.Within(sb.Workspace.Path, s.top))
-}
-
 // near says whether a sandbox has a worktree of the repository that this place is in,
 // wherever in it the sandbox was made.
 func (s spot) near(sb *sandbox.Sandbox) bool {
@@ -96,4 +73,20 @@ func (s spot) near(sb *sandbox.Sandbox) bool {
 	}
 	b, err := git.Open(sb.Dir())
 	return err == nil && (b.Start == s.dir || s.common != "" && b.Common == s.common)
+}
+
+// about says whether a sandbox works on the repository that this place is in, on this directory or
+// on one above it.
+func (s spot) about(sb *sandbox.Sandbox) bool {
+	return s.in(sb) || s.below(sb) || s.near(sb) || s.top != "" && safepath.Within(sb.Workspace.Path, s.top)
+}
+
+// including is the repository that this place is in, if a sandbox includes it.
+func (s spot) including(sb *sandbox.Sandbox) *git.Bridge {
+	for _, b := range git.Included(sb.Dir()) {
+		if b.Common == s.common {
+			return b
+		}
+	}
+	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/spf13/cobra"
 )
@@ -32,11 +31,7 @@ func superviseCommand() *cobra.Command {
 }
 
 func supervise(id string, ready *os.File) error {
-	dir, err := sandbox.DefaultDir()
-	if err != nil {
-		return err
-	}
-	store, err := sandbox.Open(dir)
+	store, err := peekStore()
 	if err != nil {
 		return err
 	}

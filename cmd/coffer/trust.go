@@ -65,7 +65,7 @@ func giveTrust(ctx context.Context, places config.Places, yes bool) error {
 	if err := refuseInside(); err != nil {
 		return err
 	}
-	l, err := loadOrDefaults(places)
+	l, err := load(places)
 	if err != nil {
 		return err
 	}
@@ -98,16 +98,6 @@ func giveTrust(ctx context.Context, places config.Places, yes bool) error {
 		fmt.Fprintln(os.Stderr, "coffer: trusted:\n"+bullets(w.list()))
 	}
 	return err
-}
-
-// loadOrDefaults loads the config files, or what holds without any: files that say what to
-// hide may be further down.
-func loadOrDefaults(places config.Places) (*config.Loaded, error) {
-	l, err := places.Load()
-	if err == nil && l == nil {
-		l, err = places.Defaults()
-	}
-	return l, err
 }
 
 // wanted is what needs the user's yes.

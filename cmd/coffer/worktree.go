@@ -189,7 +189,7 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 	if err != nil {
 		return err
 	}
-	defer ui.BusyBefore(ctx, "making the worktree")()
+	defer ui.Busy("making the worktree")()
 	p.bridge, err = p.repository.Create(ctx, git.Options{
 		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path,
 		Branch: p.flags.branch, Base: p.base, Start: here,

@@ -10,13 +10,13 @@ import (
 	"github.com/cofferhq/coffer/internal/supervisor"
 )
 
-// writtenInside are the directories in which a sandbox may have written: those of the ones that
-// there are, and, as there may have been others, the one that we are in and its repository.
+// writtenInside are the directories in which a sandbox may have written: those of the sandboxes
+// that exist, and, because others may have existed, the current one and its repositories.
 func writtenInside() (dirs []string) {
 	if here, err := syscall.Getwd(); err == nil { // as the kernel has it, without links
 		home := supervisor.Me().Home
-		usable := func(dir string) bool { return dir != home && !safepath.Within(home, dir) } // no workspace is a whole home
-		for dir := here; usable(dir); dir = filepath.Dir(dir) {
+		// No workspace is a whole home.
+		for dir := here; dir != home && !safepath.Within(home, dir); dir = filepath.Dir(dir) {
 			if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil || dir == here {
 				dirs = append(dirs, dir)
 			}
@@ -25,17 +25,10 @@ func writtenInside() (dirs []string) {
 			}
 		}
 	}
-	dir, err := sandbox.DefaultDir()
-	if err != nil {
-		return dirs
+	if dir, err := sandbox.DefaultDir(); err == nil {
+		dirs = append(dirs, dir)
 	}
-	dirs = append(dirs, dir)
-	store, err := sandbox.Open(dir)
-	if err != nil {
-		return dirs
-	}
-	all, _ := store.List()
-	for _, sb := range all {
+	for _, sb := range allSandboxes() {
 		if sb.Workspace.Path != "" {
 			dirs = append(dirs, sb.Workspace.Path)
 		}

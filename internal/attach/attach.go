@@ -18,7 +18,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -114,7 +113,7 @@ func carry(early context.Context, p *wire.Process, e wire.Exec, onTerminal bool,
 		return exit, ErrInsisted
 	}
 	if exit.Signal == unix.SIGINT && (onTerminal || f.interrupted.Load()) {
-		interrupt.Note(onTerminal && f.console.pressed.Load())
+		ui.Interrupted(onTerminal && f.console.pressed.Load())
 	}
 	if err == nil && opts.Last != nil {
 		p.Last(opts.Last)
@@ -157,7 +156,7 @@ var ErrInsisted = errors.New("you asked three times: the program is being killed
 // said nothing else, and the program is hung up on.
 func waitStart(early context.Context, p *wire.Process, root bool) error {
 	if root {
-		defer ui.BusyBefore(early, "making the system writable for root")()
+		defer ui.Busy("making the system writable for root")()
 	}
 	if early.Done() == nil {
 		return startError(early, p.WaitStart())
@@ -302,7 +301,7 @@ type forwarder struct {
 }
 
 func (f *forwarder) run() {
-	interrupt.Hear(f.signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	ui.Hear(f.signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
 	if f.console != nil {
 		// On a terminal, the first is also how we hear that it is gone.
 		signal.Notify(f.signals, unix.SIGHUP, unix.SIGWINCH, unix.SIGCONT)

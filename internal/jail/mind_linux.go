@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/interrupt"
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,7 +21,7 @@ var forwarded = []os.Signal{
 // listen begins to collect signals for the program, which need not run yet.
 func listen() <-chan os.Signal {
 	signals := make(chan os.Signal, 16)
-	interrupt.Hear(signals, forwarded...) // the program ignores the others too
+	ui.Hear(signals, forwarded...) // the program ignores the others too
 	return signals
 }
 
@@ -71,7 +71,7 @@ func (j *jail) mind(r running) (int, error) {
 			ended.Store(true)
 			// At a key of the terminal the program may have ended before we hear of it.
 			if status.Signal() == unix.SIGINT && (interrupted.Load() || inForeground()) {
-				interrupt.Note(false)
+				ui.Interrupted(false)
 			}
 			return 128 + int(status.Signal()), nil
 		default:

@@ -45,7 +45,7 @@ func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*Line,
 			return s, nil
 		}
 	}
-	defer ui.BusyBefore(ctx, "starting sandbox "+sb.Name)()
+	defer ui.Busy("starting sandbox " + sb.Name)()
 	const tries = 400
 	for try := range tries {
 		if lock == nil {

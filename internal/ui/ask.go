@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/cofferhq/coffer/internal/terminal"
 )
@@ -71,32 +70,36 @@ func AskHidden(ctx context.Context, question string) ([]byte, error) {
 // answer prints a question and reads a line, until ctx ends.
 func answer(ctx context.Context, tty *os.File, question string) ([]byte, error) {
 	fmt.Fprint(tty, question)
+	line, err := readFrom(ctx, tty, longestLine+1) // a read from a terminal ends at the end of a line
+	if ctx.Err() != nil {
+		fmt.Fprintln(tty)
+	}
+	if n := len(line); n > 0 && line[n-1] == '\n' {
+		line = line[:n-1]
+	}
+	return line, err
+}
+
+// readFrom reads from a terminal once, until ctx ends. Then the read is left behind: the process
+// is about to end.
+func readFrom(ctx context.Context, tty *os.File, most int) ([]byte, error) {
 	type typed struct {
-		line []byte
+		text []byte
 		err  error
 	}
 	reading := make(chan typed, 1)
 	go func() {
-		line := make([]byte, longestLine+1) // a read from a terminal ends at the end of a line
-		n, err := tty.Read(line)
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		reading <- typed{line[:n], err}
+		text := make([]byte, most)
+		n, err := tty.Read(text)
+		reading <- typed{text[:n], err}
 	}()
 	select {
 	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	case t := <-reading:
-		// A signal that came before the answer takes a moment to be heard.
-		select {
-		case <-ctx.Done():
-		case <-time.After(50 * time.Millisecond):
-			if t.err != nil {
-				return nil, fmt.Errorf("read the answer: %w", t.err)
-			}
-			return []byte(strings.TrimSuffix(string(t.line), "\n")), nil
+		if t.err != nil && !errors.Is(t.err, io.EOF) {
+			return nil, fmt.Errorf("read the terminal: %w", t.err)
 		}
+		return t.text, nil
 	}
-	fmt.Fprintln(tty)
-	return nil, context.Cause(ctx)
 }

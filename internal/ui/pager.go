@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cofferhq/coffer/internal/interrupt"
 	"github.com/cofferhq/coffer/internal/terminal"
 )
 
@@ -50,7 +49,7 @@ func (p Pager) Page(out *Output) (w io.Writer, finish func()) {
 	}
 	// Ctrl-C is for the pager: were this to end, the shell and the pager would both read
 	// what is typed.
-	interrupt.Hear(make(chan os.Signal, 1), os.Interrupt, syscall.SIGQUIT)
+	Hear(make(chan os.Signal, 1), os.Interrupt, syscall.SIGQUIT)
 	if err := c.Start(); err != nil {
 		return out, func() {}
 	}

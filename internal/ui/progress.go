@@ -59,3 +59,39 @@ func (p *Progress) Clear() {
 	}
 	p.step = ""
 }
+
+// silent, if it is not empty, has [Busy] print nothing. Only the linker can set it, for tests of
+// other output on machines that may stand still for a second at any point:
+// go build -ldflags '-X …/internal/ui.silent=yes'.
+var silent string
+
+// Busy tells the user what takes longer than a second, by a [Progress] with the time that it has
+// taken. done ends it, and may be called again.
+func Busy(what string) (done func()) {
+	if silent != "" {
+		return func() {}
+	}
+	return busy(NewProgress(), what, time.Second)
+}
+
+func busy(p *Progress, what string, patience time.Duration) (done func()) {
+	begun, stop, stopped := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		defer p.Clear()
+		tick := time.NewTicker(patience)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				p.Show(what, time.Since(begun).Truncate(time.Second).String())
+			}
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(stop)
+		<-stopped
+	})
+}

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -114,4 +115,14 @@ func (t Table) widths() (widths []int) {
 		}
 	}
 	return widths
+}
+
+// Few lists the first three of several names in a sentence, and says how many more there are.
+func Few(names []string) string {
+	const most = 3
+	text := strings.Join(names[:min(most, len(names))], ", ")
+	if n := len(names) - most; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
 }

@@ -10,25 +10,20 @@ import (
 	"github.com/creack/pty"
 )
 
-// begin is Busy without the wait: ticks are made by hand.
-func begin(what string, to *os.File) *line {
-	return &line{what: what, to: to, begun: time.Now(), timer: time.NewTimer(time.Hour)}
-}
-
 func TestBusyFile(t *testing.T) {
 	for ticks, want := range []string{"", "coffer: making the bed …\n"} {
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := begin("making the bed", out)
+		p := newProgress(out)
+		done := busy(p, "making the bed", time.Hour)
 		for range ticks {
-			l.tick()
-			l.tick()
+			p.Show("making the bed", "1s")
+			p.Show("making the bed", "2s")
 		}
-		l.done()
-		l.done()
-		l.tick() // the timer had fired already
+		done()
+		done()
 		out.Close()
 		if got, err := os.ReadFile(out.Name()); string(got) != want || err != nil {
 			t.Errorf("printed %q, %v", got, err)
@@ -45,9 +40,9 @@ func TestTerminal(t *testing.T) {
 	if err := pty.Setsize(ours, &pty.Winsize{Rows: 24, Cols: 40}); err != nil {
 		t.Fatal(err)
 	}
-	l := begin(strings.Repeat("long ", 20), ours)
-	l.tick()
-	l.done()
+	p := newProgress(ours)
+	p.Show(strings.Repeat("long ", 20), "1s")
+	p.Clear()
 	ours.Close()
 	got := string(all(user))
 	lines := strings.Split(got, erase)
