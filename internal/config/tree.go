@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -132,25 +131,3 @@ func (n *node) get(path ...any) *node {
 	}
 	return n
 }
-
-// plain is the value without places.
-func (n *node) plain() any {
-	switch {
-	case n.isTable():
-		m := map[string]any{}
-		for name, f := range n.fields {
-			m[name] = f.plain()
-		}
-		return m
-	case n.isList():
-		list := []any{}
-		for _, item := range n.items {
-			list = append(list, item.plain())
-		}
-		return list
-	}
-	return n.value
-}
-
-// equal compares values, not places.
-func (n *node) equal(o *node) bool { return reflect.DeepEqual(n.plain(), o.plain()) }

@@ -37,8 +37,8 @@ type undoRequest struct {
 // Undone is the answer: the checkpoint that was made, if any.
 type Undone struct {
 	Checkpoint *checkpoint.Checkpoint `json:"checkpoint,omitempty"`
-	To         *checkpoint.Checkpoint `json:"to,omitempty"`      // the one that was restored
-	Failed     []string               `json:"failed,omitempty"`  // what could not be restored
+	To         *checkpoint.Checkpoint `json:"to,omitempty"`     // the one that was restored
+	Failed     []string               `json:"failed,omitempty"` // what could not be restored
 	Running    int                    `json:"running,omitempty"`
 	Error      string                 `json:"error,omitempty"`
 	Hint       string                 `json:"hint,omitempty"`
