@@ -97,7 +97,7 @@ var setIDCases = []struct {
 }
 
 func TestArguments(t *testing.T) {
-	eachABI(t, SeccompOptions{}, func(t *testing.T, call func(string, ...uint64) string) {
+	verdicts(t, SeccompOptions{}, func(t *testing.T, call func(string, ...uint64) string) {
 		for _, c := range append(argumentCases, setIDCases...) {
 			if got := call(c.call, c.args...); got != c.want && got != "none" {
 				t.Errorf("%s %#x: %s, want %s", c.call, c.args, got, c.want)
@@ -108,7 +108,7 @@ func TestArguments(t *testing.T) {
 
 // TestOptions: each option opens what it is for and nothing else.
 func TestOptions(t *testing.T) {
-	eachABI(t, SeccompOptions{Nesting: true}, func(t *testing.T, call func(string, ...uint64) string) {
+	verdicts(t, SeccompOptions{Nesting: true}, func(t *testing.T, call func(string, ...uint64) string) {
 		for _, c := range append(argumentCases, setIDCases...) {
 			want := c.want
 			if c.call == "clone" {
@@ -119,7 +119,7 @@ func TestOptions(t *testing.T) {
 			}
 		}
 	})
-	eachABI(t, SeccompOptions{SetID: true}, func(t *testing.T, call func(string, ...uint64) string) {
+	verdicts(t, SeccompOptions{SetID: true}, func(t *testing.T, call func(string, ...uint64) string) {
 		for _, c := range argumentCases {
 			if got := call(c.call, c.args...); got != c.want && got != "none" {
 				t.Errorf("set-id: %s %#x: %s, want %s", c.call, c.args, got, c.want)
@@ -134,7 +134,7 @@ func TestOptions(t *testing.T) {
 }
 
 func TestUserNamespacesOnly(t *testing.T) {
-	eachABI(t, SeccompOptions{UserNamespaces: true}, func(t *testing.T, call func(string, ...uint64) string) {
+	verdicts(t, SeccompOptions{UserNamespaces: true}, func(t *testing.T, call func(string, ...uint64) string) {
 		for flags, want := range map[uint64]string{
 			uint64(unix.CLONE_NEWUSER) | uint64(unix.SIGCHLD):     call("clone", uint64(unix.SIGCHLD)),
 			uint64(unix.CLONE_NEWUSER) | uint64(unix.CLONE_NEWNS): call("mount"),

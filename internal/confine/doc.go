@@ -38,9 +38,9 @@
 //
 // # Why not a library
 //
-// Docker's profile is data we take (see gen), but building and loading it with
-// libseccomp or its Go bindings costs milliseconds and cgo; here the filter is
-// put together from a table in microseconds. Landlock is three system calls;
+// Building and loading a filter with libseccomp or its Go bindings costs
+// milliseconds and cgo; here it is put together from a table in microseconds.
+// The table follows Docker's profile, see rules. Landlock is three system calls;
 // go-landlock applies them to all threads, which is what we must not do.
 package confine
 

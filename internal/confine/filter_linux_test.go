@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The tests in this file run the filter in a BPF machine of their own, so that
-// both architectures are tested on either.
+// The tests in this file run the filter in a BPF machine of their own.
 
 // machine is a loaded filter.
 type machine struct{ vm *bpf.VM }
@@ -72,31 +71,28 @@ func verdictName(ret uint32) string {
 	return fmt.Sprintf("%#x", ret)
 }
 
-var abis = []struct {
-	name  string
-	abi   *abi
-	arch  *arch.Info
-	extra []string // Docker's rules for this architecture alone
-}{
-	{"x86_64", &abiX86_64, arch.X86_64, []string{"arch_prctl", "modify_ldt"}},
-	{"aarch64", &abiAArch64, arch.AARCH64, nil},
+// numbers are the names and numbers of this architecture's calls.
+func numbers(t *testing.T) *arch.Info {
+	t.Helper()
+	info, err := arch.GetInfo("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
 }
 
-// eachABI runs a test on both architectures. The function it hands out gives
-// the verdict on a call, "none" if the architecture does not have it.
-func eachABI(t *testing.T, o SeccompOptions, f func(t *testing.T, call func(name string, args ...uint64) string)) {
-	for _, a := range abis {
-		t.Run(a.name, func(t *testing.T) {
-			m := load(t, a.abi.filter(o))
-			f(t, func(name string, args ...uint64) string {
-				nr, ok := a.arch.SyscallNames[name]
-				if !ok {
-					return "none"
-				}
-				return verdictName(m.run(t, a.abi.audit, uint32(nr), args...))
-			})
-		})
-	}
+// verdicts hands out a function that gives the verdict on a call, "none" if this architecture
+// does not have it.
+func verdicts(t *testing.T, o SeccompOptions, f func(t *testing.T, call func(name string, args ...uint64) string)) {
+	t.Helper()
+	m, info := load(t, native().filter(o)), numbers(t)
+	f(t, func(name string, args ...uint64) string {
+		nr, ok := info.SyscallNames[name]
+		if !ok {
+			return "none"
+		}
+		return verdictName(m.run(t, audit, uint32(nr), args...))
+	})
 }
 
 var (
@@ -140,54 +136,54 @@ func TestEveryNumber(t *testing.T) {
 		}
 		return "EPERM"
 	}
-	for _, a := range abis {
-		for _, o := range []SeccompOptions{{}, {Nesting: true}, {SetID: true}, {Nesting: true, SetID: true}} {
-			t.Run(fmt.Sprintf("%s/%+v", a.name, o), func(t *testing.T) {
-				code := a.abi.filter(o)
-				t.Logf("%d instructions", len(code))
-				m := load(t, code)
-				for nr := range 1200 {
-					name := a.arch.SyscallNumbers[nr]
-					if nr >= 403 && nr <= 423 {
-						name = "" // calls of 32-bit machines
-					}
-					if name == "fstatat" {
-						name = "newfstatat"
-					}
-					if got, w := verdictName(m.run(t, a.abi.audit, uint32(nr))), want(name, o, a.extra); got != w {
-						t.Errorf("%d %s: %s, want %s", nr, name, got, w)
-					}
+	var extra []string // Docker's rules for this architecture alone
+	if audit == unix.AUDIT_ARCH_X86_64 {
+		extra = []string{"arch_prctl", "modify_ldt"}
+	}
+	info := numbers(t)
+	for _, o := range []SeccompOptions{{}, {Nesting: true}, {SetID: true}, {Nesting: true, SetID: true}} {
+		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
+			code := native().filter(o)
+			t.Logf("%d instructions", len(code))
+			m := load(t, code)
+			for nr := range 1200 {
+				name := info.SyscallNumbers[nr]
+				if nr >= 403 && nr <= 423 {
+					name = "" // calls of 32-bit machines
 				}
-			})
-		}
+				if name == "fstatat" {
+					name = "newfstatat"
+				}
+				if got, w := verdictName(m.run(t, audit, uint32(nr))), want(name, o, extra); got != w {
+					t.Errorf("%d %s: %s, want %s", nr, name, got, w)
+				}
+			}
+		})
 	}
 }
 
 // TestKnownNumbers does not trust the library for names and numbers: a table
 // shifted by one would pass every other test here.
 func TestKnownNumbers(t *testing.T) {
-	for _, c := range []struct {
-		abi    *abi
-		audit  uint32
-		allow  []uint32
-		refuse []uint32
-	}{
-		{&abiX86_64, 0xc000003e,
-			[]uint32{0 /* read */, 1, 2 /* open */, 56 /* clone */, 59 /* execve */, 231 /* exit_group */, 257 /* openat */, 262 /* newfstatat */, 332 /* statx */, 334 /* rseq */},
-			[]uint32{165 /* mount */, 272 /* unshare */, 321 /* bpf */, 323 /* userfaultfd */, 425 /* io_uring_setup */}},
-		{&abiAArch64, 0xc00000b7,
-			[]uint32{56 /* openat */, 63 /* read */, 64, 79 /* newfstatat */, 80 /* fstat */, 94 /* exit_group */, 220 /* clone */, 221 /* execve */, 222 /* mmap */, 291 /* statx */, 293 /* rseq */},
-			[]uint32{40 /* mount */, 97 /* unshare */, 280 /* bpf */, 282 /* userfaultfd */, 425 /* io_uring_setup */}},
-	} {
-		m := load(t, c.abi.filter(SeccompOptions{}))
-		for _, nr := range c.allow {
-			if got := m.run(t, c.audit, nr); got != retAllow {
-				t.Errorf("%#x, %d: %s, want allow", c.audit, nr, verdictName(got))
-			}
-		}
-		for _, nr := range c.refuse {
-			if got := m.run(t, c.audit, nr); got != retPerm {
-				t.Errorf("%#x, %d: %s, want EPERM", c.audit, nr, verdictName(got))
+	known := map[uint32][2][]uint32{ // allowed, refused
+		0xc000003e: { // x86-64
+			{0 /* read */, 1, 2 /* open */, 56 /* clone */, 59 /* execve */, 231 /* exit_group */, 257 /* openat */, 262 /* newfstatat */, 332 /* statx */, 334 /* rseq */},
+			{165 /* mount */, 272 /* unshare */, 321 /* bpf */, 323 /* userfaultfd */, 425 /* io_uring_setup */},
+		},
+		0xc00000b7: { // aarch64
+			{56 /* openat */, 63 /* read */, 64, 79 /* newfstatat */, 80 /* fstat */, 94 /* exit_group */, 220 /* clone */, 221 /* execve */, 222 /* mmap */, 291 /* statx */, 293 /* rseq */},
+			{40 /* mount */, 97 /* unshare */, 280 /* bpf */, 282 /* userfaultfd */, 425 /* io_uring_setup */},
+		},
+	}
+	m := load(t, native().filter(SeccompOptions{}))
+	here, ok := known[audit]
+	if !ok {
+		t.Fatalf("nothing is known of %#x", uint32(audit))
+	}
+	for i, want := range []uint32{retAllow, retPerm} {
+		for _, nr := range here[i] {
+			if got := m.run(t, audit, nr); got != want {
+				t.Errorf("%d: %s, want %s", nr, verdictName(got), verdictName(want))
 			}
 		}
 	}
@@ -196,23 +192,21 @@ func TestKnownNumbers(t *testing.T) {
 // TestForeignABI: the same numbers mean other calls there (i386's 11 is
 // execve, x86-64's is munmap), so nothing of it may get through.
 func TestForeignABI(t *testing.T) {
-	for _, a := range abis {
-		m := load(t, a.abi.filter(SeccompOptions{Nesting: true, SetID: true}))
-		for nr := range uint32(600) {
-			for _, audit := range []uint32{unix.AUDIT_ARCH_I386, unix.AUDIT_ARCH_ARM, 0, ^a.abi.audit} {
-				if got := m.run(t, audit, nr); got != retNosys {
-					t.Fatalf("%s: %d by ABI %#x: %s", a.name, nr, audit, verdictName(got))
-				}
-			}
-			for _, high := range []uint32{0x40000000, 0x80000000, 0xc0000000, 0xffff0000} {
-				if got := m.run(t, a.abi.audit, high|nr); got != retNosys {
-					t.Fatalf("%s: %#x: %s", a.name, high|nr, verdictName(got))
-				}
+	m := load(t, native().filter(SeccompOptions{Nesting: true, SetID: true}))
+	for nr := range uint32(600) {
+		for _, foreign := range []uint32{unix.AUDIT_ARCH_I386, unix.AUDIT_ARCH_ARM, 0, ^uint32(audit)} {
+			if got := m.run(t, foreign, nr); got != retNosys {
+				t.Fatalf("%d by ABI %#x: %s", nr, foreign, verdictName(got))
 			}
 		}
-		if got := m.run(t, a.abi.audit, 0xffffffff); got != retNosys {
-			t.Errorf("%s: number -1: %s", a.name, verdictName(got))
+		for _, high := range []uint32{0x40000000, 0x80000000, 0xc0000000, 0xffff0000} {
+			if got := m.run(t, audit, high|nr); got != retNosys {
+				t.Fatalf("%#x: %s", high|nr, verdictName(got))
+			}
 		}
+	}
+	if got := m.run(t, audit, 0xffffffff); got != retNosys {
+		t.Errorf("number -1: %s", verdictName(got))
 	}
 }
 

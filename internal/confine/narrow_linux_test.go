@@ -97,7 +97,7 @@ var narrowed = []struct {
 
 func TestNarrowed(t *testing.T) {
 	for _, c := range narrowed {
-		eachABI(t, c.options, func(t *testing.T, call func(string, ...uint64) string) {
+		verdicts(t, c.options, func(t *testing.T, call func(string, ...uint64) string) {
 			got := call(c.call, c.args...)
 			if got == fmt.Sprintf("%#x", uint32(retDone)) {
 				got = "done"

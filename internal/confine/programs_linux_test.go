@@ -126,6 +126,6 @@ func BenchmarkConfine(b *testing.B) {
 func BenchmarkFilter(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		abiX86_64.filter(SeccompOptions{})
+		native().filter(SeccompOptions{})
 	}
 }

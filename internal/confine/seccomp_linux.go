@@ -18,10 +18,11 @@ import (
 // openat2), for those newer than our table, and for all calls of a foreign
 // ABI (32-bit x86, x32, 32-bit ARM). Nothing is logged.
 func Seccomp(o SeccompOptions) error {
-	if native == nil {
+	abi := native()
+	if abi == nil {
 		return fmt.Errorf("seccomp: %w", ErrUnsupported)
 	}
-	code := native.filter(o)
+	code := abi.filter(o)
 	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
 	// No flags. TSYNC would confine the whole process. SPEC_ALLOW would
 	// switch a mitigation off on those kernels (before Linux 5.16) that tie
