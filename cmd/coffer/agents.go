@@ -45,7 +45,6 @@ func agentsCommand() *cobra.Command {
 as it is. Any other is installed when it is first needed, once for all sandboxes, from
 npm, by a sandbox that can write nothing else.`,
 		Example: "  coffer agents\n  coffer agents update",
-		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			conf, err := loadHere()
 			if err != nil {

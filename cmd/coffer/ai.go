@@ -42,6 +42,7 @@ func aiCommand() *cobra.Command {
 	var f aiFlags
 	c := &cobra.Command{
 		Use:   "ai [AGENT] [PROMPT] [flags] [-- ARG…]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Run a coding agent in a sandbox, with its questions off",
 		Long: `Run a coding agent in a sandbox that stays: claude, codex, gemini, opencode, pi, or one
 that a config file describes. It asks nothing before it acts; the sandbox is the limit.

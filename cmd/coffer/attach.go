@@ -22,9 +22,8 @@ import (
 
 func attachCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "attach [MATCH]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Come back to an agent that runs by itself",
+		Use:   "attach [MATCH]",
+		Short: "Come back to an agent that runs by itself",
 		Long: `Come back to an agent, or another program, that was left with Ctrl-\ twice, that lost
 its terminal, or that was started with --detach --tty: it is on this terminal as if it
 had been started here. Ctrl-\ twice leaves it again. Several may be attached at a time.
@@ -34,7 +33,6 @@ prints, until it ends. Ctrl-C or Ctrl-\ stops the watching and not the program.
 
 The exit code is the program's. An agent that has ended goes on with 'coffer ai -m'.`,
 		Example: "  id=$(coffer ai --detach --tty claude \"fix issue 42\")\n  coffer attach $id",
-		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			sb, err := forName.chosen(first(args))
 			if err != nil {

@@ -130,9 +130,8 @@ func applyCommand() *cobra.Command {
 	var force, dry bool
 	var match string
 	c := &cobra.Command{
-		Use:               "apply [NAME] [PATH…]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Bring the changes of a copy-on-write sandbox into the workspace",
+		Use:   "apply [NAME] [PATH…]",
+		Short: "Bring the changes of a copy-on-write sandbox into the workspace",
 		Long: `Apply what a copy-on-write sandbox has changed. Nothing is applied if something
 changed on both sides. Git directories, devices and set-user-id bits never are.
 Paths are relative to the top of the workspace. No program may run in the sandbox; one
@@ -262,9 +261,8 @@ func writeStamps(path string, known, more changes.Stamps) error {
 func discardCommand() *cobra.Command {
 	var match string
 	c := &cobra.Command{
-		Use:               "discard [NAME]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Drop the changes of a copy-on-write sandbox",
+		Use: "discard [NAME]", Args: cobra.ArbitraryArgs, ValidArgsFunction: completeSandbox,
+		Short: "Drop the changes of a copy-on-write sandbox",
 		Long: `Drop all changes that wait in a copy-on-write sandbox. The workspace stays as it is. A
 sandbox that was made for one run goes with them; another one stays. No program may run
 in it; one that only waits for its next command is stopped.`,
@@ -276,7 +274,7 @@ in it; one that only waits for its next command is stopped.`,
 				return err
 			}
 			if len(args) > 1 {
-				return ui.Hint(usagef("discard takes one sandbox and no paths: it drops all of its changes"), "take some with 'coffer apply %s PATH' before", sb.Name)
+				return usagef("discard takes one sandbox and no paths: it drops all of its changes")
 			}
 			lock, err := lockIdle(c.Context(), sb)
 			if err != nil {

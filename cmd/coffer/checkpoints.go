@@ -37,16 +37,14 @@ func chooseKept(find func(*sandbox.Store, string) (*sandbox.Sandbox, error), mat
 func checkpointsCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:               "checkpoints [MATCH]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "List the moments to which a sandbox's files can be taken back",
+		Use:   "checkpoints [MATCH]",
+		Short: "List the moments to which a sandbox's files can be taken back",
 		Long: `List the checkpoints of a sandbox that works in a git repository. Every command that
 changed files, or what is committed, leaves one, and so does what you changed between
 two commands. One number is a moment of all its repositories, the included ones too.
 Kept are the first and the newest hundred. Files that git ignores and files of more
 than 64 MiB are not in them.`,
 		Example: "  coffer checkpoints parser\n  coffer checkpoints parser --json | jq '.[-1].n'",
-		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			_, sb, err := chooseKept(forName.choose, first(args))
 			if err != nil {
@@ -122,9 +120,8 @@ func moment(c checkpoint.Checkpoint, now time.Time) string {
 func undoCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use:               "undo NAME [N]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Take a sandbox's files back to a checkpoint",
+		Use:   "undo NAME [N]",
+		Short: "Take a sandbox's files back to a checkpoint",
 		Long: `Take the files of a sandbox, and the commit that is checked out in it, back to
 checkpoint N, or to the one before the last: to before the last command that changed
 something. Repositories that it includes go back with it. What is there now is a
@@ -134,11 +131,7 @@ ignores stay as they are; nothing is staged afterwards.
 In a direct workspace the files are your own. What you changed there yourself, between
 two commands, is taken back only with --force. While a program runs, it asks.`,
 		Example: "  coffer undo parser\n  coffer undo parser 3\n  coffer undo parser --force",
-		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return ui.Hint(usagef("want the name of a sandbox, and perhaps the number of a checkpoint"), "see '%s --help'", c.CommandPath())
-			}
 			n := 0
 			if len(args) == 2 {
 				var err error

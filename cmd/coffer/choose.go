@@ -3,10 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/git"
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -134,4 +138,188 @@ func allSandboxes() []*sandbox.Sandbox {
 	}
 	all, _ := store.List()
 	return all
+}
+
+// spot is the current directory, by which a sandbox is chosen when none is named.
+type spot struct {
+	dir    string // without symbolic links
+	top    string // of the repository there, or ""
+	common string // the git directory of the repository there, if that can be told
+}
+
+// currentDir is the current directory, without symbolic links.
+func currentDir() (string, error) {
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return "", ui.Hint(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+	}
+	return here, nil
+}
+
+func spotHere() (s spot, err error) {
+	if s.dir, err = currentDir(); err != nil {
+		return s, err
+	}
+	s.top = repositoryOf(s.dir)
+	if s.top != "" && rootfs.IsGitDir(s.top) {
+		s.common = s.top
+	} else if s.top != "" {
+		// Where the two ends do not name each other it stays unknown: somebody in a sandbox
+		// may have written that, to be taken for another repository.
+		if r, err := rootfs.FindRepository(s.top); err == nil {
+			s.common = r.Common
+		}
+	}
+	return s, nil
+}
+
+// in says whether a sandbox works on this very place, or on the repository that it is in.
+func (s spot) in(sb *sandbox.Sandbox) bool {
+	path := sb.Workspace.Path
+	return path != "" && (path == s.dir || path == s.top) || s.ownedBy(sb)
+}
+
+// below says whether this place is further down in what a sandbox works on.
+func (s spot) below(sb *sandbox.Sandbox) bool {
+	return sb.Workspace.Path != "" && safepath.Within(s.dir, sb.Workspace.Path)
+}
+
+// ownedBy says whether this place is in a worktree that was made for a sandbox.
+func (s spot) ownedBy(sb *sandbox.Sandbox) bool {
+	w := sb.Workspace
+	return w.Mode == sandbox.WorkspaceTree && (s.dir == w.Path || safepath.Within(s.dir, w.Path)) || includedIn(sb, s.dir) != ""
+}
+
+// near says whether a sandbox has a worktree of the repository that this place is in,
+// wherever in it the sandbox was made.
+func (s spot) near(sb *sandbox.Sandbox) bool {
+	if sb.Workspace.Mode != sandbox.WorkspaceTree {
+		return false
+	}
+	b, err := git.Open(sb.Dir())
+	return err == nil && (b.Start == s.dir || s.common != "" && b.Common == s.common)
+}
+
+// about says whether a sandbox works on the repository that this place is in, on this directory or
+// on one above it.
+func (s spot) about(sb *sandbox.Sandbox) bool {
+	return s.in(sb) || s.below(sb) || s.near(sb) || s.top != "" && safepath.Within(sb.Workspace.Path, s.top)
+}
+
+// including is the repository that this place is in, if a sandbox includes it.
+func (s spot) including(sb *sandbox.Sandbox) *git.Bridge {
+	for _, b := range git.Included(sb.Dir()) {
+		if b.Common == s.common {
+			return b
+		}
+	}
+	return nil
+}
+
+// several is how a command that ends sandboxes takes any number of them.
+type several struct {
+	match           []string
+	all, everywhere bool
+}
+
+func (s *several) addTo(c *cobra.Command) {
+	c.Flags().BoolVar(&s.all, "all", false, c.Name()+" the sandboxes of this repository or directory")
+	c.Flags().BoolVar(&s.everywhere, "everywhere", false, c.Name()+" all sandboxes, wherever they work")
+	c.Flags().StringArrayVarP(&s.match, "match", "m", nil, "a sandbox, by its `NAME` or id")
+	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
+}
+
+// find returns all the sandboxes, or none and an error. With --all or --everywhere, it may return
+// both: the errors are about damaged records.
+func (s *several) find(c *cobra.Command, store *sandbox.Store, args []string) ([]*sandbox.Sandbox, error) {
+	args = append(args, s.match...)
+	switch {
+	case s.all || s.everywhere:
+		if len(args) > 0 {
+			return nil, usagef("--all and --everywhere take no names")
+		}
+		return s.list(store)
+	case len(args) == 0:
+		args = []string{""} // the one over the current directory
+	case slices.Contains(args, ""):
+		return nil, usagef("a sandbox's name is not empty")
+	}
+	var list []*sandbox.Sandbox
+	for _, a := range args {
+		sb, err := forName.exactly(c, store, a)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(list, func(other *sandbox.Sandbox) bool { return other.ID == sb.ID }) {
+			list = append(list, sb)
+		}
+	}
+	return list, nil
+}
+
+func (s *several) list(store *sandbox.Store) ([]*sandbox.Sandbox, error) {
+	list, errs := store.List()
+	all := len(list)
+	if !s.everywhere {
+		here, err := spotHere()
+		if err != nil {
+			return nil, err
+		}
+		list = only(list, here.about)
+	}
+	if len(list) == 0 && all > 0 {
+		fmt.Fprintln(os.Stderr, "coffer: no sandbox works here; --everywhere means those of all repositories")
+	}
+	return list, joined(errs)
+}
+
+// each calls f for every sandbox. Of several errors, found being one, each is reported with its hint.
+func each(list []*sandbox.Sandbox, found error, f func(*sandbox.Sandbox) error) error {
+	errs := []error{found}
+	for _, sb := range list {
+		errs = append(errs, f(sb))
+	}
+	return joined(errs)
+}
+
+// joined reports errors if they are several, and returns the exit status.
+func joined(errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	var code int
+	for _, err := range errs {
+		code = report(err)
+	}
+	return status(code)
+}
+
+// exactly is choose for a command that destroys something: it takes a whole name or id, and asks
+// on a terminal if it is given less.
+func (c choice) exactly(cmd *cobra.Command, store *sandbox.Store, match string) (*sandbox.Sandbox, error) {
+	sb, err := c.choose(store, match)
+	if err != nil || match == "" || match == sb.Name || match == sb.ID {
+		return sb, err
+	}
+	refusal := ui.Hint(noMatch{fmt.Errorf("no sandbox is called %q", match)}, "'coffer %s' takes a whole name: %s, perhaps?", cmd.Name(), sb.Name)
+	question := fmt.Sprintf("No sandbox is called %q. %s %s?", match, strings.ToUpper(cmd.Name()[:1])+cmd.Name()[1:], sb.Name)
+	return sb, agree(cmd, question, refusal)
+}
+
+// agree asks a question on the terminal. The answer is refusal if it is not yes, or there is no terminal.
+func agree(c *cobra.Command, question string, refusal error) error {
+	ctx, stop := interruptible(c)
+	defer stop()
+	yes, err := ui.Agree(ctx, question)
+	if errors.Is(err, ui.ErrNoTerminal) || err == nil && !yes {
+		return refusal
+	}
+	return err
 }

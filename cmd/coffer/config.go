@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"text/tabwriter"
 
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
 
@@ -20,7 +23,6 @@ of the repository, config.toml of yours in ~/.config/coffer, and the administrat
 config schema'.`,
 		Example: `  coffer config show --origin
   coffer config check`,
-		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(configShow(), configCheck(), configSchema())
@@ -36,7 +38,6 @@ func configShow() *cobra.Command {
 each value has a line, which says the file and the line that set it. Flags of 'coffer
 run' count more than any of it, and the administrator's floor more than they.`,
 		Example: "  coffer config show --origin",
-		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			l, err := loadHere()
 			if err != nil {
@@ -59,7 +60,6 @@ that you have not agreed to is listed too, but is no mistake; nor is what this m
 lacks, such as a directory that is to be mounted or a variable. What the administrator
 does not allow is.`,
 		Example: "  coffer config check",
-		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			l, err := loadHere()
 			if err != nil {
@@ -134,10 +134,72 @@ func configSchema() *cobra.Command {
 		Use:     "schema",
 		Short:   "Print the JSON Schema of config files, for editors",
 		Example: "  coffer config schema > coffer.schema.json",
-		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := stdout.Write(config.JSONSchema)
 			return err
 		},
 	}
+}
+
+func presetsCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "presets",
+		Short: "List the presets that a config file can start from",
+		Long: `List the presets that a config file can start from, with presets = ["NAME"]. A file
+NAME.toml in ~/.config/coffer/presets is one of your own, and counts more than a
+built-in one of that name.`,
+		Example: `  coffer presets
+  coffer presets show claude-code`,
+		RunE: func(*cobra.Command, []string) error {
+			places, err := placesHere()
+			if err != nil {
+				return err
+			}
+			list, err := places.FindPresets()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(list)
+			}
+			w := tabwriter.NewWriter(stdout, 0, 4, 2, ' ', 0)
+			for _, p := range list {
+				whose := ""
+				if p.User {
+					whose = " (your own)"
+				}
+				fmt.Fprintf(w, "%s\t%s%s\n", p.Name, terminal.Escape(p.About), whose)
+			}
+			return w.Flush()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.AddCommand(&cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show what is in a preset",
+		Example: "  coffer presets show node",
+		RunE: func(_ *cobra.Command, args []string) error {
+			places, err := placesHere()
+			if err != nil {
+				return err
+			}
+			p, err := places.Preset(args[0])
+			if err != nil {
+				return ui.Hint(usagef("preset %q: %w", args[0], err), "see 'coffer presets'")
+			}
+			fmt.Fprint(stdout, p.Text)
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+			if places, err := placesHere(); err == nil {
+				list, _ := places.FindPresets()
+				for _, p := range list {
+					names = append(names, p.Name)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	})
+	return c
 }

@@ -23,7 +23,6 @@ does all of it twice, first outside against dummies, then in a sandbox. What is
 shown is what was seen to happen. Nothing of yours is touched, no network is used.
 Exits with 1 if anything got through.`,
 		Example: "  coffer demo",
-		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			program, err := os.Executable()
 			if err == nil {

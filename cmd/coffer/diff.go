@@ -44,9 +44,8 @@ func diffCommand() *cobra.Command {
 	var style diffStyle
 	var match string
 	c := &cobra.Command{
-		Use:               "diff [MATCH] [PATH…]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Show what a sandbox has changed",
+		Use:   "diff [MATCH] [PATH…]",
+		Short: "Show what a sandbox has changed",
 		Long: `Show what a sandbox has changed: in a worktree, all that is different from the commit
 it started from (or the last one that you have too), committed or not, untracked files
 as well; with copy-on-write, what waits for 'coffer apply'; otherwise, what is different

@@ -21,7 +21,6 @@ func doctorCommand() *cobra.Command {
 it is said whether they can be read, and what protects them. Exits with 1 if no engine
 works; a run then takes a jail, if that does.`,
 		Example: "  coffer doctor",
-		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, stop := interruptible(c)
 			defer stop()

@@ -22,16 +22,14 @@ func forkCommand() *cobra.Command {
 	var at int
 	var name, branch string
 	c := &cobra.Command{
-		Use:               "fork MATCH",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Make a second sandbox from a moment of the first",
+		Use:   "fork MATCH",
+		Short: "Make a second sandbox from a moment of the first",
 		Long: `Make a second sandbox with a worktree and a branch of its own, whose files and commit
 are those of the first at a checkpoint, or now; of each repository that the first one
 includes, too. Settings, limits and rules are those of the first; its home, installed
 packages and forwarded ports are not taken along. The first one is left as it is. Of a
 sandbox over your own directory, too, the second one gets a worktree.`,
 		Example: "  coffer fork parser --name second-try\n  coffer fork parser --at 3",
-		Args:    exactlyOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			if at < 0 {
 				return usagef("%d is not the number of a checkpoint", at)

@@ -10,7 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/image"
+	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -25,7 +28,6 @@ func imagesCommand() *cobra.Command {
 from them. A sandbox gets one with --image, or image = "NAME" in a config file; it is
 pulled when it is not here.`,
 		Example: "  coffer images\n  coffer run --image debian:12 -- cat /etc/os-release",
-		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			all, errs, err := imagesInUse()
 			if err != nil {
@@ -121,7 +123,6 @@ func imagesPullCommand() *cobra.Command {
 		Long: `Get an image from a registry, a directory or an archive. A sandbox that exists stays
 with the image that it was made with. Credentials are those of 'docker login'.`,
 		Example: "  coffer images pull debian:12\n  coffer images pull oci:./image",
-		Args:    exactly(1, "the name of an image"),
 		RunE: func(c *cobra.Command, args []string) error {
 			ref, err := parseImage(args[0])
 			if err != nil {
@@ -147,7 +148,6 @@ func imagesRemoveCommand() *cobra.Command {
 		Long:              `Remove images, by a name or by the beginning of a digest, unless a sandbox uses them.`,
 		Example:           "  coffer images rm debian:12",
 		ValidArgsFunction: completeImage,
-		Args:              some("the name of an image"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var errs []error
 			for _, name := range args {
@@ -208,7 +208,6 @@ func imagesPruneCommand() *cobra.Command {
 		Use:     "prune",
 		Short:   "Remove all images that no sandbox uses, and what is left of pulls",
 		Example: "  coffer images prune",
-		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			// Asked when nobody else changes anything.
 			users := sync.OnceValues(imageUsers)
@@ -235,3 +234,82 @@ func completeImage(*cobra.Command, []string, string) (names []string, _ cobra.Sh
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
+
+// images is the store of this user's images.
+func images() *image.Store { return supervisor.Images(dataDir()) }
+
+// wantedImage is the image that flags and config ask for; nil for this machine's own tools. What a
+// flag names is in the current directory, what the config names in the repository.
+func (s *settings) wantedImage() (*image.Reference, error) {
+	switch {
+	case s.image == "" || s.image == config.NoImage:
+		return nil, nil
+	case s.fromConfig:
+		return s.conf.Image()
+	}
+	r, err := parseImage(s.image)
+	return &r, err
+}
+
+// parseImage reads the name of an image in an argument.
+func parseImage(text string) (image.Reference, error) {
+	r, err := image.Parse(text)
+	if err != nil {
+		return r, usage{err}
+	}
+	here := ""
+	if r.Local() {
+		if here, err = currentDir(); err != nil {
+			return r, err
+		}
+	}
+	return r.In(here, supervisor.Me().Home), nil
+}
+
+// takeImage has a new sandbox get its tools from an image, which is pulled if it is not here.
+func (s *settings) takeImage(ctx context.Context, rec *sandbox.Record) error {
+	ref, err := s.wantedImage()
+	if ref == nil || err != nil {
+		return err
+	}
+	found, err := pullImage(ctx, *ref, images().Need)
+	if err != nil {
+		return orGivenUp(ctx, err)
+	}
+	rec.Image = sandbox.Image{Ref: ref.String(), Digest: found.Digest.String(), Env: found.Env}
+	for _, shell := range []string{supervisor.Me().Shell, "/bin/bash", "/bin/sh"} {
+		if found.Has(shell) {
+			rec.Image.Shell = shell
+			break
+		}
+	}
+	if _, ok := found.Look("git"); ok || rec.Workspace.Mode == sandbox.WorkspaceNone {
+		return nil
+	}
+	if here, err := os.Getwd(); err == nil && repositoryOf(here) != "" {
+		fmt.Fprintf(os.Stderr, "coffer: the image %s has no git: programs can change files, and commit nothing\n", terminal.Escape(rec.Image.Ref))
+	}
+	return nil
+}
+
+// pullImage has the store get an image, and shows how that goes on. The first time, it says what
+// coffer does not do for the image.
+func pullImage(ctx context.Context, ref image.Reference, get func(context.Context, image.Reference, image.Options) (*image.Image, error)) (*image.Image, error) {
+	p, pulled := ui.NewProgress(), false
+	i, err := get(ctx, ref, image.Options{Home: supervisor.Me().Home, Written: writtenInside, Tell: func(what string, done, total int64) {
+		pulled = true
+		if total == 0 {
+			p.Show(what, "")
+		} else {
+			p.Show(what+", "+megabytes(total), megabytes(done))
+		}
+	}})
+	p.Clear()
+	if err == nil && pulled && len(i.Ignored) > 0 {
+		fmt.Fprintf(os.Stderr, "coffer: the image sets %s, which coffer ignores: your command runs, as you, in the workspace\n", strings.Join(i.Ignored, ", "))
+	}
+	return i, err
+}
+
+// megabytes is a size for people.
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

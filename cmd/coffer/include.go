@@ -27,7 +27,7 @@ func includeCommand() *cobra.Command {
 	var f includeFlags
 	var match string
 	c := &cobra.Command{
-		Use:   "include --repo PATH | --this",
+		Use:   "include [--repo PATH | --this]",
 		Short: "Give a sandbox a worktree of another repository as well",
 		Long: `Give a sandbox a worktree of another repository as well: of the one at PATH, or of the
 one that you are in with --this. Inside it is at .coffer/include/NAME of the workspace,
@@ -39,7 +39,6 @@ stopped for it.`,
 		Example: `  coffer include --repo ../library -m parser
   coffer include --this -m parser
   coffer diff parser --repo library`,
-		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case (f.repo == "") == !f.this:
@@ -152,7 +151,7 @@ func unincludeCommand() *cobra.Command {
 	var match string
 	var force, branch bool
 	c := &cobra.Command{
-		Use:   "uninclude NAME",
+		Use:   "uninclude REPOSITORY",
 		Short: "Take an included repository out of a sandbox",
 		Long: `Take a repository out of a sandbox that was included in it. Its worktree goes, and its
 branch stays if there are commits on it. Its checkpoints go with it: 'coffer undo'
@@ -160,11 +159,7 @@ does not bring it back. One with changes that are not committed, or commits that
 merged nowhere, is taken out with --force only. No program may run in the sandbox; one
 that only waits for its next command is stopped.`,
 		Example: "  coffer uninclude library -m parser",
-		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return ui.Hint(usagef("want the name of one repository"), "see 'coffer show' and 'coffer uninclude --help'")
-			}
 			sb, err := forExec.chosen(match)
 			if err != nil {
 				return err

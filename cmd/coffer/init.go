@@ -24,7 +24,6 @@ read, if there is none. With --local, write coffer.local.toml, which is
 for you alone, and have git ignore it.`,
 		Example: `  coffer init
   coffer init --print`,
-		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if local && dev {
 				return usagef("--devcontainer is for coffer.toml, not for --local")

@@ -37,6 +37,7 @@ func jailCommand() *cobra.Command {
 	var s jailSettings
 	c := &cobra.Command{
 		Use:   "jail [flags] AGENT [ARG…] | -- COMMAND [ARG…]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Run a program in place that can write in one directory only",
 		Long: `Run a program on this machine as it is, with its own tools and your files, but so
 that it can write only in the current directory, in a /tmp of its own, and, for an

@@ -125,7 +125,6 @@ Where an agent was, the state is its: working, waiting for you (on a terminal, w
 has printed nothing for ten seconds), done, or failed with its exit code. TURN is how
 long ago it began its last turn or, if that is over, ended it.`,
 		Example: "  coffer list\n  coffer ls --json | jq -r '.[] | select(.state!=\"stopped\") | .name'",
-		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			store, err := openStore()
 			if err != nil {

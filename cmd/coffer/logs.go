@@ -17,14 +17,12 @@ func logsCommand() *cobra.Command {
 	var follow, network bool
 	var daemon string
 	c := &cobra.Command{
-		Use:               "logs [-f] [MATCH]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Show what detached programs, or daemons, printed",
+		Use:   "logs [-f] [MATCH]",
+		Short: "Show what detached programs, or daemons, printed",
 		Long: `Show what programs printed that were started with --detach, or the daemons of a config
 file. Before what each printed is a line with its time and command, or prompt; -f begins
 with the last one. For what a sandbox reached and was refused, see also 'coffer audit'.`,
 		Example: "  id=$(coffer run --detach -- make test)\n  coffer logs -f $id\n  coffer logs parser --daemon db",
-		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			sb, err := forName.chosen(first(args))
 			if err != nil {

@@ -233,7 +233,6 @@ install.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		Args:              noArgs,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(wrongFlag)
@@ -255,6 +254,7 @@ install.`,
 	group(root, "Coffer itself:", demoCommand(), doctorCommand(), versionCommand(), completionCommand(), superviseCommand())
 	root.SetHelpCommandGroupID("Coffer itself:")
 	root.AddCommand(gitHookCommand(), upstreamCommand())
+	takesWords(root)
 	return root
 }
 
@@ -277,7 +277,7 @@ func helpCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			at, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return noArgs(at, rest)
+				return unknown(at, rest[0])
 			}
 			at.InitDefaultHelpFlag()
 			at.InitDefaultVersionFlag()

@@ -8,22 +8,27 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/config"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 func masksCommand() *cobra.Command {
 	var match string
 	var asJSON, past bool
 	c := &cobra.Command{
-		Use:   "masks [-m MATCH]",
+		Use:   "masks",
 		Short: "List the files that sandboxes cannot read, and why",
 		Long: `List the files that a sandbox over the current directory could not read, replace,
 rename or remove, each with the line that says so: of .sandboxignore, of a config file,
@@ -32,7 +37,6 @@ commits of the repository have added, which can be read in git's objects.`,
 		Example: `  coffer masks
   coffer masks --history
   coffer masks -m parser --json`,
-		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if past {
 				return showHistory(c.Context(), match, asJSON)
@@ -213,4 +217,129 @@ func writeIgnore(root string) error {
 	}
 	fmt.Fprintf(os.Stderr, "coffer: wrote %s\n", terminal.Escape(filepath.Join(root, mask.FileName)))
 	return nil
+}
+
+// A program that meets a masked file says "permission denied", and nothing about masks. So
+// the end of one that failed names what is hidden.
+
+// failed says whether a program ended badly, and not because the user interrupted it.
+func failed(exit wire.Exit, err error) bool {
+	return err == nil && exit.Status() != 0 && exit.Signal != unix.SIGINT
+}
+
+// noteHidden names what is hidden in a sandbox of this process.
+func noteHidden(super *supervisor.Supervisor) {
+	if text := hiddenHere(super.Sandbox.Workspace.Path, super.Hidden()); text != "" {
+		attach.Note(text + "; see 'coffer masks'")
+	}
+}
+
+// tellHidden names what is hidden in a sandbox that stays, once.
+func tellHidden(sb *sandbox.Sandbox, line *supervisor.Line) {
+	told := filepath.Join(sb.Dir(), "hidden.told")
+	if _, err := os.Lstat(told); err == nil {
+		return
+	}
+	list, err := supervisor.Masked(line)
+	text := hiddenHere(sb.Workspace.Path, list)
+	if err != nil || text == "" || os.WriteFile(told, nil, 0o600) != nil {
+		return
+	}
+	attach.Note(fmt.Sprintf("%s; see 'coffer masks -m %s'", text, sb.Name))
+}
+
+// hiddenHere names what is hidden in a workspace, "" if nothing is.
+func hiddenHere(workspace string, list []supervisor.Hidden) string {
+	var names []string
+	for _, h := range list {
+		if name, ok := strings.CutPrefix(h.Path, workspace+"/"); ok && workspace != "" {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "hidden here: " + ui.Few(names)
+}
+
+// history lists the files in the history of the current repository that would be hidden.
+// cut says that there was no time for all of it, or that there are more.
+func history(ctx context.Context, limit time.Duration) (list []supervisor.Committed, cut bool, err error) {
+	rec, err := maskedHere()
+	if err != nil {
+		return nil, false, err
+	}
+	store, err := openStore()
+	if err != nil {
+		return nil, false, err
+	}
+	here := rec.Workspace.Path
+	if err := guardPlanted(store, repositoryOf(here)); err != nil {
+		return nil, false, err
+	}
+	r, err := git.Find(ctx, here)
+	if errors.Is(err, git.ErrNoRepository) {
+		return nil, false, ui.Error(here+" is not in a git repository", "change to one")
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return supervisor.CommittedSecrets(ctx, r, rec.Masks, limit)
+}
+
+// showHistory serves 'coffer masks --history'.
+func showHistory(ctx context.Context, match string, asJSON bool) error {
+	if match != "" {
+		return usagef("--history is about the current repository, not about a sandbox: leave out -m")
+	}
+	list, cut, err := history(ctx, 10*time.Minute)
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return printJSON(list)
+	}
+	return printHistory(list, cut)
+}
+
+// printHistory shows it.
+func printHistory(list []supervisor.Committed, cut bool) error {
+	var t ui.Table
+	for _, h := range list {
+		t = append(t, []string{terminal.Escape(h.Path), fmt.Sprintf("%.12s", h.Commit), terminal.Escape(h.From) + ": " + pattern(h.Rule)})
+	}
+	err := t.Print(stdout)
+	if cut {
+		warn("that is not all of the history: there was too much of it")
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(os.Stderr, "no commit has added a file that would be hidden")
+		return err
+	}
+	warn(fmt.Sprintf("%s, hidden or removed by now, can be read by programs in a sandbox with 'git show COMMIT:FILE': change what they give away, and take them out of the history if you can",
+		count(len(list), "committed file")))
+	return err
+}
+
+// historyPlace is where it is kept what the user was told about histories. One that programs
+// in the sandbox could write to would be a way to write elsewhere.
+func historyPlace(sb *sandbox.Sandbox) func() (string, error) {
+	return func() (string, error) {
+		p := wordPlaces()
+		p.Dir = sb.Workspace.Path
+		if _, err := p.TrustStore(); err != nil {
+			return "", err
+		}
+		return filepath.Join(filepath.Dir(p.Trust), "history"), nil
+	}
+}
+
+// warnHistory tells about the history of a repository in which coffer is used from now on.
+func warnHistory(ctx context.Context) {
+	list, _, err := history(ctx, 3*time.Second)
+	if err != nil || len(list) == 0 {
+		return
+	}
+	warn(fmt.Sprintf("programs in a sandbox can read %s in git's history, such as %s of commit %.12s: see 'coffer masks --history'",
+		count(len(list), "committed file"), terminal.Escape(list[0].Path), list[0].Commit))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -32,9 +33,8 @@ func mergeCommand() *cobra.Command {
 	var squash bool
 	var flags takeFlags
 	c := &cobra.Command{
-		Use:               "merge NAME",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Merge a sandbox's commits into your current branch",
+		Use:   "merge NAME",
+		Short: "Merge a sandbox's commits into your current branch",
 		Long: `Merge the branch of a sandbox into the branch that is checked out here, with git, your
 settings and your hooks. What is not committed in the sandbox stays there. Git refuses
 what would lose changes of yours, and leaves conflicts for you to resolve. If the
@@ -44,7 +44,6 @@ What was committed over your own directory lies in your files already: then your
 and index move to the commit, and no file is changed. A sandbox that is gone is named by
 its branch coffer/NAME.`,
 		Example: "  coffer merge parser\n  coffer merge parser --squash && git commit",
-		Args:    exactlyOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			way := git.Merge
 			if squash {
@@ -61,28 +60,19 @@ its branch coffer/NAME.`,
 func rebaseCommand() *cobra.Command {
 	var flags takeFlags
 	c := &cobra.Command{
-		Use:               "rebase NAME",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Put a sandbox's commits on top of your current branch",
+		Use:   "rebase NAME",
+		Short: "Put a sandbox's commits on top of your current branch",
 		Long: `Put the commits of a sandbox, one by one, on top of the branch that is checked out
 here, so that its history stays a line. Your own commits stay as they are; those of
 the sandbox get new names, unless nothing of yours came between. Merges made inside are
 left out, their parts are not. For the rest it is as 'coffer merge'.`,
 		Example: "  coffer rebase parser",
-		Args:    exactlyOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			return take(c, args[0], git.Replay, flags)
 		},
 	}
 	flags.addTo(c)
 	return c
-}
-
-func exactlyOne(c *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return ui.Hint(usagef("want the name of one sandbox"), "see '%s --help'", c.CommandPath())
-	}
-	return nil
 }
 
 // take brings a sandbox's work to the branch that is checked out here.
@@ -254,4 +244,37 @@ func are(n int, what string) string {
 		return count(n, what) + " is"
 	}
 	return count(n, what) + " are"
+}
+
+// landCommits moves the user's branch to what a run has committed over his directory, if he has
+// said so or says so now. A line has told him the command for later.
+func (s *settings) landCommits(l *listener, super *supervisor.Supervisor) {
+	branch := super.CameOut()
+	if branch == "" || !s.take && !(terminal.IsTerminal(0) && terminal.IsTerminal(2)) {
+		return
+	}
+	r, err := git.Find(l.ctx, super.Sandbox.Workspace.Path)
+	var to *git.Landing
+	if err == nil {
+		to, err = r.Landing(l.ctx, branch)
+	}
+	if err != nil {
+		report(err)
+		return
+	}
+	if to == nil {
+		if s.take {
+			fmt.Fprintln(os.Stderr, "coffer: your branch was not moved: that is no fast-forward, something else is staged, or there are submodules")
+		}
+		return
+	}
+	if !s.take {
+		yes, err := ui.Agree(l.ctx, fmt.Sprintf("coffer: Move %s there now (%s; no file changes)?", terminal.Escape(to.To), count(to.Commits, "commit")))
+		if err != nil || !yes {
+			return
+		}
+	}
+	if err := land(context.Background(), os.Stderr, r, to); err != nil {
+		report(err)
+	}
 }

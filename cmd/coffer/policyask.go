@@ -90,7 +90,6 @@ func policyPending() *cobra.Command {
 		Long: `List the connections, pushes, fetches and uses of gh that wait for your answer, in all
 sandboxes that run, or in the one that is named.`,
 		Example: "  coffer policy pending\n  coffer policy pending -m calm-otter",
-		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			list, err := a.questions()
 			if asJSON {
@@ -130,7 +129,6 @@ sandbox, so that one that is gone is not taken for another.
 An answer to a push, a fetch or a use of gh is for that one; with --for, a yes is for
 all of that kind that come within that time. Reading and writing with gh are two kinds.`,
 		Example: "  coffer policy answer 48213 allow --for 1h\n  coffer policy answer 48213 deny -m calm-otter",
-		Args:    exactly(2, "the number of a question and allow or deny"),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := strconv.Atoi(args[0])
 			if err != nil || args[1] != "allow" && args[1] != "deny" {

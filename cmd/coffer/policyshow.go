@@ -90,7 +90,6 @@ func policyShow() *cobra.Command {
 are heard, ports of this machine that can be reached, and how much of a byte budget is
 used up. Without a sandbox over this directory it is what a new one would have.`,
 		Example: "  coffer policy show --sandbox calm-otter",
-		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v, err := a.policy()
 			if err != nil {
@@ -222,7 +221,6 @@ decides. A name that the rules allow is looked up, as its address has to be allo
 nothing is sent to it. The exit code is 0 if it is allowed and 1 if it is refused or you
 would be asked.`,
 		Example: "  coffer policy check https://api.example.com/v1",
-		Args:    exactly(1, "a URL, or host:port"),
 		RunE: func(c *cobra.Command, args []string) error {
 			q, v, err := a.asked(args[0])
 			if err != nil {
@@ -283,7 +281,6 @@ func policyExplain() *cobra.Command {
 		Use:     "explain URL",
 		Short:   "Go through every rule about a URL, or host:port",
 		Example: "  coffer policy explain http://example.com/admin",
-		Args:    exactly(1, "a URL, or host:port"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			q, v, err := a.asked(args[0])
 			if err != nil {

@@ -29,9 +29,9 @@ type prFlags struct {
 func prCommand() *cobra.Command {
 	var f prFlags
 	c := &cobra.Command{
-		Use:               "pr [MATCH] [-- ARG…]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Push a sandbox's branch and open a pull request",
+		Use:  "pr [MATCH] [-- ARG…]",
+		Args: cobra.ArbitraryArgs, ValidArgsFunction: completeSandbox,
+		Short: "Push a sandbox's branch and open a pull request",
 		Long: `Push the branch of a sandbox to your remote, as you, and open a pull request with your
 own gh, GitHub's command line. What follows -- is for gh. Nothing is sent if there is
 nothing new, if files are not committed, or if 'coffer review' finds something of level
@@ -41,9 +41,6 @@ high, unless you insist with --force.`,
 			var words []string
 			if n := c.ArgsLenAtDash(); n >= 0 {
 				args, words = args[:n], args[n:]
-			}
-			if err := atMostOne(c, args); err != nil {
-				return err
 			}
 			sb, err := forName.chosen(first(args))
 			if err != nil {

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/git"
@@ -20,10 +23,9 @@ func removeCommand() *cobra.Command {
 	var force, yes, branch bool
 	var which several
 	c := &cobra.Command{
-		Use:               "remove [NAME…]",
-		ValidArgsFunction: completeSandbox,
-		Aliases:           []string{"rm", "delete"},
-		Short:             "Remove sandboxes and everything in them",
+		Use:     "remove [NAME…]",
+		Aliases: []string{"rm", "delete"},
+		Short:   "Remove sandboxes and everything in them",
 		Long: `Remove sandboxes: their home, what was installed in them, their logs. The workspace
 is yours and stays, unless it is a worktree: that goes, and its branch goes too, unless
 it has commits that no other branch has. A sandbox in which a program runs, that has
@@ -194,4 +196,43 @@ func removeStopped(ctx context.Context, sb *sandbox.Sandbox, branch bool) (gone 
 		return nil, ui.Error(fmt.Sprintf("a program runs in sandbox %s", sb.Name), "stop it with 'coffer stop "+sb.Name+"', or remove it all the same with --force")
 	}
 	return gone, errors.Join(err, forgot)
+}
+
+// ownRepository says whether programs have made a repository where there was none, and
+// committed to it. It is in the sandbox alone, and goes with it. Programs can write there.
+func ownRepository(sb *sandbox.Sandbox) bool {
+	if !sb.MadeGit {
+		return false
+	}
+	root, err := os.OpenRoot(filepath.Join(sb.Layers(), "git"))
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	if _, err := root.Lstat("packed-refs"); err == nil {
+		return true
+	}
+	heads, err := root.OpenFile("refs/heads", os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer heads.Close()
+	names, _ := heads.Readdirnames(1)
+	return len(names) > 0
+}
+
+// losesRepository says that it would be lost.
+func losesRepository(sb *sandbox.Sandbox) error {
+	if !ownRepository(sb) {
+		return nil
+	}
+	return ui.Error(fmt.Sprintf("sandbox %s has a repository that was made inside, and commits that are nowhere else", sb.Name),
+		fmt.Sprintf("take them with 'coffer exec -m %s -- git bundle create commits.bundle --all', or remove it all the same with --force", sb.Name))
+}
+
+// sayRepository tells of one that goes with a sandbox that was there for one run.
+func sayRepository(sb *sandbox.Sandbox) {
+	if ownRepository(sb) {
+		fmt.Fprintln(os.Stderr, "coffer: the repository that was made inside is gone with its commits, the files stay; to have one, 'git init' first")
+	}
 }

@@ -49,16 +49,14 @@ func reviewCommand() *cobra.Command {
 	var asJSON bool
 	var repo string
 	c := &cobra.Command{
-		Use:               "review [MATCH]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Point at what to check before you open or merge the work",
+		Use:   "review [MATCH]",
+		Short: "Point at what to check before you open or merge the work",
 		Long: `Look at what a sandbox has changed, and point at what deserves a second look before
 you open the directory in an editor or merge it: what runs by itself outside of the
 sandbox (hooks, editor tasks, .envrc, install scripts, settings for agents, CI), what
 hides (characters that do not show, links that lead out, nested git directories), new
 hosts in lock files, programs, and what looks like a secret. Nothing of it is run.`,
 		Example: "  coffer review parser\n  coffer review parser --json | jq '.findings[] | select(.level==\"high\")'",
-		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			sb, err := forName.chosen(first(args))
 			if err != nil {

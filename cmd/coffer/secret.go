@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -22,7 +26,6 @@ that ask for a secret need your yes: see 'coffer trust'.`,
 		Example: `  coffer secret set GITHUB_TOKEN
   coffer secret ls
   coffer run -e GITHUB_TOKEN -- ./release.sh`,
-		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if os.Getenv("COFFER_SANDBOX") != "" {
@@ -48,13 +51,16 @@ newline at its end does not count. It is never an argument: other users could se
   coffer secret set DEPLOY_KEY <id_ed25519
   coffer secret set NPM_TOKEN --from-env NPM_TOKEN`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 1 && strings.Contains(args[0], "=") {
-				return ui.Hint(usagef("a value cannot be an argument, where other users could see it"), "you are asked for it; or: … | coffer secret set NAME")
+			if len(args) != 1 || strings.Contains(args[0], "=") {
+				return ui.Hint(usagef("want one name; a value cannot be an argument, where other users could see it"), "you are asked for it; or: … | coffer secret set NAME")
 			}
-			return oneSecret(args)
+			return nil
 		},
 		ValidArgsFunction: completeSecret,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := secret.CheckName(args[0]); err != nil {
+				return usage{err}
+			}
 			value, err := secretValue(c, args[0], from)
 			if err != nil {
 				return err
@@ -68,7 +74,11 @@ newline at its end does not count. It is never an argument: other users could se
 				return err
 			}
 			if made != nil {
-				tellMade(v, made)
+				fmt.Fprintf(os.Stderr, "coffer: %s is new; %s", terminal.Escape(v.Dir()), made.Keeping.Means())
+				if made.Why != nil {
+					fmt.Fprintf(os.Stderr, " (%s)", terminal.Escape(made.Why.Error()))
+				}
+				fmt.Fprintln(os.Stderr, "; see 'coffer secret key'")
 			}
 			fmt.Fprintf(os.Stderr, "coffer: the secret %s is in your vault\n", args[0])
 			return nil
@@ -76,15 +86,6 @@ newline at its end does not count. It is never an argument: other users could se
 	}
 	c.Flags().StringVar(&from, "from-env", "", "take the value of your environment variable `VAR`")
 	return c
-}
-
-// tellMade says once what protects the vault.
-func tellMade(v *secret.Vault, made *secret.Made) {
-	why := ""
-	if made.Why != nil {
-		why = fmt.Sprintf(" (%s)", terminal.Escape(made.Why.Error()))
-	}
-	fmt.Fprintf(os.Stderr, "coffer: %s is new; %s%s; see 'coffer secret key'\n", terminal.Escape(v.Dir()), made.Keeping.Means(), why)
 }
 
 func secretGet() *cobra.Command {
@@ -96,7 +97,6 @@ func secretGet() *cobra.Command {
 terminal it is printed only with --show.`,
 		Example: `  coffer secret get DEPLOY_KEY | ssh-add -
   coffer secret get GITHUB_TOKEN --show`,
-		Args:              func(_ *cobra.Command, args []string) error { return oneSecret(args) },
 		ValidArgsFunction: completeSecret,
 		RunE: func(_ *cobra.Command, args []string) error {
 			screen := terminal.IsTerminal(1)
@@ -130,7 +130,6 @@ func secretRemove() *cobra.Command {
 		Long: `Take a secret out of the vault. Programs that run keep what they were given; sandboxes
 that need it cannot start others until it is there again.`,
 		Example:           "  coffer secret rm GITHUB_TOKEN",
-		Args:              func(_ *cobra.Command, args []string) error { return oneSecret(args) },
 		ValidArgsFunction: completeSecret,
 		RunE: func(_ *cobra.Command, args []string) error {
 			v, err := secret.Mine()
@@ -142,17 +141,6 @@ that need it cannot start others until it is there again.`,
 	}
 }
 
-// oneSecret wants one name.
-func oneSecret(args []string) error {
-	if len(args) != 1 {
-		return ui.Hint(usagef("want the name of one secret"), "see 'coffer secret ls'")
-	}
-	if err := secret.CheckName(args[0]); err != nil {
-		return usage{err}
-	}
-	return nil
-}
-
 func completeSecret(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 	if v, err := secret.Mine(); err == nil && len(args) == 0 {
 		label, _ := v.Label()
@@ -161,4 +149,191 @@ func completeSecret(_ *cobra.Command, args []string, _ string) (names []string, 
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func secretKey() *cobra.Command {
+	var names []string
+	for _, k := range secret.Keepings {
+		names = append(names, string(k))
+	}
+	return &cobra.Command{
+		Use:   "key [keyring|file|passphrase]",
+		Short: "Say how the vault's key is kept, or keep it in another way",
+		Long: `Say how the vault's key is kept, or keep it in another way:
+
+  keyring     in the keyring of your desktop, which your login opens. This is
+              the default if there is a keyring that answers.
+  file        in a file beside the vault, which only you can read. Whoever gets
+              a copy of your files has your secrets.
+  passphrase  in such a file, closed by what is in ` + secret.Variable + `.
+              The default if the variable is set when the vault is made.`,
+		Example: `  coffer secret key
+  coffer secret key keyring`,
+		ValidArgs: names,
+		RunE: func(_ *cobra.Command, args []string) error {
+			v, err := secret.Mine()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 && !slices.Contains(names, args[0]) {
+				return usagef("want one of keyring, file and passphrase")
+			}
+			if len(args) == 1 {
+				if err := v.Move(secret.Keeping(args[0])); err != nil {
+					return err
+				}
+			}
+			s, err := v.Status()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(stdout, terminal.Escape(s))
+			return nil
+		},
+	}
+}
+
+// printVault is doctor's word on the vault, if there is one.
+func printVault() {
+	v, err := secret.Mine()
+	if err != nil {
+		return
+	}
+	if _, err := os.Lstat(v.Dir()); err != nil {
+		return
+	}
+	s, err := v.Status()
+	if err == nil {
+		fmt.Fprintln(stdout, "vault: "+terminal.Escape(s))
+		return
+	}
+	fmt.Fprintln(stdout, "vault: "+terminal.Escape(err.Error()))
+	if h := ui.HintOf(err); h != "" {
+		fmt.Fprintln(stdout, "  fix: "+terminal.Escape(h))
+	}
+}
+
+// A listedSecret is what is said about one: never its value.
+type listedSecret struct {
+	Name      string    `json:"name"`
+	Set       time.Time `json:"set"`
+	Sandboxes []string  `json:"sandboxes"` // that have a template with it
+	Config    []string  `json:"config"`    // keys of the config files here
+}
+
+func secretList() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the secrets: names, never values",
+		Long: `List the secrets: when each was set, which sandboxes are given it, and by which keys of
+the config files that hold in this directory. The vault is not opened for that.`,
+		Example: "  coffer secret ls",
+		RunE: func(*cobra.Command, []string) error {
+			v, err := secret.Mine()
+			if err != nil {
+				return err
+			}
+			label, err := v.Label()
+			if err != nil {
+				return err
+			}
+			list := listSecrets(label)
+			if asJSON {
+				return printJSON(list)
+			}
+			if len(list) == 0 {
+				fmt.Fprintln(os.Stderr, "there are no secrets; put one there with 'coffer secret set NAME'")
+				return nil
+			}
+			t := ui.Table{{"NAME", "SET", "SANDBOXES", "CONFIG HERE"}}
+			for _, s := range list {
+				t.Add(s.Name, s.Set.Local().Format("2006-01-02 15:04"), orDash(s.Sandboxes), orDash(s.Config))
+			}
+			t.Print(stdout)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func orDash(list []string) string {
+	if len(list) == 0 {
+		return "-"
+	}
+	return strings.Join(list, ", ")
+}
+
+// listSecrets says of each who uses it: plain variables too, for which a secret stands while they
+// are not set. What cannot be read has no say in it.
+func listSecrets(label secret.Label) []listedSecret {
+	list := []listedSecret{}
+	for _, e := range label {
+		list = append(list, listedSecret{Name: e.Name, Set: e.Set, Sandboxes: []string{}, Config: []string{}})
+	}
+	note := func(text string, users func(*listedSecret) *[]string, user string) {
+		refs, _ := secret.Mentions(text)
+		for _, r := range refs {
+			if i, ok := label.Find(r.Name); ok && (r.Secret || !passesAnyway(r.Name)) {
+				if to := users(&list[i]); !slices.Contains(*to, user) {
+					*to = append(*to, user)
+				}
+			}
+		}
+	}
+	for _, sb := range allSandboxes() {
+		templates := slices.Clone(sb.EnvFrom)
+		for _, d := range sb.Daemons {
+			templates = append(templates, d.Env...)
+		}
+		for _, e := range templates {
+			_, text, _ := strings.Cut(e, "=")
+			note(text, func(s *listedSecret) *[]string { return &s.Sandboxes }, sb.Name)
+		}
+	}
+	config := func(s *listedSecret) *[]string { return &s.Config }
+	if l, err := loadHere(); err == nil {
+		for name, text := range l.Config.Env.Set {
+			note(text, config, "env.set."+name)
+		}
+		for daemon, d := range l.Config.Daemons {
+			for name, text := range d.Env {
+				note(text, config, "daemons."+daemon+".env."+name)
+			}
+		}
+	}
+	for i := range list {
+		slices.Sort(list[i].Config)
+	}
+	return list
+}
+
+// secretValue gets the value of a secret from a variable, a person or a pipe.
+func secretValue(c *cobra.Command, name, variable string) (value []byte, err error) {
+	switch {
+	case variable != "":
+		text, ok := os.LookupEnv(variable)
+		if !ok {
+			return nil, ui.Hint(usagef("the environment variable %s is not set", variable), "export it, or leave out --from-env")
+		}
+		value = []byte(text)
+	case terminal.IsTerminal(0):
+		ctx, stop := interruptible(c)
+		defer stop()
+		if value, err = ui.AskHidden(ctx, fmt.Sprintf("Value of %s (it is not shown): ", name)); err != nil {
+			return nil, err
+		}
+	default:
+		value, err = io.ReadAll(io.LimitReader(os.Stdin, secret.MaxValue+3))
+		if err != nil {
+			return nil, fmt.Errorf("read the value from standard input: %w", err)
+		}
+		value = bytes.TrimSuffix(bytes.TrimSuffix(value, []byte("\n")), []byte("\r"))
+	}
+	if err := secret.CheckValue(value); err != nil {
+		return nil, ui.Hint(fmt.Errorf("%s is not set: %w", name, err), "type it, or pipe it to 'coffer secret set %s'", name)
+	}
+	return value, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/session"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
@@ -15,13 +16,11 @@ import (
 func showCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:               "show [MATCH]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Show one sandbox in detail",
+		Use:   "show [MATCH]",
+		Short: "Show one sandbox in detail",
 		Long: `Show one sandbox in detail: what runs in it, what it sees and may reach, its limits,
 its ports, and where its files are.`,
 		Example: "  coffer show parser",
-		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			sb, err := forName.chosen(first(args))
 			if err != nil {
@@ -155,4 +154,47 @@ func showLimits(l sandbox.Limits, row func(name, value string)) {
 	case l.KeepFree < 0:
 		row("kept free", "nothing of a disk")
 	}
+}
+
+// daemonLog finds the log of a daemon.
+func daemonLog(sb *sandbox.Sandbox, name string) (string, error) {
+	var names []string
+	for _, d := range sb.Daemons {
+		if d.Name == name {
+			return session.DaemonLog(sb, name), nil
+		}
+		names = append(names, d.Name)
+	}
+	if len(names) == 0 {
+		return "", ui.Error(fmt.Sprintf("sandbox %s has no daemons", sb.Name), "they are made by [daemons.NAME] in coffer.toml, for new sandboxes")
+	}
+	return "", ui.Error(fmt.Sprintf("sandbox %s has no daemon %q", sb.Name, name), "it has "+strings.Join(names, ", "))
+}
+
+// showDaemons shows each with what is known of it.
+func showDaemons(d described, row func(name, value string)) {
+	states := map[string]string{}
+	for _, r := range d.Running {
+		states[r.Name] = r.State
+		if r.Restarts > 0 {
+			states[r.Name] += fmt.Sprintf(", started again %s", times(r.Restarts))
+		}
+		if r.Last != "" {
+			states[r.Name] += ", ended last with " + r.Last
+		}
+	}
+	for _, one := range d.Daemons {
+		state := states[one.Name]
+		if state == "" {
+			state = "not running"
+		}
+		row("daemon", one.Name+": "+strings.Join(one.Command, " ")+" ("+state+")")
+	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }

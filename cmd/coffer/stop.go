@@ -18,9 +18,8 @@ func stopCommand() *cobra.Command {
 	var force bool
 	var which several
 	c := &cobra.Command{
-		Use:               "stop [NAME…]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Stop sandboxes, keeping what is in them",
+		Use:   "stop [NAME…]",
+		Short: "Stop sandboxes, keeping what is in them",
 		Long: `Stop sandboxes. Programs inside are asked to end and killed after five seconds.
 What they changed stays; 'coffer exec' starts the sandbox again. It says which
 programs it ended.`,

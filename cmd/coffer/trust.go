@@ -30,7 +30,6 @@ asked again. Files that only make a sandbox tighter need no yes.`,
 		Example: `  coffer trust
   coffer trust --list
   coffer trust --revoke`,
-		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if list && revoke || all && !revoke || yes && (list || revoke) {
 				return usagef("choose one of --list, --revoke, --revoke --all and --yes")

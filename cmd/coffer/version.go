@@ -35,7 +35,6 @@ func versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  coffer version",
-		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			fmt.Fprintf(stdout, "coffer %s %s/%s %s\n", version(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 			return nil
@@ -53,12 +52,6 @@ sandboxes.`,
   source <(coffer completion zsh)         in ~/.zshrc
   coffer completion fish > ~/.config/fish/completions/coffer.fish`,
 		ValidArgs: []string{"bash", "zsh", "fish"},
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("expected one shell: bash, zsh or fish")
-			}
-			return nil
-		},
 		RunE: func(c *cobra.Command, args []string) error {
 			switch args[0] {
 			case "bash":

@@ -340,13 +340,11 @@ func sayStayed(b *git.Bridge) {
 func cdCommand() *cobra.Command {
 	var repo string
 	c := &cobra.Command{
-		Use:               "cd [MATCH]",
-		ValidArgsFunction: completeSandbox,
-		Short:             "Print the directory that a sandbox works on",
+		Use:   "cd [MATCH]",
+		Short: "Print the directory that a sandbox works on",
 		Long: `Print the directory that a sandbox works on: its worktree, or the directory that it was
 made over. A program cannot change its shell's directory; the shell has to do it.`,
 		Example: "  cd \"$(coffer cd parser)\"",
-		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			sb, err := forName.chosen(first(args))
 			if err != nil {

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cofferhq/coffer/internal/limits"
+	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// helpWidth is how wide help is at most: it fits the usual terminal.
+const helpWidth = 79
+
+// showHelp prints a command's description, with its lines filled, and its usage.
+func showHelp(c *cobra.Command, _ []string) {
+	fmt.Fprintf(c.OutOrStdout(), "%s\n\n%s", filled(cmp.Or(c.Long, c.Short)), c.UsageString())
+}
+
+// filled breaks paragraphs into lines of at most helpWidth. Lines that are indented stay as they are.
+func filled(text string) string {
+	var out []string
+	begun := false // the last line may go on
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		if line == "" || line[0] == ' ' {
+			out, begun = append(out, line), false
+			continue
+		}
+		for word := range strings.FieldsSeq(line) {
+			if last := len(out) - 1; begun && utf8.RuneCountInString(out[last]+" "+word) <= helpWidth {
+				out[last] += " " + word
+			} else {
+				out, begun = append(out, word), true
+			}
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// showUsage is what help says of a command below its description. It is there for its
+// flags, which cobra puts on one line each, however long that is.
+func showUsage(c *cobra.Command) error {
+	var b strings.Builder
+	b.WriteString("Usage:\n")
+	if c.Runnable() {
+		fmt.Fprintf(&b, "  %s\n", c.UseLine())
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "  %s [command]\n", c.CommandPath())
+	}
+	b.WriteString(aboutMatch(c))
+	if len(c.Aliases) > 0 {
+		fmt.Fprintf(&b, "\nAliases:\n  %s\n", c.NameAndAliases())
+	}
+	if c.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", c.Example)
+	}
+	if len(c.Groups()) == 0 {
+		usageCommands(&b, "Available Commands:", c.Commands())
+	}
+	for _, g := range c.Groups() {
+		usageCommands(&b, g.Title, slices.DeleteFunc(slices.Clone(c.Commands()), func(sub *cobra.Command) bool { return sub.GroupID != g.ID }))
+	}
+	usageFlags(&b, "Flags:", c.LocalFlags())
+	usageFlags(&b, "Global Flags:", c.InheritedFlags())
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\nUse '%s [command] --help' for more about a command.\n", c.CommandPath())
+	}
+	_, err := fmt.Fprint(c.OutOrStderr(), b.String())
+	return err
+}
+
+// aboutMatch says what MATCH is, where no flag does.
+func aboutMatch(c *cobra.Command) string {
+	if !strings.Contains(c.Use, "MATCH") || strings.Contains(c.Use, "-m MATCH") {
+		return ""
+	}
+	text := "MATCH is how a sandbox's id begins, or a part of its name."
+	if strings.Contains(c.Use, "[MATCH") {
+		text += " Without it, the one over the current directory is meant."
+	}
+	return "\n" + filled(text) + "\n"
+}
+
+func usageCommands(b *strings.Builder, title string, list []*cobra.Command) {
+	list = slices.DeleteFunc(slices.Clone(list), func(c *cobra.Command) bool { return !c.IsAvailableCommand() && c.Name() != "help" })
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", title)
+	for _, c := range list {
+		fmt.Fprintf(b, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
+	}
+}
+
+func usageFlags(b *strings.Builder, title string, f *pflag.FlagSet) {
+	if text := strings.TrimRight(f.FlagUsagesWrapped(helpWidth), " \n"); text != "" {
+		fmt.Fprintf(b, "\n%s\n%s\n", title, text)
+	}
+}
+
+var flagsInUse = regexp.MustCompile(`\[-[^]]*\]|\[flags\]`)
+
+// takesWords gives every command below c that says nothing about its arguments those of its usage
+// line: A one, [A] one or none, A… one or more. The first one is completed if it is a sandbox.
+func takesWords(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		takesWords(sub)
+	}
+	if c.Args != nil || c.Hidden {
+		return
+	}
+	var least, most int
+	var names []string
+	for _, word := range strings.Fields(flagsInUse.ReplaceAllString(c.Use, ""))[1:] {
+		names = append(names, word)
+		if most++; strings.Contains(word, "…") {
+			most = math.MaxInt
+		}
+		if !strings.ContainsAny(word, "[]") {
+			least++
+		}
+	}
+	if len(names) > 0 && c.ValidArgsFunction == nil && strings.Contains("MATCH [MATCH] NAME [NAME] [NAME…]", names[0]) {
+		c.ValidArgsFunction = completeSandbox
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) > most && c.HasSubCommands():
+			return unknown(c, args[0])
+		case len(args) > most && most == 0 && (c.Flags().Lookup("sandbox") != nil || c.Flags().Lookup("match") != nil):
+			return ui.Hint(usagef("unexpected argument %q", args[0]), "choose a sandbox with -m; see '%s --help'", c.CommandPath())
+		case len(args) > most:
+			return usagef("unexpected argument %q", args[most])
+		case len(args) < least:
+			return usagef("%s wants %s", c.Name(), strings.Join(names, " "))
+		}
+		return nil
+	}
+}
+
+// unknown is the error about a word that is no command below c.
+func unknown(c *cobra.Command, word string) error {
+	err := usagef("there is no command '%s %s'", c.CommandPath(), word)
+	if !c.HasParent() {
+		err = usagef("there is no command %q", word)
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(append(names, sub.Name()), sub.Aliases...)
+		}
+	}
+	if _, missing := exec.LookPath(word); missing == nil && !c.HasParent() {
+		return ui.Hint(err, "run a program with 'coffer run -- %s', or see 'coffer help'", word)
+	}
+	if like := ui.Nearest(word, names); like != "" {
+		return ui.Hint(err, "did you mean '%s %s'?", c.CommandPath(), like)
+	}
+	return ui.Hint(err, "see '%s help'", c.Root().Name())
+}
+
+// wrongFlag is the error about a flag that is not there, or has a value that it cannot have.
+func wrongFlag(c *cobra.Command, err error) error {
+	see := fmt.Sprintf("see '%s --help'", c.CommandPath())
+	var limit *limits.WrongError
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &limit) && errors.As(err, &invalid) {
+		return ui.Hint(usagef("--%s: %s", invalid.GetFlag().Name, limit.What), "%s; %s", limit.Want, see)
+	}
+	var missing *pflag.NotExistError
+	if errors.As(err, &missing) {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if like := ui.Nearest(missing.GetSpecifiedName(), names); like != "" {
+			return ui.Hint(usage{err}, "did you mean --%s? %s", like, see)
+		}
+	}
+	return usage{err}
+}
+
+// together refuses pairs of flags that exclude each other.
+func together(c *cobra.Command, pairs ...string) error {
+	for _, pair := range pairs {
+		one, other, _ := strings.Cut(pair, " ")
+		if c.Flags().Changed(one) && c.Flags().Changed(other) {
+			return usagef("--%s and --%s exclude each other", one, other)
+		}
+	}
+	return nil
+}
