@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/git/receive"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/spf13/cobra"
 )
@@ -23,7 +22,7 @@ func upstreamCommand() *cobra.Command {
 		Use: git.UpstreamCommand + " PATH", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := passUpstream(args[0], os.Stdin, os.Stdout, os.Stderr); err != nil {
-				receive.Want(os.Stdout, err.Error()) // git says it
+				git.RefuseFetch(os.Stdout, err) // git says it
 				// But not if it is ended by what it still has to say, which nobody reads.
 				_, _ = io.Copy(io.Discard, os.Stdin)
 				return status(1)
@@ -63,5 +62,5 @@ func passUpstream(path string, in io.Reader, out, words io.Writer) error {
 	if _, err := io.ReadFull(in, first[:]); err != nil || string(first[:]) == "0000" {
 		return nil // git has all it wants
 	}
-	return errors.New(receive.NoObjects)
+	return git.ErrNoObjects
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/cofferhq/coffer/internal/git/receive"
+	"github.com/cofferhq/coffer/internal/git"
 )
 
 // A kind is what values an option takes.
@@ -129,7 +129,7 @@ func (f flag) check(value string) error {
 	case line:
 		good = isText(value, "")
 	case branch:
-		good = receive.ValidRef("refs/heads/" + value)
+		good = git.ValidRef("refs/heads/" + value)
 	case count:
 		good = isNumber(value) && len(value) <= 4 && atoi(value) <= maxCount
 	case number:

@@ -24,7 +24,7 @@
 // Four things are done here by hand, because no git may do them: reading HEAD and whether
 // refs moved in the private directory (look.go, head.go), removing locks and lost refs there
 // while nothing runs inside (locks.go, heal.go), finding submodules in an index before git
-// reads it (package gitindex), and weighing trees before git walks them (weigh.go).
+// reads it (rootfs.Gitlinks), and weighing trees before git walks them (weigh.go).
 //
 // The user types git in the tree too, among files that a stranger wrote. The index, the
 // config and the hooks that count there are the host's. One thing is left by which git

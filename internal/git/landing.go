@@ -148,7 +148,7 @@ func (r *Repository) heldByFiles(ctx context.Context, head, tip string) (bool, e
 	if links, err := rootfs.Gitlinks(index); err != nil || len(links) > 0 {
 		return false, err
 	}
-	entries, err := rootfs.Index(index, r.bridge().idSize())
+	entries, err := rootfs.Index(index)
 	if err != nil {
 		return !isFile(index), nil
 	}

@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/git/receive"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -139,17 +138,17 @@ func (b *Bridge) upstream(ctx context.Context, remote string) (known, pushed map
 
 // Pushable lists the branches of the remote that the sandbox could push to and that are
 // there, and the commits of the sandbox that the host has.
-func (b *Bridge) Pushable(ctx context.Context, remote string, patterns []string) (refs []receive.Ref, have []string, err error) {
+func (b *Bridge) Pushable(ctx context.Context, remote string, patterns []string) (refs []Ref, have []string, err error) {
 	known, _, err := b.upstream(ctx, remote)
 	if err != nil {
 		return nil, nil, err
 	}
 	for branch, id := range known {
 		if b.claim(branch, patterns) != claimNone && len(refs) < maxShown {
-			refs = append(refs, receive.Ref{Name: "refs/heads/" + branch, ID: id})
+			refs = append(refs, Ref{Name: "refs/heads/" + branch, ID: id})
 		}
 	}
-	slices.SortFunc(refs, func(a, b receive.Ref) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.Name, b.Name) })
 	out, err := b.refs().run(ctx, "", "for-each-ref", "--format=%(objectname)", fmt.Sprintf("--count=%d", maxShown), b.incoming())
 	have = strings.Fields(out)
 	slices.Sort(have)
@@ -157,7 +156,7 @@ func (b *Bridge) Pushable(ctx context.Context, remote string, patterns []string)
 }
 
 // Judge decides whether a command is the sandbox's to give. Its commits were brought over.
-func (b *Bridge) Judge(ctx context.Context, remote string, patterns []string, c receive.Command) (m Move, err error) {
+func (b *Bridge) Judge(ctx context.Context, remote string, patterns []string, c PushCommand) (m Move, err error) {
 	branch := c.Branch()
 	if branch == "" {
 		return m, ui.Error("only branches can be pushed from a sandbox", "the user can push it, outside")

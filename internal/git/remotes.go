@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/git/receive"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -102,7 +101,7 @@ func (r *Repository) remote(names ...string) (chosen string, err error) {
 		return "", ui.Error("the repository has several remotes, and none of them is called origin",
 			"choose one, outside the sandbox, with 'git config remote.pushDefault NAME'")
 	}
-	if !receive.ValidRef("refs/remotes/" + chosen + "/x") {
+	if !ValidRef("refs/remotes/" + chosen + "/x") {
 		return "", fmt.Errorf("the remote %q has a name that is not supported", chosen)
 	}
 	return chosen, nil

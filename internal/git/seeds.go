@@ -17,30 +17,22 @@ import (
 // A first look at a workspace need not read files of which git's index knows what is in
 // them.
 
-// idSize is how many bytes name an object.
-func (b *Bridge) idSize() int {
-	if b.Format == "sha256" {
-		return 32
-	}
-	return 20
-}
-
 // seeds are the files as git wrote or last saw them, from the host's index.
 func (b *Bridge) seeds() (all []checkpoint.Seed) {
 	path := filepath.Join(b.Admin, "index")
-	entries, err := rootfs.Index(path, b.idSize())
+	entries, err := rootfs.Index(path)
 	info, serr := os.Lstat(path)
 	if err != nil || serr != nil {
 		return nil
 	}
 	for _, e := range entries {
 		// A file that is as young as the index may have changed since unseen.
-		if e.Changed() >= info.ModTime().UnixNano() || e.Mode == checkpoint.Gitlink {
+		if e.Changed >= info.ModTime().UnixNano() || e.Mode == checkpoint.Gitlink {
 			continue
 		}
 		all = append(all, checkpoint.Seed{
 			Path: e.Name, Item: checkpoint.Item{Mode: e.Mode, ID: hex.EncodeToString([]byte(e.ID))},
-			Stat: checkpoint.Stat{Inode: uint64(e.Inode), Size: int64(e.Size), Mtime: e.Mtime(), Changed: e.Changed()},
+			Stat: checkpoint.Stat{Inode: uint64(e.Inode), Size: int64(e.Size), Mtime: e.Mtime, Changed: e.Changed},
 		})
 	}
 	return all

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/git/receive"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -111,7 +110,7 @@ func (b *Bridge) following(ctx context.Context, remote string) (specs []string, 
 
 // UpstreamRefs are the branches of a remote as the host last saw them, and the host's tags.
 // Those of other sandboxes are not shown. head is the branch that the remote's HEAD names.
-func (b *Bridge) UpstreamRefs(ctx context.Context, remote string) (refs []receive.Ref, head string, err error) {
+func (b *Bridge) UpstreamRefs(ctx context.Context, remote string) (refs []Ref, head string, err error) {
 	tracked := "refs/remotes/" + remote + "/"
 	out, err := b.refs().run(ctx, "", "for-each-ref", "--format=%(objectname) %(refname) %(*objectname) %(symref)", tracked, "refs/tags/")
 	if err != nil {
@@ -133,7 +132,7 @@ func (b *Bridge) UpstreamRefs(ctx context.Context, remote string) (refs []receiv
 			}
 			name = "refs/heads/" + branch
 		}
-		refs = append(refs, receive.Ref{Name: name, ID: f[0], Peeled: f[2]})
+		refs = append(refs, Ref{Name: name, ID: f[0], Peeled: f[2]})
 	}
 	return refs, head, nil
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/gitindex"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"golang.org/x/sys/unix"
 )
@@ -134,7 +133,7 @@ func index(t *testing.T, version uint32, links ...string) []byte {
 		entry := make([]byte, 62)
 		mode := uint32(0o100644)
 		if i > 0 {
-			mode = gitindex.Gitlink
+			mode = indexGitlink
 		}
 		binary.BigEndian.PutUint32(entry[24:], mode)
 		binary.BigEndian.PutUint16(entry[60:], uint16(len(name)))
@@ -152,13 +151,29 @@ func index(t *testing.T, version uint32, links ...string) []byte {
 func TestGitlinks(t *testing.T) {
 	want := []string{"sub", "deep/er/sub"}
 	for _, version := range []uint32{2, 3, 4} {
-		got, err := parseGitlinks(string(index(t, version, want...)))
+		path := filepath.Join(t.TempDir(), "index")
+		if err := os.WriteFile(path, index(t, version, want...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Gitlinks(path)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("version %d: got %q, %v", version, got, err)
 		}
 	}
-	if _, err := parseGitlinks("DIRC\x00\x00\x00\x02\x00\x00\x00\x05short"); err == nil {
-		t.Error("an index that ends too early was believed")
+}
+
+func TestNotAnIndex(t *testing.T) {
+	good := string(index(t, 2, "sub"))
+	v4 := string(index(t, 4)) // one entry, then its checksum
+	for name, text := range map[string]string{
+		"nothing": "", "another file": "PACK" + good[4:], "version 1": good[:7] + "\x01" + good[8:], "version 5": good[:7] + "\x05" + good[8:],
+		"cut off": good[:60], "too early an end": "DIRC\x00\x00\x00\x02\x00\x00\x00\x05short", "many": good[:8] + "\xff\xff\xff\xff" + good[12:],
+		"more flags in version 2": good[:72] + "\x40\x00" + good[74:], "no end of a name": v4[:75] + strings.Repeat("a", 100),
+		"of more than there was": v4[:74] + "\x01a\x00", "a number that is too long": v4[:74] + "\xff\xff\xff\xff\x00a\x00", "no name": v4[:74] + "\x00\x00",
+	} {
+		if got, err := parseIndex([]byte(text)); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 
@@ -187,7 +202,7 @@ func TestGitlinksOfGit(t *testing.T) {
 
 func FuzzGitlinks(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00"))
-	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parseGitlinks(string(b)) })
+	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parseIndex(b) })
 }
 
 // A .git file is believed only by the repository that it belongs to.

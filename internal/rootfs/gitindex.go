@@ -1,106 +1,165 @@
 package rootfs
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
-	"strings"
-
-	"github.com/cofferhq/coffer/internal/gitindex"
 )
 
-// maxIndex bounds how large an index is read: some 10 million files.
-const maxIndex = 1 << 30
+// Git's index lists the files of a working tree as git last saw them. It is read by hand,
+// because git must not run in a repository of a stranger's before its submodules are known.
+//
+// An index is "DIRC", a version, a number of entries, the entries in the order of their
+// names, extensions and a checksum. An entry is ten numbers, the name of a content, flags
+// and a path, which versions 2 and 3 pad, and of which version 4 stores the difference to
+// the one before.
 
-// Gitlinks returns the paths of submodules in a repository's index. No index means that
-// there are none.
-func Gitlinks(path string) ([]string, error) {
-	text, err := readIndex(path)
+// errIndex is about what does not look like an index.
+var errIndex = errors.New("not an index that is understood")
+
+const (
+	maxIndex      = 1 << 30 // bytes: some 10 million files
+	maxIndexNames = 1 << 28 // bytes of all names: those of version 4 can be longer than the index
+	indexNumbers  = 40
+	indexGitlink  = 0o160000
+	indexExtended = 0x4000 // an entry has more flags
+)
+
+// An IndexEntry is a file of an index.
+type IndexEntry struct {
+	Name           string
+	ID             string // the name of the content, in raw bytes
+	Mode           uint32
+	Inode, Size    uint32
+	Mtime, Changed int64 // in nanoseconds
+}
+
+// Gitlinks returns the paths of the submodules in an index. A missing index has none.
+func Gitlinks(path string) (links []string, err error) {
+	all, err := Index(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return parseGitlinks(text)
-}
-
-// parseGitlinks finds submodules. Whether names of contents have 20 bytes or 32 is told by
-// trying.
-func parseGitlinks(text string) (links []string, err error) {
-	for _, size := range []int{20, 32} {
-		links = nil
-		err = parseIndex(text, size, func(e gitindex.Entry) {
-			if e.Mode == gitindex.Gitlink {
-				links = append(links, strings.Clone(e.Name))
-			}
-		})
-		if err == nil {
-			return links, nil
+	for _, e := range all {
+		if e.Mode == indexGitlink {
+			links = append(links, e.Name)
 		}
 	}
-	return nil, err
+	return links, err
 }
 
-// Tracked returns the paths of all files in a repository's index, in git's order, which is
-// that of their bytes.
+// Tracked returns the paths of all files in an index, in the order of their bytes.
 func Tracked(path string) (names []string, err error) {
-	for _, size := range []int{20, 32} {
-		var all []gitindex.Entry
-		if all, err = Index(path, size); err == nil {
-			for _, e := range all {
-				names = append(names, e.Name)
-			}
-			return names, nil
-		}
+	all, err := Index(path)
+	for _, e := range all {
+		names = append(names, e.Name)
 	}
-	return nil, err
+	return names, err
 }
 
-// Index reads a repository's index whose names of contents have so many bytes.
-func Index(path string, size int) (all []gitindex.Entry, err error) {
-	text, err := readIndex(path)
-	if err != nil {
-		return nil, err
-	}
-	err = parseIndex(text, size, func(e gitindex.Entry) { all = append(all, e) })
-	return all, err
-}
-
-func readIndex(path string) (string, error) {
+// Index reads an index.
+func Index(path string) ([]IndexEntry, error) {
 	f, err := openRegular(path)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer f.Close()
-	var text strings.Builder
-	if info, err := f.Stat(); err == nil {
-		text.Grow(int(min(info.Size(), maxIndex)))
-	}
-	_, err = io.Copy(&text, io.LimitReader(f, maxIndex))
-	return text.String(), err
-}
-
-func parseIndex(text string, size int, each func(gitindex.Entry)) error {
-	r, err := gitindex.NewReader(text, size)
+	text, err := io.ReadAll(io.LimitReader(f, maxIndex))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for r.Count > 0 {
-		e, err := r.Next()
-		if err != nil {
-			return err
-		}
-		if !plausible(e.Mode) {
-			return gitindex.ErrForm
-		}
-		each(e)
-	}
-	return nil
+	return parseIndex(text)
 }
 
-// plausible says whether a mode is one that git writes: a file, a link, a submodule, or
-// a directory of a sparse index.
-func plausible(mode uint32) bool {
-	return mode>>12 == 0o10 || mode>>12 == 0o12 || mode>>12 == 0o16 || mode>>12 == 0o4
+// parseIndex tries both sizes of names of contents, as an index does not say its own.
+func parseIndex(text []byte) (all []IndexEntry, err error) {
+	for _, size := range []int{20, 32} {
+		if all, err = parseIndexOf(text, size); err == nil {
+			return all, nil
+		}
+	}
+	return nil, err
+}
+
+func parseIndexOf(text []byte, size int) (all []IndexEntry, err error) {
+	if len(text) < 12 || string(text[:4]) != "DIRC" {
+		return nil, errIndex
+	}
+	version, count, rest := binary.BigEndian.Uint32(text[4:]), binary.BigEndian.Uint32(text[8:]), text[12:]
+	if version < 2 || version > 4 || int64(count)*int64(indexNumbers+size+2) > int64(len(rest)) {
+		return nil, errIndex
+	}
+	last, names := "", 0
+	for range count {
+		e, n, err := parseEntry(rest, version, size, last)
+		if err != nil {
+			return nil, err
+		}
+		if names += len(e.Name); names > maxIndexNames {
+			return nil, errIndex
+		}
+		all, rest, last = append(all, e), rest[n:], e.Name
+	}
+	return all, nil
+}
+
+// parseEntry reads one entry and returns its length. last is the name of the one before.
+func parseEntry(b []byte, version uint32, size int, last string) (e IndexEntry, n int, err error) {
+	if n = indexNumbers + size + 2; len(b) < n {
+		return e, 0, errIndex
+	}
+	number := func(i int) uint32 { return binary.BigEndian.Uint32(b[4*i:]) }
+	e.Changed = int64(number(0))*1e9 + int64(number(1))
+	e.Mtime = int64(number(2))*1e9 + int64(number(3))
+	e.Inode, e.Mode, e.Size = number(5), number(6), number(9)
+	e.ID = string(b[indexNumbers : indexNumbers+size])
+	switch e.Mode >> 12 {
+	case 0o10, 0o12, 0o16, 0o4: // a file, a link, a submodule, a directory of a sparse index
+	default:
+		return e, 0, errIndex
+	}
+	if binary.BigEndian.Uint16(b[n-2:])&indexExtended != 0 {
+		if n += 2; version == 2 || len(b) < n {
+			return e, 0, errIndex
+		}
+	}
+	keep := ""
+	if version == 4 { // the end of the name before is replaced
+		drop, m := indexOffset(b[n:])
+		if m == 0 || drop > len(last) {
+			return e, 0, errIndex
+		}
+		keep, n = last[:len(last)-drop], n+m
+	}
+	end := bytes.IndexByte(b[n:min(len(b), n+maxEntryName)], 0)
+	if end < 0 || len(keep)+end == 0 {
+		return e, 0, errIndex
+	}
+	e.Name = keep + string(b[n:n+end])
+	if n += end + 1; version != 4 {
+		n = (n + 7) &^ 7 // one to eight zero bytes
+	}
+	if n > len(b) {
+		return e, 0, errIndex
+	}
+	return e, n, nil
+}
+
+// maxEntryName is more than any path of a repository has.
+const maxEntryName = 64 << 10
+
+// indexOffset reads a number of variable length, as packs have them.
+func indexOffset(b []byte) (value, n int) {
+	for n < len(b) && n < 4 {
+		c := b[n]
+		n++
+		value = value<<7 | int(c&0x7f)
+		if c&0x80 == 0 {
+			return value, n
+		}
+		value++
+	}
+	return 0, 0
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/git/receive"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -109,7 +108,7 @@ func (h *hostServer) advertise(w http.ResponseWriter, r *http.Request) {
 	// What has come out need not be sent again.
 	h.repository.bringOver(syncPatience)
 	remote, err := b.Remote(r.Context())
-	var refs []receive.Ref
+	var refs []git.Ref
 	var have []string
 	if err == nil {
 		refs, have, err = b.Pushable(r.Context(), remote, h.Sandbox.Git.Patterns)
@@ -120,7 +119,7 @@ func (h *hostServer) advertise(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-git-receive-pack-advertisement")
 	w.Header().Set("Cache-Control", "no-cache")
-	_ = receive.Advertise(w, b.Format, refs, have)
+	_ = git.AdvertisePush(w, b.Format, refs, have)
 }
 
 // receive takes a push.
@@ -130,7 +129,7 @@ func (h *hostServer) receive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	commands, err := receive.Read(http.MaxBytesReader(w, r.Body, receive.MaxPack+1<<20), h.repository.bridge.Format)
+	commands, err := git.ReadPush(http.MaxBytesReader(w, r.Body, git.MaxPushPack+1<<20), h.repository.bridge.Format)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err)
 		return
@@ -141,12 +140,12 @@ func (h *hostServer) receive(w http.ResponseWriter, r *http.Request) {
 	if len(commands) == 0 {
 		return
 	}
-	out := receive.Answer{W: w, Flush: func() { _ = http.NewResponseController(w).Flush() }}
+	out := git.PushAnswer{W: w, Flush: func() { _ = http.NewResponseController(w).Flush() }}
 	out.End(h.push(r.Context(), commands, out))
 }
 
 // push does what was asked for, as far as it may be: each branch by itself.
-func (h *hostServer) push(ctx context.Context, commands []receive.Command, out receive.Answer) (results []receive.Result) {
+func (h *hostServer) push(ctx context.Context, commands []git.PushCommand, out git.PushAnswer) (results []git.PushResult) {
 	b, rule := h.repository.bridge, h.Sandbox.Git
 	came := h.repository.bringOver(time.Minute)
 	remote, err := b.Remote(ctx)
@@ -169,7 +168,7 @@ func (h *hostServer) push(ctx context.Context, commands []receive.Command, out r
 	return results
 }
 
-func (h *hostServer) pushOne(ctx context.Context, m git.Move, out receive.Answer) error {
+func (h *hostServer) pushOne(ctx context.Context, m git.Move, out git.PushAnswer) error {
 	said, err := h.repository.bridge.Push(ctx, m, h.reach())
 	for _, line := range said {
 		out.Say(line)
@@ -185,7 +184,7 @@ func (h *hostServer) pushOne(ctx context.Context, m git.Move, out receive.Answer
 type hostError struct{ error }
 
 // tell says what became of one branch: to git inside, and to the log.
-func (h *hostServer) tell(c receive.Command, m git.Move, err error, out receive.Answer) receive.Result {
+func (h *hostServer) tell(c git.PushCommand, m git.Move, err error, out git.PushAnswer) git.PushResult {
 	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"push", c.New + ":" + c.Ref}}
 	if m.Branch != "" { // it came so far
 		event.Command, event.Detail = []string{"push", m.Remote, c.New + ":" + c.Ref}, h.repository.of(m.String())
@@ -193,7 +192,7 @@ func (h *hostServer) tell(c receive.Command, m git.Move, err error, out receive.
 	if c.Old != "" {
 		event.Detail += " (it was at " + c.Old + ")"
 	}
-	result := receive.Result{Ref: c.Ref}
+	result := git.PushResult{Ref: c.Ref}
 	if err != nil {
 		event.Verdict, event.Reason = "deny", err.Error()
 		result.Reason = err.Error()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/git/receive"
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -35,7 +35,7 @@ func (h *hostServer) offer(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
 	w.Header().Set("Cache-Control", "no-cache")
-	_ = receive.Offer(w, h.repository.bridge.Format, refs, head)
+	_ = git.OfferRefsHTTP(w, h.repository.bridge.Format, refs, head)
 }
 
 // refs is offer for coffer's own program inside: first come lines for the user of git,
@@ -60,10 +60,10 @@ func (h *hostServer) refs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintln(w)
-	_ = receive.OfferPlain(w, h.repository.bridge.Format, refs, head)
+	_ = git.OfferRefs(w, h.repository.bridge.Format, refs, head)
 }
 
-func (h *hostServer) fetchRefs(w http.ResponseWriter, r *http.Request, say func(string)) (refs []receive.Ref, head string, err error) {
+func (h *hostServer) fetchRefs(w http.ResponseWriter, r *http.Request, say func(string)) (refs []git.Ref, head string, err error) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the user may think about it; and to learn when it hangs up
 	b, ctx := h.repository.bridge, r.Context()
 	remote, err := b.Project(ctx)
@@ -105,5 +105,5 @@ func (h *hostServer) fetch(ctx context.Context, remote string, say func(string))
 func (h *hostServer) want(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
 	w.Header().Set("Cache-Control", "no-cache")
-	receive.Want(w, receive.NoObjects)
+	git.RefuseFetch(w, git.ErrNoObjects)
 }
