@@ -13,13 +13,13 @@ import (
 
 // Apply makes the changes of upper in the workspace lower.
 //
-// If any selected path is in conflict (see the package comment) and Force is not
-// set, nothing is done and the error is a *ConflictError. Otherwise additions
-// come first, deletions after them, the modes of directories last. Every file is
-// written beside its place and renamed into it, so it is the old or the new one
-// at every moment; a failure half way is a *PartialError, and the next Apply
-// continues. Applied files get the present time, as times are the sandbox's to
-// choose and tools that compare size and time would overlook a change.
+// If any selected path is in conflict (see the package comment) and Force is not set, nothing is
+// done and the error is a *ConflictError. Otherwise every file is written beside its place first,
+// and renamed into it when all are on disk: it is the old or the new one at every moment. (Where a
+// directory becomes a file, or a file a directory, there is a moment with nothing.) Deletions come
+// next, the modes of directories last. A failure half way is a *PartialError, and the next Apply
+// continues. Applied files get the present time, as times are the sandbox's to choose and tools
+// that compare size and time would overlook a change.
 func Apply(ctx context.Context, lower, upper string, opts ApplyOptions) (Result, error) {
 	sel, err := newSelection(opts.Paths)
 	if err != nil {
@@ -40,8 +40,8 @@ func Apply(ctx context.Context, lower, upper string, opts ApplyOptions) (Result,
 		}
 		return a.res, nil
 	}
-	// The lock keeps two Applies from taking each other's temporary files for
-	// leftovers. Where there are no such locks (some network file systems) go on.
+	// The lock keeps two Applies from taking each other's temporary files for leftovers. Some
+	// network file systems have no such locks.
 	if err := unix.Flock(int(w.lower.root.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
 		return a.res, ErrBusy
 	}
@@ -60,8 +60,8 @@ type applier struct {
 	opts ApplyOptions
 	res  Result
 
-	todo    []*entry // sorted by path
-	pending []staged // written, not yet renamed
+	todo  []*entry        // sorted by path
+	temps map[*entry]bool // written, not yet renamed
 }
 
 // plan decides what to do, and refuses if there are conflicts.
@@ -123,76 +123,64 @@ func (a *applier) check(e *entry) {
 	}
 }
 
-// run does the work, in an order in which every step finds its ground: what is
-// added needs its directory, a directory to be removed must be empty, and one
-// that becomes read-only must have got its files.
+// run does the work, in an order in which every step finds its ground: a file needs its directory,
+// a directory to be removed must be empty, and one that becomes read-only must have its files.
 func (a *applier) run() error {
-	for _, e := range a.todo {
-		if e.Kind == Deleted || e.low.isDir() && !e.up.isDir() {
-			continue
-		}
-		if err := a.step(e, a.put); err != nil {
-			return err
-		}
+	a.temps = map[*entry]bool{}
+	down := func(e *entry) bool { return e.Kind == Deleted || e.low.isDir() && !e.up.isDir() }
+	steps := []struct {
+		back bool // from the last path to the first
+		of   func(*entry) bool
+		do   func(*entry, *os.File) error
+	}{
+		{false, func(e *entry) bool { return e.up != nil }, a.put},
+		{false, func(e *entry) bool { return a.temps[e] && !down(e) }, a.rename},
+		{true, down, a.remove},
+		{true, func(e *entry) bool { return e.up.isDir() }, a.finishDir},
 	}
-	if err := a.commit(); err != nil {
-		return a.fail("", err) // commit knows the path
-	}
-	for i := len(a.todo) - 1; i >= 0; i-- {
-		e := a.todo[i]
-		do := a.remove
-		switch {
-		case e.Kind == Deleted:
-		case e.low.isDir() && !e.up.isDir():
-			do = a.replaceDir
-		default:
-			continue
-		}
-		if err := a.step(e, do); err != nil {
-			return err
-		}
-	}
-	for i := len(a.todo) - 1; i >= 0; i-- {
-		if e := a.todo[i]; e.up.isDir() {
-			if err := a.step(e, a.finishDir); err != nil {
-				return err
+	for i, s := range steps {
+		for n := range a.todo {
+			if s.back {
+				n = len(a.todo) - 1 - n
+			}
+			if e := a.todo[n]; s.of(e) {
+				if err := a.step(e, s.do); err != nil {
+					return a.fail(e.Path, err)
+				}
 			}
 		}
-	}
-	// The caller may now delete the upper: what it held must be on disk first.
-	if err := unix.Syncfs(int(a.w.lower.root.Fd())); err != nil {
-		return a.fail(".", err)
+		// What is renamed must be on disk, and so must what the caller deletes from the upper.
+		if i == 0 && len(a.temps) > 0 || i == len(steps)-1 {
+			if err := unix.Syncfs(int(a.w.lower.root.Fd())); err != nil {
+				return a.fail(".", err)
+			}
+		}
 	}
 	return nil
 }
 
 // step opens the workspace directory of an entry and does one thing in it.
 func (a *applier) step(e *entry, do func(*entry, *os.File) error) error {
-	err := a.ctx.Err()
-	if err == nil {
-		var dir *os.File
-		if dir, err = a.w.lower.open(parent(e.Path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC); err != nil {
-			err = gone(err)
-		} else {
-			err = do(e, dir)
-			if !a.holds(dir) {
-				dir.Close()
-			}
-		}
+	if err := a.ctx.Err(); err != nil {
+		return err
 	}
+	dir, err := a.w.lower.parent(e.Path)
 	if err != nil {
-		return a.fail(e.Path, err)
+		return gone(err)
 	}
-	return nil
+	defer dir.Close()
+	return do(e, dir)
 }
 
-// fail takes back what is not in place yet and says what is.
+// fail removes what is not in place yet and says what is.
 func (a *applier) fail(at string, err error) error {
-	a.drop()
-	p := &PartialError{Path: at, Err: err}
-	if s := (*stagedError)(nil); errors.As(err, &s) {
-		p.Path, p.Err = s.path, s.err
+	for e := range a.temps {
+		if dir, err := a.w.lower.parent(e.Path); err == nil {
+			_ = removeTemp(dir, tempName(e.Path)) // the next Apply tries again
+			dir.Close()
+		}
 	}
+	p := &PartialError{Path: at, Err: err}
 	for _, c := range a.res.Applied {
 		p.Applied = append(p.Applied, c.Path)
 	}
@@ -210,27 +198,30 @@ func (a *applier) done(e *entry, dir *os.File) {
 	}
 }
 
-// unchanged says whether the workspace still has at this place what was listed.
+// unchanged fails unless the workspace still has at this place what was listed.
 func (a *applier) unchanged(e *entry, dir *os.File) error {
-	now, err := statMaybe(dir, path.Base(e.Path))
-	if err != nil {
-		return err
+	n, err := statAt(dir, path.Base(e.Path))
+	now := &n
+	if err == unix.ENOENT {
+		now, err = nil, nil
 	}
+	low := e.low
 	switch {
-	case a.opts.Force && now.isDir() == e.low.isDir():
+	case err != nil:
+		return err
+	case a.opts.Force && now.isDir() == low.isDir(), now == nil && low == nil:
 		return nil
-	case now == nil && e.low == nil:
-		return nil
-	case now != nil && e.low != nil && now.isDir() && e.low.isDir() && now.ino == e.low.ino:
-		return nil // a directory's ctime changes as we work in it
-	case now != nil && e.low != nil && now.ino == e.low.ino && now.mode == e.low.mode &&
-		now.size == e.low.size && now.mtime == e.low.mtime:
+	case now == nil || low == nil || now.ino != low.ino:
+	case now.isDir() && low.isDir():
+		return nil // its ctime changes as we work in it
+	case now.mode == low.mode && now.size == low.size && now.mtime == low.mtime:
 		return nil // not the ctime: replacing one hard link moves that of the others
 	}
 	return fmt.Errorf("workspace: %w", ErrChanged)
 }
 
-// remove deletes a workspace entry; a directory only if it is empty by now.
+// remove deletes a workspace entry; a directory only if it is empty by now. What takes its place
+// is renamed there.
 func (a *applier) remove(e *entry, dir *os.File) error {
 	if err := a.unchanged(e, dir); err != nil {
 		return err
@@ -240,12 +231,52 @@ func (a *applier) remove(e *entry, dir *os.File) error {
 		flags = unix.AT_REMOVEDIR
 	}
 	err := unix.Unlinkat(int(dir.Fd()), path.Base(e.Path), flags)
-	if err == unix.ENOTEMPTY || err == unix.EEXIST {
+	switch {
+	case err == unix.ENOTEMPTY || err == unix.EEXIST:
 		return fmt.Errorf("workspace: %w: %w", ErrChanged, err)
-	}
-	if err != nil && err != unix.ENOENT {
+	case err != nil && err != unix.ENOENT:
 		return err
+	case e.Kind != Deleted:
+		return a.move(e, dir, unix.RENAME_NOREPLACE)
 	}
 	a.done(e, dir)
 	return nil
+}
+
+// rename moves a file into place, over what was listed there and over nothing else. For a new one
+// the kernel guarantees it; for a replaced one a write by the user between the look and the rename
+// (microseconds) is lost.
+func (a *applier) rename(e *entry, dir *os.File) error {
+	if err := a.unchanged(e, dir); err != nil {
+		return err
+	}
+	if e.low == nil && !a.opts.Force {
+		return a.move(e, dir, unix.RENAME_NOREPLACE)
+	}
+	return a.move(e, dir, 0)
+}
+
+func (a *applier) move(e *entry, dir *os.File, flags uint) error {
+	fd, temp, name := int(dir.Fd()), tempName(e.Path), path.Base(e.Path)
+	err := unix.Renameat2(fd, temp, fd, name, flags)
+	if err == unix.EINVAL { // a file system without flags
+		err = unix.Renameat(fd, temp, fd, name)
+	}
+	if err == unix.EEXIST {
+		err = fmt.Errorf("workspace: %w", ErrChanged)
+	}
+	if err == nil {
+		delete(a.temps, e)
+		a.done(e, dir)
+	}
+	return err
+}
+
+// gone turns the errors of a path that was replaced into ErrChanged.
+func gone(err error) error {
+	switch err {
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EINVAL, unix.ENXIO:
+		return errors.Join(ErrChanged, err)
+	}
+	return err
 }

@@ -21,10 +21,9 @@
 //
 // Every byte of the upper is the sandbox's: names, link targets, sizes, modes,
 // attributes, device nodes, and all of it may change between two system calls.
-// So nothing here uses a path twice. Every directory is opened from the root of
-// its tree in one resolution that takes no symlink, no mount point and no "..";
-// entries are reached by name from that open directory, never following a final
-// symlink; and what was opened is what is judged (fstat), not what was listed.
+// So every path is resolved from the root of its tree in one call that takes no
+// symlink, no mount point and no "..", and what was opened is what is judged
+// (fstat), not what was listed.
 // The lower gets the same treatment, because a symlink that the user or an
 // earlier Apply left there must not lead a write outside.
 //
@@ -67,6 +66,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
+
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Kind says what happened to a path.
@@ -82,19 +84,7 @@ const (
 )
 
 func (k Kind) String() string {
-	switch k {
-	case Added:
-		return "added"
-	case Modified:
-		return "modified"
-	case Deleted:
-		return "deleted"
-	case TypeChanged:
-		return "type changed"
-	case ModeChanged:
-		return "mode changed"
-	}
-	return fmt.Sprintf("Kind(%d)", int(k))
+	return [...]string{"", "added", "modified", "deleted", "type changed", "mode changed"}[k]
 }
 
 // Reason says why a change cannot be applied.
@@ -163,3 +153,93 @@ var (
 	// ErrUnsupported: this system has no overlayfs.
 	ErrUnsupported = errors.New("changes can be read on Linux only")
 )
+
+// DiffOptions says what Diff shows.
+type DiffOptions struct {
+	// Paths limits the diff to these paths and what is below them.
+	Paths []string
+	// Masked is what must not be shown.
+	Masked Masked
+}
+
+// ApplyOptions says what Apply does.
+type ApplyOptions struct {
+	// Paths limits Apply to these paths and what is below them, component by
+	// component ("src" is not "src2"). New directories above come along.
+	Paths []string
+	// Force applies paths in conflict too: the user's version is overwritten.
+	Force bool
+	// DryRun does everything but write.
+	DryRun bool
+	// Since, if set, makes every workspace entry changed after it a conflict.
+	// Use the time the sandbox was first started on this upper.
+	Since time.Time
+	// Known has the Stamps of all earlier Applies from this upper, merged.
+	Known Stamps
+	// Clear removes what was applied from the upper. The overlay must not be
+	// mounted: the kernel does not define what it would show afterwards.
+	Clear bool
+	// Masked is what must stay as it is.
+	Masked Masked
+}
+
+// Result is what Apply did, also when it failed half way.
+type Result struct {
+	Applied   []Change   // done, in the order it was done (DryRun: would be)
+	Skipped   []Change   // selected, but not applicable
+	Conflicts []Conflict // overwritten with Force, otherwise the reason nothing was done
+	Notes     []Note     // applied, but the user should know
+	Stamps    Stamps     // keep, and hand to the next Apply as Known
+}
+
+// Conflict is a path that changed on both sides.
+type Conflict struct {
+	Path string
+	// Changed is the workspace entry's ctime, Taken when the sandbox got its own.
+	Changed, Taken time.Time
+}
+
+// Note is something to know about an applied path.
+type Note struct {
+	Path string
+	Text string // one line, safe for a terminal
+}
+
+// Stamp identifies one state of a workspace entry.
+type Stamp struct {
+	Inode uint64 `json:"inode"`
+	Ctime int64  `json:"ctime"` // nanoseconds since 1970
+}
+
+// Stamps maps a path, quoted by Quote so that it survives JSON, to the state in
+// which Apply left it.
+type Stamps map[string]Stamp
+
+// ConflictError is returned when paths changed on both sides; nothing was done.
+type ConflictError struct{ Conflicts []Conflict }
+
+func (e *ConflictError) Error() string {
+	var names []string
+	for _, c := range e.Conflicts {
+		names = append(names, Quote(c.Path))
+	}
+	return fmt.Sprintf("%d changed in the workspace too, nothing applied: %s", len(names), ui.Few(names))
+}
+
+// PartialError is returned when Apply failed after it had begun to write.
+// Every path is in its old or its new state; running Apply again continues.
+type PartialError struct {
+	Path    string   // where it failed
+	Applied []string // done before that
+	Err     error
+}
+
+func (e *PartialError) Error() string {
+	done := "nothing"
+	if n := len(e.Applied); n > 0 {
+		done = fmt.Sprintf("%d paths, the last: %s", n, Quote(e.Applied[n-1]))
+	}
+	return fmt.Sprintf("apply %s: %v (applied before: %s)", Quote(e.Path), e.Err, done)
+}
+
+func (e *PartialError) Unwrap() error { return e.Err }

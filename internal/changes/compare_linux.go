@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,18 +33,21 @@ func newEntry(rel string, up, low *node) *entry {
 	return e
 }
 
-func (w *walker) add(e *entry) { w.entries = append(w.entries, e) }
+func (w *walker) add(e *entry) error {
+	w.entries = append(w.entries, e)
+	return errors.Join(w.ctx.Err(), w.full())
+}
 
-// emitDir adds the entry for an upper directory, if it is a change by itself.
-func (w *walker) emitDir(rel string, up, low *node) {
+// addDir adds the entry for an upper directory, if it is a change by itself.
+func (w *walker) addDir(rel string, up, low *node) error {
 	e := newEntry(rel, up, low)
 	if e.Kind == Modified {
-		if dirMode(up, low) == low.mode&0o7777 {
-			return
+		if rel == "" || dirMode(up, low) == low.mode&0o7777 {
+			return nil
 		}
 		e.Kind = ModeChanged
 	}
-	w.add(e)
+	return w.add(e)
 }
 
 // dirMode is the mode a directory gets: a set-group-ID bit may stay, not come.
@@ -58,114 +60,70 @@ func dirMode(up, low *node) uint32 {
 }
 
 // regular compares a regular upper file with the lower entry.
-func (w *walker) regular(e *entry, p place) error {
-	f, up, err := openRegular(p.dir, p.name)
+func (w *walker) regular(e *entry) error {
+	f, up, err := w.upper.regular(e.Path)
 	if err != nil {
-		return w.unopened(e, err)
+		return w.unreadable(e, e.up, err)
 	}
 	defer f.Close()
 	if _, err := readMarks(f); err != nil {
-		return fmt.Errorf("upper %s: %w", Quote(p.rel), err)
+		return fmt.Errorf("upper %s: %w", Quote(e.Path), err)
 	}
 	// From here on the open file is what counts, not what was listed.
 	*e.up, e.NewMode, e.NewSize, e.taken = up, fileMode(up.mode), up.size, up.taken()
 	if e.Kind == Modified {
-		same, err := w.sameContent(f, up, p)
-		if err != nil {
-			return fmt.Errorf("compare %s: %w", Quote(p.rel), err)
-		}
+		same, err := w.sameContent(f, e)
 		switch {
+		case err != nil:
+			return fmt.Errorf("compare %s: %w", Quote(e.Path), err)
 		case same && up.mode&0o777 == e.low.mode&0o777:
 			return nil
 		case same:
 			e.Kind = ModeChanged
 		}
 	}
-	w.add(e)
-	return w.below(e, p)
+	return w.addInstead(e)
 }
 
 // symlink compares an upper symlink with the lower entry.
-func (w *walker) symlink(e *entry, p place) error {
-	target, err := readLink(p.dir, p.name)
+func (w *walker) symlink(e *entry) error {
+	target, err := w.upper.readLink(e.Path)
 	if err != nil {
-		return w.unopened(e, err)
+		return w.unreadable(e, e.up, err)
 	}
 	e.Target = target
 	if e.Kind == Modified {
-		if old, err := readLink(p.lowDir, p.name); err == nil && old == target {
+		if old, err := w.lower.readLink(e.Path); err == nil && old == target {
 			return nil
 		}
 	}
-	w.add(e)
-	return w.below(e, p)
+	return w.addInstead(e)
 }
 
-// below lists what goes when a lower directory became something else.
-func (w *walker) below(e *entry, p place) error {
-	if e.low.isDir() {
-		return w.deletedBelow(e, p.rel, e.taken)
-	}
-	return w.full()
-}
-
-// unopened reports an upper entry that could not be opened.
-func (w *walker) unopened(e *entry, err error) error {
-	if err == unix.ENOENT {
-		return nil // gone since it was listed
-	}
-	if err := w.reasonFor(e, e.up, err); err != nil {
+// addInstead adds an entry that may take the place of a directory, whose content is then deleted.
+func (w *walker) addInstead(e *entry) error {
+	if err := w.add(e); err != nil || !e.low.isDir() {
 		return err
 	}
-	w.add(e)
-	return nil
+	return w.deletedIn(e, e.taken, nil)
 }
 
-// blocked reports a directory that one of the trees would not open.
-func (w *walker) blocked(rel string, t *tree, low *node, cause error) error {
-	if rel == "" {
-		return fmt.Errorf("open %s: %w", Quote(t.root.Name()), cause)
-	}
-	if cause == unix.ENOENT && t == w.upper {
+// unreadable adds an entry that could not be opened; n is the side that could not.
+func (w *walker) unreadable(e *entry, n *node, cause error) error {
+	if cause == unix.ENOENT && n == e.up && e.Path != "" {
 		return nil // gone since it was listed
 	}
-	up := t.peek(rel)
-	if t == w.lower {
-		up = w.upper.peek(rel)
-	}
-	if up == nil {
-		up = &node{mode: unix.S_IFDIR}
-	}
-	e := newEntry(rel, up, low)
-	if err := w.explain(e, t, rel, cause); err != nil {
+	if err := w.explain(e, n, cause); err != nil {
 		return err
 	}
-	w.add(e)
-	return nil
+	return w.add(e)
 }
 
-// explain fills in why the directory rel of a tree could not be opened.
-func (w *walker) explain(e *entry, t *tree, rel string, cause error) error {
-	return w.reasonFor(e, t.peek(rel), cause)
-}
-
-// peek stats rel, for a message only.
-func (t *tree) peek(rel string) *node {
-	dir, err := t.open(parent(rel), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	n, err := statAt(dir, path.Base(rel))
-	if err != nil {
-		return nil
-	}
-	return &n
-}
-
-// reasonFor turns an error of opening into a Reason; others it returns.
-func (w *walker) reasonFor(e *entry, n *node, cause error) error {
+// explain turns an error of opening one side into a Reason; others it returns.
+func (w *walker) explain(e *entry, n *node, cause error) error {
 	switch {
+	case e.Path == "":
+		return fmt.Errorf("list changes: %w", cause)
 	case cause == unix.EACCES || cause == unix.EPERM:
 		e.Skipped = SkipUnreadable
 		if n != nil {
@@ -182,18 +140,18 @@ func (w *walker) reasonFor(e *entry, n *node, cause error) error {
 	return nil
 }
 
-// sameContent compares an open upper file with the lower file of the same name.
-// It reads no more than the lower file has, however the upper one grows.
-func (w *walker) sameContent(f *os.File, up node, p place) (bool, error) {
-	low, ln, err := openRegular(p.lowDir, p.name)
+// sameContent compares an open upper file with the lower file of the same name. It reads no more
+// than the lower file has, however the upper one grows.
+func (w *walker) sameContent(f *os.File, e *entry) (bool, error) {
+	low, n, err := w.lower.regular(e.Path)
 	if err != nil {
 		return false, nil // unreadable for us too: it counts as changed
 	}
 	defer low.Close()
-	if ln.size != up.size {
+	if n.size != e.up.size {
 		return false, nil
 	}
-	return sameBytes(w.ctx, f, io.LimitReader(low, ln.size), w.buf)
+	return sameBytes(w.ctx, f, io.LimitReader(low, n.size), w.buf)
 }
 
 func sameBytes(ctx context.Context, a, b io.Reader, buf [2][]byte) (bool, error) {
@@ -217,11 +175,3 @@ func sameBytes(ctx context.Context, a, b io.Reader, buf [2][]byte) (bool, error)
 }
 
 func ended(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
-
-// parent is the directory of rel, "" at the top.
-func parent(rel string) string {
-	if d := path.Dir(rel); d != "." {
-		return d
-	}
-	return ""
-}

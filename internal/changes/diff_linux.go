@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 
 	"golang.org/x/sys/unix"
 )
 
-const defaultMaxFileSize = 1 << 20
+// maxShown is the size from which a diff does not show a file's content, only that it differs. It
+// bounds memory: both sides are held.
+const maxShown = 1 << 20
 
 // Diff writes the changes as a unified diff with git's headers. Paths are quoted
 // as git does; content is as found, so a caller that prints to a terminal must
@@ -27,10 +28,7 @@ func Diff(ctx context.Context, out io.Writer, lower, upper string, opts DiffOpti
 		return err
 	}
 	defer w.close()
-	d := &differ{w: w, out: bufio.NewWriter(out), max: opts.MaxFileSize}
-	if d.max <= 0 {
-		d.max = defaultMaxFileSize
-	}
+	d := &differ{w: w, out: bufio.NewWriter(out), max: maxShown}
 	for _, e := range w.entries {
 		if !sel.match(e.Path) {
 			continue
@@ -127,14 +125,8 @@ func (d *differ) read(t *tree, rel string, n *node) (Side, error) {
 	if n == nil || n.isDir() {
 		return Side{}, nil
 	}
-	dir, err := t.open(parent(rel), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
-	if err != nil {
-		return Side{}, gone(err)
-	}
-	defer dir.Close()
-	name := path.Base(rel)
 	if n.is(unix.S_IFLNK) {
-		target, err := readLink(dir, name)
+		target, err := t.readLink(rel)
 		return Side{Mode: unix.S_IFLNK, Text: []byte(target), Size: int64(len(target))}, gone(err)
 	}
 	if !n.is(unix.S_IFREG) {
@@ -142,7 +134,7 @@ func (d *differ) read(t *tree, rel string, n *node) (Side, error) {
 		return Side{Mode: n.mode & unix.S_IFMT}, nil
 	}
 	s := Side{Mode: unix.S_IFREG | n.mode&0o777}
-	f, now, err := openRegular(dir, name)
+	f, now, err := t.regular(rel)
 	if err == unix.EACCES && t == d.w.lower {
 		s.Huge, s.Size = true, n.size
 		return s, nil
@@ -160,13 +152,4 @@ func (d *differ) read(t *tree, rel string, n *node) (Side, error) {
 		s.Huge, s.Text = true, nil
 	}
 	return s, err
-}
-
-// gone turns the errors of a path that was replaced into ErrChanged.
-func gone(err error) error {
-	switch err {
-	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EINVAL, unix.ENXIO:
-		return errors.Join(ErrChanged, err)
-	}
-	return err
 }

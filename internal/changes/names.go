@@ -12,24 +12,17 @@ import (
 // ASCII other than a quote or backslash, otherwise in double quotes with C
 // escapes and octal bytes. The result is one line of ASCII, whatever the name.
 func Quote(name string) string {
-	odd := false
-	for i := 0; i < len(name); i++ {
-		if c := name[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			odd = true
-			break
-		}
-	}
-	if !odd {
+	odd := func(c rune) bool { return c < ' ' || c >= 0x7f || c == '"' || c == '\\' }
+	if !strings.ContainsFunc(name, odd) {
 		return name
 	}
 	var b strings.Builder
 	b.WriteByte('"')
-	for i := 0; i < len(name); i++ {
-		c := name[i]
+	for _, c := range []byte(name) {
 		if k := strings.IndexByte(escaped, c); k >= 0 {
 			b.WriteByte('\\')
 			b.WriteByte(letters[k])
-		} else if c < ' ' || c >= 0x7f {
+		} else if odd(rune(c)) {
 			fmt.Fprintf(&b, "\\%03o", c)
 		} else {
 			b.WriteByte(c)
@@ -44,45 +37,6 @@ const (
 	escaped = "\a\b\t\n\v\f\r\"\\"
 	letters = "abtnvfr\"\\"
 )
-
-// Unquote is the inverse of Quote.
-func Unquote(s string) (string, error) {
-	if !strings.HasPrefix(s, `"`) {
-		return s, nil
-	}
-	if len(s) < 2 || !strings.HasSuffix(s, `"`) {
-		return "", fmt.Errorf("unquote %q: no closing quote", s)
-	}
-	in := s[1 : len(s)-1]
-	var b strings.Builder
-	for i := 0; i < len(in); i++ {
-		if in[i] == '"' {
-			return "", fmt.Errorf("unquote %q: quote inside", s)
-		}
-		if in[i] != '\\' {
-			b.WriteByte(in[i])
-			continue
-		}
-		i++
-		if i == len(in) {
-			return "", fmt.Errorf("unquote %q: ends in a backslash", s)
-		}
-		if k := strings.IndexByte(letters, in[i]); k >= 0 {
-			b.WriteByte(escaped[k])
-			continue
-		}
-		if i+3 > len(in) || !octal(in[i:i+3]) {
-			return "", fmt.Errorf("unquote %q: unknown escape", s)
-		}
-		b.WriteByte((in[i]-'0')<<6 | (in[i+1]-'0')<<3 | (in[i+2] - '0'))
-		i += 2
-	}
-	return b.String(), nil
-}
-
-func octal(s string) bool {
-	return s[0] >= '0' && s[0] <= '3' && s[1] >= '0' && s[1] <= '7' && s[2] >= '0' && s[2] <= '7'
-}
 
 // IsGit says whether some file system would take name for ".git": case folded
 // (macOS, Windows), with the code points HFS+ ignores, or in one of NTFS's
@@ -99,23 +53,7 @@ func IsGit(name string) bool {
 	}, name)
 	name, _, _ = strings.Cut(name, ":")
 	name = strings.TrimRight(name, ". ")
-	return asciiFold(name, ".git") || asciiFold(name, "git~1")
-}
-
-func asciiFold(s, lower string) bool {
-	if len(s) != len(lower) {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
+	return strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1")
 }
 
 // LinkNote says what is remarkable about a symlink at link (relative to the

@@ -3,6 +3,7 @@ package changes
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -22,11 +23,6 @@ func TestQuote(t *testing.T) {
 			t.Errorf("Quote(%q) = %s, want %s", in, got, want)
 		}
 	}
-	for _, bad := range []string{`"`, `"a`, `"\"`, `"\q"`, `"\77"`, `"\400"`, `"a"b"`} {
-		if got, err := Unquote(bad); err == nil {
-			t.Errorf("Unquote(%s) = %q", bad, got)
-		}
-	}
 }
 
 func FuzzQuote(f *testing.F) {
@@ -39,16 +35,15 @@ func FuzzQuote(f *testing.F) {
 				t.Fatalf("Quote(%q) = %q has the byte %#x", name, q, c)
 			}
 		}
-		if back, err := Unquote(q); err != nil || back != name {
-			t.Fatalf("%q became %q, %v", name, back, err)
+		back := q
+		if strings.HasPrefix(q, `"`) {
+			back, _ = strconv.Unquote(q)
+		}
+		if back != name {
+			t.Fatalf("%q became %q", name, back)
 		}
 		IsGit(name)
 		LinkNote(name, name)
-		if back, err := Unquote(name); err == nil && strings.HasPrefix(name, `"`) {
-			if again, err := Unquote(Quote(back)); err != nil || again != back {
-				t.Fatalf("%q: %q, %v", name, again, err)
-			}
-		}
 	})
 }
 

@@ -5,128 +5,68 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
-	"sync/atomic"
+	"path"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/safepath"
 	"golang.org/x/sys/unix"
 )
 
-// maxPath is the longest path the kernel takes in one call (PATH_MAX less the
-// NUL). Nothing longer is listed or applied: no program could open it by name.
+// maxPath is the longest path that a program can open by name (PATH_MAX less the NUL).
 const maxPath = unix.PathMax - 1
 
-// readFlags open a file to read it whatever it is: a FIFO must not block us, a
-// terminal must not become ours, a symlink must not be followed.
-const readFlags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+// readFlags open a file to read it whatever it is: a FIFO must not block, a terminal must not
+// become ours, a symlink must not be followed.
+const readFlags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY
 
-const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+const (
+	listFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
+	pathFlags = unix.O_PATH | unix.O_NOFOLLOW
+)
 
-// tree is a directory below which paths are resolved, and never outside it.
-type tree struct {
-	root  *os.File
-	mount uint64 // for resolution without openat2
-}
+// tree is a directory. Paths in it are resolved below it, through no symlink and no mount point.
+type tree struct{ root *os.File }
 
-// openTree opens the root of a tree. The path to it is Coffer's or the user's,
-// so links above it are followed; the upper's own last component is Coffer's
-// directory and never a link.
-func openTree(what, path string, extra int) (*tree, error) {
-	fd, err := retry(func() (int, error) {
-		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|extra, 0)
-	})
+// openTree opens the root of a tree. The path is Coffer's or the user's, so links in it are
+// followed; the last component of the upper is never a link.
+func openTree(what, path string, flags int) (*tree, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|flags, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open %s %s: %w", what, Quote(path), err)
+		return nil, fmt.Errorf("open %s %s: %w", what, Quote(path), errors.Unwrap(err))
 	}
-	t := &tree{root: os.NewFile(uintptr(fd), path)}
-	if t.mount, err = mountID(t.root); err != nil {
-		t.Close()
-		return nil, fmt.Errorf("open %s %s: %w", what, Quote(path), err)
-	}
-	return t, nil
+	return &tree{f}, nil
 }
 
 func (t *tree) Close() error { return t.root.Close() }
 
-// noOpenat2 is set once openat2 was refused: seccomp filters older than the
-// call do so, kernels that can mount with userxattr (5.11) all have it (5.6).
-var noOpenat2 atomic.Bool
-
-// open opens the directory rel ("" is the root), through no symlink, no mount
-// point and no "..". An error is ELOOP or ENOTDIR for a link on the way, EXDEV
-// for a mount point.
+// open opens rel ("" is the root). The error is ELOOP or ENOTDIR for a link on the way, EXDEV for
+// a mount point.
 func (t *tree) open(rel string, flags int) (*os.File, error) {
-	if rel == "" {
-		rel = "."
-	}
-	if noOpenat2.Load() {
-		return t.walk(rel, flags)
-	}
-	how := unix.OpenHow{
-		Flags: uint64(flags),
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS |
-			unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
-	}
-	fd, err := retry(func() (int, error) { return unix.Openat2(int(t.root.Fd()), rel, &how) })
-	if err == unix.ENOSYS || err == unix.EPERM {
-		// EPERM is a seccomp filter's way to say it knows no such call; opening
-		// a directory for reading has no other reason to return it.
-		noOpenat2.Store(true)
-		return t.walk(rel, flags)
+	return safepath.Open(t.root, rel, flags, safepath.NoLinks|safepath.NoMounts)
+}
+
+// parent opens the directory of rel to work in it.
+func (t *tree) parent(rel string) (*os.File, error) {
+	return t.open(path.Dir(rel), pathFlags|unix.O_DIRECTORY)
+}
+
+// stat describes rel, nil if there is nothing. That rel is a mount point is no error.
+func (t *tree) stat(rel string) (*node, error) {
+	f, err := safepath.Open(t.root, rel, pathFlags, safepath.NoLinks)
+	if err == unix.ENOENT {
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), rel), nil
+	defer f.Close()
+	n, err := statFile(f)
+	return &n, err
 }
 
-// walk is open by one openat per component.
-func (t *tree) walk(rel string, flags int) (*os.File, error) {
-	at := t.root
-	parts := strings.Split(rel, "/")
-	for i, part := range parts {
-		if part == ".." || part == "" {
-			return nil, unix.EXDEV
-		}
-		f := unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-		if i == len(parts)-1 {
-			f = flags
-		}
-		next, err := openAt(at, part, f)
-		if at != t.root {
-			at.Close()
-		}
-		if err != nil {
-			return nil, err
-		}
-		id, err := mountID(next)
-		if err == nil && id != t.mount {
-			err = unix.EXDEV
-		}
-		if err != nil {
-			next.Close()
-			return nil, err
-		}
-		at = next
-	}
-	return at, nil
-}
-
-// dir opens a directory to list it and to work in it.
-func (t *tree) dir(rel string) (*os.File, error) { return t.open(rel, dirFlags) }
-
-// openAt opens one name in an open directory.
-func openAt(dir *os.File, name string, flags int) (*os.File, error) {
-	fd, err := retry(func() (int, error) { return unix.Openat(int(dir.Fd()), name, flags|unix.O_NOFOLLOW, 0) })
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
-// openRegular opens a regular file for reading; ErrChanged if it is none.
-func openRegular(dir *os.File, name string) (*os.File, node, error) {
-	f, err := openAt(dir, name, readFlags)
+// regular opens a regular file for reading; ErrChanged if it is none.
+func (t *tree) regular(rel string) (*os.File, node, error) {
+	f, err := t.open(rel, readFlags)
 	if err != nil {
 		return nil, node{}, err
 	}
@@ -141,15 +81,18 @@ func openRegular(dir *os.File, name string) (*os.File, node, error) {
 	return f, n, nil
 }
 
-// retry repeats a call that a signal or a rename elsewhere cut short; bounded,
-// as a sandbox that renames all day could otherwise keep us here.
-func retry(call func() (int, error)) (int, error) {
-	for range 127 {
-		if fd, err := call(); err != unix.EINTR && err != unix.EAGAIN {
-			return fd, err
-		}
+func (t *tree) readLink(rel string) (string, error) {
+	f, err := t.open(rel, pathFlags)
+	if err != nil {
+		return "", err
 	}
-	return -1, unix.EAGAIN
+	defer f.Close()
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(f.Fd()), "", buf)
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
 }
 
 // node is what the kernel says about one entry at one moment.
@@ -167,8 +110,8 @@ func (n *node) is(typ uint32) bool { return n != nil && n.mode&unix.S_IFMT == ty
 func (n *node) isDir() bool        { return n.is(unix.S_IFDIR) }
 func (n *node) stamp() Stamp       { return Stamp{n.ino, n.ctime} }
 
-// taken is when the sandbox got this entry: its birth, which it cannot set, or
-// where there is none its last change, which it can only move forward.
+// taken is when the sandbox got this entry: its birth, which it cannot set, or where there is
+// none its last change, which it can only move forward.
 func (n *node) taken() int64 {
 	if n.btime != 0 {
 		return n.btime
@@ -176,13 +119,11 @@ func (n *node) taken() int64 {
 	return n.ctime
 }
 
-func statx(dir *os.File, name string, flags int) (node, error) {
+// statAt describes name in an open directory.
+func statAt(dir *os.File, name string) (node, error) {
 	var st unix.Statx_t
-	_, err := retry(func() (int, error) {
-		return 0, unix.Statx(int(dir.Fd()), name, flags|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT,
-			unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st)
-	})
-	if err != nil {
+	flags := unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+	if err := unix.Statx(int(dir.Fd()), name, flags, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st); err != nil {
 		return node{}, err
 	}
 	n := node{
@@ -196,30 +137,9 @@ func statx(dir *os.File, name string, flags int) (node, error) {
 	return n, nil
 }
 
+func statFile(f *os.File) (node, error) { return statAt(f, "") }
+
 func nanos(t unix.StatxTimestamp) int64 { return t.Sec*int64(time.Second) + int64(t.Nsec) }
-
-func statAt(dir *os.File, name string) (node, error) { return statx(dir, name, 0) }
-func statFile(f *os.File) (node, error)              { return statx(f, "", unix.AT_EMPTY_PATH) }
-
-func mountID(f *os.File) (uint64, error) {
-	var st unix.Statx_t
-	err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st)
-	if err == nil && st.Mask&unix.STATX_MNT_ID == 0 {
-		err = errors.New("kernel tells no mount id (older than 5.8)")
-	}
-	return st.Mnt_id, err
-}
-
-// chmodFile changes the mode of an open directory, also one opened with O_PATH
-// because its present mode lets us do no more than that.
-func chmodFile(f *os.File, mode uint32) error {
-	err := unix.Fchmodat(int(f.Fd()), "", mode, unix.AT_EMPTY_PATH) // fchmodat2, Linux 6.6
-	if err == unix.EOPNOTSUPP || err == unix.ENOSYS || err == unix.EPERM || err == unix.EINVAL {
-		// The magic link leads to the open file itself, not to a name.
-		err = unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), mode)
-	}
-	return err
-}
 
 // fileMode is st_mode in Go's terms.
 func fileMode(m uint32) fs.FileMode {
@@ -231,29 +151,39 @@ func fileMode(m uint32) fs.FileMode {
 			mode |= to
 		}
 	}
-	switch m & unix.S_IFMT {
-	case unix.S_IFDIR:
-		mode |= fs.ModeDir
-	case unix.S_IFLNK:
-		mode |= fs.ModeSymlink
-	case unix.S_IFIFO:
-		mode |= fs.ModeNamedPipe
-	case unix.S_IFSOCK:
-		mode |= fs.ModeSocket
-	case unix.S_IFCHR:
-		mode |= fs.ModeDevice | fs.ModeCharDevice
-	case unix.S_IFBLK:
-		mode |= fs.ModeDevice
-	}
-	return mode
+	return mode | map[uint32]fs.FileMode{
+		unix.S_IFDIR: fs.ModeDir, unix.S_IFLNK: fs.ModeSymlink, unix.S_IFIFO: fs.ModeNamedPipe, unix.S_IFSOCK: fs.ModeSocket,
+		unix.S_IFCHR: fs.ModeDevice | fs.ModeCharDevice, unix.S_IFBLK: fs.ModeDevice,
+	}[m&unix.S_IFMT]
 }
 
-// readLink reads a symlink by name in an open directory.
-func readLink(dir *os.File, name string) (string, error) {
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(int(dir.Fd()), name, buf)
-	if err != nil {
-		return "", err
+const overlayPrefix = "user.overlay."
+
+// marks are the overlay's attributes of one entry that mean something here. The others (origin,
+// impure, nlink, uuid) are the kernel's bookkeeping. A sandbox cannot set any of them through the
+// overlay; forged ones could at most delete.
+type marks struct {
+	opaque    bool // directory: the lower one does not show through
+	xwhiteout bool // directory: may hold whiteouts that are empty files
+	whiteout  bool // empty file in such a directory: a whiteout
+}
+
+// readMarks reads the marks of an open file. It fails with ErrPlanted on a redirect or a metacopy:
+// with userxattr the kernel makes neither, and they would show another file under this name.
+func readMarks(f *os.File) (marks, error) {
+	var found [4]string
+	for i, name := range []string{"redirect", "metacopy", "whiteout", "opaque"} {
+		var v [2]byte
+		n, err := unix.Fgetxattr(int(f.Fd()), overlayPrefix+name, v[:])
+		switch {
+		case err == unix.ENODATA || err == unix.ENOTSUP:
+			continue
+		case err != nil && err != unix.ERANGE:
+			return marks{}, fmt.Errorf("read attribute %s%s: %w", overlayPrefix, name, err)
+		case i < 2:
+			return marks{}, fmt.Errorf("%w %s%s", ErrPlanted, overlayPrefix, name)
+		}
+		found[i] = "=" + string(v[:max(n, 0)]) // a longer value is no mark, for the kernel as well
 	}
-	return string(buf[:n]), nil
+	return marks{opaque: found[3] == "=y", xwhiteout: found[3] == "=x", whiteout: found[2] != ""}, nil
 }

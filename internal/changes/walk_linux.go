@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits on what is held in memory. A sandbox can make names faster than anyone
-// can read them; a big node_modules is a tenth of this. Variables for tests.
+// Limits on what is held in memory: a sandbox can make names faster than anyone can read them.
+// Variables for tests.
 var (
 	maxEntries   = 2_000_000
 	maxPathBytes = 512 << 20
@@ -36,14 +36,12 @@ type walker struct {
 	entries      []*entry
 	opaque       []string // topmost opaque directories
 	seen, bytes  int
-	included     bool      // there is a place for other repositories
 	buf          [2][]byte // for comparing, kept from file to file
 }
 
-// List returns what differs between the workspace lower and the sandbox's upper,
-// sorted by path. It writes nothing, and may run while the sandbox does; what
-// changes meanwhile is listed in one state or another, or as SkipBusy. What is masked, if
-// that is said, is SkipMasked.
+// List returns what differs between the workspace lower and the sandbox's upper, sorted by path.
+// It writes nothing, and may run while the sandbox does; what changes meanwhile is listed in one
+// state or another, or as SkipBusy. What is masked is SkipMasked.
 func List(ctx context.Context, lower, upper string, masked ...Masked) ([]Change, error) {
 	w, err := walk(ctx, lower, upper, func(path string, dir bool) bool {
 		return slices.ContainsFunc(masked, func(m Masked) bool { return m != nil && m(path, dir) })
@@ -72,14 +70,13 @@ func walk(ctx context.Context, lower, upper string, masked Masked) (*walker, err
 	}
 	low, err := statFile(w.lower.root)
 	if err == nil {
-		err = w.directory("", &low, hidden{})
+		err = w.directory("", nil, &low, 0)
 	}
 	if err != nil {
 		w.close()
 		return nil, err
 	}
 	slices.SortFunc(w.entries, func(a, b *entry) int { return strings.Compare(a.Path, b.Path) })
-	w.leaveIncludes()
 	w.keepParents()
 	return w, nil
 }
@@ -89,261 +86,192 @@ func (w *walker) close() {
 	w.upper.Close()
 }
 
-// hidden says whether, and since when, an opaque directory above hides the
-// lower. The kernel marks only the topmost one: in it there is no lower to hide.
-type hidden struct {
-	on    bool
-	since int64
-}
-
-// subdir is a directory to go into once the one above is closed again, so that
-// a deep tree does not take a file descriptor per level.
-type subdir struct {
-	rel string
-	low *node
-}
-
-// directory lists the upper directory rel and all below it; low is what the
-// workspace has there.
-func (w *walker) directory(rel string, low *node, hide hidden) error {
-	subs, hide, err := w.enter(rel, low, hide)
-	for _, s := range subs {
-		if err == nil {
-			err = w.directory(s.rel, s.low, hide)
-		}
-	}
-	return err
-}
-
-// enter lists one upper directory, and returns the directories in it and whether
-// the lower is hidden from them.
-func (w *walker) enter(rel string, low *node, hide hidden) ([]subdir, hidden, error) {
-	dir, err := w.upper.dir(rel)
-	if err != nil {
-		return nil, hide, w.blocked(rel, w.upper, low, err)
-	}
-	defer dir.Close()
-	up, err := statFile(dir)
-	if err != nil {
-		return nil, hide, fmt.Errorf("stat upper %s: %w", Quote(rel), err)
-	}
-	m, err := readMarks(dir)
-	if err == nil && m.opaque && rel == "" {
+// directory compares the upper directory rel and all below it with low, what the workspace has
+// there. hidden is 0, or since when an opaque directory above hides the lower: the kernel marks
+// only the topmost one.
+func (w *walker) directory(rel string, up, low *node, hidden int64) error {
+	l, err := w.list(w.upper, rel)
+	if err == nil && l.opaque && rel == "" {
 		err = fmt.Errorf("%w %sopaque", ErrPlanted, overlayPrefix) // the kernel never marks the root
 	}
 	if err != nil {
-		return nil, hide, fmt.Errorf("upper %s: %w", Quote(path.Join(".", rel)), err)
+		return w.unreadable(newEntry(rel, up, low), up, err)
 	}
-	var lowDir *os.File
+	up = &l.node
 	if low.isDir() {
-		if lowDir, err = w.lower.dir(rel); err != nil {
-			return nil, hide, w.blocked(rel, w.lower, low, err)
+		dir, err := w.lower.open(rel, listFlags)
+		if err != nil {
+			return w.unreadable(newEntry(rel, up, low), low, err)
 		}
-		defer lowDir.Close()
+		dir.Close()
 	}
-	if rel != "" {
-		w.emitDir(rel, &up, low)
+	if rel == path.Dir(rootfs.IncludeAt) && low == nil && slices.Equal(l.names, []string{path.Base(rootfs.IncludeAt)}) {
+		return nil // holds other repositories, which is not the sandbox's doing
 	}
-	if m.opaque && !hide.on {
-		hide = hidden{true, up.taken()}
+	if err := w.addDir(rel, up, low); err != nil {
+		return err
+	}
+	if l.opaque && hidden == 0 {
+		hidden = up.taken()
 		w.opaque = append(w.opaque, rel)
 	}
-	names, err := w.names(dir)
+	for _, name := range l.names {
+		if err := w.child(join(rel, name), low.isDir(), l.marks, hidden); err != nil {
+			return err
+		}
+	}
+	if hidden != 0 && low.isDir() {
+		return w.deletedIn(newEntry(rel, up, low), hidden, l.names)
+	}
+	return nil
+}
+
+// child compares one entry of an upper directory that has the marks m.
+func (w *walker) child(rel string, inLower bool, m marks, hidden int64) error {
+	if len(rel) > maxPath {
+		return w.add(&entry{Change: Change{Path: rel, Kind: Added, Skipped: SkipTooLong}})
+	}
+	up, err := w.upper.stat(rel)
 	if err != nil {
-		return nil, hide, fmt.Errorf("list upper %s: %w", Quote(rel), err)
+		return w.unreadable(newEntry(rel, &node{}, nil), nil, err)
 	}
-	subs, err := w.children(rel, dir, lowDir, names, m, hide)
-	if err == nil && hide.on && lowDir != nil {
-		err = w.hiddenChildren(rel, lowDir, names, hide.since)
+	if up == nil {
+		return nil // gone since it was listed
 	}
-	return subs, hide, err
-}
-
-// children looks at every entry of an upper directory, and returns its
-// directories for later.
-func (w *walker) children(rel string, dir, lowDir *os.File, names []string, m marks, hide hidden) ([]subdir, error) {
-	var subs []subdir
-	for _, name := range names {
-		if err := w.ctx.Err(); err != nil {
-			return nil, err
-		}
-		up, err := statAt(dir, name)
-		if err == unix.ENOENT {
-			continue // gone since it was listed
-		}
-		if err != nil {
-			return nil, fmt.Errorf("stat upper %s: %w", Quote(join(rel, name)), err)
-		}
-		var low *node
-		if lowDir != nil {
-			if low, err = statMaybe(lowDir, name); err != nil {
-				return nil, fmt.Errorf("stat workspace %s: %w", Quote(join(rel, name)), err)
-			}
-		}
-		p := place{rel: join(rel, name), name: name, dir: dir, lowDir: lowDir}
-		if p.rel == rootfs.IncludeAt && up.isDir() && low == nil {
-			w.included = true // where other repositories are shown, which is not the sandbox's doing
-			continue
-		}
-		if up.isDir() && low.isDir() && !hide.on && w.onlyIndex(p) {
-			continue
-		}
-		if up.isDir() && p.reason() == "" && !w.hides(p.rel, low) {
-			subs = append(subs, subdir{p.rel, low})
-			continue
-		}
-		if err := w.leaf(p, &up, low, m); err != nil {
-			return nil, err
+	var low *node
+	if inLower {
+		if low, err = w.lower.stat(rel); err != nil {
+			return w.unreadable(newEntry(rel, up, nil), nil, err)
 		}
 	}
-	return subs, nil
-}
-
-// leaf handles everything that is not a directory to go into.
-func (w *walker) leaf(p place, up, low *node, m marks) error {
-	white := up.is(unix.S_IFCHR) && up.whiteoutDev
-	if !white && m.xwhiteout && up.is(unix.S_IFREG) && up.size == 0 {
-		f, _, err := openRegular(p.dir, p.name)
-		if err == nil {
-			var fm marks
-			fm, err = readMarks(f)
-			white = fm.whiteout
-			f.Close()
-		}
-		if errors.Is(err, ErrPlanted) {
-			return fmt.Errorf("upper %s: %w", Quote(p.rel), err)
-		}
+	if rel == rootfs.IncludeAt && up.isDir() && low == nil {
+		return nil
+	}
+	if up.isDir() && low.isDir() && hidden == 0 && path.Base(rel) == ".git" && w.onlyIndex(rel) {
+		return nil
+	}
+	reason := w.reason(rel, low)
+	if up.isDir() && reason == "" {
+		return w.directory(rel, up, low, hidden)
+	}
+	white, err := w.whiteout(rel, up, m)
+	if err != nil || white && low == nil {
+		return err
 	}
 	if white {
-		if low == nil {
-			return nil
-		}
-		return w.deleted(p.rel, low, up.taken())
+		return w.deleted(rel, low, up.taken())
 	}
-	e := newEntry(p.rel, up, low)
-	if e.Skipped = p.reason(); e.Skipped == "" && w.hides(p.rel, low) {
-		e.Skipped = SkipMasked
-	}
-	if e.Skipped != "" {
-		w.add(e)
-		return w.full()
-	}
-	switch up.mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		return w.regular(e, p)
-	case unix.S_IFLNK:
-		return w.symlink(e, p)
-	case unix.S_IFIFO:
+	e := newEntry(rel, up, low)
+	e.Skipped = reason
+	return w.leaf(e)
+}
+
+// leaf adds an entry that is not a directory to go into.
+func (w *walker) leaf(e *entry) error {
+	switch {
+	case e.Skipped != "":
+	case e.up.is(unix.S_IFREG):
+		return w.regular(e)
+	case e.up.is(unix.S_IFLNK):
+		return w.symlink(e)
+	case e.up.is(unix.S_IFIFO):
 		e.Skipped = SkipFIFO
-	case unix.S_IFSOCK:
+	case e.up.is(unix.S_IFSOCK):
 		e.Skipped = SkipSocket
 	default:
 		e.Skipped = SkipDevice
 	}
-	w.add(e)
-	return w.full()
+	return w.add(e)
 }
 
-// hides says whether something of the workspace is hidden from the sandbox.
-func (w *walker) hides(rel string, low *node) bool {
-	return low != nil && w.masked != nil && w.masked(rel, low.isDir())
-}
-
-// hiddenChildren are deleted by an opaque directory: all the lower has and the
-// upper has not.
-func (w *walker) hiddenChildren(rel string, lowDir *os.File, names []string, since int64) error {
-	have := make(map[string]bool, len(names))
-	for _, n := range names {
-		have[n] = true
+// whiteout says whether an upper entry only removes the lower one.
+func (w *walker) whiteout(rel string, up *node, m marks) (bool, error) {
+	if up.is(unix.S_IFCHR) && up.whiteoutDev {
+		return true, nil
 	}
-	lows, err := w.names(lowDir)
+	if !m.xwhiteout || !up.is(unix.S_IFREG) || up.size != 0 {
+		return false, nil
+	}
+	f, _, err := w.upper.regular(rel)
 	if err != nil {
-		return fmt.Errorf("list workspace %s: %w", Quote(rel), err)
+		return false, nil // what it is instead is found out later
 	}
-	for _, name := range lows {
-		if have[name] {
-			continue
-		}
-		low, err := statMaybe(lowDir, name)
-		if err != nil {
-			return fmt.Errorf("stat workspace %s: %w", Quote(join(rel, name)), err)
-		}
-		if low != nil {
-			if err := w.deleted(join(rel, name), low, since); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	defer f.Close()
+	m, err = readMarks(f)
+	return m.whiteout, err
 }
 
-// deleted lists a lower entry, and all below it, as deleted. One by one, because
-// Apply removes only what was listed: a file the user adds meanwhile stays.
-func (w *walker) deleted(rel string, low *node, taken int64) error {
-	if err := errors.Join(w.ctx.Err(), w.full()); err != nil {
-		return err
+// onlyIndex says whether all that differs in a git directory is the index. Any git status writes
+// it, and it is never applied.
+func (w *walker) onlyIndex(rel string) bool {
+	l, err := w.list(w.upper, rel)
+	if err != nil || l.opaque {
+		return false
 	}
+	if len(l.names) == 0 {
+		return true // git made a lock, and removed it
+	}
+	index, err := w.upper.stat(rel + "/index")
+	return err == nil && len(l.names) == 1 && index.is(unix.S_IFREG)
+}
+
+// reason is why a path is left alone whatever it is.
+func (w *walker) reason(rel string, low *node) Reason {
+	switch name := path.Base(rel); {
+	case IsGit(name):
+		return SkipGit
+	case isTemp(name):
+		return SkipReserved
+	case len(rel) > maxPath:
+		return SkipTooLong
+	case low != nil && w.masked != nil && w.masked(rel, low.isDir()):
+		return SkipMasked
+	}
+	return ""
+}
+
+// deleted lists a lower entry, and all below it, as deleted. One by one, because Apply removes
+// only what was listed: a file that the user adds meanwhile stays.
+func (w *walker) deleted(rel string, low *node, taken int64) error {
 	e := newEntry(rel, nil, low)
 	e.taken = taken
-	e.Skipped = place{rel: rel, name: path.Base(rel)}.reason()
-	if e.Skipped == SkipReserved {
+	if e.Skipped = w.reason(rel, low); e.Skipped == SkipReserved {
 		e.Skipped = "" // left by an Apply that was killed; it may go
 	}
-	if e.Skipped == "" && w.hides(rel, low) {
-		e.Skipped = SkipMasked
+	err := w.add(e)
+	if err == nil && low.isDir() && e.Skipped == "" {
+		err = w.deletedIn(e, taken, nil)
 	}
-	w.add(e)
-	if !low.isDir() || e.Skipped != "" {
-		return nil
-	}
-	return w.deletedBelow(e, rel, taken)
+	return err
 }
 
-// deletedBelow lists the content of a lower directory as deleted.
-func (w *walker) deletedBelow(e *entry, rel string, taken int64) error {
-	dir, err := w.lower.dir(rel)
+// deletedIn lists the content of a lower directory as deleted, except what the upper has too.
+func (w *walker) deletedIn(e *entry, taken int64, except []string) error {
+	l, err := w.list(w.lower, e.Path)
 	if err != nil {
-		return w.explain(e, w.lower, rel, err)
+		return w.explain(e, e.low, err)
 	}
-	names, err := w.names(dir)
-	var lows []*node
-	for _, name := range names {
-		if err == nil {
-			var low *node
-			low, err = statMaybe(dir, name)
-			lows = append(lows, low)
-		}
-	}
-	dir.Close()
-	if err != nil {
-		return fmt.Errorf("list workspace %s: %w", Quote(rel), err)
-	}
-	for i, name := range names {
-		if lows[i] == nil {
+	for _, name := range l.names {
+		rel := join(e.Path, name)
+		if _, ok := slices.BinarySearch(except, name); ok {
 			continue
 		}
-		if err := w.deleted(join(rel, name), lows[i], taken); err != nil {
-			return err
+		low, err := w.lower.stat(rel)
+		if err == unix.ENAMETOOLONG {
+			low, err = &node{}, nil // reason says so
+		}
+		if err == nil && low != nil {
+			err = w.deleted(rel, low, taken)
+		}
+		if err != nil {
+			return fmt.Errorf("list workspace %s: %w", Quote(rel), err)
 		}
 	}
 	return nil
 }
 
-// leaveIncludes takes a new directory off the list in which there is nothing but the place
-// where other repositories are shown.
-func (w *walker) leaveIncludes() {
-	above := path.Dir(rootfs.IncludeAt)
-	i := slices.IndexFunc(w.entries, func(e *entry) bool { return e.Path == above })
-	if i < 0 || w.entries[i].low != nil || !w.entries[i].up.isDir() || !w.included {
-		return
-	}
-	if !slices.ContainsFunc(w.entries, func(e *entry) bool { return strings.HasPrefix(e.Path, above+"/") }) {
-		w.entries = slices.Delete(w.entries, i, i+1)
-	}
-}
-
-// keepParents marks as skipped every directory that would have to be removed but
-// holds something that stays.
+// keepParents marks as skipped every directory that would have to be removed but has something
+// in it that stays.
 func (w *walker) keepParents() {
 	at := make(map[string]*entry, len(w.entries))
 	for _, e := range w.entries {
@@ -364,15 +292,40 @@ func (w *walker) keepParents() {
 	}
 }
 
-// names reads a directory, within the limits.
-func (w *walker) names(dir *os.File) ([]string, error) {
-	var all []string
+// listing is a directory as it was opened.
+type listing struct {
+	node
+	marks
+	names []string // sorted
+}
+
+// list reads a directory of a tree, within the limits.
+func (w *walker) list(t *tree, rel string) (l listing, err error) {
+	dir, err := t.open(rel, listFlags)
+	if err != nil {
+		return l, err
+	}
+	defer dir.Close()
+	if l.node, err = statFile(dir); err != nil {
+		return l, fmt.Errorf("stat: %w", err)
+	}
+	if t == w.upper {
+		if l.marks, err = readMarks(dir); err != nil {
+			return l, err
+		}
+	}
+	l.names, err = w.names(dir, len(rel)+1)
+	return l, err
+}
+
+// names reads the names in a directory whose path has so many bytes.
+func (w *walker) names(dir *os.File, above int) (all []string, err error) {
 	for {
 		some, err := dir.Readdirnames(4096)
 		all = append(all, some...)
 		w.seen += len(some)
 		for _, s := range some {
-			w.bytes += len(s) + len(dir.Name()) + 1
+			w.bytes += above + len(s)
 		}
 		if err := errors.Join(w.ctx.Err(), w.full()); err != nil {
 			return nil, err
@@ -392,17 +345,6 @@ func (w *walker) full() error {
 		return ErrTooMany
 	}
 	return nil
-}
-
-func statMaybe(dir *os.File, name string) (*node, error) {
-	n, err := statAt(dir, name)
-	if err == unix.ENOENT {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &n, nil
 }
 
 func join(rel, name string) string {
