@@ -33,7 +33,6 @@ func newFakeV2(t *testing.T, own string, procs ...int) (*fakeV2, *system) {
 	f := &fakeV2{t: t, mount: t.TempDir(), proc: t.TempDir(), self: procs[0], deny: map[string]error{}, fail: map[string]error{}}
 	must(t, os.Mkdir(filepath.Join(f.proc, "self"), 0o755))
 	f.put(filepath.Join(f.proc, "self/mountinfo"), fmt.Sprintf("1 0 0:1 / %s rw - cgroup2 cgroup2 rw\n", f.mount))
-	f.put(filepath.Join(f.proc, "self/uid_map"), "0 0 4294967295\n")
 	f.populate(f.mount, "memory pids cpu io")
 	must(t, os.Remove(filepath.Join(f.mount, "cgroup.type"))) // the root has none
 	dir := f.mount

@@ -26,8 +26,7 @@ type Group struct {
 
 	mu     sync.Mutex
 	closed bool
-	oom    bool  // as of Close
-	usage  Usage // as of Close
+	oom    bool // as of Close
 }
 
 // Prepare makes the groups that enforce l for the sandbox called name. It
@@ -218,21 +217,6 @@ func (g *Group) Processors() int {
 // Grouped says whether the sandbox has control groups of its own.
 func (g *Group) Grouped() bool { return g != nil && len(g.dirs) > 0 }
 
-// CloneFD is a descriptor for CLONE_INTO_CGROUP (SysProcAttr.CgroupFD), by
-// which a process is born under its limits and Add is not needed. It is there
-// only if one v2 group is all there is, and is the Group's to close.
-func (g *Group) CloneFD() (int, bool) {
-	if g == nil || len(g.dirs) != 1 || !g.dirs[0].v2 {
-		return -1, false
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return -1, false
-	}
-	return g.dirs[0].fd, true
-}
-
 // OOMKilled reports whether a process of the sandbox was killed for going over
 // the memory limit. It goes on answering after Close.
 func (g *Group) OOMKilled() bool {
@@ -242,16 +226,6 @@ func (g *Group) OOMKilled() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.measureOOM()
-}
-
-// Usage is what the sandbox uses now; after Close, what it used at the end.
-func (g *Group) Usage() Usage {
-	if g == nil {
-		return Usage{}
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.measureUsage()
 }
 
 func (g *Group) measureOOM() bool {
@@ -266,17 +240,6 @@ func (g *Group) measureOOM() bool {
 	return false
 }
 
-func (g *Group) measureUsage() Usage {
-	if g.closed {
-		return g.usage
-	}
-	var u Usage
-	for _, d := range g.dirs {
-		addUsage(&u, d.path)
-	}
-	return u
-}
-
 // Close kills what is left in the sandbox and removes its groups. It may be
 // called again.
 func (g *Group) Close() error {
@@ -288,12 +251,56 @@ func (g *Group) Close() error {
 	if g.closed {
 		return nil
 	}
-	g.oom, g.usage = g.measureOOM(), g.measureUsage()
-	g.closed = true
+	g.oom, g.closed = g.measureOOM(), true
 	var errs []error
 	for _, d := range g.dirs {
 		errs = append(errs, g.sys.destroy(d.path))
 		unix.Close(d.fd) // gives up the lock; what destroy left is Sweep's now
 	}
 	return errors.Join(errs...)
+}
+
+// Freeze stops all processes of the sandbox where they are, or lets them go on. It reports
+// whether the sandbox has a group with which that can be done: cgroup.freeze of cgroup v2
+// (Linux 5.2). A frozen process notices nothing, and SIGKILL still ends it.
+func (g *Group) Freeze(yes bool) bool {
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	value := "0"
+	if yes {
+		value = "1"
+	}
+	for _, d := range g.dirs {
+		if d.v2 && g.sys.write(filepath.Join(d.path, "cgroup.freeze"), value) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// makeFreezable adds an empty v2 group to the v1 groups of a hybrid host, so that the sandbox
+// can be frozen. It is best effort: nobody asked for it.
+func (g *Group) makeFreezable(t tree, name string) {
+	if t.unified == "" || len(g.dirs) == 0 {
+		return
+	}
+	for _, d := range g.dirs {
+		if d.v2 {
+			return
+		}
+	}
+	base := baseOf(t.unified)
+	if g.sys.writableGroup(base) != nil {
+		return
+	}
+	if d, err := g.sys.claim(filepath.Join(base, groupPrefix+name)); err == nil {
+		d.v2 = true
+		g.dirs = append(g.dirs, d)
+	}
 }

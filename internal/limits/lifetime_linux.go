@@ -136,29 +136,11 @@ func (s *system) killAll(path string) {
 	for _, child := range children(path) {
 		s.killAll(child)
 	}
-	kill(path)
-}
-
-// kill kills the processes listed in one group. A number may have been given
-// to another process since it was listed; a pidfd pins the process, and only
-// what is listed once more after pinning was in the group for certain.
-func kill(path string) {
-	listed, _ := pids(path)
-	pinned := map[int]int{}
-	for _, pid := range listed {
-		if pid <= 0 || pid == os.Getpid() {
-			continue
+	list, _ := pids(path)
+	for _, pid := range list {
+		if pid > 0 && pid != os.Getpid() {
+			_ = unix.Kill(pid, unix.SIGKILL)
 		}
-		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
-			pinned[pid] = fd
-		}
-	}
-	still, _ := pids(path)
-	for pid, fd := range pinned {
-		if slices.Contains(still, pid) {
-			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-		}
-		unix.Close(fd)
 	}
 }
 

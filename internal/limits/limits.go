@@ -1,9 +1,6 @@
 package limits
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // Limits is what a sandbox may use at most. Zero means not asked for.
 type Limits struct {
@@ -34,21 +31,14 @@ func (l Limits) validate() error {
 	return nil
 }
 
+// DefaultKeepFree is how many bytes of a disk programs leave free if nobody says otherwise.
+const DefaultKeepFree = 1 << 30
+
 // Rlimit is a resource limit to be set (prlimit) by the sandbox's first process
 // on itself, inside its user namespace and before it starts anything.
 type Rlimit struct {
 	Resource   int // RLIMIT_* of the kernel
 	Soft, Hard uint64
-}
-
-// Usage is what a sandbox uses. Only what has a cgroup is counted: a field
-// stays zero when its limit was not asked for or the kernel does not tell.
-type Usage struct {
-	Memory     int64 // bytes now
-	MemoryPeak int64 // bytes at most so far
-	Pids       int   // processes and threads now
-	CPU        time.Duration
-	Throttled  int64 // periods in which the sandbox had to wait for its quota
 }
 
 // The mechanisms of [Support].

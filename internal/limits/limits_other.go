@@ -46,14 +46,8 @@ func (g *Group) Add(int) error { return nil }
 // Rlimits is empty.
 func (g *Group) Rlimits() []Rlimit { return nil }
 
-// CloneFD has none.
-func (g *Group) CloneFD() (int, bool) { return -1, false }
-
 // OOMKilled is false.
 func (g *Group) OOMKilled() bool { return false }
-
-// Usage is zero.
-func (g *Group) Usage() Usage { return Usage{} }
 
 // Freeze cannot.
 func (g *Group) Freeze(bool) bool { return false }

@@ -39,44 +39,30 @@ func (p place) mechanism() string {
 // locate finds where controller can be used, without changing anything.
 func (s *system) locate(t tree, controller string) (place, *UnavailableError) {
 	no := &UnavailableError{Limit: limitOf(controller)}
-	if t.unified != "" {
-		base := baseOf(t.unified)
-		if slices.Contains(words(base, "cgroup.controllers"), controller) {
-			if s.usable(base, controller, no) {
-				return place{v2: true, base: base}, nil
-			}
-			return place{}, no
+	base := baseOf(t.unified)
+	own, v1 := t.v1[controller]
+	switch {
+	case t.unified != "" && slices.Contains(words(base, "cgroup.controllers"), controller):
+		if s.usable(base, controller, no) {
+			return place{v2: true, base: base}, nil
 		}
-	}
-	if own, ok := t.v1[controller]; ok {
-		if err := s.writableGroup(own); err != nil {
-			no.Err = err
-			no.Reason = fmt.Sprintf("this host has the %s controller in cgroup v1, and uid %d may not write %s (%v)",
-				controller, s.euid, own, cause(err))
-			no.Fix = "run coffer as root; or boot the host with systemd.unified_cgroup_hierarchy=1 and start it with " + s.ownScope()
-			return place{}, no
+	case v1:
+		err := s.writableGroup(own)
+		if err == nil {
+			return place{base: own}, nil
 		}
-		return place{base: own}, nil
-	}
-	s.missing(t, controller, no)
-	return place{}, no
-}
-
-// missing explains a controller that no hierarchy we can see offers.
-func (s *system) missing(t tree, controller string, no *UnavailableError) {
-	if t.unified == "" {
+		no.Err = err
+		no.Reason = fmt.Sprintf("this host has the %s controller in cgroup v1, and uid %d may not write %s (%v)", controller, s.euid, own, cause(err))
+		no.Fix = "run coffer as root; or boot the host with systemd.unified_cgroup_hierarchy=1 and start it with " + s.ownScope()
+	case t.unified == "":
 		no.Reason = fmt.Sprintf("no cgroup hierarchy with the %s controller is visible here", controller)
 		no.Fix = "mount one (mount -t cgroup2 none /sys/fs/cgroup), or in a container start that with its cgroups visible and writable"
-		return
+	default:
+		no.Reason = fmt.Sprintf("the %s controller is not delegated: coffer's cgroup %s does not have it", controller, t.unified)
+		no.Fix = fmt.Sprintf("start it with %s; if that changes nothing, have root put \"[Service]\" and \"Delegate=cpu memory pids\" "+
+			"into /etc/systemd/system/user@.service.d/delegate.conf and log in again", s.ownScope())
 	}
-	listed := strings.Join(words(baseOf(t.unified), "cgroup.controllers"), " ")
-	if listed == "" {
-		listed = "nothing"
-	}
-	no.Reason = fmt.Sprintf("the %s controller is not delegated to coffer's cgroup %s (cgroup.controllers lists %s)",
-		controller, t.unified, listed)
-	no.Fix = fmt.Sprintf("start it with %s; if that changes nothing, have root put \"[Service]\" and \"Delegate=cpu memory pids\" "+
-		"into /etc/systemd/system/user@.service.d/delegate.conf and log in again", s.ownScope())
+	return place{}, no
 }
 
 // usable reports whether a v2 group can hand controller to children we make;
@@ -107,44 +93,29 @@ func (s *system) usable(base, controller string, no *UnavailableError) bool {
 	if root { // the one group in which processes may stay
 		return true
 	}
-	stranger, err := s.stranger(base)
-	if err != nil {
+	if err := s.alone(base); err != nil {
 		no.Err, no.Reason = err, err.Error()
-		return false
-	}
-	if stranger >= 0 {
-		no.Reason = notAlone(base, stranger)
 		return false
 	}
 	return true
 }
 
-func notAlone(base string, stranger int) string {
-	who := fmt.Sprintf("process %d", stranger)
-	if stranger == 0 {
-		who = "a process of another PID namespace"
-	}
-	return fmt.Sprintf("coffer shares its cgroup %s with %s, and a group with processes in it cannot limit its children", base, who)
-}
-
-// stranger finds a process in base that is not ours to move; -1 if none is.
-func (s *system) stranger(base string) (int, error) {
+// alone fails if base has a process that is not ours to move.
+func (s *system) alone(base string) error {
 	list, err := pids(base)
 	if err != nil {
-		return -1, err
+		return err
 	}
 	for _, pid := range list {
-		if !s.ours(pid) && s.stillIn(base, pid) {
-			return pid, nil
+		if s.ours(pid) {
+			continue
+		}
+		// A child of ours may have ended meanwhile.
+		if now, err := pids(base); err != nil || slices.Contains(now, pid) {
+			return fmt.Errorf("coffer shares its cgroup %s with process %d (0 is one of another PID namespace), and a group with processes in it cannot limit its children", base, pid)
 		}
 	}
-	return -1, nil
-}
-
-// stillIn tells a stranger from a child of ours that ended while we looked.
-func (s *system) stillIn(base string, pid int) bool {
-	list, err := pids(base)
-	return err != nil || slices.Contains(list, pid)
+	return nil
 }
 
 // writableGroup asks for both: making children in dir, and moving processes
@@ -198,14 +169,13 @@ func (s *system) probe() Host {
 		}
 		return Support{Mechanism: p.mechanism()}
 	}
-	h := Host{Memory: support("memory"), Pids: support("pids"), CPUs: support("cpu")}
+	h := Host{Memory: support("memory"), Pids: support("pids"), CPUs: support("cpu"), OpenFiles: Support{Mechanism: ByRlimit}}
 	if !h.Pids.Available() {
-		if s.nprocUnfit() == "" {
-			h.Pids = Support{Mechanism: ByRlimit}
+		if unfit := s.nprocUnfit(); unfit != "" {
+			h.Pids.Reason += "; " + unfit
 		} else {
-			h.Pids.Reason += "; " + s.nprocUnfit()
+			h.Pids = Support{Mechanism: ByRlimit}
 		}
 	}
-	h.OpenFiles = Support{Mechanism: ByRlimit}
 	return h
 }

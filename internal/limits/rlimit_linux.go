@@ -2,10 +2,6 @@ package limits
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,25 +44,8 @@ func (s *system) nprocUnfit() string {
 	switch {
 	case !s.nprocPerNamespace:
 		return "RLIMIT_NPROC counts per sandbox only since Linux 5.14"
-	case s.euid == 0 && s.rootOutside():
-		return "RLIMIT_NPROC does not hold for the host's root"
+	case s.euid == 0:
+		return "RLIMIT_NPROC does not hold for root"
 	}
 	return ""
-}
-
-// rootOutside reports whether uid 0 here is uid 0 of the namespace outside too,
-// which is as far as one can see. When in doubt it is.
-func (s *system) rootOutside() bool {
-	data, err := os.ReadFile(filepath.Join(s.proc, "self/uid_map"))
-	if err != nil {
-		return true
-	}
-	for line := range strings.Lines(string(data)) {
-		f := strings.Fields(line)
-		if len(f) == 3 && f[0] == "0" {
-			outside, err := strconv.ParseUint(f[1], 10, 32)
-			return err != nil || outside == 0
-		}
-	}
-	return true
 }

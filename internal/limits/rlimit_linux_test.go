@@ -52,7 +52,7 @@ func TestNilGroup(t *testing.T) {
 	}
 	must(t, g.Add(os.Getpid()))
 	must(t, g.Close())
-	if _, ok := g.CloneFD(); ok || g.OOMKilled() || g.Rlimits() != nil || g.Usage() != (Usage{}) {
+	if g.OOMKilled() || g.Rlimits() != nil {
 		t.Error("a sandbox without limits has some")
 	}
 	if allocs := testing.AllocsPerRun(10, func() { _, _ = Prepare("x", Limits{}) }); allocs != 0 {
@@ -62,21 +62,17 @@ func TestNilGroup(t *testing.T) {
 
 func TestPidsByRlimit(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		euid   int
-		uidMap string
-		perNS  bool
-		want   string // in the error; "" is an rlimit
+		name  string
+		euid  int
+		perNS bool
+		want  string // in the error; "" is an rlimit
 	}{
-		{"user", 1000, "0 0 4294967295", true, ""},
-		{"old kernel", 1000, "0 0 4294967295", false, "since Linux 5.14"},
-		{"root", 0, "0 0 4294967295", true, "the host's root"},
-		{"root of a rootless container", 0, "0 100000 65536", true, ""},
-		{"root, map unreadable", 0, "", true, "the host's root"},
+		{"user", 1000, true, ""},
+		{"old kernel", 1000, false, "since Linux 5.14"},
+		{"root", 0, true, "not hold for root"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f, s := newFakeV2(t, "/u", 100, 77)
-			f.put(f.proc+"/self/uid_map", tt.uidMap+"\n")
+			_, s := newFakeV2(t, "/u", 100, 77)
 			s.euid, s.nprocPerNamespace = tt.euid, tt.perNS
 			g, err := s.prepare("box", Limits{Pids: 20})
 			if tt.want != "" {

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // cpuPeriod is the kernel's default, in microseconds: short enough that a
@@ -60,27 +59,6 @@ func settings(v2 bool, controller string, l Limits, has func(file string) bool) 
 func oomKilled(dir string) bool {
 	return keyed(dir, "memory.events", "oom_kill") > 0 || // v2
 		keyed(dir, "memory.oom_control", "oom_kill") > 0 // v1, Linux 4.13
-}
-
-// addUsage adds to u what the group in dir counts. The names differ between v1
-// and v2 and never clash, so asking for all of them is the simplest.
-func addUsage(u *Usage, dir string) {
-	u.Memory += number(dir, "memory.current") + number(dir, "memory.usage_in_bytes")
-	u.MemoryPeak += number(dir, "memory.peak") + number(dir, "memory.max_usage_in_bytes")
-	u.Pids += int(number(dir, "pids.current"))
-	u.Throttled += keyed(dir, "cpu.stat", "nr_throttled")
-	u.CPU += time.Duration(keyed(dir, "cpu.stat", "usage_usec"))*time.Microsecond + // v2
-		time.Duration(number(dir, "cpuacct.usage")) // v1 that mounts cpu and cpuacct together
-}
-
-// number reads a control file that holds one number; 0 if it is not there.
-func number(dir, file string) int64 {
-	data, err := os.ReadFile(filepath.Join(dir, file))
-	if err != nil {
-		return 0
-	}
-	n, _ := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
-	return n
 }
 
 // keyed reads one value of a control file of "key value" lines.

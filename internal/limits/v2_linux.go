@@ -70,12 +70,8 @@ func (s *system) moveToLeaf(base string) (moved []int, err error) {
 		if err != nil || len(list) == 0 {
 			return moved, err
 		}
-		stranger, err := s.stranger(base)
-		if err != nil {
+		if err := s.alone(base); err != nil {
 			return moved, err
-		}
-		if stranger >= 0 {
-			return moved, errors.New(notAlone(base, stranger))
 		}
 		if err := s.mkdir(leaf); err != nil && !errors.Is(err, fs.ErrExist) {
 			return moved, fmt.Errorf("make a leaf for coffer itself: %w", err)

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,9 +35,6 @@ func TestV2Alone(t *testing.T) {
 	}
 	if r := g.Rlimits(); len(r) != 0 {
 		t.Errorf("rlimits %v on top of a cgroup", r)
-	}
-	if _, ok := g.CloneFD(); !ok {
-		t.Error("no descriptor for CLONE_INTO_CGROUP")
 	}
 	f.process(500, 100)
 	must(t, g.Add(500))
@@ -149,7 +145,7 @@ func TestV2Unavailable(t *testing.T) {
 		{"controllers not ours", func(f *fakeV2, own string) { f.deny[own+"/cgroup.subtree_control"] = unix.EACCES },
 			"controllers of coffer's cgroup"},
 		{"threaded", func(f *fakeV2, own string) { f.put(own+"/cgroup.type", "threaded\n") }, `type "threaded"`},
-		{"controller missing", func(f *fakeV2, own string) { f.put(own+"/cgroup.controllers", "pids\n") }, "lists pids"},
+		{"controller missing", func(f *fakeV2, own string) { f.put(own+"/cgroup.controllers", "pids\n") }, "does not have it"},
 		{"not mounted", func(f *fakeV2, _ string) { f.put(f.proc+"/self/mountinfo", "") }, "no cgroup hierarchy"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,27 +164,21 @@ func TestV2Unavailable(t *testing.T) {
 	}
 }
 
-func TestV2Counters(t *testing.T) {
+func TestV2OOMKilled(t *testing.T) {
 	f, s := newFakeV2(t, "/", 100)
 	g, err := s.prepare("box", Limits{Memory: 64 << 20, Pids: 5, CPUs: 1})
 	must(t, err)
 	if g.OOMKilled() {
 		t.Error("killed before it began")
 	}
-	for file, text := range map[string]string{
-		"memory.events": "oom 3\noom_kill 1\noom_group_kill 0\n", "memory.current": "10\n", "memory.peak": "20\n",
-		"pids.current": "3\n", "cpu.stat": "usage_usec 1500\nnr_throttled 4\n",
-	} {
-		f.put(filepath.Join(f.mount, "coffer-box", file), text)
-	}
-	want := Usage{Memory: 10, MemoryPeak: 20, Pids: 3, CPU: 1500 * time.Microsecond, Throttled: 4}
-	if got := g.Usage(); got != want || !g.OOMKilled() {
-		t.Errorf("usage %+v, killed %v", got, g.OOMKilled())
+	f.put(filepath.Join(f.mount, "coffer-box/memory.events"), "oom 3\noom_kill 1\noom_group_kill 0\n")
+	if !g.OOMKilled() {
+		t.Error("the group does not know of the kill")
 	}
 	must(t, g.Close())
 	must(t, g.Close())
-	if got := g.Usage(); got != want || !g.OOMKilled() {
-		t.Errorf("after Close: usage %+v, killed %v", got, g.OOMKilled())
+	if !g.OOMKilled() {
+		t.Error("forgotten after Close")
 	}
 }
 
@@ -276,9 +266,6 @@ func TestHybrid(t *testing.T) {
 		if data, _ := os.ReadFile(filepath.Join(g.dirs[0].path, file)); string(data) != want {
 			t.Errorf("%s is %q, want %q", file, data, want)
 		}
-	}
-	if _, ok := g.CloneFD(); ok {
-		t.Error("v1 has no CLONE_INTO_CGROUP")
 	}
 	if h := s.probe(); h.Memory.Mechanism != CgroupV1 || h.CPUs.Available() {
 		t.Errorf("probe: %+v", h)

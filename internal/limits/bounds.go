@@ -3,6 +3,9 @@ package limits
 import (
 	"fmt"
 	"math"
+	"regexp"
+	"strconv"
+	"strings"
 )
 
 // A WrongError is about a limit with which no sandbox could work, whoever asks for it.
@@ -33,6 +36,7 @@ const (
 	minFiles  = 64      // and so many files
 	minCPUs   = 0.01    // the kernel's smallest quota, 1 ms in 100 ms
 	maxCPUs   = 1 << 16
+	minKeep   = 1 << 20 // less is a unit that was forgotten
 )
 
 // CheckPids wants a limit on processes and threads that makes sense.
@@ -64,4 +68,60 @@ func CheckCPUs(n float64) error {
 		return wrong(least(minCPUs, n == 0), "%v is too low for anything to run", n)
 	}
 	return nil
+}
+
+// ParseMemory reads a size as people write it: 512m, 2G, 1.5GiB, or a plain
+// number of bytes. Units are powers of 1024 in either case and with or without
+// "b" or "ib", because that is what memory limits mean everywhere else. What is too
+// little for a sandbox to start is refused with the rest.
+func ParseMemory(s string) (int64, error) {
+	n, why := parseSize(s)
+	switch {
+	case why == tooLarge:
+		return 0, wrong("want less, such as 512m, 2G or 1.5GiB; for no limit, leave it out", "%q %s", s, why)
+	case why != "":
+		return 0, wrong("want a number and a unit, such as 512m, 2G or 1.5GiB", "%q %s", s, why)
+	case n >= minMemory:
+		return n, nil
+	}
+	want := least("6m", n == 0)
+	if n > 0 && strings.Trim(s, " 0123456789") == "" {
+		want += ", and a unit, such as 512m"
+	}
+	return 0, wrong(want, "%q is too little for the sandbox itself", s)
+}
+
+// ParseKeepFree reads how much of a disk is to be kept free, as ParseMemory does. 0 is nothing, which
+// is returned as -1.
+func ParseKeepFree(s string) (int64, error) {
+	n, why := parseSize(s)
+	switch {
+	case why != "":
+		return 0, wrong("want a number and a unit, such as 512m or 2g, or 0 to keep nothing free", "%q %s", s, why)
+	case n == 0:
+		return -1, nil
+	case n < minKeep:
+		return 0, wrong("want at least 1m, and a unit, or 0 to keep nothing free", "%q is too little to be of use", s)
+	}
+	return n, nil
+}
+
+var sizes = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) *([kmgt]?)(?:i?b)?$`)
+
+const tooLarge = "is too large"
+
+// parseSize reads a number of bytes, or says why something is none.
+func parseSize(s string) (n int64, why string) {
+	m := sizes.FindStringSubmatch(strings.ToLower(strings.TrimSpace(s)))
+	if m == nil {
+		return 0, "is not a size"
+	}
+	bytes, err := strconv.ParseFloat(m[1], 64)
+	if m[2] != "" {
+		bytes = math.Ldexp(bytes, 10*(1+strings.Index("kmgt", m[2])))
+	}
+	if err != nil || bytes >= math.MaxInt64 {
+		return 0, tooLarge
+	}
+	return int64(bytes), ""
 }
