@@ -91,11 +91,6 @@ func listMasks(ctx context.Context, match string) (list []supervisor.Hidden, roo
 	if err != nil {
 		return nil, "", supervisor.MaskProblem(err)
 	}
-	for _, f := range tree.Set.Refused() {
-		for _, line := range f.Lines {
-			notAgreed(line, "shows only what its own file hides")
-		}
-	}
 	for _, f := range r.Hidden {
 		list = append(list, supervisor.Hidden{Path: filepath.Join(tree.Root, f.Path), Dir: f.Dir, Rule: f.Rule, From: f.From})
 	}
@@ -132,16 +127,10 @@ func maskedHere() (rec sandbox.Record, err error) {
 			return slices.ContainsFunc(shows, func(r mask.Rule) bool { return r.From == m.From && r.Text == m.Line })
 		})
 		for _, r := range shows {
-			if file, _, _ := strings.Cut(r.From, ":"); filepath.Base(file) != mask.FileName { // who looks through the tree tells those
-				notAgreed(r, "does not count")
-			}
+			warn(fmt.Sprintf("%s: %s does not count until you agree; see 'coffer trust'", terminal.Escape(r.From), pattern(r.Text)))
 		}
 	}
 	return rec, nil
-}
-
-func notAgreed(r mask.Rule, so string) {
-	fmt.Fprintf(os.Stderr, "coffer: warning: %s: %s %s until you agree; see 'coffer trust'\n", terminal.Escape(r.From), pattern(r.Text), so)
 }
 
 // pattern is a line that says what to hide, as it was written: backslashes mean something

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -68,11 +66,11 @@ func giveTrust(ctx context.Context, places config.Places, yes bool) error {
 	if err != nil {
 		return err
 	}
-	w, err := wantedBy(ctx, l)
+	widens, err := l.Widens(passesAnyway)
 	if err != nil {
 		return err
 	}
-	if len(w.list()) == 0 {
+	if len(widens) == 0 {
 		fmt.Fprintln(os.Stderr, "coffer: the config files of this repository ask for nothing that needs your yes")
 		return nil
 	}
@@ -80,55 +78,21 @@ func giveTrust(ctx context.Context, places config.Places, yes bool) error {
 	if err != nil {
 		return err
 	}
-	has, err := w.agreed(store, l)
+	has, err := store.Has(l, widens)
 	if err != nil {
 		return err
 	}
 	if has {
-		fmt.Fprintln(os.Stderr, "coffer: you have agreed to this already:\n"+bullets(w.list()))
+		fmt.Fprintln(os.Stderr, "coffer: you have agreed to this already:\n"+bullets(widens))
 		return nil
 	}
 	if yes {
-		err = w.remember(store, l)
+		err = store.Add(l, widens)
 	} else {
-		err = ask(ctx, store, l, w)
+		err = ask(ctx, store, l, widens)
 	}
 	if err == nil {
-		fmt.Fprintln(os.Stderr, "coffer: trusted:\n"+bullets(w.list()))
-	}
-	return err
-}
-
-// wanted is what needs the user's yes.
-type wanted struct {
-	widens []string            // of the config files
-	nested []config.NestedFile // files further down that show what is hidden
-}
-
-// wantedBy is all that a repository wants. It looks through the whole tree.
-func wantedBy(ctx context.Context, l *config.Loaded) (w wanted, err error) {
-	if w.widens, err = l.Widens(passesAnyway); err == nil {
-		w.nested, err = l.FindNested(ctx)
-	}
-	return w, supervisor.MaskProblem(err)
-}
-
-func (w wanted) list() []string { return slices.Concat(w.widens, config.Sentences(w.nested)) }
-
-func (w wanted) agreed(store config.Trust, l *config.Loaded) (has bool, err error) {
-	has = true
-	if len(w.widens) > 0 {
-		has, err = store.Has(l, w.widens)
-	}
-	return has && (len(w.nested) == 0 || store.HasNested(l.Repository, w.nested)), err
-}
-
-func (w wanted) remember(store config.Trust, l *config.Loaded) (err error) {
-	if len(w.widens) > 0 {
-		err = store.Add(l, w.widens)
-	}
-	if err == nil && len(w.nested) > 0 {
-		err = store.AddNested(l.Repository, w.nested)
+		fmt.Fprintln(os.Stderr, "coffer: trusted:\n"+bullets(widens))
 	}
 	return err
 }
@@ -158,15 +122,13 @@ func (s *settings) agree(ctx context.Context, places config.Places, l *config.Lo
 	if s.net == "none" {
 		l.Offline()
 	}
-	if s.trust && os.Getenv("COFFER_SANDBOX") == "" {
-		return s.agreeOnce(ctx, l)
-	}
-	for _, file := range l.Stale() {
-		warn(file + " has changed since you agreed to it: it shows nothing that others hide until you do again; see 'coffer trust'")
-	}
 	widens, err := l.Widens(passesAnyway)
 	if err != nil || len(widens) == 0 {
 		return err
+	}
+	if s.trust && os.Getenv("COFFER_SANDBOX") == "" {
+		fmt.Fprintln(os.Stderr, "coffer: for this run, as you say:\n"+bullets(widens))
+		return nil
 	}
 	store, err := trustStore(places)
 	if err != nil {
@@ -175,20 +137,7 @@ func (s *settings) agree(ctx context.Context, places config.Places, l *config.Lo
 	if has, err := store.Has(l, widens); err != nil || has {
 		return err
 	}
-	return ask(ctx, store, l, wanted{widens: widens})
-}
-
-// agreeOnce takes the user's word that everything is agreed to, for this run.
-func (s *settings) agreeOnce(ctx context.Context, l *config.Loaded) error {
-	w, err := wantedBy(ctx, l)
-	if err != nil {
-		return err
-	}
-	l.TakeNested(w.nested)
-	if list := w.list(); len(list) > 0 {
-		fmt.Fprintln(os.Stderr, "coffer: for this run, as you say:\n"+bullets(list))
-	}
-	return nil
+	return ask(ctx, store, l, widens)
 }
 
 func wishes(l *config.Loaded) string {
@@ -207,8 +156,8 @@ func bullets(list []string) string {
 }
 
 // ask asks on the terminal and remembers a yes.
-func ask(ctx context.Context, store config.Trust, l *config.Loaded, w wanted) error {
-	list := bullets(w.list()) + changed(store, l)
+func ask(ctx context.Context, store config.Trust, l *config.Loaded, widens []string) error {
+	list := bullets(widens) + changed(store, l)
 	yes, err := ui.Agree(ctx, fmt.Sprintf("%s asks for more than a sandbox has by itself:\n%s\nAgree, until the files change?", wishes(l), list))
 	switch {
 	case errors.Is(err, ui.ErrNoTerminal):
@@ -217,7 +166,7 @@ func ask(ctx context.Context, store config.Trust, l *config.Loaded, w wanted) er
 	case err != nil:
 		return err
 	case yes:
-		return w.remember(store, l)
+		return store.Add(l, widens)
 	}
 	return ui.Error("you did not agree to what coffer.toml asks for", "change coffer.toml; --net none starts without its network rules")
 }

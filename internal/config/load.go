@@ -62,8 +62,6 @@ type Loaded struct {
 
 	ignoreFiles []File      // those of the repository that say what to hide
 	ignored     []mask.Rule // and their lines
-	nested      []mask.Rule // lines of those further down that the user has agreed to
-	stale       []string    // and those that have changed since
 
 	// The mounts, resolved once: what the user agrees to is what is mounted, although
 	// links in the workspace may have changed since.
@@ -91,10 +89,7 @@ func (p Places) Load() (*Loaded, error) {
 	if err = l.readIgnoreFiles(); err != nil {
 		return nil, err
 	}
-	if err = l.agreedNested(); err != nil {
-		return nil, err
-	}
-	if len(layers)+len(l.ignored)+len(l.nested)+len(l.stale) == 0 && l.Floor == nil {
+	if len(layers)+len(l.ignored) == 0 && l.Floor == nil {
 		return nil, nil
 	}
 	return l, l.read(layers)

@@ -94,7 +94,7 @@ func (l *Loaded) maskRules() (own, wish []mask.Rule) {
 			wish = append(wish, r)
 		}
 	}
-	return own, slices.Concat(wish, l.ignored, l.nested)
+	return own, append(wish, l.ignored...)
 }
 
 // Masks are the lines that say what to hide, as they go into a sandbox's record.
@@ -128,7 +128,7 @@ func exactly(path string) string {
 // MasksShown are the lines of the repository that show what others hide.
 func (l *Loaded) MasksShown() []mask.Rule {
 	own, wish := l.maskRules()
-	return mask.Shows(own, wish[:len(wish)-len(l.nested)]) // those were agreed to, or they would not be there
+	return mask.Shows(own, wish)
 }
 
 func (k *checker) masks() {

@@ -47,7 +47,6 @@ type Grant struct {
 	Widens     []string  `json:"widens"`
 	Given      time.Time `json:"given"`
 	Files      []File    `json:"files"`
-	Nested     bool      `json:"nested,omitempty"` // the files say what to hide, further down
 }
 
 // grantVersion is that of a yes to files. A yes of version 1 was to sentences, and does not count.
@@ -106,7 +105,7 @@ func (t Trust) Changes(l *Loaded) string {
 	}
 	var last []File
 	for _, g := range all {
-		if g.Repository == l.Repository && !g.Nested {
+		if g.Repository == l.Repository {
 			last = g.Files
 		}
 	}

@@ -190,7 +190,7 @@ func covered(name string, list []string) bool {
 
 func (w *widening) masks() {
 	for _, r := range w.l.MasksShown() {
-		w.list = append(w.list, maskSentence(r))
+		w.add("masks: programs can see files that are hidden otherwise, by the line %s of %s", r.Text, r.From)
 	}
 }
 

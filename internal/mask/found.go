@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"sync/atomic"
 )
 
-// Limits on a tree.
 const (
-	maxEntries = 4_000_000
+	maxEntries = 4_000_000 // of a tree
 	// MaxHidden is how many files can be hidden: each takes a mount.
 	MaxHidden = 10_000
 )
@@ -25,7 +25,7 @@ func (e *FullError) Error() string {
 
 func (e *FullError) Is(target error) bool { return target == ErrTooMany }
 
-// most is the directory at the root that has the most of what is hidden.
+// most is the directory at the root that has the most hidden files.
 func most(list []Found) (dir string) {
 	n := map[string]int{}
 	for _, f := range list {
@@ -40,47 +40,95 @@ func most(list []Found) (dir string) {
 	return dir
 }
 
-// A CrowdError says that a tree is too large to be looked through.
+// A CrowdError says that a tree has too many files to look at.
 type CrowdError struct{ Root string }
 
 func (e *CrowdError) Error() string {
 	return fmt.Sprintf("there are more than %d files in %s, too many to look for those to hide", maxEntries, e.Root)
 }
 
-// A FileError is about a file in the tree that says what to hide, and cannot be taken.
+// A FileError is about a .sandboxignore in the tree that cannot be read.
 type FileError struct{ Root, File, Why string }
 
 func (e *FileError) Error() string {
 	return fmt.Sprintf("%s does not say what to hide: %s", path.Join(e.Root, e.File), e.Why)
 }
 
-// A Found is something to hide.
-type Found struct {
-	Path string // from the root of the tree
-	Dir  bool
-	Rule string // as it was written
-	From string // where
-	// Which tells the file from another one that takes its place later.
-	Which Which
+// A SlowError says that lines take too long to match for all files of a tree.
+type SlowError struct {
+	Root string
+	From string // the line, if it is one
 }
 
-// Which is a file's number on its device, and when it was made: numbers are used again.
+func (e *SlowError) Error() string {
+	if e.From == "" {
+		return fmt.Sprintf("the lines that say what to hide are too many for the files in %s", e.Root)
+	}
+	return fmt.Sprintf("%s: the line is too hard to match for the files in %s", e.From, e.Root)
+}
+
+// Whoever writes a workspace can write many lines that are hard to match, and files to match
+// them with. So steps are counted, not time, to get the same answer each time: an entry that
+// takes too many is hidden, and a tree that does is refused.
+const (
+	maxEach = 1 << 18 // for one entry
+	maxAll  = 1 << 26 // for a tree: about a second
+	perFile = 256     // and so many more for each entry
+)
+
+// effort is what a look through a tree took.
+type effort struct {
+	steps, entries atomic.Int64
+	slow           atomic.Pointer[Rule] // one that took too many
+}
+
+// excess is the error for too much effort.
+func (e *effort) excess(root string) error {
+	n := e.entries.Load()
+	switch slow := e.slow.Load(); {
+	case n > maxEntries:
+		return &CrowdError{root}
+	case e.steps.Load() <= maxAll+perFile*n:
+		return nil
+	case slow != nil:
+		return &SlowError{root, slow.From}
+	}
+	return &SlowError{Root: root}
+}
+
+// A Found is something to hide.
+type Found struct {
+	Path  string // from the root of the tree
+	Dir   bool
+	Rule  string // as it was written
+	From  string // where
+	Which Which  // tells the file from one that replaces it later
+}
+
+// Which is a file's number on its device, and when it was made: numbers are reused.
 type Which struct {
 	Dev  uint64
 	Ino  uint64
 	Born int64
 }
 
-// unreadable is the rule for directories that we cannot look into. Whoever may change
-// their modes could: a program inside may.
-var unreadable = Rule{Text: "a directory that cannot be looked into", From: Builtin}
-
 // A Result is what a look through a tree has found.
 type Result struct {
 	Hidden []Found
-	// Rules are the directories that have a file which says what to hide.
-	Rules []string
-	// Repositories are what is called .git further down: directories, and files that lead to
-	// one.
+	Rules  []string // directories that have a .sandboxignore
+	// Repositories are the entries called .git: directories, and files that lead to one.
 	Repositories []Found
+}
+
+// Watching is what [Tree.Watch] reports to.
+type Watching struct {
+	// Shared says that a sandbox makes files in this very tree. As the kernel does not tell who
+	// made a file, one that gives nothing away is left alone: see [Tree.Harmless].
+	Shared bool
+	// Told is called for what is to be hidden. The same may be reported again.
+	Told func([]Found)
+	// Repository, if set, is called for each repository that is seen, maybe more than once.
+	Repository func(Found)
+	// Blind, if set, is called when not all of the tree can be watched, with what to do about it.
+	Blind func(sentence string)
 }

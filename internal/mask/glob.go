@@ -29,8 +29,14 @@ type matcher struct {
 }
 
 func (m *matcher) at(i int) byte {
-	c := m.text[i]
-	if m.fold && 'A' <= c && c <= 'Z' {
+	if m.fold {
+		return lowered(m.text[i])
+	}
+	return m.text[i]
+}
+
+func lowered(c byte) byte {
+	if upper(c) {
 		c += 'a' - 'A'
 	}
 	return c

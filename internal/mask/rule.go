@@ -9,8 +9,7 @@ import (
 // FileName is the name of the files in which a repository says what to hide.
 const FileName = ".sandboxignore"
 
-// Limits on what a set is made of. Files of this kind are written by hand; those that a
-// program wrote must not keep us busy.
+// Bounds on what a set is made of, which a program may have written.
 const (
 	MaxFile    = 64 << 10
 	maxPattern = 1024
@@ -24,15 +23,14 @@ type Rule struct {
 	Text string // as it was written
 	From string // where: "FILE:LINE", or Builtin
 
-	Negated bool
-	dirOnly bool
-	anyDir  bool // there is no slash in it: it is about names, in any directory
-	base    string
-	glob    glob
-	literal int  // so many bytes of the pattern have no special meaning
-	tail    int  // and so many at its end
-	suffix  bool // it is a star and then only such bytes
-	look    *evidence
+	Negated   bool
+	takesBack bool // it shows what is built in, or the user hides
+	dirOnly   bool
+	anyDir    bool // it has no slash: it matches names, in any directory
+	base      string
+	glob      glob
+	literal   int // length of the pattern's start without special bytes
+	look      *evidence
 }
 
 // Builtin is where built-in rules come from.
@@ -41,8 +39,8 @@ const Builtin = "built-in"
 // ErrPattern is for lines that are too long or have too many stars.
 var ErrPattern = errors.New("is not a pattern that coffer takes")
 
-// ParseLine reads one line of a file in the directory base, "" for the root of the tree.
-// It is false for a line that says nothing: an empty one, or a comment.
+// ParseLine reads one line of a file in the directory base, "" for the root of the repository.
+// It is false for an empty line and a comment.
 func ParseLine(line, base, from string) (r Rule, says bool, err error) {
 	line = strings.TrimSuffix(line, "\n")
 	line = strings.TrimSuffix(line, "\r")
@@ -73,16 +71,16 @@ func ParseLine(line, base, from string) (r Rule, says bool, err error) {
 	if i := strings.IndexAny(p, `*?[\`); i >= 0 {
 		r.literal = i
 	}
-	r.tail = len(p) - 1 - strings.LastIndexAny(p, `/*?[]\`)
-	r.suffix = r.anyDir && strings.HasPrefix(p, "*") && !strings.ContainsAny(p[1:], `*?[\`)
 	r.glob = glob{pattern: p, slashes: !r.anyDir}
 	return r, true, nil
 }
 
-// Base is the directory, from the root of the tree, whose file has the rule.
+// Base is the directory, from the root of the repository, whose file has the rule.
 func (r *Rule) Base() string { return r.base }
 
-// trimSpaces removes spaces at the end that no backslash holds.
+func (r *Rule) hides() bool { return r != nil && !r.Negated }
+
+// trimSpaces removes spaces at the end that no backslash escapes.
 func trimSpaces(s string) string {
 	end := 0
 	for i := 0; i < len(s); i++ {
@@ -96,12 +94,11 @@ func trimSpaces(s string) string {
 	return s[:end]
 }
 
-// Parse reads a whole file of the directory base, which is called name in what is said
-// about it. Lines that are no patterns are left out, and told.
+// Parse reads a whole file of the directory base, called name in errors. Lines that are no
+// patterns are left out; the error is about the first.
 func Parse(text, base, name string) (rules []Rule, err error) {
-	text = strings.TrimPrefix(text, "\uFEFF")
 	n := 0
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(strings.TrimPrefix(text, "\uFEFF")) {
 		n++
 		r, says, bad := ParseLine(line, base, fmt.Sprintf("%s:%d", name, n))
 		if bad != nil && err == nil {
@@ -114,8 +111,8 @@ func Parse(text, base, name string) (rules []Rule, err error) {
 	return rules, err
 }
 
-// matches says whether the rule is about an entry of a directory, which is "" or a path
-// from the root of the tree, and how many steps it took to tell.
+// matches reports whether the rule matches an entry of a directory, "" for the root, and how
+// many steps that took.
 func (r *Rule) matches(in, name string, dir bool) (yes bool, steps int) {
 	if r.dirOnly && !dir {
 		return false, 1
@@ -127,31 +124,18 @@ func (r *Rule) matches(in, name string, dir bool) (yes bool, steps int) {
 		}
 		in = strings.TrimPrefix(rest, "/")
 	}
-	g := &r.glob
-	if r.anyDir {
-		return r.about(name)
+	g, text := &r.glob, name
+	if !r.anyDir {
+		// Most paths differ at once, which is found without joining them.
+		if n := min(len(in), r.literal); !g.equal(in[:n], g.pattern[:n]) {
+			return false, 1
+		}
+		text = join(in, name)
 	}
-	// Most paths differ at once, which can be told without putting them together.
-	if n := min(len(in), r.literal); !g.equal(in[:n], g.pattern[:n]) {
+	if len(text) < r.literal || !g.equal(text[:r.literal], g.pattern[:r.literal]) {
 		return false, 1
 	}
-	return r.about(join(in, name))
-}
-
-// about matches a text: a name, or a path from where the rule's begins.
-func (r *Rule) about(text string) (yes bool, steps int) {
-	g := &r.glob
-	switch {
-	case r.literal == len(g.pattern):
-		return g.equal(text, g.pattern), 1
-	case len(text) < r.literal || !g.equal(text[:r.literal], g.pattern[:r.literal]):
-		return false, 1
-	case len(text) < r.tail || !g.equal(text[len(text)-r.tail:], g.pattern[len(g.pattern)-r.tail:]):
-		return false, 1
-	case r.suffix:
-		return true, 1
-	}
-	// As git does, the rest is matched as if it stood alone.
+	// As in git, the rest is matched as if it stood alone.
 	rest := glob{pattern: g.pattern[r.literal:], slashes: g.slashes, fold: g.fold}
 	yes, steps = rest.match(text[r.literal:])
 	return yes, steps + 1
@@ -163,11 +147,7 @@ func (g *glob) equal(text, pattern string) bool {
 		return text == pattern
 	}
 	for i := range len(text) {
-		c := text[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != pattern[i] {
+		if lowered(text[i]) != pattern[i] {
 			return false
 		}
 	}

@@ -1,287 +1,222 @@
 package mask
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
+	"io"
+	"io/fs"
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
-	"unsafe"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
-// Scan looks through the tree. It is for the start of a sandbox: as it takes most of its
-// time in the kernel, several go through a large tree together.
+// Scan walks the tree and finds what is to be hidden, and the repositories in it.
 func (t *Tree) Scan(ctx context.Context) (*Result, error) {
-	w := &walk{t: t, ctx: ctx, queue: []string{""}}
-	if err := w.run(); err != nil {
+	w := &walk{t: t}
+	if err := w.run(ctx, ""); err != nil {
 		return nil, err
 	}
-	if err := w.links(); err != nil {
-		return nil, err
+	if len(w.linked) > 0 {
+		names := &walk{t: t, linked: w.linked, named: true}
+		if err := names.run(ctx, ""); err != nil {
+			return nil, err
+		}
+		if w.Hidden = append(w.Hidden, names.Hidden...); len(w.Hidden) > MaxHidden {
+			return nil, &FullError{Root: t.Root, Most: most(w.Hidden)}
+		}
 	}
 	byPath := func(a, b Found) int { return cmp.Compare(a.Path, b.Path) }
-	slices.SortFunc(w.hidden, byPath)
-	w.hidden = slices.CompactFunc(w.hidden, func(a, b Found) bool { return a.Path == b.Path })
+	slices.SortFunc(w.Hidden, byPath)
+	w.Hidden = slices.CompactFunc(w.Hidden, func(a, b Found) bool { return a.Path == b.Path })
 	slices.Sort(w.Rules)
 	slices.SortFunc(w.Repositories, byPath)
-	w.Hidden = w.hidden
 	return &w.Result, nil
 }
 
-// walk is a look through a tree.
+// Repositories finds repositories only.
+func (t *Tree) Repositories(ctx context.Context) ([]Found, error) {
+	w := &walk{t: t, bare: true}
+	err := w.run(ctx, "")
+	return w.Repositories, err
+}
+
+// A walk goes through a tree, level by level.
 type walk struct {
 	Result
-	t   *Tree
-	ctx context.Context
-
-	mu      sync.Mutex
-	queue   []string
-	idle    sync.Cond
-	busy    int
-	workers int
-	all     sync.WaitGroup
-	err     error
-	entries int
-	effort  effort
-	hidden  []Found
-	linked  linked          // hidden files that have other names
-	bare    bool            // only look for repositories
-	inodes  linked          // if set, only look for these
-	led     map[string]bool // directories that links have led to
+	t      *Tree
+	effort effort
+	linked linked          // hidden files that have other names
+	led    map[string]bool // directories that links have led to
+	bare   bool            // look for repositories only
+	named  bool            // look for the other names of linked only
 }
 
-// many is a queue that is worth another pair of hands.
-const many = 64
-
-func (w *walk) run() error {
-	w.idle.L = &w.mu
-	w.workers = 1
-	w.work()
-	w.all.Wait()
-	return w.err
+// seen is what one directory has in it.
+type seen struct {
+	dirs         []string
+	led          []string // directories that links lead to and that are not entered otherwise
+	hidden       []Found
+	linked       []Found
+	repositories []Found
+	rules        bool
 }
 
-// work takes directories until there are none and nobody can find more.
-func (w *walk) work() {
-	buf := make([]byte, 0, 32<<10)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for {
-		for len(w.queue) == 0 && w.busy > 0 && w.err == nil {
-			w.idle.Wait()
-		}
-		if len(w.queue) == 0 || w.err != nil {
-			w.idle.Broadcast()
-			return
-		}
-		dir := w.queue[len(w.queue)-1]
-		w.queue = w.queue[:len(w.queue)-1]
-		w.busy++
-		w.mu.Unlock()
-		got, err := w.look(dir, &buf)
-		w.mu.Lock()
-		w.busy--
-		w.take(dir, got, err)
-	}
-}
-
-// take notes what a directory had.
-func (w *walk) take(dir string, got seen, err error) {
-	w.entries += got.entries
-	w.effort.add(got.effort)
-	w.hidden = append(w.hidden, got.hidden...)
-	w.Repositories = append(w.Repositories, got.repositories...)
-	w.queue = append(w.queue, got.dirs...)
-	for _, to := range got.led {
-		if !w.led[to] {
-			if w.led == nil {
-				w.led = map[string]bool{}
+// run walks the directory start and those below. Several workers share a large level, as most of
+// the time is spent in the kernel.
+func (w *walk) run(ctx context.Context, start string) error {
+	w.led = map[string]bool{}
+	for level := []string{start}; len(level) > 0; {
+		all, errs := make([]seen, len(level)), make([]error, len(level))
+		var next atomic.Int64
+		work := func() {
+			for i := int(next.Add(1)) - 1; i < len(level) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if all[i], errs[i] = w.look(level[i]); errs[i] != nil {
+					next.Store(int64(len(level)))
+				}
 			}
-			w.led[to] = true
-			w.queue = append(w.queue, to)
 		}
+		var workers sync.WaitGroup
+		for range min(len(level)/16, runtime.GOMAXPROCS(0)-1, 3) {
+			workers.Go(work)
+		}
+		work()
+		workers.Wait()
+		if err := cmp.Or(ctx.Err(), errors.Join(errs...)); err != nil {
+			return err
+		}
+		below := []string{}
+		for i, got := range all {
+			below = append(below, w.take(level[i], got)...)
+		}
+		if len(w.Hidden) > MaxHidden {
+			return &FullError{Root: w.t.Root, Most: most(w.Hidden)}
+		}
+		level = below
+	}
+	return nil
+}
+
+// take notes what a directory has in it, and returns the directories to enter.
+func (w *walk) take(dir string, got seen) []string {
+	w.Hidden = append(w.Hidden, got.hidden...)
+	w.Repositories = append(w.Repositories, got.repositories...)
+	if got.rules {
+		w.Rules = append(w.Rules, dir)
 	}
 	for _, f := range got.linked {
 		if w.linked == nil {
 			w.linked = linked{}
 		}
-		w.linked.add(f)
+		w.linked[f.Which.Ino] = append(w.linked[f.Which.Ino], f)
 	}
-	if got.rules {
-		w.Rules = append(w.Rules, dir)
+	for _, to := range got.led {
+		if !w.led[to] {
+			w.led[to] = true
+			got.dirs = append(got.dirs, to)
+		}
 	}
-	switch {
-	case err != nil:
-	case w.entries > maxEntries:
-		err = &CrowdError{w.t.Root}
-	case w.effort.exceeds(w.entries):
-		err = w.effort.excess(w.t.Root)
-	case len(w.hidden) > MaxHidden:
-		err = &FullError{Root: w.t.Root, Most: most(w.hidden)}
-	default:
-		err = w.ctx.Err()
-	}
-	if err != nil && w.err == nil {
-		w.err = err
-	}
-	if len(w.queue) > many && w.workers < min(runtime.GOMAXPROCS(0), 4) {
-		w.workers++
-		w.all.Go(w.work)
-	}
-	w.idle.Broadcast()
+	return got.dirs
 }
 
-// seen is what one directory has in it.
-type seen struct {
-	entries int
-	effort  effort
-	dirs    []string
-	led     []string // where links lead to, if that is not looked into otherwise
-	hidden  []Found
-	linked  []Found
-	rules   bool
-
-	repositories []Found
-}
-
-// entry is a line of a directory. Its name is in the buffer that the kernel has filled.
-type entry struct {
-	name string
-	ino  uint64
-	kind byte
-}
-
-// known sees to it that it is known what an entry is: some file systems do not say. It may be gone.
-func (e *entry) known(dir int) bool {
-	if e.kind != unix.DT_UNKNOWN {
-		return true
-	}
-	var st unix.Stat_t
-	err := unix.Fstatat(dir, e.name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	e.kind = byte(st.Mode & unix.S_IFMT >> 12)
-	return err == nil
-}
-
-// maxDeep is the longest path that is looked at. The kernel takes none of more than 4096
-// bytes, and the tree has a path of its own, outside and inside.
+// maxDeep is the longest path that is looked at. The kernel takes none of more than 4096 bytes,
+// and the tree has a path of its own, outside and inside.
 const maxDeep = 2048
 
-// tooDeep is the rule for directories further down than that.
-var tooDeep = Rule{Text: "a directory too far down to be looked into", From: Builtin}
+// Rules for directories that cannot be looked into. A program inside may be able to change that.
+var (
+	unreadable = Rule{Text: "a directory that cannot be looked into", From: Builtin}
+	tooDeep    = Rule{Text: "a directory too far down to be looked into", From: Builtin}
+)
+
+// list opens a directory and returns its entries.
+func (t *Tree) list(dir string) (*os.File, []fs.DirEntry, error) {
+	fd, err := t.open(dir, unix.O_RDONLY|unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))
+	list, err := f.ReadDir(maxEntries + 1)
+	if err != nil && err != io.EOF {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, list, nil
+}
 
 // look reads one directory.
-func (w *walk) look(dir string, buf *[]byte) (got seen, err error) {
-	fd, err := w.t.open(dir, unix.O_RDONLY|unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS)
+func (w *walk) look(dir string) (got seen, err error) {
+	f, list, err := w.t.list(dir)
 	switch {
-	case err == unix.EACCES && dir != "":
+	case errors.Is(err, unix.EACCES) && dir != "":
 		if st, err := w.t.stat(dir); err == nil && int(st.Uid) == os.Getuid() {
 			got.hidden = []Found{found(&unreadable, dir, true)}
 		}
 		return got, nil
-	case (err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.EACCES) && dir != "":
+	case (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)) && dir != "":
 		return got, nil // it was replaced meanwhile
 	case err != nil:
-		return got, fmt.Errorf("look for files to hide: open %s/%s: %w", w.t.Root, dir, err)
-	}
-	defer unix.Close(fd)
-	if err := readDir(fd, buf); err != nil {
 		return got, fmt.Errorf("look for files to hide: list %s/%s: %w", w.t.Root, dir, err)
 	}
-	rules := false
-	for e := range entries(*buf) {
-		got.entries++
-		rules = rules || e.name == FileName && e.kind == unix.DT_REG
-	}
-	if rules && w.inodes == nil && !w.bare {
+	defer f.Close()
+	w.effort.entries.Add(int64(len(list)))
+	if !w.named && !w.bare && slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == FileName && e.Type().IsRegular() }) {
 		if _, err := w.t.readRules(dir); err != nil {
 			return got, err
 		}
 		got.rules = true
 	}
 	in := w.t.Set.In(dir)
-	in.effort = &got.effort
-	for e := range entries(*buf) {
-		w.entry(&got, in, dir, fd, e)
-		if got.effort.exceeds(got.entries) {
-			break // and take says so
+	in.effort = &w.effort
+	for _, e := range list {
+		w.entry(&got, in, dir, int(f.Fd()), e)
+		if err := w.effort.excess(w.t.Root); err != nil {
+			return got, err
 		}
 	}
 	return got, nil
 }
 
-// readDir reads all lines of a directory, as the kernel writes them.
-func readDir(fd int, buf *[]byte) error {
-	*buf = (*buf)[:0]
-	for {
-		if cap(*buf)-len(*buf) < 8<<10 {
-			*buf = slices.Grow(*buf, 64<<10)
-		}
-		n, err := unix.Getdents(fd, (*buf)[len(*buf):cap(*buf)])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil && err != unix.ENOENT {
-			return err
-		}
-		if n <= 0 {
-			return nil
-		}
-		*buf = (*buf)[:len(*buf)+n]
-		if len(*buf) > maxListing {
-			return errors.New("it has too many entries")
-		}
-	}
-}
-
-// maxListing bounds one directory: some millions of entries.
-const maxListing = 128 << 20
-
 // entry decides about one entry.
-func (w *walk) entry(got *seen, in Dir, dir string, fd int, e entry) {
-	if !e.known(fd) {
-		return
-	}
-	isDir := e.kind == unix.DT_DIR
+func (w *walk) entry(got *seen, in Dir, dir string, fd int, e fs.DirEntry) {
+	name, at := e.Name(), join(dir, e.Name())
 	switch {
-	case w.inodes != nil && !isDir:
-		w.sameInode(got, dir, fd, e, w.inodes)
-		return
-	case e.name == ".git" && w.inodes == nil:
-		if w.t.nested(dir) {
-			got.repository(dir, fd, e.name)
+	case w.named && !e.IsDir():
+		if e.Type().IsRegular() {
+			w.sameFile(got, at, fd, name)
 		}
-		if isDir {
+		return
+	case name == ".git" && !w.named:
+		if w.t.nested(dir) {
+			got.repository(at, fd, name)
+		}
+		if e.IsDir() {
 			return
 		}
 	}
-	if w.bare && (!isDir || len(dir)+1+len(e.name) > maxDeep) {
+	if w.bare && (!e.IsDir() || len(at) > maxDeep) {
 		return
 	}
 	r := &tooDeep
-	if !isDir || len(dir)+1+len(e.name) <= maxDeep {
-		r = in.Decide(e.name, isDir)
+	if !e.IsDir() || len(at) <= maxDeep {
+		r = in.Decide(name, e.IsDir())
 	}
 	switch {
-	case r != nil && (!r.Looks() || !isDir && w.t.confirms(r, join(dir, e.name))):
-		if w.inodes == nil {
-			e.name = strings.Clone(e.name)
-			w.hide(got, r, join(dir, e.name), fd, e)
+	case r != nil && (!r.Looks() || !e.IsDir() && w.t.confirms(r, at)):
+		if !w.named {
+			w.hide(got, r, at, fd, e)
 		}
-	case isDir && (w.inodes != nil || in.Enters(e.name)):
-		got.dirs = append(got.dirs, join(dir, strings.Clone(e.name)))
-	case isDir:
-		got.checkouts(join(dir, e.name), fd, e.name, false)
-	case e.kind == unix.DT_LNK:
-		if to := w.t.leads(join(dir, e.name)); to != "" {
+	case e.IsDir() && (w.named || in.Enters(name)):
+		got.dirs = append(got.dirs, at)
+	case e.IsDir():
+		w.checkouts(got, at, false)
+	case e.Type() == fs.ModeSymlink:
+		if to := w.t.leads(at); to != "" {
 			got.led = append(got.led, to)
 		}
 	}
@@ -292,44 +227,84 @@ func found(r *Rule, path string, dir bool) Found {
 }
 
 // hide notes an entry, and what is behind it.
-func (w *walk) hide(got *seen, r *Rule, path string, fd int, e entry) {
-	f := found(r, path, e.kind == unix.DT_DIR)
+func (w *walk) hide(got *seen, r *Rule, path string, fd int, e fs.DirEntry) {
+	f := found(r, path, e.IsDir())
 	var names uint32
-	f.Which, _, names = which(fd, e.name)
+	f.Which, _, names = which(fd, e.Name())
 	got.hidden = append(got.hidden, f)
-	switch e.kind {
-	case unix.DT_LNK:
-		if to, dir := w.t.behind(path); to != "" {
-			f.Path, f.Dir, f.Rule = to, dir, f.Rule+" (behind "+path+")"
-			f.Which, _, _ = w.t.which(to)
-			got.hidden = append(got.hidden, f)
-		}
-	case unix.DT_REG:
-		if names > 1 {
-			got.linked = append(got.linked, f)
+	if e.Type().IsRegular() && names > 1 {
+		got.linked = append(got.linked, f)
+	}
+	if e.Type() != fs.ModeSymlink {
+		return
+	}
+	if to, dir := w.t.behind(path); to != "" {
+		f.Path, f.Dir, f.Rule = to, dir, f.Rule+" (behind "+path+")"
+		f.Which, _, _ = w.t.which(to)
+		got.hidden = append(got.hidden, f)
+	}
+}
+
+// nested reports whether a repository in a directory is to be reported. That at the root usually
+// is not.
+func (t *Tree) nested(dir string) bool { return dir != "" || t.Top }
+
+// repository notes one, by its name in the directory fd.
+func (s *seen) repository(path string, fd int, name string) {
+	if is, kind, _ := which(fd, name); kind != 0 {
+		s.repositories = append(s.repositories, Found{Path: path, Dir: kind == unix.S_IFDIR, Which: is})
+	}
+}
+
+// checkouts looks for repositories in a directory that a package manager fills. As it may be huge,
+// only in the usual places: one package each, and those of a scope one further down.
+func (w *walk) checkouts(got *seen, dir string, scope bool) {
+	f, list, err := w.t.list(dir)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	w.effort.entries.Add(int64(len(list)))
+	for _, e := range list {
+		switch name := e.Name(); {
+		case name == ".git":
+			got.repository(join(dir, name), int(f.Fd()), name)
+		case !e.IsDir():
+		case !scope && (name[0] == '@' || name == "src"):
+			w.checkouts(got, join(dir, name), true)
+		default:
+			got.repository(join(dir, name+"/.git"), int(f.Fd()), name+"/.git")
 		}
 	}
 }
 
-// entries takes what the kernel lists apart. The names are only good for as long as the
-// buffer is.
-func entries(b []byte) iter.Seq[entry] {
-	const head = 19 // ino, offset, length, type
-	return func(yield func(entry) bool) {
-		for len(b) > head {
-			n := int(binary.NativeEndian.Uint16(b[16:]))
-			if n <= head || n > len(b) {
-				return
-			}
-			name := b[head:n]
-			if i := bytes.IndexByte(name, 0); i >= 0 {
-				name = name[:i]
-			}
-			e := entry{unsafe.String(unsafe.SliceData(name), len(name)), binary.NativeEndian.Uint64(b), b[18]}
-			if e.name != "" && e.name != "." && e.name != ".." && !strings.Contains(e.name, "/") && !yield(e) {
-				return
-			}
-			b = b[n:]
+// linked are hidden files that have other names (hard links), by their inode number.
+type linked map[uint64][]Found
+
+// which returns what identifies an entry, its kind, and how many names it has.
+func which(fd int, name string) (w Which, kind uint16, names uint32) {
+	var st unix.Statx_t
+	err := unix.Statx(fd, name, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT,
+		unix.STATX_TYPE|unix.STATX_INO|unix.STATX_NLINK|unix.STATX_BTIME, &st)
+	if err != nil {
+		return w, 0, 0 // gone again, or not ours to look at
+	}
+	return Which{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino, st.Btime.Sec*1e9 + int64(st.Btime.Nsec)}, st.Mode & unix.S_IFMT, st.Nlink
+}
+
+// sameFile hides a file that is another name of a hidden one: whoever reads it by one name has
+// read it.
+func (w *walk) sameFile(got *seen, path string, fd int, name string) {
+	is, _, names := which(fd, name)
+	files := w.linked[is.Ino]
+	if slices.ContainsFunc(files, func(f Found) bool { return f.Path == path }) {
+		return
+	}
+	for _, f := range files {
+		if f.Which == is && (names > 1 || is.Born != 0) {
+			f.Path, f.Rule = path, f.Rule+" (the same file as "+f.Path+")"
+			got.hidden = append(got.hidden, f)
+			return
 		}
 	}
 }

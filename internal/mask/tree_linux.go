@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -121,24 +122,30 @@ func (t *Tree) behind(path string) (target string, dir bool) {
 	return target, st.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
-// leads is the directory that a link leads to, if that is in one which is not looked into;
-// else "". Whoever puts a link there in the place of a directory must not win by it: what
-// the user writes below the link lands behind it.
-func (t *Tree) leads(path string) string {
-	to, dir := t.behind(path)
+// leads is the directory that a link leads to, "" unless it is in one that is not entered: what
+// the user writes below the link lands there.
+func (t *Tree) leads(link string) string {
+	to, dir := t.behind(link)
 	if !dir {
 		return ""
 	}
-	for i := 0; i <= len(to); i++ {
-		if i < len(to) && to[i] != '/' {
-			continue
-		}
-		at := strings.LastIndexByte(to[:i], '/')
-		if in, name := t.Set.In(to[:max(at, 0)]), to[at+1:i]; !in.Enters(name) {
+	parts := strings.Split(to, "/")
+	for i, name := range parts {
+		if !t.Set.In(path.Join(parts[:i]...)).Enters(name) {
 			return to
 		}
 	}
 	return ""
+}
+
+// which is [which] for a path in the tree.
+func (t *Tree) which(path string) (w Which, kind uint16, names uint32) {
+	fd, err := t.open(path, unix.O_PATH, unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return w, 0, 0
+	}
+	defer unix.Close(fd)
+	return which(fd, "")
 }
 
 // readRules adds the file of a directory that says what to hide.

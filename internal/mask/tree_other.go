@@ -30,8 +30,6 @@ func (*Tree) Repositories(context.Context) ([]Found, error) { return nil, errors
 // Hides returns the rule by which something in the tree is hidden.
 func (*Tree) Hides(string, bool) *Rule { return nil }
 
-// Stands says whether the tree is still in its place.
-
 // Gone says that there is nothing of this path in the tree.
 func (*Tree) Gone(string) bool { return true }
 

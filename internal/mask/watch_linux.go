@@ -86,41 +86,24 @@ func (w *watcher) sayBlind(what, number string) {
 	w.blind = true
 }
 
-// enter watches a directory and all below it, and tells what there is to hide.
+// enter watches a directory and all below it, and reports what there is to hide.
 func (w *watcher) enter(ctx context.Context, dir string) error {
-	queue, led := []string{dir}, map[string]bool{}
-	var all effort
-	entries := 0
-	buf := make([]byte, 0, 32<<10)
-	for len(queue) > 0 && ctx.Err() == nil {
-		dir := queue[0]
-		queue = queue[1:]
-		w.watch(dir)
-		got, err := (&walk{t: w.t, ctx: ctx}).look(dir, &buf)
+	all := &walk{t: w.t, led: map[string]bool{}}
+	for queue := []string{dir}; len(queue) > 0 && ctx.Err() == nil; queue = queue[1:] {
+		w.watch(queue[0])
+		got, err := all.look(queue[0])
 		if err != nil {
 			return err
-		}
-		if entries += got.entries; entries > maxEntries {
-			return &CrowdError{w.t.Root}
-		}
-		if all.add(got.effort); all.exceeds(entries) {
-			return all.excess(w.t.Root)
 		}
 		if w.Repository != nil {
 			for _, f := range got.repositories {
 				w.Repository(f)
 			}
 		}
-		queue = append(queue, got.dirs...)
-		for _, to := range got.led {
-			if !led[to] {
-				led[to] = true
-				queue = append(queue, to)
-			}
-		}
 		for _, f := range got.hidden {
 			w.tell(f)
 		}
+		queue = append(queue, all.take(queue[0], got)...)
 	}
 	w.flush()
 	return nil

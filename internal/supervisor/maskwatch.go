@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/mask"
-	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 )
@@ -31,7 +30,6 @@ func (s *Supervisor) watchMasks() {
 			return
 		}
 		s.warnTracked()
-		s.warnRefused(all[0])
 		s.warnNested(all[0], s.notices.once)
 		for _, one := range all {
 			s.masks.ended.Go(func() { s.watchTree(one) })
@@ -55,26 +53,6 @@ func outlives[T any](s *Supervisor, c <-chan T) bool {
 // he is gone again or has more to read than he can.
 func (s *Supervisor) tellSomebody(line string) bool {
 	return outlives(s, s.notices.heard()) && s.notices.tellNow(line)
-}
-
-// warnRefused tells the user if files of the workspace would show what is hidden.
-func (s *Supervisor) warnRefused(one *shown) {
-	if s.Sandbox.Workspace.Mode == sandbox.WorkspaceNone {
-		return
-	}
-	refused := one.tree.Set.Refused()
-	if len(refused) == 0 {
-		return
-	}
-	r, n := refused[0].Lines[0], -1
-	for _, f := range refused {
-		n += len(f.Lines)
-	}
-	more := ""
-	if n > 0 {
-		more = fmt.Sprintf(" (as do %d more lines)", n)
-	}
-	s.notices.tell(fmt.Sprintf("%s: %s shows only what its own file hides%s, because you have not agreed to it: 'coffer trust' asks you, for new sandboxes", r.From, r.Text, more))
 }
 
 // watchTree watches what appears in one of the directories, until the sandbox ends.
