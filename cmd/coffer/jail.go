@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/config"
@@ -57,7 +59,11 @@ They are told not to ask before they act.`,
 			if err := together(c, "allow-parent-git no-allow-parent-git"); err != nil {
 				return err
 			}
-			return runJail(c.Context(), &s, args, c.ArgsLenAtDash() == 0)
+			err := runJail(c.Context(), &s, args, c.ArgsLenAtDash() == 0)
+			if inside := outsideOnly(); inside != nil && errors.Is(err, syscall.ENOSYS) { // openat2, for one
+				return inside
+			}
+			return err
 		},
 	}
 	f := c.Flags()

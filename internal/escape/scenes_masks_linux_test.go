@@ -173,39 +173,22 @@ func soughtSecrets(s *stage) {
 	s.coffer(dir, "rm", "--force", "sought")
 }
 
-// jailedSecrets: in a jail, too, what appears is hidden.
+// jailedSecrets: what appears while a jail runs is hidden from the next start on.
 func jailedSecrets(s *stage) {
-	const script = `: >ready; until [ -e made/later/.env ]; do sleep 0.02; done
-n=0; while cat made/later/.env >/dev/null 2>&1; do n=$((n+1)); [ $n -lt $1 ] || break; sleep 0.02; done
-"$0" read made/later/.env`
-	appear := func(dir string) {
-		s.until(func() (o outcome, ok bool) { return o, exists(filepath.Join(dir, "ready")) })
-		s.here.put(filepath.Join(dir, "made/later/.env"), secretWord, 0o644)
-		s.here.own(dir)
-	}
-	try := func(dir string, c *exec.Cmd) (got result, all []outcome) {
+	dir := s.fresh("jail-in")
+	must(s.t, os.MkdirAll(filepath.Join(dir, "made/later"), 0o755))
+	s.here.own(dir)
+	file := filepath.Join(dir, "made/later/.env")
+	jail := func(argv ...string) *exec.Cmd {
+		c := s.bed.Command(append([]string{"jail", "-q", "--net", "host", "--"}, argv...)...)
 		c.Dir = dir
-		done := make(chan struct{})
-		go func() { defer close(done); appear(dir) }()
-		got = s.run(c)
-		<-done
-		return got, outcomes(got.out)
+		return c
 	}
-	in, out := s.fresh("jail-in"), s.fresh("jail-out")
-	for _, dir := range []string{in, out} {
-		must(s.t, os.MkdirAll(filepath.Join(dir, "made/later"), 0o755))
-		s.here.own(dir)
-	}
-	_, free := try(out, s.bed.Program("/bin/sh", "-c", script, s.probe, "3"))
-	got, kept := try(in, s.bed.Command("jail", "-q", "--net", "host", "--", "/bin/sh", "-c", script, s.probe, "3000"))
-	o, f := outcome{Wall: "NO-RESULT " + got.err}, outcome{Wall: "NO-RESULT"}
-	if len(kept) == 1 {
-		o = kept[0]
-	}
-	if len(free) == 1 {
-		f = free[0]
-	}
-	s.r.judge("m11", "read a secret that appears, in a jail", f.Wall == "", f.String(), met(o, "EACCES"), o.String())
+	s.run(jail("/bin/true")) // a first start sees no file
+	s.here.put(file, secretWord, 0o644)
+	s.here.own(dir)
+	free, kept := s.outside(dir, "read", file), s.run(jail(s.probe, "read", file)).probed()
+	s.r.judge("m11", "read a secret that appeared between starts of a jail", free.Wall == "", free.String(), met(kept, "EACCES"), kept.String())
 }
 
 // until tries for a generous time.
