@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -114,40 +115,39 @@ func (sb *Sandbox) build() (_ *Lock, err error) {
 	if err != nil {
 		return nil, err
 	}
-	draft := filepath.Join(sb.store.dir, newPrefix+sb.ID)
-	if err := mkdir(draft); err != nil {
+	folder := filepath.Join(sb.store.dir, newPrefix+sb.ID)
+	if err := os.Mkdir(folder, 0o700); err != nil {
 		return nil, err
 	}
 	var lock *Lock
-	folder := draft
 	defer func() {
 		if err != nil {
 			lock.Release()
 			_ = safepath.RemoveTree(folder) // what is left of a draft, the sweep takes
 		}
 	}()
-	if lock, err = sb.takeLock(draft); err != nil {
+	if lock, err = sb.takeLock(folder); err != nil {
 		return nil, err
 	}
-	durable := !sb.Ephemeral
-	if err := writeFile(filepath.Join(draft, recordName), data, durable); err != nil {
+	if err = sb.writeFile(filepath.Join(folder, recordName), data); err != nil {
 		return nil, err
 	}
-	if durable {
-		if err := syncDir(draft); err != nil {
-			return nil, err
-		}
+	if err = sb.sync(folder); err != nil {
+		return nil, err
 	}
-	if err := rename(draft, sb.dir); err != nil {
+	if err = os.Rename(folder, sb.dir); err != nil {
 		return nil, err
 	}
 	folder = sb.dir
-	if durable {
-		if err := syncDir(sb.store.dir); err != nil {
-			return nil, err
-		}
+	return lock, sb.sync(sb.store.dir)
+}
+
+// sync is syncDir for a sandbox that stays.
+func (sb *Sandbox) sync(dir string) error {
+	if sb.Ephemeral {
+		return nil
 	}
-	return lock, nil
+	return syncDir(dir)
 }
 
 // taken collects what no new sandbox may be called: the names of all others,
@@ -165,7 +165,7 @@ func (s *Store) taken(except string) (map[string]bool, error) {
 			continue
 		}
 		taken[id] = true
-		data, err := readFile(filepath.Join(s.dir, id, recordName), maxRecord)
+		data, err := safepath.ReadOwn(filepath.Join(s.dir, id, recordName), maxRecord)
 		if err != nil {
 			continue // removed this moment, or broken: List reports it
 		}

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -81,28 +80,18 @@ func (s *Store) Get(id string) (*Sandbox, error) {
 
 // List returns all sandboxes, the oldest first, and next to them an error for
 // each that cannot be read: a broken one never hides the healthy ones.
-func (s *Store) List() ([]*Sandbox, []error) {
-	return s.listIf(func(string, []byte) bool { return true })
-}
-
-// listIf lists those whose id or undecoded record look worth it: with a hundred
-// sandboxes, decoding all records to find one takes longer than a program's start.
-func (s *Store) listIf(look func(id string, record []byte) bool) ([]*Sandbox, []error) {
+func (s *Store) List() (all []*Sandbox, errs []error) {
 	entries, err := s.entries()
 	if err != nil {
 		return nil, []error{err}
 	}
-	slices.Sort(entries)
-	var all []*Sandbox
-	var errs []error
 	for _, name := range entries {
 		if name[0] == '.' {
 			continue
 		}
-		sb, err := s.loadIf(name, func(record []byte) bool { return look(name, record) })
+		sb, err := s.load(name)
 		switch {
 		case errors.Is(err, ErrNotFound): // removed while we looked
-		case err == nil && sb == nil: // not worth it
 		case err != nil:
 			errs = append(errs, err)
 		default:
@@ -115,12 +104,7 @@ func (s *Store) listIf(look func(id string, record []byte) bool) ([]*Sandbox, []
 
 // Over returns the sandboxes whose workspace is this directory, the oldest first.
 func (s *Store) Over(workspace string) []*Sandbox {
-	text, err := encode(workspace)
-	if err != nil {
-		return nil
-	}
-	text = bytes.TrimSpace(text)
-	all, _ := s.listIf(func(_ string, record []byte) bool { return bytes.Contains(record, text) })
+	all, _ := s.List()
 	return slices.DeleteFunc(all, func(sb *Sandbox) bool { return sb.Workspace.Path != workspace })
 }
 
@@ -135,10 +119,7 @@ func (s *Store) Find(match string) (*Sandbox, error) {
 			return sb, err
 		}
 	}
-	// A name stands in its record as it is: its characters need no escapes.
-	all, errs := s.listIf(func(id string, record []byte) bool {
-		return strings.HasPrefix(id, match) || bytes.Contains(record, []byte(match))
-	})
+	all, errs := s.List()
 	levels := []func(*Sandbox) bool{
 		func(sb *Sandbox) bool { return sb.Name == match },
 		func(sb *Sandbox) bool { return strings.HasPrefix(sb.ID, match) },
@@ -161,9 +142,6 @@ func (s *Store) Find(match string) (*Sandbox, error) {
 		default:
 			return nil, &AmbiguousError{Match: match, Candidates: hits}
 		}
-	}
-	if len(errs) == 0 {
-		_, errs = s.List() // a broken one may be the one that is missed
 	}
 	return nil, notFound(match, errs)
 }

@@ -4,40 +4,25 @@ package sandbox
 
 import (
 	"errors"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// flock cannot be tested without being taken. The test takes it shared and for
-// an instant; tryLock asks again a few times so as not to fall over a test.
+// There is flock only, which cannot be tested without being taken: a test that takes it, shared
+// and for an instant, can make tryLock fail.
 
 func tryLock(fd int) error {
-	for try := 0; ; try++ {
-		err := flock(fd, unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return err
-		}
-		if try == 10 {
-			return errHeld
-		}
-		time.Sleep(time.Millisecond)
+	err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return errHeld
 	}
+	return err
 }
 
-func waitLock(fd int) error { return flock(fd, unix.LOCK_EX) }
-
-func flock(fd, how int) error {
-	for {
-		err := unix.Flock(fd, how)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
+func waitLock(fd int) error { return unix.Flock(fd, unix.LOCK_EX) }
 
 func lockHeld(fd int) (bool, error) {
-	err := flock(fd, unix.LOCK_SH|unix.LOCK_NB) // given back when fd is closed
+	err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) // given back when fd is closed
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return true, nil
 	}

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/policy"
-	"golang.org/x/sys/unix"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // A Network says what programs inside may reach.
@@ -81,7 +82,7 @@ type liveRules struct {
 func (sb *Sandbox) LiveRules() (policy.Source, error) {
 	live := policy.Source{Grants: true, Origin: "coffer policy"}
 	path := filepath.Join(sb.dir, liveName)
-	data, err := readFile(path, maxLive)
+	data, err := safepath.ReadOwn(path, maxLive)
 	if errors.Is(err, fs.ErrNotExist) {
 		return live, nil
 	}
@@ -106,18 +107,11 @@ func (sb *Sandbox) LiveRules() (policy.Source, error) {
 func (sb *Sandbox) SaveLiveRules(live []policy.RuleSource) error {
 	path := filepath.Join(sb.dir, liveName)
 	if len(live) == 0 {
-		return ignoreMissing(unix.Unlink(path))
+		return ignoreMissing(os.Remove(path))
 	}
 	data, err := json.MarshalIndent(liveRules{1, live}, "", "  ")
 	if err != nil {
 		return err
 	}
-	draft := path + ".new"
-	if err = writeFile(draft, append(data, '\n'), !sb.Ephemeral); err == nil {
-		err = rename(draft, path)
-	}
-	if err != nil {
-		_ = unix.Unlink(draft)
-	}
-	return err
+	return sb.writeFile(path, append(data, '\n'))
 }

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 const (
@@ -54,20 +54,19 @@ func (sb *Sandbox) Logs() string { return filepath.Join(sb.dir, logsName) }
 // HasGit says whether it has git directories of its own, whose commits are brought over;
 // see package git.
 func (sb *Sandbox) HasGit() bool {
-	var st unix.Stat_t
-	return unix.Lstat(filepath.Join(sb.dir, gitName), &st) == nil || unix.Lstat(filepath.Join(sb.dir, includeName), &st) == nil
+	return exists(filepath.Join(sb.dir, gitName)) || exists(filepath.Join(sb.dir, includeName))
 }
 
 // Owe notes that something outside the folder has to be put right when the sandbox
 // stops, before it is done; Settle that it has been. If the process dies in between,
 // Sweep calls Mend.
 func (sb *Sandbox) Owe() error {
-	return writeFile(filepath.Join(sb.dir, debtName), nil, false)
+	return os.WriteFile(filepath.Join(sb.dir, debtName), nil, 0o600)
 }
 
 // Settle is Owe's counterpart.
 func (sb *Sandbox) Settle() error {
-	return ignoreMissing(unix.Unlink(filepath.Join(sb.dir, debtName)))
+	return ignoreMissing(os.Remove(filepath.Join(sb.dir, debtName)))
 }
 
 // Save writes the record; a crash leaves the old one or the new one. It is for
@@ -111,36 +110,17 @@ func (sb *Sandbox) save() error {
 		}
 	}
 
-	// One name for the draft is enough under the store lock, and a draft that
-	// a crash left is overwritten by the next.
-	path := filepath.Join(sb.dir, recordName)
-	draft := path + ".new"
-	durable := !sb.Ephemeral
-	if err = writeFile(draft, data, durable); err == nil {
-		err = rename(draft, path)
-	}
-	if err != nil {
-		_ = unix.Unlink(draft)
+	if err := sb.writeFile(filepath.Join(sb.dir, recordName), data); err != nil {
 		return err
 	}
-	if durable {
-		return syncDir(sb.dir)
-	}
-	return nil
+	return sb.sync(sb.dir)
 }
 
 // load reads one sandbox. It returns ErrNotFound when there is no folder, and a
 // *BrokenError when there is one without a good record in it.
 func (s *Store) load(id string) (*Sandbox, error) {
-	return s.loadIf(id, func([]byte) bool { return true })
-}
-
-// loadIf is load for those whose record, before it is decoded, looks worth it.
-// Others are nil.
-func (s *Store) loadIf(id string, look func(record []byte) bool) (*Sandbox, error) {
 	dir := filepath.Join(s.dir, id)
-	path := filepath.Join(dir, recordName)
-	data, err := readFile(path, maxRecord)
+	data, err := safepath.ReadOwn(filepath.Join(dir, recordName), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		// Without the folder it was removed, perhaps while we looked.
 		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -148,11 +128,11 @@ func (s *Store) loadIf(id string, look func(record []byte) bool) (*Sandbox, erro
 		}
 		return nil, &BrokenError{ID: id, Dir: dir, Err: fmt.Errorf("is missing: %w", fs.ErrNotExist)}
 	}
+	if errors.Is(err, safepath.ErrTooLarge) {
+		return nil, &BrokenError{ID: id, Dir: dir, Err: fmt.Errorf("is larger than %d bytes", maxRecord)}
+	}
 	if err != nil {
 		return nil, &BrokenError{ID: id, Dir: dir, Err: fmt.Errorf("cannot be read: %w", errors.Unwrap(err))}
-	}
-	if !look(data) {
-		return nil, nil
 	}
 	rec, err := decodeRecord(data)
 	if err != nil {

@@ -102,27 +102,19 @@ func (s *Store) lock() (unlock func(), err error) {
 	return func() { unix.Close(fd) }, nil
 }
 
-// entries lists the store, in no order. A store not yet made has none.
-func (s *Store) entries() ([]string, error) {
-	fd, err := unix.Open(s.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// entries lists the store, sorted. A store not yet made has none.
+func (s *Store) entries() (names []string, err error) {
+	all, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, safepath.Dangling(s.dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read sandbox store: %w", &fs.PathError{Op: "open", Path: s.dir, Err: err})
+		return nil, fmt.Errorf("read sandbox store: %w", err)
 	}
-	defer unix.Close(fd)
-	var names []string
-	for buf := make([]byte, 1024); ; {
-		n, err := unix.ReadDirent(fd, buf)
-		if err != nil {
-			return nil, fmt.Errorf("read sandbox store: %w", &fs.PathError{Op: "read", Path: s.dir, Err: err})
-		}
-		if n <= 0 {
-			return names, nil
-		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	for _, e := range all {
+		names = append(names, e.Name())
 	}
+	return names, nil
 }
 
 // hint adds the way out to errors that the user can do something about. Only

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/safepath"
@@ -32,14 +32,10 @@ func (l *Lock) Remove(purge func(tree string) error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s", ErrNotFound, sb.Name)
 	}
-	if err == nil && !sb.Ephemeral {
-		// Else a power cut could bring back the folder, half deleted.
-		err = syncDir(sb.store.dir)
-	}
 	if err == nil {
-		err = d.delete(purge)
+		// Else a power cut could bring back the folder, half deleted.
+		err = errors.Join(sb.sync(sb.store.dir), d.delete(purge))
 	}
-	d.close()
 	if err != nil {
 		return fmt.Errorf("remove sandbox %s: %w", sb.Name, sb.store.hint(err))
 	}
@@ -78,12 +74,6 @@ func (s *Store) Sweep(purge func(tree string) error) error {
 	return errors.Join(errs...)
 }
 
-// Littered says whether Sweep would have something to do.
-func (s *Store) Littered() bool {
-	entries, err := s.entries()
-	return err != nil || slices.ContainsFunc(entries, s.suspect)
-}
-
 // suspect looks, without any lock, whether an entry is worth one. It costs
 // nothing for leftovers, one system call for a sandbox that is to stay, and
 // three for a throw-away.
@@ -102,8 +92,7 @@ func (s *Store) suspect(name string) bool {
 
 // unsettled says whether a folder has what only a running sandbox should have.
 func unsettled(dir string) bool {
-	var st unix.Stat_t
-	return unix.Lstat(filepath.Join(dir, socketName), &st) == nil || unix.Lstat(filepath.Join(dir, debtName), &st) == nil
+	return exists(filepath.Join(dir, socketName)) || exists(filepath.Join(dir, debtName))
 }
 
 func (s *Store) sweep(name string, purge func(string) error) error {
@@ -111,7 +100,6 @@ func (s *Store) sweep(name string, purge func(string) error) error {
 	if err != nil || d == nil {
 		return err
 	}
-	defer d.close()
 	return d.delete(purge)
 }
 
@@ -120,12 +108,7 @@ func (s *Store) sweep(name string, purge func(string) error) error {
 func (s *Store) condemn(name string) (*discarded, error) {
 	if strings.HasPrefix(name, gonePrefix) {
 		// Already out of everybody's way, so no need for the store lock.
-		d, err := openDiscarded(filepath.Join(s.dir, name))
-		if errors.Is(err, fs.ErrNotExist) || !d.claim() {
-			d.close()
-			return nil, nil // vanished, or another is deleting it
-		}
-		return d, nil
+		return claim(filepath.Join(s.dir, name)), nil
 	}
 	unlock, err := s.lock()
 	if err != nil {
@@ -144,7 +127,7 @@ func (s *Store) condemn(name string) (*discarded, error) {
 				}
 			}
 			for _, name := range []string{debtName, socketName} {
-				if err := ignoreMissing(unix.Unlink(filepath.Join(dir, name))); err != nil {
+				if err := ignoreMissing(os.Remove(filepath.Join(dir, name))); err != nil {
 					return nil, err
 				}
 			}
@@ -169,48 +152,48 @@ func (s *Store) abandoned(id string) bool {
 	return sb.Ephemeral
 }
 
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 // A discarded folder has its .gone- name and waits to be deleted. Whoever
 // deletes it holds a flock on the folder itself, so that the next command leaves
-// a deletion that takes its time alone. It is a courtesy, not needed for safety:
-// two may delete the same tree.
+// a deletion that takes its time alone. Safety does not need it: two may delete
+// the same tree.
 type discarded struct {
 	path string
-	fd   int
+	lock *os.File // nil if the folder cannot be opened
 }
 
 // discard gives a folder its .gone- name. Callers hold the store lock.
 func (s *Store) discard(name string) (*discarded, error) {
 	from := filepath.Join(s.dir, name)
-	// Claimed before the rename: no sweep gets in between.
-	d, _ := openDiscarded(from)
-	d.claim()
+	d := claim(from) // before the rename: no sweep gets in between
+	if d == nil {
+		d = &discarded{}
+	}
 	d.path = filepath.Join(s.dir, gonePrefix+strings.TrimPrefix(name, newPrefix)+"-"+randomText(idLength))
-	if err := rename(from, d.path); err != nil {
+	if err := os.Rename(from, d.path); err != nil {
 		d.close()
 		return nil, err
 	}
 	return d, nil
 }
 
-// openDiscarded returns something to delete even if it could not be opened.
-func openDiscarded(path string) (*discarded, error) {
-	fd, err := openFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
-	return &discarded{path: path, fd: fd}, err
-}
-
-// claim is false if another is at it, and true if that cannot be known.
-func (d *discarded) claim() bool {
-	return !errors.Is(unix.Flock(d.fd, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
+// claim returns a folder to delete, nil if another is at it or it is gone.
+func claim(path string) *discarded {
+	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return &discarded{path: path}
+	}
+	if errors.Is(unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		dir.Close()
+		return nil
+	}
+	return &discarded{path, dir}
 }
 
 func (d *discarded) delete(purge func(string) error) error {
+	defer d.close()
 	if purge == nil {
 		purge = safepath.RemoveTree
 	}
@@ -218,7 +201,7 @@ func (d *discarded) delete(purge func(string) error) error {
 }
 
 func (d *discarded) close() {
-	if d != nil && d.fd >= 0 {
-		unix.Close(d.fd)
+	if d.lock != nil {
+		d.lock.Close()
 	}
 }
