@@ -2,6 +2,7 @@ package image
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -135,18 +136,11 @@ func TestPullAfterPrune(t *testing.T) {
 
 // A pull that would take the last of a disk ends.
 func TestNearlyFull(t *testing.T) {
-	l := openLedge(t.TempDir())
-	defer l.close()
-	read := func() error {
-		_, err := io.Copy(io.Discard, l.above(io.LimitReader(zeros{}, 3*lookEvery)))
-		return err
-	}
-	if err := read(); err != nil {
-		t.Error(err)
-	}
-	l.short = func() string { return "less than 1 GiB is free" }
-	if err := read(); err == nil || !strings.Contains(err.Error(), "the disk is nearly full: less than ") {
-		t.Error(err)
+	for short, want := range map[string]string{"": "<nil>", "less than 1 GiB is free": "the disk is nearly full: less than 1 GiB is free"} {
+		c := &careful{Reader: io.LimitReader(zeros{}, 3*lookEvery), short: func() string { return short }}
+		if _, err := io.Copy(io.Discard, c); fmt.Sprint(err) != want {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 

@@ -21,8 +21,6 @@ const (
 	maxPadding  = 8 << 30 // headers, and what is between files
 	maxEntries  = 2 << 20
 	maxNames    = 256 << 20 // bytes of all names
-	maxWalked   = 1 << 30   // bytes of all names by which directories are looked up, with links followed, of those above what is made, and of what is found in those that are emptied
-	eachWalked  = 64        // that a name counts for besides: short ones take their time too
 	maxName     = 4096
 )
 

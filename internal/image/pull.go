@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -94,7 +95,7 @@ type pull struct {
 	digest v1.Hash
 	manifest
 	total, done atomic.Int64
-	ledge       ledge
+	disk        *limits.Disk // nil if it does not count what is free
 }
 
 func (p *pull) run(ctx context.Context) (*Image, error) {
@@ -104,8 +105,8 @@ func (p *pull) run(ctx context.Context) (*Image, error) {
 	if i, err := p.store.Get(p.digest.String()); !errors.Is(err, ErrNotHere) {
 		return i, err
 	}
-	p.ledge = openLedge(p.store.dir)
-	defer p.ledge.close()
+	p.disk, _ = limits.OpenDisk(p.store.dir, limits.DefaultKeepFree)
+	defer p.disk.Close()
 	if err := p.fetchAll(ctx); err != nil {
 		return nil, err
 	}
@@ -203,7 +204,7 @@ func (p *pull) fetch(ctx context.Context, d v1.Descriptor) (err error) {
 		most = d.Size
 	}
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, sum, counter{p}), &cancellable{ctx, p.ledge.above(io.LimitReader(r, most+1))})
+	n, err := io.Copy(io.MultiWriter(f, sum, counter{p}), &cancellable{ctx, &careful{Reader: io.LimitReader(r, most+1), short: p.disk.Short}})
 	switch got := hex.EncodeToString(sum.Sum(nil)); {
 	case err != nil:
 		return fmt.Errorf("fetch %s: %w", short(d.Digest), err)
@@ -318,7 +319,7 @@ func (p *pull) layer(ctx context.Context, t *tree, d v1.Descriptor, diff v1.Hash
 	}
 	defer plain.Close()
 	sum := sha256.New()
-	all := io.TeeReader(&cancellable{ctx, p.ledge.above(&bounded{plain, left})}, sum)
+	all := io.TeeReader(&cancellable{ctx, &careful{Reader: &bounded{plain, left}, short: p.disk.Short}}, sum)
 	if err := t.layer(all); err != nil {
 		return err
 	}
@@ -331,4 +332,27 @@ func (p *pull) layer(ctx context.Context, t *tree, d v1.Descriptor, diff v1.Hash
 		return errors.New("it is not what the image's config says that it is")
 	}
 	return nil
+}
+
+// careful reads what will be written, and fails before the last of the disk is used: what is
+// fetched is as large as a stranger says, and a layer grows a thousandfold when it is unpacked.
+type careful struct {
+	io.Reader
+	short func() string // what is short on the disk
+	since int
+}
+
+// lookEvery is after how many bytes the disk is looked at again.
+const lookEvery = 4 << 20
+
+func (c *careful) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	if c.since += n; c.since < lookEvery {
+		return n, err
+	}
+	c.since = 0
+	if short := c.short(); short != "" {
+		return 0, ui.Error("the disk is nearly full: "+short, "make room, with 'coffer images prune' for one")
+	}
+	return n, err
 }

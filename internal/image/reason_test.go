@@ -21,13 +21,12 @@ func TestReason(t *testing.T) {
 	}
 	dial := func(op string, err error) error { return get(&net.OpError{Op: op, Net: "tcp", Err: err}) }
 	for want, err := range map[string]error{
-		"cannot reach the registry: there is no host registry.example.com": dial("dial", &net.DNSError{Err: "no such host", Name: "registry.example.com", IsNotFound: true}),
-		"the address of registry.example.com cannot be looked up":          dial("dial", &net.DNSError{Err: "dial udp: unreachable", Name: "registry.example.com"}),
-		"registry.example.com: connection refused":                         dial("dial", syscall.ECONNREFUSED),
-		"the proxy: no route to host":                                      dial("proxyconnect", syscall.EHOSTUNREACH),
-		"registry.example.com does not answer":                             get(context.DeadlineExceeded),
-		"the registry sends us around in circles":                          get(errors.New("the registry sends us around in circles")),
-		"its answer to the login was not understood":                       errors.New("no token in bearer response:\n\x1b[2J"),
+		"dial tcp: lookup registry.example.com: no such host": dial("dial", &net.DNSError{Err: "no such host", Name: "registry.example.com", IsNotFound: true}),
+		"registry.example.com: connection refused":            dial("dial", syscall.ECONNREFUSED),
+		"registry.example.com: no route to host":              dial("proxyconnect", syscall.EHOSTUNREACH),
+		"registry.example.com does not answer":                get(context.DeadlineExceeded),
+		"the registry sends us around in circles":             get(errors.New("the registry sends us around in circles")),
+		"its answer to the login was not understood":          errors.New("no token in bearer response:\n\x1b[2J"),
 	} {
 		if got := reason(err).Error(); got != want {
 			t.Errorf("%v: %s, want %s", err, got, want)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"sync"
 	"syscall"
 	"time"
@@ -186,4 +187,27 @@ func (a *account) failed() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
+}
+
+// reason says what kept somebody from answering, with the host once.
+func reason(err error) error {
+	var number syscall.Errno
+	var asked *url.Error
+	if !errors.As(err, &asked) { // it may quote a stranger
+		return errors.New("its answer to the login was not understood")
+	}
+	host := asked.URL
+	if u, err := url.Parse(asked.URL); err == nil {
+		host = u.Host
+	}
+	host = clip(host)
+	switch {
+	case asked.Timeout():
+		return fmt.Errorf("%s does not answer", host)
+	case errors.As(err, &number):
+		return fmt.Errorf("%s: %w", host, number)
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%s hangs up without an answer", host)
+	}
+	return asked.Err
 }

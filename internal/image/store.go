@@ -71,6 +71,16 @@ func (i *Image) Path() string {
 	return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
+// Look finds a program by the PATH of the image.
+func (i *Image) Look(name string) (string, bool) {
+	for _, dir := range filepath.SplitList(i.Path()) {
+		if file := filepath.Join(dir, name); filepath.IsAbs(dir) && i.Has(file) {
+			return file, true
+		}
+	}
+	return "", false
+}
+
 // Get finds an image by its digest.
 func (s *Store) Get(d string) (*Image, error) {
 	digest, err := parseDigest(d)

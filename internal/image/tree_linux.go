@@ -22,7 +22,6 @@ type tree struct {
 	root    int
 	entries int
 	names   int
-	walked  int
 	bytes   int64
 	// made is by the layer that is being laid, above are the directories that this is in.
 	made, above map[string]bool
@@ -104,9 +103,7 @@ func (t *tree) apply(c change, content io.Reader) error {
 		return err
 	}
 	base := path.Base(c.name)
-	if err := t.note(c.name); err != nil {
-		return err
-	}
+	t.note(c.name)
 	switch c.kind {
 	case makeDir:
 		return t.makeDir(dir, base, c)
@@ -132,9 +129,9 @@ func (t *tree) dir(name string, create bool) (int, error) {
 	if t.at >= 0 && t.last == name {
 		return t.at, nil
 	}
-	real, fd, err := t.walk(name)
+	fd, err := t.open(name)
 	if errors.Is(err, unix.ENOENT) && create {
-		fd, err = t.makeAll(real)
+		fd, err = t.makeAll(name, 0)
 	}
 	if err != nil {
 		return -1, err
@@ -146,15 +143,11 @@ func (t *tree) dir(name string, create bool) (int, error) {
 
 // note remembers what this layer has made. Links give one directory any number of names, so those
 // above it count as well.
-func (t *tree) note(name string) error {
+func (t *tree) note(name string) {
 	t.made[name] = true
 	for dir := path.Dir(name); dir != "." && !t.above[dir]; dir = path.Dir(dir) {
-		if err := t.look(dir); err != nil {
-			return err
-		}
 		t.above[dir] = true
 	}
-	return nil
 }
 
 // clear removes what is in the way of something new.
@@ -173,9 +166,7 @@ func (t *tree) clear(dir int, base string) error {
 }
 
 func (t *tree) makeDir(dir int, base string, c change) error {
-	var st unix.Stat_t
-	err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+	if kind, err := kindAt(dir, base); err != nil || kind != unix.S_IFDIR {
 		if err := t.clear(dir, base); err != nil {
 			return err
 		}
@@ -224,7 +215,7 @@ func (t *tree) makeFile(dir int, base string, c change, content io.Reader) error
 
 // makeLink makes a second name for a file of the tree.
 func (t *tree) makeLink(dir int, base string, c change) error {
-	from, err := t.resolve(path.Dir(c.link))
+	from, err := t.open(path.Dir(c.link))
 	if err != nil {
 		return fmt.Errorf("to %q: %w", clip(c.link), err)
 	}
@@ -264,7 +255,7 @@ func (t *tree) whiteout(name string) error {
 
 // empty removes what lower layers have in a directory.
 func (t *tree) empty(name string) error {
-	fd, err := t.resolve(name)
+	fd, err := t.open(name)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
@@ -285,9 +276,6 @@ func (t *tree) emptyAt(fd int, name string) error {
 	}
 	for _, base := range names {
 		full := path.Join(name, base)
-		if err := t.look(full); err != nil {
-			return err
-		}
 		if !t.made[full] && !t.above[full] {
 			if err := t.clear(fd, base); err != nil {
 				return err
@@ -305,15 +293,6 @@ func (t *tree) emptyAt(fd int, name string) error {
 		}
 	}
 	return nil
-}
-
-func readNames(fd int) ([]string, error) {
-	d, err := os.Open("/proc/self/fd/" + strconv.Itoa(fd))
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	return d.Readdirnames(-1)
 }
 
 // touch gives something its time, so that programs that compare times find them in order.

@@ -18,3 +18,6 @@ func (*tree) layer(r io.Reader) error { _, err := decompress(r); return errors.J
 func (*tree) furnish() error          { return errSystem }
 func (*tree) close()                  {}
 func syncTree(string) error           { return errSystem }
+
+// Has is about images, which are for Linux.
+func (i *Image) Has(string) bool { return false }

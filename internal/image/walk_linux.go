@@ -2,60 +2,23 @@ package image
 
 import (
 	"errors"
+	"os"
 	"path"
-	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// Links are followed here, one at a time, and not by the kernel. That would follow forty of four
-// thousand bytes each, for every entry of a layer anew: a few kilobytes kept it busy for minutes.
-// Here a name with all its links followed is no longer than any other, and what is looked up
-// has a bound for the whole image.
-
-// maxLinks is how many links there may be on the way to a directory, as for the kernel.
+// maxLinks is how many dangling links there may be on the way to a directory that is made.
 const maxLinks = 40
 
-var errWalked = errors.New("its directories and links take longer to look through than anything that coffer unpacks")
-
-// look counts a name that is looked up.
-func (t *tree) look(name string) error {
-	if t.walked += len(name) + eachWalked; t.walked > maxWalked {
-		return errWalked
-	}
-	return nil
-}
-
-// resolve opens a directory, with the tree as the root of all links.
-func (t *tree) resolve(name string) (int, error) {
-	_, fd, err := t.walk(name)
-	return fd, err
-}
-
-// walk follows the links in a name, and opens the directory that it then stands for. If that is
-// not there, real is nevertheless a name without links.
-func (t *tree) walk(name string) (real string, fd int, err error) {
-	for links := 0; ; links++ {
-		fd, err = t.open(name)
-		if !errors.Is(err, unix.ELOOP) || links == maxLinks {
-			return name, fd, err
-		}
-		if name, err = t.follow(name); err != nil {
-			return "", -1, err
-		}
-	}
-}
-
-// open opens a directory by a name without links. The kernel sees to it that no .. leads out.
+// open opens a directory by a name in which links are followed with the tree as the root of all.
 func (t *tree) open(name string) (int, error) {
-	if err := t.look(name); err != nil {
-		return -1, err
-	}
 	for {
 		fd, err := unix.Openat2(t.root, name, &unix.OpenHow{
-			Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
+			Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
 		})
 		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
 			return fd, err
@@ -63,74 +26,60 @@ func (t *tree) open(name string) (int, error) {
 	}
 }
 
-// deepest opens the last directory on the way to a name, before the first that fails with why,
-// and divides the name there. Once something on the way fails, all that is longer does.
-func (t *tree) deepest(name string, why error) (fd int, here, rest []string, err error) {
+// prefix is a name of so many parts; the tree itself if there are none.
+func prefix(parts []string, n int) string {
+	return "./" + strings.Join(parts[:n], "/")
+}
+
+// makeAll makes a directory, and those above it that are missing. A link that leads nowhere has a
+// directory made where it leads to.
+func (t *tree) makeAll(name string, links int) (int, error) {
+	if len(name) > maxName {
+		return -1, unix.ENAMETOOLONG
+	}
 	parts := strings.Split(name, "/")
 	n := sort.Search(len(parts), func(i int) bool {
-		fd, failed := t.open(join(parts[:i+1]))
-		if failed == nil {
+		fd, err := t.open(prefix(parts, i+1))
+		if err == nil {
 			unix.Close(fd)
-		} else if !errors.Is(failed, why) {
-			err = failed
 		}
-		return failed != nil
+		return err != nil
 	})
-	if err == nil && n == len(parts) {
-		err = unix.EAGAIN // somebody else has changed it
-	}
-	if err != nil {
-		return -1, nil, nil, err
-	}
-	fd, err = t.open(join(parts[:n]))
-	return fd, parts[:n], parts[n:], err
-}
-
-// join is a name of these parts, of which .. stays: what is before it may be a link.
-func join(parts []string) string {
-	parts = slices.DeleteFunc(slices.Clone(parts), func(p string) bool { return p == "" || p == "." })
-	if len(parts) == 0 {
-		return "."
-	}
-	return strings.Join(parts, "/")
-}
-
-// follow puts what the first link in a name leads to in its place.
-func (t *tree) follow(name string) (string, error) {
-	dir, here, rest, err := t.deepest(name, unix.ELOOP)
-	if err != nil {
-		return "", err
-	}
-	defer unix.Close(dir)
-	to := make([]byte, maxName)
-	n, err := unix.Readlinkat(dir, rest[0], to)
-	if err != nil {
-		return "", err
-	}
-	where := string(to[:n])
-	if path.IsAbs(where) {
-		here = nil
-	}
-	return join(slices.Concat(here, strings.Split(where, "/"), rest[1:])), nil
-}
-
-// makeAll makes a directory, by a name without links, and those above it that are not there.
-func (t *tree) makeAll(name string) (int, error) {
-	at, _, rest, err := t.deepest(name, unix.ENOENT)
-	for _, base := range rest {
-		if err != nil {
-			break
-		}
+	at, err := t.open(prefix(parts, n))
+	for i := n; i < len(parts) && err == nil; i++ {
 		above := at
-		at, err = t.makeBelow(above, base)
+		at, err = t.makeBelow(above, parts[i])
+		if target := readLink(above, parts[i]); errors.Is(err, unix.EEXIST) && target != "" {
+			if !path.IsAbs(target) {
+				target = prefix(parts, i) + "/" + target
+			}
+			unix.Close(above)
+			if links == maxLinks {
+				return -1, unix.ELOOP
+			}
+			return t.makeAll(strings.Join(append([]string{target}, parts[i+1:]...), "/"), links+1)
+		}
 		unix.Close(above)
 	}
 	return at, err
 }
 
+func readLink(dir int, name string) string {
+	to := make([]byte, maxName)
+	n, err := unix.Readlinkat(dir, name, to)
+	if err != nil {
+		return ""
+	}
+	return string(to[:n])
+}
+
+// makeBelow makes one directory in another, and opens it.
 func (t *tree) makeBelow(above int, base string) (int, error) {
 	if base == ".." {
 		return -1, unix.ENOENT // a link that goes up from where nothing is
+	}
+	if base == "" || base == "." {
+		return unix.Openat(above, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	}
 	if err := t.count(); err != nil {
 		return -1, err
@@ -142,4 +91,69 @@ func (t *tree) makeBelow(above int, base string) (int, error) {
 		return -1, err
 	}
 	return unix.Openat(above, base, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+func readNames(fd int) ([]string, error) {
+	d, err := os.Open("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}
+
+// mountPoints are files that every sandbox has its own of, mounted over those of the image.
+var mountPoints = []string{"passwd", "group", "hosts", "hostname", "resolv.conf", "gitconfig"}
+
+// furnish makes an empty file where a sandbox's own will be and the image has none, or a link.
+// Its /etc must be a directory, or they would lie elsewhere.
+func (t *tree) furnish() error {
+	t.forget()
+	t.made, t.above = map[string]bool{}, map[string]bool{}
+	if kind, err := kindAt(t.root, "etc"); err == nil && kind != unix.S_IFDIR {
+		return errors.New("its /etc is not a directory")
+	}
+	for _, name := range mountPoints {
+		if kind, err := kindAt(t.root, "etc/"+name); err == nil && kind == unix.S_IFREG {
+			continue
+		}
+		if err := t.apply(change{kind: makeFile, name: "etc/" + name, mode: 0o644}, strings.NewReader("")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kindAt is the type of an entry, of which links are not followed.
+func kindAt(dir int, name string) (uint32, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return st.Mode & unix.S_IFMT, err
+}
+
+// syncTree has the disk keep what was unpacked before the name leads to it.
+func syncTree(dir string) error {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Syncfs(fd)
+}
+
+// Has says whether an image has a program at an absolute path: links are followed as they would
+// be inside.
+func (i *Image) Has(name string) bool {
+	root, err := unix.Open(i.Tree(), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(root)
+	fd, err := unix.Openat2(root, path.Clean("/" + name)[1:], &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o111 != 0
 }
