@@ -54,7 +54,7 @@ setup.commands = ["npm ci"]
 	}
 	w.write("coffer.toml", text)
 	got, err := w.load().Widens(usual)
-	if err != nil || len(got) != 6 {
+	if err != nil || len(got) != 5 {
 		t.Errorf("asks for %q, %v", got, err)
 	}
 	// With a starter it is still one file.

@@ -104,18 +104,3 @@ func (l *Loaded) HomeFiles() (list []sandbox.Mount, err error) {
 	}
 	return list, problems.tidy()
 }
-
-// secretDirs and secretNames are where credentials usually are.
-var (
-	secretDirs  = []string{".ssh", ".aws", ".azure", ".gcp", ".gnupg", ".kube", ".docker", ".password-store", "gcloud", "gh", "keyrings"}
-	secretNames = []string{".env", ".env.*", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".vault-token", "id_*", "*.pem", "*.key", "*.p12", "*.pfx", "*.keystore",
-		"*credential*", "*secret*", "*token*", "*password*", "auth.json", "service-account*.json"}
-)
-
-// looksSecret says whether a path is like those of credentials.
-func looksSecret(path string) bool {
-	parts := strings.Split(strings.ToLower(path), "/")
-	base := parts[len(parts)-1]
-	return slices.ContainsFunc(secretDirs, func(d string) bool { return slices.Contains(parts[:len(parts)-1], d) }) ||
-		slices.ContainsFunc(secretNames, func(p string) bool { ok, _ := filepath.Match(p, base); return ok })
-}

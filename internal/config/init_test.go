@@ -59,7 +59,7 @@ func TestInit(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, one := range widens { // the agents' keys
-				if !strings.HasSuffix(one, "is passed on") {
+				if !strings.HasPrefix(one, "env.pass = ") {
 					t.Errorf("asks for %s", one)
 				}
 			}

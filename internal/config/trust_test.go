@@ -37,46 +37,41 @@ ask = ["example.com"]
 `, "", ""},
 		"a name that looks like another": {"", "[[network.rules]]\nallow = [\"\u0430pi.example.com:443\"]", "", "network: allow xn--pi-6kc.example.com:443"},
 		"built-in presets":               {"", `presets = ["go", "strict", "opencode"]`, "", ""},
-		"the wall":                       {"", "nesting = true", "", "nesting: programs may make namespaces, behind a weaker wall"},
+		"the wall":                       {"", "nesting = true", "", "nesting = true"},
 		"what the user has": {"nesting = true\nenv.pass = [\"K\", \"P_*\"]\nnetwork.mode = \"open\"\nnetwork.host_ports = [80]",
-			"nesting = true\nenv.pass = [\"K\"]\nenv.set = { X = \"${P_1}\" }\nnetwork.mode = \"open\"\nnetwork.host_ports = [80]\n[[network.rules]]\nallow = [\"example.com\"]", "", `
-secrets: your secret P_1 is given to programs where your variable of that name is not set, in X`},
+			"nesting = true\nenv.pass = [\"K\"]\nenv.set = { X = \"${P_1}\" }\nnetwork.mode = \"open\"\nnetwork.host_ports = [80]\n[[network.rules]]\nallow = [\"example.com\"]", "", `env.set.X = "${P_1}"`},
 		"what the user took away": {"isolation = \"container\"\nworkspace.mode = \"cow\"\nlimits = { memory = \"1g\", pids = 100, timeout = \"1m\" }\nnetwork.mode = \"none\"",
 			"isolation = \"auto\"\nworkspace.mode = \"direct\"\nlimits = { memory = \"2g\", pids = 99, timeout = \"1h\" }\nnetwork.mode = \"standard\"", "", `
-isolation: the wall may be auto, where you have container
-workspace: the directory is shown as direct, where you have cow
-limits: memory is 2g, where you have 1g
-limits: timeout is 1h, where you have 1m
-network: the mode is standard, where you have none`},
+isolation = "auto", where you have "container"
+workspace.mode = "direct", where you have "cow"
+limits.memory = "2g", where you have "1g"
+limits.timeout = "1h", where you have "1m"
+network.mode = "standard", where you have "none"`},
 		"git": {"git.copy = [\".env\"]", "[git]\npush = \"allow\"\nupstream = \"allow\"\ngh = \"allow\"\ngh_read = \"allow\"\nnested = \"open\"\ntake = true\npush_patterns = [\"feature/*\"]\ncopy = [\".env\", \"sub/secret\"]\n[workspace]\nmode = \"direct\"", "", `
-workspace: the directory is shown as direct, where you have auto
-git: pushes are allow, where you have ask
-git: fetches from your remote are allow, where you have ask
-git: what gh changes with your login is allow, where you have ask
-git: what gh reads with your login is allow, where you have ask
-git: hooks and config of repositories below the workspace can be changed
-git: your branch moves to what is committed inside
-git: branches upstream called feature/* may be pushed to
-git: your file sub/secret, which git ignores, is copied into new worktrees`},
-		"less kept free":      {"", "limits.keep_free = \"512m\"", "", "limits: programs leave 512m of a disk free, where you have 1g"},
-		"nothing kept free":   {"limits.keep_free = \"2g\"", "limits.keep_free = \"0\"", "", "limits: programs leave 0 of a disk free, where you have 2g"},
+workspace.mode = "direct", where you have "auto"
+git.copy = ["sub/secret"]
+git.push = "allow", where you have "ask"
+git.push_patterns = ["feature/*"]
+git.upstream = "allow", where you have "ask"
+git.gh = "allow", where you have "ask"
+git.gh_read = "allow", where you have "ask"
+git.nested = "open", where you have "lock"
+git.take = true`},
+		"less kept free":      {"", "limits.keep_free = \"512m\"", "", `limits.keep_free = "512m", where you have "1g"`},
+		"nothing kept free":   {"limits.keep_free = \"2g\"", "limits.keep_free = \"0\"", "", `limits.keep_free = "0", where you have "2g"`},
 		"more kept free":      {"", "limits.keep_free = \"5g\"", "", ""},
 		"as much as the user": {"limits.keep_free = \"0\"", "limits.keep_free = \"1m\"", "", ""},
 		"git, narrower":       {"", "git.push = \"deny\"\ngit.upstream = \"deny\"\ngit.gh = \"deny\"\ngit.gh_read = \"deny\"\ngit.nested = \"lock\"", "", ""},
 		"environment": {"", "[env]\npass = [\"TOKEN\", \"LANG\", \"AWS_*\"]\nset = { A = \"${B:-${C}}\" }", "env.set = { L = \"${LANG}\" }", `
-environment: your variable TOKEN is passed on
-environment: your variables whose names begin with AWS_ are passed on
-environment: your variable B, or else your secret of that name, is passed on, in A
-environment: your variable C, or else your secret of that name, is passed on, in A`},
+env.pass = ["TOKEN", "LANG", "AWS_*"]
+env.set.A = "${B:-${C}}"`},
 		// Which secret goes where. What the user's own files give is not asked about, nor
 		// does a yes depend on what is set, or is in the vault, just now.
 		"secrets": {"[env]\npass = [\"NPM_*\"]\nset = { MINE = \"${secret:MINE}\" }",
 			"[env]\nset = { MINE = \"${secret:MINE}\", A = \"${secret:S:-${secret:T}}${S}${secret:S}\", B = \"${NPM_TOKEN}\", P = \"x:${LANG}\" }\n[daemons.db]\ncommand = [\"db\"]\nenv = { PW = \"${secret:DB}\" }", "", `
-environment: your variable S, or else your secret of that name, is passed on, in A
-secrets: your secret S is given to programs, in A
-secrets: your secret T is given to programs, in A
-secrets: your secret NPM_TOKEN is given to programs where your variable of that name is not set, in B
-secrets: your secret DB is given to programs, in PW of the daemon db`},
+env.set.A = "${secret:S:-${secret:T}}${S}${secret:S}"
+env.set.B = "${NPM_TOKEN}"
+daemons.db.env.PW = "${secret:DB}"`},
 		"network": {"", `
 [network]
 mode = "open"
@@ -96,16 +91,15 @@ name = "off"
 enabled = false
 allow = ["*"]
 `, "", `
-network: the mode is open, where you have standard
-network: what no rule is about has the answer allow
+network.mode = "open", where you have "standard"
+network.default = "allow"
+network.host_ports = ["5432", "8080:80"]
+network.publish = ["3000"]
+network.socket_in = ["/run/docker.sock"]
+network.socket_out = ["/tmp/a:~/a"]
 network: allow example.com
-network: allow 10.0.0.0/8
-network: port 5432 of this machine can be reached
-network: port 8080:80 of this machine can be reached
-network: a port of this machine leads inside, 3000
-network: programs can talk to whatever listens on the socket /run/docker.sock of this machine
-network: a socket inside can be reached on this machine, /tmp/a:~/a`},
-		"a group where there is no network": {"network.mode = \"none\"", "network.groups = [\"npm\"]", "", "network: the hosts of the group @npm can be reached"},
+network: allow 10.0.0.0/8`},
+		"a group where there is no network": {"network.mode = \"none\"", "network.groups = [\"npm\"]", "", "network: allow @npm"},
 		"the user's rule": {"[[network.rules]]\nname = \"never\"\ndeny = [\"example.com\"]", "[[network.rules]]\nname = \"never\"\nenabled = false", "",
 			"network: your own rule never is changed"},
 		"the user's bound": {"[[network.rules]]\nname = \"b\"\nallow = [\"example.com\"]\nmax_upload = \"1MB\"", "[[network.rules]]\nname = \"b\"\nmax_upload = \"1GB\"", "",

@@ -1,37 +1,31 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
-	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/secret"
 )
 
-// Widens lists what the repository's files give to programs inside that they would not have
-// without them, a short sentence each. Whoever agrees agrees to the files as they are, see
-// [Trust]; the sentences say whether there is anything to agree to. So each key that can widen
-// has one, and where a comparison is not simple, a change counts as a widening.
+// Widens lists what the repository's files give to programs that they would not have without
+// them: keys with their values, and real paths. The user agrees to the files as they are, see
+// [Trust]; the list says whether there is anything to agree to. A key that differs counts, unless
+// it is about the inside only, or the change takes away.
 func (l *Loaded) Widens(passed func(name string) bool) ([]string, error) {
 	if l == nil || l.base == nil {
 		return nil, nil
 	}
-	w := widening{l: l, was: l.base.Config, is: l.Config, passed: passed}
-	w.wall()
-	w.limits()
-	w.env()
-	w.masks()
-	w.git()
-	w.agents()
-	for _, step := range []func() error{w.image, w.mounts, w.home, w.network} {
+	w := widening{l: l, passed: passed}
+	w.compare("", reflect.ValueOf(*l.base.Config), reflect.ValueOf(*l.Config))
+	for _, r := range l.MasksShown() {
+		w.add("masks: programs can see files that are hidden otherwise, by the line %s of %s", r.Text, r.From)
+	}
+	for _, step := range []func() error{w.mounts, w.home, w.network} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -40,31 +34,37 @@ func (l *Loaded) Widens(passed func(name string) bool) ([]string, error) {
 }
 
 type widening struct {
-	l       *Loaded
-	was, is *Config
-	passed  func(string) bool
-	list    []string
+	l      *Loaded
+	passed func(string) bool
+	list   []string
 }
 
 func (w *widening) add(format string, args ...any) {
 	w.list = append(w.list, fmt.Sprintf(format, args...))
 }
 
-// when adds a sentence under a condition.
-func (w *widening) when(wider bool, format string, args ...any) {
-	if wider {
-		w.add(format, args...)
-	}
-}
+// apart are tables and keys that widen nothing, or that are compared in another way.
+var apart = []string{"presets", "setup", "profile", "ai", "jail", "masks", "mounts", "caches", "home", "network.rules", "network.groups"}
 
-// each adds a sentence for each item of a list that another has not.
-func each[T comparable](w *widening, was, is []T, format string) {
-	for _, item := range is {
-		w.when(!slices.Contains(was, item), format, item)
+var (
+	isolationOrder = []string{"auto", "jail", "container", "gvisor", "vm"}
+	networkOrder   = []string{"none", "standard", "ask", "open"}
+	consentOrder   = []string{"deny", "ask", "allow"}
+	// orders are the words of keys, each wider than those before it.
+	orders = map[string][]string{
+		"sandbox":        {"require", "auto"},
+		"isolation":      {"vm", "gvisor", "container", "jail", "auto"},
+		"workspace.mode": {"none", "cow", "worktree", "auto", "direct"},
+		"network.mode":   networkOrder,
+		"git.push":       consentOrder,
+		"git.upstream":   consentOrder,
+		"git.gh":         consentOrder,
+		"git.gh_read":    consentOrder,
+		"git.nested":     {"lock", "open"},
 	}
-}
+)
 
-// rank is a word's place in an order, the last for what is not in it.
+// rank is a word's place in an order, the last for one that is not in it.
 func rank(word string, order ...string) int {
 	if i := slices.Index(order, word); i >= 0 {
 		return i
@@ -72,62 +72,100 @@ func rank(word string, order ...string) int {
 	return len(order)
 }
 
-var (
-	workspaceOrder = []string{"none", "cow", "worktree", "auto", "direct"}
-	networkOrder   = []string{"none", "standard", "ask", "open"}
-	isolationOrder = []string{"auto", "jail", "container", "gvisor", "vm"}
-	// consentOrder is how far what the host does for a sandbox may go without the user.
-	consentOrder = []string{"deny", "ask", "allow"}
-)
-
-func (w *widening) wall() {
-	w.when(w.was.Sandbox == "require" && w.is.Sandbox == "auto", "sandbox: a weaker wall is taken where the best cannot be had, and you require it")
-	w.when(rank(w.is.Isolation, isolationOrder...) < rank(w.was.Isolation, isolationOrder...), "isolation: the wall may be %s, where you have %s", w.is.Isolation, w.was.Isolation)
-	w.when(w.is.Nesting && !w.was.Nesting, "nesting: programs may make namespaces, behind a weaker wall")
-	w.when(rank(w.is.Workspace.Mode, workspaceOrder...) > rank(w.was.Workspace.Mode, workspaceOrder...), "workspace: the directory is shown as %s, where you have %s", w.is.Workspace.Mode, w.was.Workspace.Mode)
-}
-
-// image: what is in it stays inside; but the host fetches it, as the user.
-func (w *widening) image() error {
-	was, err := w.l.base.Image()
-	if err != nil {
-		return err
-	}
-	is, err := w.l.Image()
+// compare goes through the keys of two configs.
+func (w *widening) compare(path string, was, is reflect.Value) {
 	switch {
-	case err != nil:
-		return err
-	case is == nil && was != nil:
-		w.add("image: programs see this machine's own tools, where you have those of %s", was)
-	case is == nil || was != nil && *is == *was:
-	case is.Local():
-		w.add("image: all tools inside are those of %s, which is read from this machine", is)
-	default:
-		w.add("image: all tools inside are those of %s, which is fetched from %s with your credentials, if you have any for it", is, is.Where())
+	case slices.Contains(apart, path):
+	case is.Kind() == reflect.Struct:
+		if a, ok := is.Interface().(Agent); ok && a.off() {
+			return
+		}
+		for f := range is.Type().Fields() {
+			if name := f.Tag.Get("toml"); name != "" {
+				w.compare(join(path, name), was.FieldByIndex(f.Index), is.FieldByIndex(f.Index))
+			}
+		}
+	case is.Kind() == reflect.Map:
+		keys := is.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			old := was.MapIndex(key)
+			if !old.IsValid() {
+				old = reflect.Zero(is.Type().Elem())
+			}
+			w.compare(join(path, key.String()), old, is.MapIndex(key))
+		}
+	case !reflect.DeepEqual(was.Interface(), is.Interface()) && !w.narrower(path, was, is):
+		var more []string
+		for _, item := range shown(is) {
+			if !slices.Contains(shown(was), item) {
+				more = append(more, item)
+			}
+		}
+		text := strings.Join(more, ", ")
+		switch {
+		case is.Kind() == reflect.Slice && len(more) == 0 && !strings.HasPrefix(path, "agents."):
+		case is.Kind() == reflect.Slice:
+			w.add("%s = [%s]", path, text)
+		case was.IsZero():
+			w.add("%s = %s", path, text)
+		default:
+			w.add("%s = %s, where you have %s", path, text, shown(was)[0])
+		}
 	}
-	return nil
 }
 
-// limits: a limit of the user's cannot be raised without a yes.
-func (w *widening) limits() {
-	was, is := w.was.Limits, w.is.Limits
-	higher := func(name string, was, is float64, wasText, isText any) {
-		unlimited := func(n float64) float64 {
-			if n == 0 {
-				return math.Inf(1)
-			}
-			return n
-		}
-		w.when(unlimited(is) > unlimited(was), "limits: %s is %v, where you have %v", name, isText, wasText)
+// narrower reports whether a change of a key is known to give programs nothing.
+func (w *widening) narrower(path string, was, is reflect.Value) bool {
+	top, key, _ := strings.Cut(path, ".")
+	switch order := orders[path]; {
+	case top == "agents":
+		return false
+	case is.IsZero():
+		return true
+	case order != nil:
+		return rank(is.String(), order...) < rank(was.String(), order...)
+	case path == "network.default":
+		return is.String() == "deny"
+	case path == "image":
+		return is.String() == NoImage && was.IsZero()
+	case path == "env.pass":
+		return !slices.ContainsFunc(is.Interface().([]string), func(name string) bool {
+			return !slices.Contains(was.Interface().([]string), name) && !w.passed(name)
+		})
+	case top == "limits":
+		return !raised(key, was, is)
+	case strings.HasPrefix(path, "env.set.") || top == "daemons" && strings.Contains(key, ".env."):
+		refs, _ := secret.Mentions(is.String())
+		return !slices.ContainsFunc(refs, func(r secret.Ref) bool { return r.Secret || !w.passed(r.Name) })
 	}
-	memory := func(s string) float64 { n, _ := limits.ParseMemory(s); return float64(n) }
-	timeout := func(s string) float64 { d, _ := parseTime(s); return d.Seconds() }
-	higher("memory", memory(was.Memory), memory(is.Memory), was.Memory, is.Memory)
-	higher("pids", float64(was.Pids), float64(is.Pids), was.Pids, is.Pids)
-	higher("cpus", was.CPUs, is.CPUs, was.CPUs, is.CPUs)
-	higher("open_files", float64(was.OpenFiles), float64(is.OpenFiles), was.OpenFiles, is.OpenFiles)
-	higher("timeout", timeout(was.Timeout), timeout(is.Timeout), was.Timeout, is.Timeout)
-	w.when(kept(is.KeepFree) < kept(was.KeepFree), "limits: programs leave %s of a disk free, where you have %s", is.KeepFree, was.KeepFree)
+	return top == "daemons"
+}
+
+// raised reports whether a limit is higher than it was; 0 is none.
+func raised(key string, was, is reflect.Value) bool {
+	if key == "keep_free" {
+		return kept(is.String()) < kept(was.String())
+	}
+	amount := func(v reflect.Value) (n float64) {
+		switch {
+		case key == "memory":
+			bytes, _ := limits.ParseMemory(v.String())
+			n = float64(bytes)
+		case key == "timeout":
+			d, _ := parseTime(v.String())
+			n = d.Seconds()
+		case v.CanFloat():
+			n = v.Float()
+		default:
+			n = float64(v.Int())
+		}
+		if n == 0 {
+			return math.Inf(1)
+		}
+		return n
+	}
+	return amount(is) > amount(was)
 }
 
 // kept is how many bytes of a disk are kept free.
@@ -136,51 +174,23 @@ func kept(text string) int64 {
 	return n
 }
 
-// env: what programs and daemons get of the user's variables and secrets.
-func (w *widening) env() {
-	for _, name := range w.is.Env.Pass {
-		prefix, any := strings.CutSuffix(name, "*")
-		switch {
-		case slices.Contains(w.was.Env.Pass, name) || !any && w.passed(name):
-		case any:
-			w.add("environment: your variables whose names begin with %s are passed on", prefix)
-		default:
-			w.add("environment: your variable %s is passed on", name)
+// shown is a value as TOML writes it, or the items of a list.
+func shown(v reflect.Value) (list []string) {
+	switch v.Kind() {
+	case reflect.Slice:
+		for i := range v.Len() {
+			list = append(list, shown(v.Index(i))...)
 		}
+		return list
+	case reflect.Pointer:
+		return shown(v.Elem())
+	case reflect.String:
+		return []string{tomlString(v.String())}
 	}
-	w.reads(w.was.Env.Set, w.is.Env.Set, "")
-	for _, name := range slices.Sorted(maps.Keys(w.is.Daemons)) {
-		w.reads(w.was.Daemons[name].Env, w.is.Daemons[name].Env, " of the daemon "+name)
-	}
+	return []string{fmt.Sprint(v)}
 }
 
-// reads is about the variables and secrets that templates take from the host. A variable
-// stands for the secret of its name as well, while it is not set; but for those that go into
-// every sandbox. What is agreed to must not depend on what happens to be set now.
-func (w *widening) reads(was, is map[string]string, of string) {
-	for _, in := range slices.Sorted(maps.Keys(is)) {
-		if was[in] == is[in] {
-			continue
-		}
-		read, _ := secret.Mentions(is[in])
-		slices.SortFunc(read, func(a, b secret.Ref) int {
-			return strings.Compare(fmt.Sprint(a.Name, a.Secret), fmt.Sprint(b.Name, b.Secret))
-		})
-		for _, r := range slices.Compact(read) {
-			switch {
-			case r.Secret:
-				w.add("secrets: your secret %s is given to programs, in %s%s", r.Name, in, of)
-			case w.passed(r.Name):
-			case covered(r.Name, w.was.Env.Pass):
-				w.add("secrets: your secret %s is given to programs where your variable of that name is not set, in %s%s", r.Name, in, of)
-			default:
-				w.add("environment: your variable %s, or else your secret of that name, is passed on, in %s%s", r.Name, in, of)
-			}
-		}
-	}
-}
-
-// covered says whether a list of names and prefixes has a name.
+// covered reports whether a list of names and prefixes has a name.
 func covered(name string, list []string) bool {
 	return slices.ContainsFunc(list, func(p string) bool {
 		prefix, any := strings.CutSuffix(p, "*")
@@ -188,23 +198,14 @@ func covered(name string, list []string) bool {
 	})
 }
 
-func (w *widening) masks() {
-	for _, r := range w.l.MasksShown() {
-		w.add("masks: programs can see files that are hidden otherwise, by the line %s of %s", r.Text, r.From)
-	}
-}
-
-// mounts name the real place, which may change while the file stays the same.
+// mounts names real paths, which may change while the file stays the same.
 func (w *widening) mounts() error {
 	was, problems := w.l.base.mounts()
 	is, more := w.l.mounts()
-	if err := append(problems, more...).tidy(); err != nil {
-		return err
-	}
 	for _, m := range is {
 		had := slices.ContainsFunc(was, func(o mount) bool { return o.Mount == m.Mount && o.missing == m.missing })
 		// The repository is visible anyway, but not all of it may be changed.
-		if had || m.ReadOnly && m.missing != "create" && on(m.Source, w.l.places.Dir) && w.is.Workspace.Mode != "none" {
+		if had || m.ReadOnly && m.missing != "create" && on(m.Source, w.l.places.Dir) && w.l.Config.Workspace.Mode != "none" {
 			continue
 		}
 		can := "read"
@@ -214,117 +215,65 @@ func (w *widening) mounts() error {
 		if m.missing == "create" {
 			can = "have made on this machine, and " + can + ","
 		}
-		git := ""
-		if !m.ReadOnly && exists(filepath.Join(m.Source, ".git")) {
-			git = "; it is a git repository, whose hooks they could change too"
-		}
-		w.add("mounts: programs can %s %s of this machine, as %s%s", can, m.Source, m.Target, git)
+		w.add("mounts: programs can %s %s of this machine, as %s", can, m.Source, m.Target)
 	}
-	return nil
+	return append(problems, more...).tidy()
 }
 
-// home: every file of the user's is more than a sandbox has by itself.
+// home names the files of the user's home, and the caches.
 func (w *widening) home() error {
 	was, problems := w.l.base.given()
 	is, more := w.l.given()
-	if err := append(problems, more...).tidy(); err != nil {
-		return err
-	}
 	for _, m := range is {
-		if slices.ContainsFunc(was, func(o mount) bool { return o.Mount == m.Mount }) {
-			continue
+		switch {
+		case slices.ContainsFunc(was, func(o mount) bool { return o.Mount == m.Mount }):
+		case m.Source != m.Target:
+			w.add("home: programs can read your %s, which is %s", m.name, m.Source)
+		default:
+			w.add("home: programs can read your %s", m.name)
 		}
-		really, looks, what, within := "", "", "file", ""
-		if m.dir {
-			what, within = "directory", "/."
-		}
-		if m.Source != m.Target {
-			really = ", which is " + m.Source
-		}
-		if looksSecret(m.Target+within) || looksSecret(m.Source+within) {
-			looks = "; it looks like a secret"
-		}
-		w.add("home: programs can read your %s %s%s%s", what, m.name, really, looks)
 	}
-	w.when(w.was.Home.withoutGit() && !w.is.Home.withoutGit(), "home: programs can read your git aliases and styles")
-	each(w, w.l.base.cacheNames(), w.l.cacheNames(), "caches: programs can read your %s cache")
-	return nil
+	if w.l.base.Config.Home.withoutGit() && !w.l.Config.Home.withoutGit() {
+		w.add("home: programs can read your git aliases and styles")
+	}
+	had := w.l.base.cacheNames()
+	for _, name := range w.l.cacheNames() {
+		if !slices.Contains(had, name) {
+			w.add("caches: programs can read your %s cache", name)
+		}
+	}
+	return append(problems, more...).tidy()
 }
 
-// git: ignored files are where secrets are, and a push is heard far away.
-func (w *widening) git() {
-	was, is := w.was.Git, w.is.Git
-	more := func(what, was, is string) {
-		w.when(rank(is, consentOrder...) > rank(was, consentOrder...), "git: %s %s, where you have %s", what, is, was)
-	}
-	more("pushes are", was.Push, is.Push)
-	more("fetches from your remote are", was.Upstream, is.Upstream)
-	more("what gh changes with your login is", was.GH, is.GH)
-	more("what gh reads with your login is", was.GHRead, is.GHRead)
-	w.when(is.Nested == sandbox.NestedOpen && was.Nested != sandbox.NestedOpen, "git: hooks and config of repositories below the workspace can be changed")
-	w.when(is.Take && !was.Take, "git: your branch moves to what is committed inside")
-	each(w, was.PushPatterns, is.PushPatterns, "git: branches upstream called %s may be pushed to")
-	each(w, was.Copy, is.Copy, "git: your file %s, which git ignores, is copied into new worktrees")
-}
-
+// network names what its rules and groups allow beyond what is allowed anyway.
 func (w *widening) network() error {
-	was, is := w.was.Network, w.is.Network
-	w.when(rank(is.Mode, networkOrder...) > rank(was.Mode, networkOrder...), "network: the mode is %s, where you have %s", is.Mode, was.Mode)
-	w.when(is.Default != was.Default && is.Default != "deny", "network: what no rule is about has the answer %s", is.Default)
-	had, err := policy.Stack{Mode: was.Mode, Rules: w.was.sources(w.l.base.tree)}.Compile(policy.Source{})
+	was, is := w.l.base.Config, w.l.Config.Network
+	had, err := policy.Stack{Mode: was.Network.Mode, Rules: was.sources(w.l.base.tree)}.Compile(policy.Source{})
 	if err != nil {
 		return err
 	}
+	rules := slices.Clone(is.Rules)
 	for _, g := range is.Groups {
-		name := "@" + strings.TrimPrefix(g, "@")
-		w.when(len(had.Beyond(policy.RuleSource{Allow: []string{name}})) > 0, "network: the hosts of the group %s can be reached", name)
+		rules = append(rules, policy.RuleSource{Allow: []string{"@" + strings.TrimPrefix(g, "@")}})
 	}
-	for i, r := range is.Rules {
+	for i, r := range rules {
 		// Merging leaves the user's rules where they were, changed or not.
-		mine := i < len(was.Rules)
-		if mine && reflect.DeepEqual(was.Rules[i], r) {
-			continue
+		if i < len(was.Network.Rules) {
+			if reflect.DeepEqual(was.Network.Rules[i], r) {
+				continue
+			}
+			w.add("network: your own rule %s is changed", r.Name)
 		}
-		w.when(mine, "network: your own rule %s is changed", r.Name)
-		if beyond := had.Beyond(r); len(beyond) > 0 {
-			w.add("network: allow %s", strings.Join(spelled(beyond), ", "))
+		var beyond []string
+		for _, s := range had.Beyond(r) {
+			if t, err := policy.ParseTarget(s); err == nil {
+				s = t.String() // canonical: letters that look like others are told apart
+			}
+			beyond = append(beyond, s)
+		}
+		if len(beyond) > 0 {
+			w.add("network: allow %s", strings.Join(beyond, ", "))
 		}
 	}
-	each(w, was.HostPorts, is.HostPorts, "network: port %s of this machine can be reached")
-	each(w, was.Publish, is.Publish, "network: a port of this machine leads inside, %s")
-	each(w, was.SocketIn, is.SocketIn, "network: programs can talk to whatever listens on the socket %s of this machine")
-	each(w, was.SocketOut, is.SocketOut, "network: a socket inside can be reached on this machine, %s")
 	return nil
-}
-
-// spelled are targets in their canonical form, in which a name with letters that only look
-// like others is seen to be another.
-func spelled(list []string) []string {
-	out := slices.Clone(list)
-	for i, s := range out {
-		if t, err := policy.ParseTarget(s); err == nil {
-			out[i] = t.String()
-		}
-	}
-	return out
-}
-
-// agents: what a repository says about one decides which program gets the user's
-// credentials for it.
-func (w *widening) agents() {
-	for _, name := range slices.Sorted(maps.Keys(w.is.Agents)) {
-		is := w.is.Agents[name]
-		if !is.off() && !reflect.DeepEqual(is, w.was.Agents[name]) {
-			w.add("agents: %s is what the file says, with your credentials for it: %s", name, is.describe(name))
-		}
-	}
-}
-
-// describe is the command of an agent, and what it gets of the user's.
-func (a Agent) describe(name string) string {
-	words := append([]string{cmp.Or(a.Command, name)}, a.Args...)
-	for _, list := range [][]string{a.Credentials, a.Pass, a.State, a.Hosts} {
-		words = append(words, list...)
-	}
-	return strings.Join(append(words, a.Package), " ")
 }
