@@ -91,14 +91,12 @@ func describeAgents(ctx context.Context, conf *config.Loaded) []describedAgent {
 	return list
 }
 
-// ours says whether an agent's program is one that coffer knows: any other is a config file's
-// word, perhaps a repository's that nobody has agreed to.
+// ours reports whether coffer itself knows an agent's program: any other is only a config file's word.
 func ours(a *agent.Agent) bool {
 	known := agent.Find(agent.Known(), a.Name)
 	return known != nil && known.Command == a.Command
 }
 
-// askVersion runs a program that the user has installed, as he would.
 func askVersion(ctx context.Context, program string) string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -183,9 +181,7 @@ An agent that you have installed yourself is yours to update.`,
 	}
 }
 
-// install has npm install an agent, in a sandbox that sees nothing of the user's and can
-// write to nothing but the new directory. What the repository's config says does not
-// count: the result is for all sandboxes.
+// install runs npm in a sandbox that sees nothing of the user's, ignores the repository's config, and writes to one directory.
 func install(c *cobra.Command, a *agent.Agent) error {
 	if a.Package == "" {
 		return ui.Error(fmt.Sprintf("%s is not installed: there is no program %s", a.Name, a.Command), "install it, or name its npm package in the config: [agents."+a.Name+"] package = …")

@@ -116,54 +116,47 @@ func ai(c *cobra.Command, f *aiFlags, args []string) error {
 	return f.begin(c, store, a)
 }
 
-// words takes the arguments apart: an agent, a prompt, both or none.
 func (f *aiFlags) words(all []*agent.Agent, args []string) (err error) {
 	if len(args) > 0 && agent.Find(all, args[0]) != nil {
 		f.agent, args = args[0], args[1:]
 	}
-	word := first(args)
+	f.prompt = first(args)
 	like := ""
-	if len(word) > 4 && !strings.ContainsAny(word, " \n") {
-		like = ui.Nearest(word, agent.Names(all))
+	if len(f.prompt) > 4 && f.agent == "" && !strings.ContainsAny(f.prompt, " \n") {
+		like = ui.Nearest(f.prompt, agent.Names(all))
 	}
 	switch {
 	case len(args) > 1 && f.agent == "":
-		return ui.Hint(usagef("there is no agent %q", word), "there are %s; a prompt is one argument, in quotes", agentNames(all))
+		return ui.Hint(usagef("there is no agent %q", f.prompt), "there are %s; a prompt is one argument, in quotes", agentNames(all))
 	case len(args) > 1:
 		return ui.Hint(usagef("the prompt is in %d arguments", len(args)), "put it in quotes; arguments for the agent go after --")
-	case f.agent == "" && like != "":
-		return ui.Hint(usagef("there is no agent %q", word), "did you mean 'coffer ai %s'? For a prompt of one word, name the agent before it", like)
-	case f.promptFile != "" && word != "":
+	case like != "":
+		return ui.Hint(usagef("there is no agent %q", f.prompt), "did you mean 'coffer ai %s'? For a prompt of one word, name the agent before it", like)
+	case f.promptFile != "" && f.prompt != "":
 		return usagef("there is a prompt and a --prompt-file: want one of them")
 	case f.promptFile != "":
-		word, err = readPrompt(f.promptFile)
+		f.prompt, err = readPrompt(f.promptFile)
 	}
-	f.prompt = word
 	return err
 }
 
 // maxPrompt is what the kernel lets pass as one argument, less some room.
 const maxPrompt = 120 << 10
 
-// readPrompt reads a file, or standard input.
 func readPrompt(name string) (string, error) {
-	in := os.Stdin
+	in, err := os.Stdin, error(nil)
 	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return "", fmt.Errorf("read the prompt: %w", err)
-		}
-		defer file.Close()
-		in = file
+		in, err = os.Open(name)
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxPrompt+1))
 	if err != nil {
 		return "", fmt.Errorf("read the prompt: %w", err)
 	}
-	if strings.TrimSpace(string(data)) == "" {
+	defer in.Close()
+	data, err := io.ReadAll(io.LimitReader(in, maxPrompt+1))
+	if err == nil && strings.TrimSpace(string(data)) == "" {
 		return "", usagef("there is no prompt in %s: it is empty", name)
 	}
-	return string(data), nil
+	return string(data), err
 }
 
 // check refuses flags that do not go together, and sets those that follow from others.
@@ -211,8 +204,7 @@ func (f *aiFlags) sandbox(c *cobra.Command, store *sandbox.Store) (*sandbox.Sand
 	return chooseSandbox(c, store)
 }
 
-// which finds out which agent to start: the one that was named, the one that the sandbox
-// had, the usual one, or the one that the user now says is the usual one.
+// which finds the agent to start: the one named, the sandbox's last, the default, or the one that the user picks now.
 func (f *aiFlags) which(c *cobra.Command, conf *config.Loaded, all []*agent.Agent, sb *sandbox.Sandbox) (*agent.Agent, error) {
 	name := f.agent
 	if name == "" && sb != nil {
@@ -232,7 +224,6 @@ func (f *aiFlags) which(c *cobra.Command, conf *config.Loaded, all []*agent.Agen
 	return nil, ui.Error(fmt.Sprintf("there is no agent %q any more", name), "name another: "+agentNames(all))
 }
 
-// begin makes new sandboxes for an agent.
 func (f *aiFlags) begin(c *cobra.Command, store *sandbox.Store, a *agent.Agent) error {
 	l := listen(c)
 	defer l.stop()
@@ -304,7 +295,6 @@ func leftAt(name, branch string) string {
 	return terminal.Escape(fmt.Sprintf("%s: 'coffer attach %s' watches, 'coffer diff %s' shows what it did", line, name, name))
 }
 
-// branchOf is the branch that a sandbox's commits appear on, if there is one.
 func branchOf(sb *sandbox.Sandbox) string {
 	b, err := git.Open(sb.Dir())
 	if err != nil {

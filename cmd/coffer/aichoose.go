@@ -36,7 +36,6 @@ func choose(c *cobra.Command, title string, items []ui.Item, instead string) (in
 	return i, err
 }
 
-// chooseAgent asks which agent is the usual one.
 func chooseAgent(c *cobra.Command, all []*agent.Agent) (*agent.Agent, error) {
 	var items []ui.Item
 	host := agentHost()
@@ -80,8 +79,7 @@ func look(sb *sandbox.Sandbox) candidate {
 	return c
 }
 
-// chooseSandbox lets the user choose one to go on with, or a new one, which is nil. In a
-// sandbox's worktree, that one is meant.
+// chooseSandbox lets the user choose a sandbox, or a new one, which is nil. In a worktree, its sandbox is taken.
 func chooseSandbox(cmd *cobra.Command, store *sandbox.Store) (*sandbox.Sandbox, error) {
 	here, err := spotHere()
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/cofferhq/coffer/internal/terminal"
 )
 
-// announce says which agent begins, and returns what says how it has ended.
 func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) error {
 	if f.detach {
 		return func(err error) error { return err }
@@ -53,14 +52,12 @@ func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) erro
 	}
 }
 
-// entitle has the terminal's title say which agent this is, and returns what undoes it. The
-// title that was there is put on a stack, and comes back from it.
+// entitle sets the terminal's title, and returns a function that restores the one before.
 func entitle(sb *sandbox.Sandbox, name string) (restore func()) {
 	fmt.Fprintf(stdout.To, "\x1b[22;2t\x1b]2;%s: %s\x07", name, sb.Name)
 	return func() { fmt.Fprint(stdout.To, "\x1b[23;2t") }
 }
 
-// sayOutcome says what there is of an agent's work, and how to get at it.
 func sayOutcome(sb *sandbox.Sandbox) {
 	fmt.Fprintf(os.Stderr, "coffer: %s; go on with 'coffer ai -m %s'\n", terminal.Escape(outcome(sb)), sb.Name)
 	b, err := git.Open(sb.Dir())
@@ -74,47 +71,49 @@ func sayOutcome(sb *sandbox.Sandbox) {
 	}
 }
 
-// outcome says what there is of an agent's work, in a few words.
 func outcome(sb *sandbox.Sandbox) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
+	tree, cow := sb.Workspace.Mode == sandbox.WorkspaceTree, sb.Workspace.Mode == sandbox.WorkspaceCOW
 	var parts []string
-	if b, err := git.Open(sb.Dir()); err == nil {
-		if g := git.Standings(ctx, []*git.Bridge{b})[b]; g.Ahead > 0 {
-			parts = append(parts, count(g.Ahead, "commit")+" on "+g.Branch)
+	say := func(n int, err error, what, rest string) {
+		if err == nil && n > 0 {
+			parts = append(parts, count(n, what)+rest)
 		}
-		if n, err := b.Dirty(ctx); err == nil && n > 0 && sb.Workspace.Mode == sandbox.WorkspaceTree {
-			parts = append(parts, count(n, "file")+" not committed")
+	}
+	if b, err := git.Open(sb.Dir()); err == nil {
+		g := git.Standings(ctx, []*git.Bridge{b})[b]
+		say(g.Ahead, nil, "commit", " on "+g.Branch)
+		if tree {
+			n, err := b.Dirty(ctx)
+			say(n, err, "file", " not committed")
 		}
 		if len(parts) == 0 {
 			// It may have gone back from another branch, on which its work is.
-			if n, err := b.Unmerged(ctx); err == nil && n > 0 {
-				parts = append(parts, count(n, "commit")+" on other branches of the sandbox")
-			}
+			n, err := b.Unmerged(ctx)
+			say(n, err, "commit", " on other branches of the sandbox")
 		}
 	}
-	if sb.Workspace.Mode == sandbox.WorkspaceCOW {
-		if n, err := waiting(sb); err == nil && n > 0 {
-			parts = append(parts, fmt.Sprintf("%s waiting, see 'coffer diff %s'", count(n, "change"), sb.Name))
-		}
+	if cow {
+		n, err := waiting(sb)
+		say(n, err, "change", fmt.Sprintf(" waiting, see 'coffer diff %s'", sb.Name))
 	}
 	switch {
 	case len(parts) > 0:
 		return sb.Name + ": " + strings.Join(parts, ", and ")
-	case sb.Workspace.Mode == sandbox.WorkspaceTree || sb.Workspace.Mode == sandbox.WorkspaceCOW:
+	case tree || cow:
 		return sb.Name + ": nothing changed"
 	}
 	return sb.Name
 }
 
-// removed removes the sandbox if nothing would be lost with it.
 func (f *aiFlags) removed(sb *sandbox.Sandbox) bool {
 	ctx := context.Background()
-	err := stop(ctx, sb, false)
-	if err == nil {
-		_, err = remove(ctx, sb, false, true)
+	if err := stop(ctx, sb, false); err != nil {
+		report(err)
+		return false
 	}
-	if err != nil {
+	if _, err := remove(ctx, sb, false, true); err != nil {
 		fmt.Fprintf(os.Stderr, "coffer: kept: %s\n", terminal.Escape(err.Error()))
 		return false
 	}

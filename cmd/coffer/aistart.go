@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,13 +37,11 @@ func dataDir() string {
 	return filepath.Dir(dir)
 }
 
-// logins is the store of credentials.
 func logins() *agent.Store { return agent.OpenStore(loginsDir()) }
 
 func loginsDir() string { return filepath.Join(dataDir(), "logins") }
 
-// locate finds the agent on this machine, or in an image, or installs it. One that the user has
-// just chosen becomes the usual one only then: it may not be there.
+// locate finds the agent on this machine or in an image, or installs it. Only then does a choice become the default.
 func (f *aiFlags) locate(c *cobra.Command, from sandbox.Image, a *agent.Agent) (*agent.Place, error) {
 	find := func() (*agent.Place, error) { return a.Locate(agentHost()) }
 	if !from.None() {
@@ -78,7 +75,6 @@ func (f *aiFlags) locate(c *cobra.Command, from sandbox.Image, a *agent.Agent) (
 	return place, nil
 }
 
-// beginOne makes a sandbox for an agent and runs it there.
 func (f *aiFlags) beginOne(c *cobra.Command, l *listener, store *sandbox.Store, a *agent.Agent) error {
 	var place *agent.Place
 	f.also = func(rec *sandbox.Record) (err error) {
@@ -107,8 +103,6 @@ func (f *aiFlags) beginOne(c *cobra.Command, l *listener, store *sandbox.Store, 
 	return end(execOn(l, line, sb, f.settings, argv))
 }
 
-// furnishFor gives a new sandbox what the agent needs: a look at its program, and a way to
-// its hosts.
 func furnishFor(a *agent.Agent, place *agent.Place, rec *sandbox.Record) error {
 	for _, dir := range place.Show {
 		rec.Mounts = append(rec.Mounts, sandbox.Mount{Source: dir, Target: dir, ReadOnly: true})
@@ -125,7 +119,6 @@ func agentHosts(a *agent.Agent) policy.Source {
 	return policy.Source{Rules: []policy.RuleSource{{Name: "agent-" + a.Name, Allow: a.Hosts}}, Origin: "agent " + a.Name}
 }
 
-// goOn runs an agent in a sandbox that exists.
 func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) error {
 	if err := refuseHalf(sb); err != nil {
 		return err
@@ -154,8 +147,7 @@ func (f *aiFlags) goOn(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent) er
 	return end(execIn(c, sb, f.settings, argv))
 }
 
-// stillRuns is the agent that was started last in a sandbox, if it still runs there, on a
-// terminal of its own; and says whether that is what who attaches is joined to.
+// stillRuns returns the agent that runs in a sandbox on a terminal of its own, and whether attach would join it.
 func stillRuns(sb *sandbox.Sandbox) (agentName string, last bool) {
 	t, err := agent.ReadTrace(sb.Dir())
 	if err != nil || t.Program == "" {
@@ -174,13 +166,8 @@ func stillRuns(sb *sandbox.Sandbox) (agentName string, last bool) {
 }
 
 // comeBack is for an agent that still runs: a second one would talk in the same conversation.
-// There is nobody who could tell it anything but who attaches to it.
 func (f *aiFlags) comeBack(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent, last bool) error {
-	flags := c.Flags().NFlag()
-	if c.Flags().Changed("match") {
-		flags--
-	}
-	if !last || flags > 0 || f.prompt != "" || len(f.extra) > 0 {
+	if !last || f.detach || f.prompt != "" || len(f.extra) > 0 {
 		return ui.Error(fmt.Sprintf("%s still runs in sandbox %s", a.Name, sb.Name),
 			fmt.Sprintf("go back to it with 'coffer attach %s', or begin another conversation beside it with --fresh", sb.Name))
 	}
@@ -188,8 +175,7 @@ func (f *aiFlags) comeBack(c *cobra.Command, sb *sandbox.Sandbox, a *agent.Agent
 	return comeBack(c, sb)
 }
 
-// show mounts the agent in a sandbox that was made for something else. One that runs, and has
-// nothing to do, is stopped for that.
+// show mounts the agent in a sandbox that was made for something else. An idle one is stopped for that.
 func show(ctx context.Context, sb *sandbox.Sandbox, a *agent.Agent, place *agent.Place) error {
 	var missing []sandbox.Mount
 	for _, dir := range place.Show {
@@ -201,17 +187,7 @@ func show(ctx context.Context, sb *sandbox.Sandbox, a *agent.Agent, place *agent
 	if len(missing) == 0 {
 		return nil
 	}
-	lock, err := sb.Lock()
-	if errors.Is(err, sandbox.ErrRunning) {
-		if hasProgram(sb) {
-			return ui.Error(fmt.Sprintf("%s is not visible in sandbox %s until it restarts, and programs run in it", a.Name, sb.Name), "end them, or stop it with 'coffer stop "+sb.Name+"', then try again")
-		}
-		fmt.Fprintf(os.Stderr, "coffer: restarting sandbox %s to make %s visible\n", sb.Name, a.Name)
-		if err := stop(ctx, sb, false); err != nil {
-			return err
-		}
-		lock, err = sb.Lock()
-	}
+	lock, err := lockIdle(ctx, sb)
 	if err != nil {
 		return err
 	}
@@ -259,20 +235,18 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	return f.argv(home, a, place, scene, resume && home.Talked(a))
 }
 
-// furnishHome writes the text for the agent, its login, and its own files.
 func furnishHome(sb *sandbox.Sandbox, home *agent.Home, a *agent.Agent, scene agent.Scene) error {
-	if err := home.Write(agent.Guide, []byte(scene.Text)); err != nil {
-		return err
+	err := home.Write(agent.Guide, []byte(scene.Text))
+	if err == nil {
+		err = logins().Seed(a, home, sb.Dir())
 	}
-	if err := logins().Seed(a, home, sb.Dir()); err != nil || a.Files == nil {
+	if err != nil || a.Files == nil {
 		return err
 	}
 	for _, file := range a.Files(a, scene) {
-		if err := home.Put(file); err != nil {
-			return err
-		}
+		err = cmp.Or(err, home.Put(file))
 	}
-	return nil
+	return err
 }
 
 // argv is how the agent is started: by its program, with the prompt as it wants it.
@@ -294,8 +268,7 @@ func (f *aiFlags) argv(home *agent.Home, a *agent.Agent, place *agent.Place, sce
 	return append([]string{"/bin/sh", "-c", `exec "$@" <"$0"`, file}, argv...), home.Write(agent.PromptFile, []byte(f.prompt))
 }
 
-// adviseLogin says how to log in, if there is neither a login nor a key for the agent. A key
-// that a template makes, out of the vault perhaps, is one; it is not looked at here.
+// adviseLogin says how to log in if there is neither a login, nor a key, nor a template that makes one.
 func adviseLogin(a *agent.Agent, home *agent.Home, variable func(string) string, templates []string) {
 	if len(a.Credentials) == 0 || len(a.Login) == 0 || slices.ContainsFunc(a.Credentials, func(c agent.Credential) bool { return home.Has(c.Name) }) {
 		return
@@ -372,44 +345,29 @@ func besidesKept(list []string, sb *sandbox.Sandbox) []string {
 	})
 }
 
-// given finds a variable that the agent will have.
+// given finds a variable that the agent will have: the last of that name counts.
 func given(a *agent.Agent, sb *sandbox.Sandbox, extra []string) func(string) string {
-	list := slices.Concat(a.Variables(os.LookupEnv), sb.Env, extra)
-	return func(name string) (value string) {
-		for _, e := range list {
-			n, v, ok := strings.Cut(e, "=")
-			if n == name && !ok {
-				v = os.Getenv(name)
-			}
-			if n == name {
-				value = v
-			}
+	values := map[string]string{}
+	for _, e := range slices.Concat(a.Variables(os.LookupEnv), sb.Env, extra) {
+		name, value, ok := strings.Cut(e, "=")
+		if !ok {
+			value = os.Getenv(name)
 		}
-		return value
+		values[name] = value
 	}
+	return func(name string) string { return values[name] }
 }
 
-// maxCertificates bounds a file of certificates.
-const maxCertificates = 4 << 20
-
-// trustToo has the agent trust the authorities that the user's own programs trust by a
-// variable, as they do behind a company's proxy.
+// trustToo has the agent trust the authorities that the user's own programs trust by a variable.
 func trustToo(home *agent.Home, where string, a *agent.Agent) (env []string, err error) {
 	file := ""
 	for _, name := range slices.Concat(a.CA, []string{"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"}) {
-		if file = os.Getenv(name); file != "" {
-			break
-		}
+		file = cmp.Or(file, os.Getenv(name))
 	}
 	if file == "" || len(a.CA) == 0 {
 		return nil, nil
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("read the certificates that your environment names: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxCertificates))
+	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the certificates that your environment names: %w", err)
 	}

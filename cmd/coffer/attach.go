@@ -55,7 +55,6 @@ The exit code is the program's. An agent that has ended goes on with 'coffer ai 
 	}
 }
 
-// comeBack joins this terminal to the program that a sandbox keeps.
 func comeBack(c *cobra.Command, sb *sandbox.Sandbox) error {
 	if !terminal.IsTerminal(0) || !terminal.IsTerminal(1) {
 		return ui.Error("the program in sandbox "+sb.Name+" has a terminal, and there is none here", "attach on a terminal; 'coffer logs' shows how programs ended")
@@ -80,7 +79,6 @@ func comeBack(c *cobra.Command, sb *sandbox.Sandbox) error {
 	return ended(exit, err, "")
 }
 
-// sayLeft says how to come back to a program that goes on.
 func sayLeft(sb *sandbox.Sandbox) error {
 	fmt.Fprintf(os.Stderr, "coffer: %s goes on; back with 'coffer attach %s', end it with 'coffer stop %s'\n", sb.Name, sb.Name, sb.Name)
 	return nil
@@ -93,7 +91,6 @@ func sayTurn(sb *sandbox.Sandbox) {
 	}
 }
 
-// watch copies a sandbox's log until nothing runs in it.
 func watch(ctx context.Context, sb *sandbox.Sandbox) error {
 	out, finish := stdout.Guarded()
 	defer finish()
@@ -108,19 +105,10 @@ func watch(ctx context.Context, sb *sandbox.Sandbox) error {
 	return nil
 }
 
-// hasProgram says whether programs run in a sandbox. While it runs and does not answer, because
-// much is going on, they may.
+// hasProgram reports whether programs run in a sandbox. One that runs and does not answer may have some.
 func hasProgram(sb *sandbox.Sandbox) bool {
-	line, err := supervisor.Connect(sb)
-	if err != nil {
-		return sb.Running()
-	}
-	defer line.Close()
-	st, err := line.Status(false)
-	if err != nil {
-		return sb.Running()
-	}
-	return st.Execs > 0
+	d := describe(sb, false)
+	return d.State != "stopped" && (d.PID == 0 || d.Execs > 0)
 }
 
 // tail remembers the end of what is written.

@@ -129,7 +129,6 @@ func chooseAudited(args []string) (*sandbox.Sandbox, error) {
 	return nil, err
 }
 
-// parseSince reads a point in time: how long ago, or a date.
 func parseSince(s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -154,7 +153,6 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	return time.Time{}, ui.Hint(usagef("%q is not a time", s), "say how long ago, such as 90m or 2d, or a date such as %s", now.Format(time.DateOnly))
 }
 
-// printNetwork shows what a sandbox did on the network.
 func printNetwork(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, follow bool) error {
 	filter := audit.Filter{Kinds: []string{audit.KindFlow, audit.KindDNS, audit.KindLimit}}
 	shown, err := printAudit(ctx, out, sb, filter, false, follow)
@@ -165,8 +163,7 @@ func printNetwork(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, follo
 	return err
 }
 
-// printAudit shows the events that the filter chooses, and with follow those that are
-// added while the sandbox runs. It returns how many there were.
+// printAudit shows events, with follow until the sandbox stops, and returns how many there were.
 func printAudit(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, filter audit.Filter, asJSON, follow bool) (shown int, err error) {
 	buffered := bufio.NewWriter(out)
 	show := func(r audit.Record) error {
@@ -198,25 +195,13 @@ func printAudit(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, filter 
 	return shown, err
 }
 
-// followAudit follows the log until the sandbox stops.
 func followAudit(ctx context.Context, sb *sandbox.Sandbox, dir string, filter audit.Filter, show func(audit.Record) error) error {
 	stopped := errors.New("the sandbox has stopped")
 	ctx, stop := context.WithCancelCause(ctx)
-	watched := make(chan struct{})
-	defer func() {
-		stop(nil)
-		<-watched
-	}()
+	defer stop(nil)
 	go func() {
-		defer close(watched)
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for sb.Running() {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+		for sb.Running() && ctx.Err() == nil {
+			time.Sleep(100 * time.Millisecond)
 		}
 		stop(stopped)
 	}()
@@ -227,7 +212,6 @@ func followAudit(ctx context.Context, sb *sandbox.Sandbox, dir string, filter au
 	return err
 }
 
-// printSummary says in a few lines what verify has found.
 func printSummary(out io.Writer, s audit.Summary) {
 	for _, p := range s.Problems {
 		fmt.Fprintln(out, terminal.Escape(p))
@@ -274,19 +258,14 @@ func eventLine(e *audit.Event) string {
 	return strings.TrimRight(line, " ")
 }
 
-// lasted is a duration in few characters.
 func lasted(d time.Duration) string {
 	switch {
 	case d <= 0:
 		return "-"
 	case d < time.Second:
-		return fmt.Sprintf("%dms", max(1, d.Milliseconds()))
-	case d < time.Minute:
-		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+		return max(d.Round(time.Millisecond), time.Millisecond).String()
 	}
-	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	return d.Round(time.Second).String()
 }
 
 // cell is a column that is never empty, so that programs can count them.
@@ -317,7 +296,6 @@ func brief(kind, text string) string {
 
 var fullName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b`) })
 
-// remarks is what else is known.
 func remarks(e *audit.Event) string {
 	var all []string
 	say := func(s string) {
@@ -345,16 +323,13 @@ func remarks(e *audit.Event) string {
 	return strings.Join(all, "; ")
 }
 
-// size is a number of bytes in few characters.
 func size(n int64) string {
-	units := []string{"", "k", "M", "G", "T", "P", "E"}
-	f := float64(n)
-	for len(units) > 1 && f >= 999.5 {
-		f /= 1000
-		units = units[1:]
+	f, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
+	for len(units) > 1 && f >= 1000 {
+		f, units = f/1024, units[1:]
 	}
-	if units[0] == "" || f >= 9.95 {
-		return fmt.Sprintf("%.0f%sB", f, units[0])
+	if units[0] == "B" || f >= 9.95 {
+		return fmt.Sprintf("%.0f%s", f, units[0])
 	}
-	return fmt.Sprintf("%.1f%sB", f, units[0])
+	return fmt.Sprintf("%.1f%s", f, units[0])
 }

@@ -19,8 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A copy-on-write sandbox keeps its changes in a layer of its own until the user has
-// decided about them.
+// A copy-on-write sandbox keeps its changes in a layer of its own until the user decides.
 
 func upper(sb *sandbox.Sandbox) string { return supervisor.WorkspaceLayer(sb) }
 func work(sb *sandbox.Sandbox) string  { return filepath.Join(sb.Layers(), "workspace", "work") }
@@ -30,10 +29,8 @@ var forChanges = choice{
 	kind: "copy-on-write ",
 	keep: func(sb *sandbox.Sandbox) bool { return sb.Workspace.Mode == sandbox.WorkspaceCOW },
 	none: "make one with 'coffer run --workspace cow'",
-	many: "name one of them",
 }
 
-// chooseCOW finds a copy-on-write sandbox.
 func chooseCOW(c *cobra.Command, args []string) (*sandbox.Sandbox, error) {
 	store, err := openStore()
 	if err != nil {
@@ -41,7 +38,7 @@ func chooseCOW(c *cobra.Command, args []string) (*sandbox.Sandbox, error) {
 	}
 	sb, err := forChanges.exactly(c, store, first(args))
 	if err != nil || sb.Workspace.Mode == sandbox.WorkspaceCOW {
-		return sb, pathComesAfter(err)
+		return sb, err
 	}
 	err = fmt.Errorf("sandbox %s is not copy-on-write: there is nothing to %s", sb.Name, c.Name())
 	if sb.Workspace.Mode == sandbox.WorkspaceTree {
@@ -58,46 +55,21 @@ func named(match string, args []string) []string {
 	return append([]string{match}, args...)
 }
 
-// pathComesAfter helps who wrote a path where a sandbox is named.
-func pathComesAfter(err error) error {
-	if errors.As(err, new(noMatch)) {
-		return ui.Hint(err, "see 'coffer ls'; a path comes after the name of a sandbox")
-	}
-	return err
+// changedFile is a file as lists of changes show it.
+type changedFile struct {
+	Path    string `json:"path"`
+	Kind    string `json:"kind"`
+	Skipped string `json:"skipped,omitempty"`
 }
 
-func listChanges(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
-	hidden, done, err := hiddenFrom(ctx, sb)
-	if err != nil {
-		return err
+func printChanges(list []changedFile, asJSON bool) error {
+	if asJSON {
+		return printJSON(append([]changedFile{}, list...))
 	}
-	defer done()
-	looked := ui.Busy("looking for changes")
-	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb), hidden)
-	looked()
-	if err := none(err); err != nil {
-		return err
+	for _, f := range list {
+		fmt.Fprintf(stdout, "%-12s %s\n", f.Kind, terminal.Escape(f.Path))
 	}
-	list = slices.DeleteFunc(list, func(c changes.Change) bool { return !style.wants(c.Path) })
-	if len(list) == 0 && len(style.paths) > 0 {
-		return style.nothingThere()
-	}
-	if !style.json {
-		for _, c := range list {
-			fmt.Fprintf(stdout, "%-12s %s\n", c.Kind, terminal.Escape(changes.Quote(c.Path)))
-		}
-		return nil
-	}
-	type row struct {
-		Path    string `json:"path"`
-		Kind    string `json:"kind"`
-		Skipped string `json:"skipped,omitempty"`
-	}
-	rows := make([]row, 0, len(list))
-	for _, c := range list {
-		rows = append(rows, row{changes.Quote(c.Path), c.Kind.String(), string(c.Skipped)})
-	}
-	return printJSON(rows)
+	return nil
 }
 
 // none takes a sandbox that was never started for one without changes.
@@ -108,12 +80,7 @@ func none(err error) error {
 	return err
 }
 
-func rest(args []string) []string {
-	if len(args) == 0 {
-		return nil
-	}
-	return args[1:]
-}
+func rest(args []string) []string { return args[min(1, len(args)):] }
 
 // fromTop are paths relative to the top of the workspace, also those that the user wrote in full.
 func fromTop(sb *sandbox.Sandbox, paths []string) []string {
@@ -150,11 +117,10 @@ that only waits for its next command is stopped.`,
 	}
 	c.Flags().BoolVar(&force, "force", false, "overwrite what changed in the workspace meanwhile")
 	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what would be done")
-	exactFlag(c, &match)
+	matchFlag(c, &match)
 	return c
 }
 
-// lockStopped takes the lock of a sandbox that must not run meanwhile.
 func lockStopped(sb *sandbox.Sandbox) (*sandbox.Lock, error) {
 	lock, err := sb.Lock()
 	if errors.Is(err, sandbox.ErrRunning) {
@@ -181,7 +147,7 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 	if err := guardApply(ctx, sb, o.Paths); err != nil {
 		return err
 	}
-	hidden, close, err := hiddenFrom(ctx, sb)
+	hidden, close, err := hiddenFrom(ctx, &sb.Record)
 	if err != nil {
 		return err
 	}
@@ -227,7 +193,6 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 	return lock.Remove(purge)
 }
 
-// count says how many.
 func count(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -288,6 +253,6 @@ in it; one that only waits for its next command is stopped.`,
 			return none(changes.Discard(upper(sb), work(sb)))
 		},
 	}
-	exactFlag(c, &match)
+	matchFlag(c, &match)
 	return c
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// chooseKept finds a sandbox that has checkpoints.
 func chooseKept(find func(*sandbox.Store, string) (*sandbox.Sandbox, error), match string) (*sandbox.Store, *sandbox.Sandbox, error) {
 	store, err := openStore()
 	if err != nil {
@@ -82,23 +81,14 @@ func printCheckpoints(all []checkpoint.Checkpoint) error {
 	return t.Print(stdout)
 }
 
-// shortCommand is what a checkpoint was taken after, for a line. They are a stranger's words.
-// How we run a script of a setup is of no interest.
+// shortCommand is what a checkpoint was taken after, for a line, without our wrapper of setup scripts.
 func shortCommand(c checkpoint.Checkpoint) string {
 	command := strings.TrimPrefix(c.Command, strings.Join(runScript, " ")+" ./")
 	if program, rest, _ := strings.Cut(command, " "); strings.HasPrefix(program, "/") {
 		command = filepath.Base(program) + " " + rest
 	}
-	longest := 60
-	if width, _, err := terminal.Size(1); err == nil && width > 0 {
-		longest = max(width-46, 20) // what a row of the list has room for
-	}
-	if len(command) > longest {
-		command = command[:longest]
-		if at := strings.LastIndexByte(command, ' '); at > 0 {
-			command = command[:at]
-		}
-		command = strings.ToValidUTF8(command, "") + "…"
+	if len(command) > 60 {
+		command = strings.ToValidUTF8(command[:60], "") + "…"
 	}
 	return terminal.Escape(command)
 }
@@ -187,8 +177,7 @@ func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 	return nil
 }
 
-// agreeToUndo asks before files are taken back under a program that runs: what it has done so far may
-// be in no file yet, so that an earlier program's work would go.
+// agreeToUndo asks before files are taken back under a running program, which may not have written its work yet.
 func agreeToUndo(c *cobra.Command, line *supervisor.Line, sb *sandbox.Sandbox, n int) error {
 	st, err := line.Status(false)
 	if err != nil || st.Execs == 0 {

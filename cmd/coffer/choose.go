@@ -22,12 +22,11 @@ type choice struct {
 	kind string                      // what kind it must be, with a space, or nothing
 	keep func(*sandbox.Sandbox) bool // which ones can be meant at all
 	none string                      // what to do when there is none here
-	many string                      // what to do when there are several
 }
 
 var (
-	forExec = choice{none: "make one with --create, or choose another with -m", many: "choose one with -m"}
-	forName = choice{none: "name one: see 'coffer ls'", many: "name one of them"}
+	forExec = choice{none: "make one with --create, or choose another with -m"}
+	forName = choice{none: "name one: see 'coffer ls'"}
 )
 
 type (
@@ -35,8 +34,7 @@ type (
 	noMatch  struct{ error } // no sandbox has the word in its name
 )
 
-// choose finds a sandbox by a word, or by where the user is: in a sandbox's worktree, on its
-// workspace, or else in the repository that it has a worktree of.
+// choose finds a sandbox by a word, or by the directory: its worktree, its workspace, else its repository.
 func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, error) {
 	if match != "" {
 		sb, err := store.Find(match)
@@ -55,7 +53,7 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	}
 	owned := slices.ContainsFunc(all, here.ownedBy)
 	if c.keep != nil {
-		all = slices.DeleteFunc(all, func(sb *sandbox.Sandbox) bool { return !c.keep(sb) })
+		all = only(all, c.keep)
 	}
 	hits := only(all, here.in)
 	if len(hits) == 0 && !owned {
@@ -65,16 +63,11 @@ func (c choice) choose(store *sandbox.Store, match string) (*sandbox.Sandbox, er
 	case len(hits) == 1:
 		return hits[0], nil
 	case len(hits) > 1:
-		return nil, ui.Hint(fmt.Errorf("several sandboxes work on %s:\n%s", terminal.Escape(here.dir), listed(hits)), "%s", c.many)
+		return nil, ui.Hint(fmt.Errorf("several sandboxes work on %s:\n%s", terminal.Escape(here.dir), listed(hits)), "name one of them")
 	}
-	err = noneHere{fmt.Errorf("there is no %ssandbox over %s", c.kind, here.dir)}
-	if above := only(all, here.below); len(above) > 0 {
-		return nil, ui.Hint(err, "%s; sandbox %s lies over %s", c.none, above[0].Name, above[0].Workspace.Path)
-	}
-	return nil, ui.Hint(err, "%s", c.none)
+	return nil, ui.Hint(noneHere{fmt.Errorf("there is no %ssandbox over %s", c.kind, here.dir)}, "%s", c.none)
 }
 
-// chosen is choose in the user's store.
 func (c choice) chosen(match string) (*sandbox.Sandbox, error) {
 	store, err := openStore()
 	if err != nil {
@@ -83,7 +76,6 @@ func (c choice) chosen(match string) (*sandbox.Sandbox, error) {
 	return c.choose(store, match)
 }
 
-// only are those of the sandboxes that are meant.
 func only(all []*sandbox.Sandbox, meant func(*sandbox.Sandbox) bool) (hits []*sandbox.Sandbox) {
 	for _, sb := range all {
 		if meant(sb) {
@@ -108,19 +100,12 @@ func listed(all []*sandbox.Sandbox) string {
 	return strings.TrimSuffix(lines.String(), "\n")
 }
 
-// matchFlag is for commands whose other words are no names of sandboxes, or need not be.
+// matchFlag is how a sandbox is chosen where it is no argument, or need not be one.
 func matchFlag(c *cobra.Command, match *string) {
 	c.Flags().StringVarP(match, "match", "m", "", "the sandbox whose id starts with `MATCH`, or whose name contains it")
 	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
 }
 
-// exactFlag is matchFlag for commands that want a whole name.
-func exactFlag(c *cobra.Command, match *string) {
-	c.Flags().StringVarP(match, "match", "m", "", "the sandbox, by its `NAME` or id")
-	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
-}
-
-// completeSandbox offers the names of sandboxes to the shell.
 func completeSandbox(_ *cobra.Command, given []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 	for _, sb := range allSandboxes() {
 		if !slices.Contains(given, sb.Name) {
@@ -147,7 +132,6 @@ type spot struct {
 	common string // the git directory of the repository there, if that can be told
 }
 
-// currentDir is the current directory, without symbolic links.
 func currentDir() (string, error) {
 	here, err := os.Getwd()
 	if err == nil {
@@ -167,8 +151,7 @@ func spotHere() (s spot, err error) {
 	if s.top != "" && rootfs.IsGitDir(s.top) {
 		s.common = s.top
 	} else if s.top != "" {
-		// Where the two ends do not name each other it stays unknown: somebody in a sandbox
-		// may have written that, to be taken for another repository.
+		// A directory that only claims to belong to a repository may be a sandbox's work.
 		if r, err := rootfs.FindRepository(s.top); err == nil {
 			s.common = r.Common
 		}
@@ -182,19 +165,13 @@ func (s spot) in(sb *sandbox.Sandbox) bool {
 	return path != "" && (path == s.dir || path == s.top) || s.ownedBy(sb)
 }
 
-// below says whether this place is further down in what a sandbox works on.
-func (s spot) below(sb *sandbox.Sandbox) bool {
-	return sb.Workspace.Path != "" && safepath.Within(s.dir, sb.Workspace.Path)
-}
-
 // ownedBy says whether this place is in a worktree that was made for a sandbox.
 func (s spot) ownedBy(sb *sandbox.Sandbox) bool {
 	w := sb.Workspace
 	return w.Mode == sandbox.WorkspaceTree && (s.dir == w.Path || safepath.Within(s.dir, w.Path)) || includedIn(sb, s.dir) != ""
 }
 
-// near says whether a sandbox has a worktree of the repository that this place is in,
-// wherever in it the sandbox was made.
+// near reports whether a sandbox has a worktree of this place's repository.
 func (s spot) near(sb *sandbox.Sandbox) bool {
 	if sb.Workspace.Mode != sandbox.WorkspaceTree {
 		return false
@@ -203,20 +180,10 @@ func (s spot) near(sb *sandbox.Sandbox) bool {
 	return err == nil && (b.Start == s.dir || s.common != "" && b.Common == s.common)
 }
 
-// about says whether a sandbox works on the repository that this place is in, on this directory or
-// on one above it.
+// about reports whether a sandbox works on this place's repository, this directory or one above it.
 func (s spot) about(sb *sandbox.Sandbox) bool {
-	return s.in(sb) || s.below(sb) || s.near(sb) || s.top != "" && safepath.Within(sb.Workspace.Path, s.top)
-}
-
-// including is the repository that this place is in, if a sandbox includes it.
-func (s spot) including(sb *sandbox.Sandbox) *git.Bridge {
-	for _, b := range git.Included(sb.Dir()) {
-		if b.Common == s.common {
-			return b
-		}
-	}
-	return nil
+	path := sb.Workspace.Path
+	return s.in(sb) || s.near(sb) || path != "" && safepath.Within(s.dir, path) || s.top != "" && safepath.Within(path, s.top)
 }
 
 // several is how a command that ends sandboxes takes any number of them.
@@ -232,8 +199,7 @@ func (s *several) addTo(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("match", completeSandbox)
 }
 
-// find returns all the sandboxes, or none and an error. With --all or --everywhere, it may return
-// both: the errors are about damaged records.
+// find returns the sandboxes, or an error. With --all or --everywhere both, the error being of damaged records.
 func (s *several) find(c *cobra.Command, store *sandbox.Store, args []string) ([]*sandbox.Sandbox, error) {
 	args = append(args, s.match...)
 	switch {
@@ -301,8 +267,7 @@ func joined(errs []error) error {
 	return status(code)
 }
 
-// exactly is choose for a command that destroys something: it takes a whole name or id, and asks
-// on a terminal if it is given less.
+// exactly is choose for a command that destroys something: it asks if it is given less than a whole name or id.
 func (c choice) exactly(cmd *cobra.Command, store *sandbox.Store, match string) (*sandbox.Sandbox, error) {
 	sb, err := c.choose(store, match)
 	if err != nil || match == "" || match == sb.Name || match == sb.ID {

@@ -65,7 +65,7 @@ does not allow is.`,
 			if err != nil {
 				return err
 			}
-			widens, err := l.Widens(passesAnyway)
+			widens, err := l.Widens(sandbox.PassesVariable)
 			if err != nil {
 				return err
 			}
@@ -95,8 +95,7 @@ does not allow is.`,
 	return c
 }
 
-// checkStart looks at what would keep a sandbox from being made here: it warns about what this
-// machine lacks, and returns what the administrator does not allow.
+// checkStart warns about what this machine lacks for a start here, and returns what the administrator forbids.
 func checkStart(l *config.Loaded, places config.Places) error {
 	would := func(err error) {
 		if err != nil {

@@ -21,20 +21,26 @@ import (
 // floorPath is the administrator's policy. Only tests have another.
 var floorPath = ""
 
-// placesHere are the config files that count in the current directory.
+// placesFor are the config files that count in a directory; in "", only the user's and the administrator's.
+func placesFor(dir string) config.Places {
+	p := config.DefaultPlaces(dir, supervisor.Me().Home)
+	if floorPath != "" {
+		p.Floor = floorPath
+	}
+	return p
+}
+
 func placesHere() (config.Places, error) {
 	here, err := currentDir()
 	if err != nil {
 		return config.Places{}, err
 	}
-	p := config.DefaultPlaces(here, supervisor.Me().Home)
-	if floorPath != "" {
-		p.Floor = floorPath
-	}
-	return p, nil
+	return placesFor(here), nil
 }
 
-// loadHere loads the config files that count here.
+// wordPlaces are where the user's and the administrator's own word is, wherever one is.
+func wordPlaces() config.Places { return placesFor("") }
+
 func loadHere() (*config.Loaded, error) {
 	places, err := placesHere()
 	if err != nil {
@@ -43,7 +49,6 @@ func loadHere() (*config.Loaded, error) {
 	return load(places)
 }
 
-// load loads config files, or what holds without any.
 func load(places config.Places) (*config.Loaded, error) {
 	l, err := places.Load()
 	if err == nil && l == nil {
@@ -52,11 +57,7 @@ func load(places config.Places) (*config.Loaded, error) {
 	return l, err
 }
 
-// passesAnyway says whether a variable goes into every sandbox.
-func passesAnyway(name string) bool { return sandbox.PassesVariable(name) }
-
-// configure reads the config files, sees to it that the user agrees to what they want,
-// and fills in what the flags leave open.
+// configure reads the config files, asks the user to agree to them, and fills in what the flags leave open.
 func (s *settings) configure(ctx context.Context) error {
 	places, err := placesHere()
 	if s.alone || err != nil && s.workspace == sandbox.WorkspaceNone {
@@ -118,8 +119,7 @@ func (s *settings) fill(c *config.Config) {
 	s.net = cmp.Or(s.net, c.Network.Mode)
 }
 
-// complete adds to a record what no flag can say, and holds it to the administrator's
-// floor.
+// complete adds to a record what no flag can say, and enforces the floor.
 func (s *settings) complete(rec *sandbox.Record) (err error) {
 	l := s.conf
 	if rec.Workspace.Mode != sandbox.WorkspaceNone {
@@ -166,8 +166,7 @@ func inOrder(list []sandbox.Mount) []sandbox.Mount {
 	return list
 }
 
-// addNetwork adds the files' rules, below those of flags, and ports. A flag's port with
-// the same number inside counts more.
+// addNetwork adds the files' rules below those of flags, and ports that no flag has.
 func addNetwork(l *config.Loaded, n *sandbox.Network) error {
 	n.Rules = append(l.Rules(n.Mode), n.Rules...)
 	ports, err := l.HostPorts()
@@ -203,22 +202,11 @@ func newNetwork() (sandbox.Network, error) {
 	return rec.Network, err
 }
 
-// wordPlaces are where the user's and the administrator's own word is, wherever one is.
-func wordPlaces() config.Places {
-	p := config.DefaultPlaces("", supervisor.Me().Home)
-	if floorPath != "" {
-		p.Floor = floorPath
-	}
-	return p
-}
-
-// holdToFloor is for a sandbox that was made before: the administrator may have changed
-// his mind since, and the user moved his settings.
+// holdToFloor enforces the floor of today on a sandbox that was made before.
 func holdToFloor(sb *sandbox.Sandbox) error {
 	if err := guardWord(sb.Workspace, sb.Mounts); err != nil {
 		return err
 	}
-	home := supervisor.Me().Home
 	floor, err := wordPlaces().ReadFloor()
 	if err != nil || floor == nil {
 		return err
@@ -226,31 +214,32 @@ func holdToFloor(sb *sandbox.Sandbox) error {
 	if err := floorRepositories(floor, &sb.Record, sb.Dir()); err != nil {
 		return err
 	}
-	return floor.Enforce(&sb.Record, defaultEngine().Name(), home)
+	return floor.Enforce(&sb.Record, defaultEngine().Name(), supervisor.Me().Home)
 }
 
-// floorRepositories holds the repositories of a sandbox to the floor: that of its workspace
-// and those that it includes. folder is "" for one that is not made yet.
+// floorRepositories enforces the floor on a sandbox's repositories. folder is "" for one that is not made yet.
 func floorRepositories(floor *config.Floor, rec *sandbox.Record, folder string) error {
 	if !floor.Forbids() {
 		return nil
 	}
 	home := supervisor.Me().Home
+	var own []string
 	if w := rec.Workspace; w.Path != "" && w.Mode != sandbox.WorkspaceTree {
 		// Where git cannot be followed, the sandbox gets nothing of it.
 		if at, err := rootfs.FindRepository(w.Path); err == nil {
-			if err := floor.EnforceRepository(at.Common, home, true); err != nil {
-				return err
-			}
+			own = append(own, at.Common)
+		}
+	}
+	if b, err := git.Open(folder); folder != "" && err == nil {
+		own = append(own, b.Common)
+	}
+	for _, common := range own {
+		if err := floor.EnforceRepository(common, home, true); err != nil {
+			return err
 		}
 	}
 	if folder == "" {
 		return nil
-	}
-	if b, err := git.Open(folder); err == nil {
-		if err := floor.EnforceRepository(b.Common, home, true); err != nil {
-			return err
-		}
 	}
 	for _, b := range git.Included(folder) {
 		if err := floor.EnforceRepository(b.Common, home, false); err != nil {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -63,7 +62,7 @@ between their worktrees; with --repo, between those of a repository that both in
 				sb, err = forName.choose(store, first(args))
 			}
 			if err != nil {
-				return pathComesAfter(err)
+				return err
 			}
 			style.sandbox, style.paths = sb.Name, fromTop(sb, rest(args))
 			if other := otherSandbox(store, args); other != nil {
@@ -87,7 +86,6 @@ between their worktrees; with --repo, between those of a repository that both in
 	return c
 }
 
-// pagerCommand is what git would show long texts with.
 func pagerCommand() string {
 	if value, ok := os.LookupEnv("GIT_PAGER"); ok {
 		return value
@@ -109,8 +107,7 @@ func readEnough(err error) error {
 	return err
 }
 
-// otherSandbox is the second one that is named: by the whole of its name or id, as any other word is
-// a path.
+// otherSandbox is the second sandbox that is named, in full: any other word is a path.
 func otherSandbox(store *sandbox.Store, args []string) *sandbox.Sandbox {
 	if len(args) != 2 {
 		return nil
@@ -121,7 +118,6 @@ func otherSandbox(store *sandbox.Store, args []string) *sandbox.Sandbox {
 	return nil
 }
 
-// diff shows what was done in one sandbox.
 func diff(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 	if sb.Workspace.Mode == sandbox.WorkspaceCOW && style.repo == "" {
 		return diffCOW(ctx, sb, style)
@@ -134,7 +130,6 @@ func diff(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 	return style.show(w.Files, func(d checkpoint.Delta) changes.File { return w.File(d, maxShown) })
 }
 
-// workOf finds what was done in a worktree, or in the repository that a sandbox works on.
 func workOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*git.Work, error) {
 	if sb.Workspace.Mode == sandbox.WorkspaceTree || repo != "" {
 		b, err := bridgeOf(sb, repo)
@@ -161,10 +156,9 @@ func workOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*git.Work, e
 		"use %s when you make a sandbox", modes)
 }
 
-// leaveOutHidden takes the user's own files that are hidden out of what was done in his directory: no
-// program inside can have done it.
+// leaveOutHidden drops the user's hidden files from the changes in his directory: no program inside made them.
 func leaveOutHidden(ctx context.Context, sb *sandbox.Sandbox, top string, w *git.Work) error {
-	hidden, done, err := hiddenFrom(ctx, sb)
+	hidden, done, err := hiddenFrom(ctx, &sb.Record)
 	if err != nil {
 		w.Close()
 		return err
@@ -177,17 +171,31 @@ func leaveOutHidden(ctx context.Context, sb *sandbox.Sandbox, top string, w *git
 	return nil
 }
 
-// diffCOW shows what waits to be applied.
 func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
-	if style.json || style.names {
-		return listChanges(ctx, sb, style)
-	}
-	hidden, done, err := hiddenFrom(ctx, sb)
+	hidden, done, err := hiddenFrom(ctx, &sb.Record)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if style.stat {
+	switch {
+	case style.json || style.names:
+		looked := ui.Busy("looking for changes")
+		list, err := changes.List(ctx, sb.Workspace.Path, upper(sb), hidden)
+		looked()
+		var rows []changedFile
+		for _, c := range list {
+			if style.wants(c.Path) {
+				rows = append(rows, changedFile{changes.Quote(c.Path), c.Kind.String(), string(c.Skipped)})
+			}
+		}
+		if err := none(err); err != nil {
+			return err
+		}
+		if len(rows) == 0 && len(style.paths) > 0 {
+			return style.nothingThere()
+		}
+		return printChanges(rows, style.json)
+	case style.stat:
 		var all []changes.File
 		err := none(changes.Each(ctx, sb.Workspace.Path, upper(sb), maxShown, hidden, func(_ changes.Change, f changes.File) error {
 			if (f.Old.Mode != 0 || f.New.Mode != 0) && style.wants(f.Path) {
@@ -195,11 +203,11 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 			}
 			return nil
 		}))
+		if err == nil && len(all) == 0 && len(style.paths) > 0 {
+			err = style.nothingThere()
+		}
 		if err != nil {
 			return err
-		}
-		if len(all) == 0 && len(style.paths) > 0 {
-			return style.nothingThere()
 		}
 		return style.printStat(all)
 	}
@@ -212,7 +220,6 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 	return none(err)
 }
 
-// diffBetween shows what is different between two worktrees.
 func diffBetween(ctx context.Context, a, b *sandbox.Sandbox, style diffStyle) error {
 	var both [2]*git.Bridge
 	for i, sb := range []*sandbox.Sandbox{a, b} {
@@ -232,48 +239,30 @@ func diffBetween(ctx context.Context, a, b *sandbox.Sandbox, style diffStyle) er
 	return style.show(all, func(d checkpoint.Delta) changes.File { return git.FileBetween(both[0], both[1], d, maxShown) })
 }
 
-// wants says whether a path is one that was asked for, or below it.
 func (s diffStyle) wants(p string) bool {
-	if len(s.paths) == 0 {
-		return true
-	}
-	for _, want := range s.paths {
+	return len(s.paths) == 0 || slices.ContainsFunc(s.paths, func(want string) bool {
 		want = path.Clean(want)
-		if want == "." || p == want || strings.HasPrefix(p, want+"/") {
-			return true
-		}
-	}
-	return false
+		return want == "." || p == want || strings.HasPrefix(p, want+"/")
+	})
 }
 
 // nothingThere is about paths that were asked for and are the same on both sides.
 func (s diffStyle) nothingThere() error {
-	names := "coffer diff --names " + s.sandbox
-	if s.repo != "" {
-		names += " --repo " + s.repo
-	}
-	return ui.Error("nothing is different at "+strings.Join(s.paths, ", "), "paths are relative to the top of the workspace; see '"+names+"'")
+	return ui.Error("nothing is different at "+strings.Join(s.paths, ", "), "paths are relative to the top of the workspace; see 'coffer diff --names "+s.sandbox+"'")
 }
 
-// show prints what is different.
 func (s diffStyle) show(all []checkpoint.Delta, read func(checkpoint.Delta) changes.File) error {
-	wanted := all[:0:0]
-	for _, d := range all {
-		if s.wants(d.Path) {
-			wanted = append(wanted, d)
-		}
-	}
+	wanted := slices.DeleteFunc(slices.Clone(all), func(d checkpoint.Delta) bool { return !s.wants(d.Path) })
 	if len(wanted) == 0 && len(s.paths) > 0 {
 		return s.nothingThere()
 	}
 	switch {
-	case s.json:
-		return printKinds(wanted)
-	case s.names:
+	case s.json || s.names:
+		var rows []changedFile
 		for _, d := range wanted {
-			fmt.Fprintf(stdout, "%-12s %s\n", kindOf(d), changes.Quote(d.Path))
+			rows = append(rows, changedFile{Path: changes.Quote(d.Path), Kind: kindOf(d).String()})
 		}
-		return nil
+		return printChanges(rows, s.json)
 	case s.stat:
 		files := make([]changes.File, 0, len(wanted))
 		for _, d := range wanted {
@@ -310,18 +299,6 @@ func kindOf(d checkpoint.Delta) changes.Kind {
 	return changes.Modified
 }
 
-func printKinds(all []checkpoint.Delta) error {
-	type row struct {
-		Path string `json:"path"`
-		Kind string `json:"kind"`
-	}
-	rows := make([]row, 0, len(all))
-	for _, d := range all {
-		rows = append(rows, row{changes.Quote(d.Path), kindOf(d).String()})
-	}
-	return printJSON(rows)
-}
-
 // slim keeps of a file's diff only the lines that count, as its new text.
 func slim(f changes.File) changes.File {
 	if f.Old.Huge || f.New.Huge || changes.IsBinary(f.Old.Text) || changes.IsBinary(f.New.Text) {
@@ -342,16 +319,13 @@ func slim(f changes.File) changes.File {
 	return f
 }
 
-func (s diffStyle) printStat(files []changes.File) error {
-	out, finish := s.pager.Page(stdout)
-	defer finish()
-	return printStat(out, files)
-}
-
 // printStat prints how much was changed, as slim counted it.
-func printStat(to io.Writer, files []changes.File) error {
+func (s diffStyle) printStat(files []changes.File) error {
+	to, finish := s.pager.Page(stdout)
+	defer finish()
 	out := bufio.NewWriter(to)
-	width, most := 0, int64(1)
+	const columns = 40
+	width, most := 0, int64(columns)
 	var plus, minus int64
 	for _, f := range files {
 		width = max(width, len(changes.Quote(f.Path)))
@@ -360,20 +334,13 @@ func printStat(to io.Writer, files []changes.File) error {
 			plus, minus = plus+f.New.Size, minus+f.Old.Size
 		}
 	}
-	const columns = 40
+	bar := func(sign string, n int64) string { return strings.Repeat(sign, int((n*columns+most-1)/most)) }
 	for _, f := range files {
 		fmt.Fprintf(out, " %-*s | ", width, changes.Quote(f.Path))
-		switch {
-		case f.Old.Huge:
+		if f.Old.Huge {
 			fmt.Fprintf(out, "binary or large, %d -> %d bytes\n", f.Old.Size, f.New.Size)
-		default:
-			scale := func(n int64) int {
-				if most <= columns {
-					return int(n)
-				}
-				return int((n*columns + most - 1) / most)
-			}
-			fmt.Fprintf(out, "%d %s%s\n", f.New.Size+f.Old.Size, strings.Repeat("+", scale(f.New.Size)), strings.Repeat("-", scale(f.Old.Size)))
+		} else {
+			fmt.Fprintf(out, "%d %s%s\n", f.New.Size+f.Old.Size, bar("+", f.New.Size), bar("-", f.Old.Size))
 		}
 	}
 	fmt.Fprintf(out, " %s changed, %s added, %s removed\n", count(len(files), "file"), count(int(plus), "line"), count(int(minus), "line"))

@@ -62,7 +62,6 @@ works; a run then takes a jail, if that does.`,
 	return c
 }
 
-// printReport prints what an engine, or the jail, needs and has.
 func printReport(name string, r engine.Report) {
 	state := "works"
 	if !r.Usable {

@@ -12,7 +12,6 @@ import (
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
-// engines lists what this build has.
 func engines() []engine.Engine { return []engine.Engine{container.Engine{}} }
 
 func defaultEngine() engine.Engine { return container.Engine{} }
@@ -32,7 +31,6 @@ func jailReport() engine.Report {
 	return r
 }
 
-// missingWalls are the parts of the best wall that this host does not have.
 func missingWalls() []engine.Check { return container.Missing() }
 
 const (

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -88,20 +86,12 @@ var decidedAtCreation = []string{"name", "workspace", "force", "memory", "pids",
 
 // atCreation refuses flags that are too late for a sandbox that exists.
 func atCreation(c *cobra.Command) error {
-	for _, f := range decidedAtCreation {
-		if !c.Flags().Changed(f) {
-			continue
-		}
-		err := usagef("--%s is decided when a sandbox is made", f)
-		if f == "allow" || f == "deny" {
-			return ui.Hint(err, "change one that exists with 'coffer policy %s'", f)
-		}
-		return ui.Hint(err, "make a new one: add --create")
+	if i := slices.IndexFunc(decidedAtCreation, c.Flags().Changed); i >= 0 {
+		return ui.Hint(usagef("--%s is decided when a sandbox is made", decidedAtCreation[i]), "make a new one with --create; for its network, see 'coffer policy'")
 	}
 	return nil
 }
 
-// execNew makes a sandbox and runs a program in it.
 func execNew(l *listener, store *sandbox.Store, s settings, tree *treeFlags, idle time.Duration, args []string) error {
 	sb, line, err := newSandbox(l, store, &s, tree, idle, args)
 	if err != nil {
@@ -156,7 +146,7 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree *treeFlags,
 		_ = abandon(sb, lock)
 		return nil, nil, err
 	}
-	s.dir = cmp.Or(planned.dir(), sandbox.StartDir(sb))
+	s.dir = sandbox.StartDir(sb)
 	if err := s.mise.furnish(sb); err != nil {
 		planned.undo()
 		_ = abandon(sb, lock)
@@ -173,7 +163,7 @@ func newSandbox(l *listener, store *sandbox.Store, s *settings, tree *treeFlags,
 		giveUp(sb)
 		return nil, nil, err
 	}
-	announceNew(store, sb.ID, rec.Forwards)
+	announceNew(store, sb.ID)
 	s.publish = nil // it has them
 	return sb, line, nil
 }
@@ -185,8 +175,7 @@ func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) er
 	}
 	l := listen(c)
 	defer l.stop()
-	// A supervisor that is on its way out may still answer, but not for longer than
-	// programs have to end when they are asked to.
+	// A supervisor on its way out may still answer, for as long as programs have to end.
 	for end := time.Now().Add(stopGrace + 5*time.Second); ; time.Sleep(10 * time.Millisecond) {
 		line, err := supervisor.Reach(l.ctx, sb, nil)
 		if err != nil {
@@ -241,32 +230,25 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 	return ended(exit, unseen(err, sb, args), "")
 }
 
-// unseen adds a hint to the error about a program that is not in the sandbox.
 func unseen(err error, sb *sandbox.Sandbox, argv []string) error {
 	var failure *wire.Failure
-	switch {
-	case !errors.As(err, &failure) || len(argv) == 0 || !strings.HasSuffix(failure.Message, "command not found in the sandbox"):
+	if !errors.As(err, &failure) || len(argv) == 0 || !strings.HasSuffix(failure.Message, "command not found in the sandbox") {
 		return err
+	}
+	path, missing := exec.LookPath(argv[0])
+	switch {
 	case strings.Contains(argv[0], " ") && len(argv) == 1:
 		return ui.Hint(err, "a line for the shell needs one: -- sh -c '%s'", strings.ReplaceAll(argv[0], "'", `'\''`))
 	case !sb.Image.None():
 		return ui.Hint(err, "the image %s does not have it; choose another, or install it inside as root, in a sandbox that stays", sb.Image.Ref)
-	}
-	path, missing := exec.LookPath(argv[0])
-	switch {
 	case missing != nil:
 		return err
-	case strings.Contains(argv[0], "/") && sb.Workspace.Mode == sandbox.WorkspaceTree:
-		return ui.Hint(err, "a worktree has only what is committed; copy %s to where 'coffer cd %s' leads", path, sb.Name)
-	default:
-		return ui.Hint(err, "the sandbox does not see %s; name its directory in [mounts] of your config and make a new sandbox, or try 'coffer jail -- %s'", path, argv[0])
 	}
+	return ui.Hint(err, "the sandbox does not see %s; name its directory in [mounts] of your config and make a new sandbox, or try 'coffer jail -- %s'", path, argv[0])
 }
 
 // isBrowser says whether a command starts a Chromium that makes a sandbox of its own.
 func isBrowser(argv []string) bool {
-	return len(argv) > 0 && !slices.Contains(argv, "--no-sandbox") && slices.ContainsFunc(argv, func(word string) bool {
-		name := filepath.Base(word)
-		return strings.HasPrefix(name, "chrom") || strings.HasPrefix(name, "google-chrome") || name == "playwright" || name == "puppeteer"
-	})
+	name := strings.Join(argv, " ")
+	return !strings.Contains(name, "--no-sandbox") && (strings.Contains(name, "chrom") || strings.Contains(name, "playwright") || strings.Contains(name, "puppeteer"))
 }

@@ -48,9 +48,9 @@ func TestFloorAndFlags(t *testing.T) {
 	}{
 		"nothing":   {settings{}, ""},
 		"nesting":   {settings{nesting: true}, "containers inside, which the administrator"},
-		"network":   {settings{net: "open"}, "the network would be open, and can be standard at most"},
-		"less":      {settings{net: "none"}, ""},
-		"host port": {settings{hostPorts: []string{"80"}}, "port 80 of this machine could be reached"},
+		"network":   {settings{networkFlags: networkFlags{net: "open"}}, "the network would be open, and can be standard at most"},
+		"less":      {settings{networkFlags: networkFlags{net: "none"}}, ""},
+		"host port": {settings{networkFlags: networkFlags{hostPorts: []string{"80"}}}, "port 80 of this machine could be reached"},
 	} {
 		rec, err := c.s.record(t.Context(), nil)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

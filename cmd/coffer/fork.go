@@ -49,7 +49,6 @@ sandbox over your own directory, too, the second one gets a worktree.`,
 	return c
 }
 
-// fork makes a sandbox from a checkpoint of another.
 func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int, name, branch string) error {
 	lock, err := settleForFork(ctx, sb)
 	if err != nil {
@@ -94,9 +93,7 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 	return nil
 }
 
-// settleForFork has a sandbox that runs make what is there now a checkpoint, or returns the lock
-// of one that does not, so that we can. What is not a worktree is seen by its supervisor only, as
-// it must be.
+// settleForFork has a running sandbox take a checkpoint, or returns the lock of a worktree's that is stopped.
 func settleForFork(ctx context.Context, sb *sandbox.Sandbox) (*sandbox.Lock, error) {
 	line, err := supervisor.Connect(sb)
 	if err != nil && sb.Workspace.Mode != sandbox.WorkspaceTree {

@@ -42,8 +42,7 @@ their commits are on a branch of yours and you agree; stashes and tags are named
 	return c
 }
 
-// tidyTrees removes the sandboxes whose worktree somebody deleted, from an editor perhaps:
-// that is how users of worktrees say that they are done with one.
+// tidyTrees removes the sandboxes whose worktree the user deleted.
 func tidyTrees(ctx context.Context, store *sandbox.Store) {
 	all, _ := store.List()
 	for _, sb := range all {
@@ -72,7 +71,6 @@ func tidyTrees(ctx context.Context, store *sandbox.Store) {
 	}
 }
 
-// tidyIncluded takes out the repositories whose worktree somebody deleted.
 func tidyIncluded(ctx context.Context, sb *sandbox.Sandbox) {
 	for _, b := range git.Included(sb.Dir()) {
 		switch {
@@ -85,8 +83,7 @@ func tidyIncluded(ctx context.Context, sb *sandbox.Sandbox) {
 	}
 }
 
-// sweepIncluded removes what is left of repositories in whose including, or taking out,
-// somebody was killed. Both do so too.
+// sweepIncluded removes what a killed include or uninclude left.
 func sweepIncluded(ctx context.Context, store *sandbox.Store) error {
 	var errs []error
 	all, _ := store.List()
@@ -106,8 +103,7 @@ func sweepIncluded(ctx context.Context, store *sandbox.Store) error {
 	return errors.Join(errs...)
 }
 
-// forgetOrphans takes what sandboxes whose folders were deleted have left out of the
-// repository here, and of those that are known.
+// forgetOrphans removes what deleted sandboxes left in the repository here and in those of other sandboxes.
 func forgetOrphans(ctx context.Context, store *sandbox.Store) error {
 	common := map[string]bool{}
 	if here, err := os.Getwd(); err == nil {
@@ -136,8 +132,7 @@ func forgetOrphans(ctx context.Context, store *sandbox.Store) error {
 	return errors.Join(errs...)
 }
 
-// offerLeft deletes branches of sandboxes that are gone and whose commits are all on a branch of the
-// user's, in the repository here, if the user says so. It names stashes and tags that are left.
+// offerLeft deletes merged branches of sandboxes that are gone, if the user agrees, and names stashes and tags.
 func offerLeft(c *cobra.Command, store *sandbox.Store, yes bool) error {
 	here, err := os.Getwd()
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/cofferhq/coffer/internal/link"
 )
 
-// ghMain is the program gh inside a sandbox: it asks the host, which runs the user's own
-// gh for it. What files and commits have to say is read here, on this side of the wall.
+// ghMain is the program gh inside a sandbox: it has the host run the user's gh. Files and commits are read here.
 func ghMain(args []string) int {
 	code, err := runGH(args)
 	if err != nil {
@@ -68,7 +67,6 @@ from here. It may have to wait for the user's yes. Options are those of gh; one 
 not known here is refused, with those that are.
 `
 
-// readBody reads a text that the command line names.
 func readBody(name string) (string, error) {
 	f := os.Stdin
 	if name != "-" {
@@ -82,7 +80,6 @@ func readBody(name string) (string, error) {
 	return string(b), err
 }
 
-// askHost sends a request and waits for the answer.
 func askHost(r gh.Request) (*gh.Answer, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -110,8 +107,7 @@ func askHost(r gh.Request) (*gh.Answer, error) {
 	}
 }
 
-// repositoryURL is where the host is asked about the repository that one is in: a sandbox
-// can have several, and that this is one of its own, the host knows.
+// repositoryURL is where the host is asked about this repository; the host checks that it is one of this sandbox's.
 func repositoryURL() string {
 	const host = "http://" + link.AboutName
 	out, _ := exec.Command("git", "config", "--get", "remote.origin.pushurl").Output()

@@ -45,8 +45,7 @@ func filled(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// showUsage is what help says of a command below its description. It is there for its
-// flags, which cobra puts on one line each, however long that is.
+// showUsage prints a command's usage as cobra does, but with flags wrapped.
 func showUsage(c *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:\n")
@@ -109,8 +108,7 @@ func usageFlags(b *strings.Builder, title string, f *pflag.FlagSet) {
 
 var flagsInUse = regexp.MustCompile(`\[-[^]]*\]|\[flags\]`)
 
-// takesWords gives every command below c that says nothing about its arguments those of its usage
-// line: A one, [A] one or none, A… one or more. The first one is completed if it is a sandbox.
+// takesWords checks arguments by usage lines: A is one, [A] one or none, A… one or more; and completes sandboxes.
 func takesWords(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		takesWords(sub)
@@ -147,7 +145,6 @@ func takesWords(c *cobra.Command) {
 	}
 }
 
-// unknown is the error about a word that is no command below c.
 func unknown(c *cobra.Command, word string) error {
 	err := usagef("there is no command '%s %s'", c.CommandPath(), word)
 	if !c.HasParent() {

@@ -20,7 +20,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// gitHookCommand is what the hooks of a sandbox's worktree start on the host.
 func gitHookCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: git.HookCommand + " FOLDER HOOK [ARG…]", Hidden: true, Args: cobra.MinimumNArgs(2), DisableFlagParsing: true,
@@ -62,7 +61,6 @@ func gitHook(ctx context.Context, folder, name string, args []string) error {
 	return nil
 }
 
-// runHook starts the sandbox if need be, runs the hook, and takes what it made.
 func runHook(ctx context.Context, b *git.Bridge, h *git.Hook) (exit int, err error) {
 	sb, err := sandboxOf(b)
 	if err != nil {

@@ -61,7 +61,6 @@ type listedImage struct {
 	UsedBy []string  `json:"used_by"` // names of sandboxes
 }
 
-// imagesInUse are all images, and what is wrong with some.
 func imagesInUse() (list []listedImage, errs []error, err error) {
 	users, err := imageUsers()
 	if err != nil {
@@ -108,12 +107,11 @@ func printImages(all []listedImage) {
 		if users == "" {
 			users = "-"
 		}
-		t.Add(name, shortDigest(i.Digest), megabytes(i.Size), age(i.Pulled)+" ago", users)
+		t.Add(name, shortDigest(i.Digest), size(i.Size), age(i.Pulled)+" ago", users)
 	}
 	t.Print(stdout)
 }
 
-// shortDigest is enough to tell images apart.
 func shortDigest(d string) string { return strings.TrimPrefix(d, "sha256:")[:12] }
 
 func imagesPullCommand() *cobra.Command {
@@ -180,7 +178,6 @@ func removeImage(ctx context.Context, name string, force bool) error {
 // sayWaiting says why nothing happens.
 func sayWaiting() { fmt.Fprintln(os.Stderr, "coffer: waiting for a pull to end …") }
 
-// findImage finds an image by a name, or by the beginning of its digest.
 func findImage(name string) (digest string, err error) {
 	if image.IsDigest(name) {
 		return name, nil // one that cannot be read is not listed
@@ -219,14 +216,13 @@ func imagesPruneCommand() *cobra.Command {
 				err = unread
 			}
 			for _, i := range gone {
-				fmt.Fprintf(stdout, "removed %s (%s)\n", terminal.Escape(strings.Join(append(i.Refs, shortDigest(i.Digest.String())), " ")), megabytes(i.Size))
+				fmt.Fprintf(stdout, "removed %s (%s)\n", terminal.Escape(strings.Join(append(i.Refs, shortDigest(i.Digest.String())), " ")), size(i.Size))
 			}
 			return err
 		},
 	}
 }
 
-// completeImage offers the names of images that are here.
 func completeImage(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
 	all, _ := images().List()
 	for _, i := range all {
@@ -238,8 +234,7 @@ func completeImage(*cobra.Command, []string, string) (names []string, _ cobra.Sh
 // images is the store of this user's images.
 func images() *image.Store { return supervisor.Images(dataDir()) }
 
-// wantedImage is the image that flags and config ask for; nil for this machine's own tools. What a
-// flag names is in the current directory, what the config names in the repository.
+// wantedImage is the image of the flags, relative to here, or of the config; nil for this machine's own tools.
 func (s *settings) wantedImage() (*image.Reference, error) {
 	switch {
 	case s.image == "" || s.image == config.NoImage:
@@ -251,7 +246,6 @@ func (s *settings) wantedImage() (*image.Reference, error) {
 	return &r, err
 }
 
-// parseImage reads the name of an image in an argument.
 func parseImage(text string) (image.Reference, error) {
 	r, err := image.Parse(text)
 	if err != nil {
@@ -266,7 +260,6 @@ func parseImage(text string) (image.Reference, error) {
 	return r.In(here, supervisor.Me().Home), nil
 }
 
-// takeImage has a new sandbox get its tools from an image, which is pulled if it is not here.
 func (s *settings) takeImage(ctx context.Context, rec *sandbox.Record) error {
 	ref, err := s.wantedImage()
 	if ref == nil || err != nil {
@@ -292,8 +285,7 @@ func (s *settings) takeImage(ctx context.Context, rec *sandbox.Record) error {
 	return nil
 }
 
-// pullImage has the store get an image, and shows how that goes on. The first time, it says what
-// coffer does not do for the image.
+// pullImage gets an image and shows progress. After a pull it says which settings of the image are ignored.
 func pullImage(ctx context.Context, ref image.Reference, get func(context.Context, image.Reference, image.Options) (*image.Image, error)) (*image.Image, error) {
 	p, pulled := ui.NewProgress(), false
 	i, err := get(ctx, ref, image.Options{Home: supervisor.Me().Home, Written: writtenInside, Tell: func(what string, done, total int64) {
@@ -301,7 +293,7 @@ func pullImage(ctx context.Context, ref image.Reference, get func(context.Contex
 		if total == 0 {
 			p.Show(what, "")
 		} else {
-			p.Show(what+", "+megabytes(total), megabytes(done))
+			p.Show(what+", "+size(total), size(done))
 		}
 	}})
 	p.Clear()
@@ -310,6 +302,3 @@ func pullImage(ctx context.Context, ref image.Reference, get func(context.Contex
 	}
 	return i, err
 }
-
-// megabytes is a size for people.
-func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

@@ -111,8 +111,7 @@ func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f i
 	return seenNext(ctx, sb)
 }
 
-// seenNext stops a sandbox that waits for its next command, and says of another that what was
-// included in it is seen at its next start.
+// seenNext stops an idle sandbox, and says of another that the next start shows what was included.
 func seenNext(ctx context.Context, sb *sandbox.Sandbox) error {
 	if err := stopIdle(ctx, sb); err != nil || !sb.Running() {
 		return err
@@ -218,13 +217,11 @@ func holdIncluded(sb *sandbox.Sandbox) (release func()) {
 	return release
 }
 
-// abandon removes a new sandbox that turned out not to be possible.
 func abandon(sb *sandbox.Sandbox, lock *sandbox.Lock) error {
 	defer holdIncluded(sb)()
 	return lock.Remove(purge)
 }
 
-// bridgeOf opens the bridge of a sandbox's own repository, or of one that it includes.
 func bridgeOf(sb *sandbox.Sandbox, repo string) (*git.Bridge, error) {
 	if repo == "" {
 		return git.Open(sb.Dir())
@@ -232,7 +229,6 @@ func bridgeOf(sb *sandbox.Sandbox, repo string) (*git.Bridge, error) {
 	return git.OpenIncluded(sb.Dir(), repo)
 }
 
-// repoFlag lets a command be about a repository that is included.
 func repoFlag(c *cobra.Command, repo *string) {
 	c.Flags().StringVar(repo, "repo", "", "the included repository of this `NAME`, instead of the sandbox's own")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/jail"
+	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -23,9 +24,9 @@ import (
 // jailSettings are the flags of a jail.
 type jailSettings struct {
 	jail.Policy
-	env             []string
-	ask             bool
-	allow, disallow bool // --allow-parent-git, --no-allow-parent-git
+	env                   []string
+	ask                   bool
+	parent, withoutParent bool // --allow-parent-git, --no-allow-parent-git
 	mode
 
 	jailNetwork
@@ -71,10 +72,10 @@ They are told not to ask before they act.`,
 	f.StringArrayVar(&s.Write, "write", nil, "a further `PATH` that can be written to")
 	f.BoolVar(&s.Private, "private", false, "show only the system, your tools and what is needed; nothing else of your home")
 	f.StringArrayVar(&s.Read, "read", nil, "with --private, a further `PATH` that can be read")
-	s.addNetworkTo(c)
+	s.networkFlags.addTo(c, append([]string{jail.NetHost}, policy.Modes...), ", open (anything public) or host (no rules, this machine's own)")
 	f.StringVar(&s.Git, "git", "", "whether the repository here can be committed to: `ACCESS` is write, or read (default: write; read with --strict)")
-	f.BoolVar(&s.allow, "allow-parent-git", false, "in a linked worktree, allow commits to the repository it belongs to")
-	f.BoolVar(&s.disallow, "no-allow-parent-git", false, "in a linked worktree, do not, and do not ask")
+	f.BoolVar(&s.parent, "allow-parent-git", false, "in a linked worktree, allow commits to the repository it belongs to")
+	f.BoolVar(&s.withoutParent, "no-allow-parent-git", false, "in a linked worktree, do not, and do not ask")
 	f.BoolVar(&s.Unix, "unix-sockets", false, "allow Unix sockets even where those of other programs cannot be closed")
 	f.BoolVar(&s.ask, "ask", false, "let an agent ask before it acts, as it would outside")
 	f.BoolVar(&s.Strict, "strict", false, "do not start if anything cannot be enforced on this host")
@@ -132,7 +133,6 @@ func runJail(ctx context.Context, s *jailSettings, args []string, command bool) 
 	return err
 }
 
-// check refuses flags that make no sense.
 func (s *jailSettings) check() error {
 	// What the config says of sandboxes is not about jails.
 	if err := s.mode.check(nil); err != nil {
@@ -145,8 +145,7 @@ func (s *jailSettings) check() error {
 	return nil
 }
 
-// configure reads the user's own config, and the administrator's. A repository has no say
-// in how it is jailed.
+// configure reads the user's config and the floor. A repository has no say in how it is jailed.
 func (s *jailSettings) configure() error {
 	l, err := load(wordPlaces())
 	if err != nil {
@@ -159,7 +158,6 @@ func (s *jailSettings) configure() error {
 	return s.network(l)
 }
 
-// holdToFloor asks the administrator.
 func (s *jailSettings) holdToFloor() error {
 	shown := append([]string{s.Context}, s.Write...)
 	err := s.floor.EnforceJail(config.Place{
@@ -195,14 +193,11 @@ func (s *jailSettings) program(args []string, command bool) error {
 			return err
 		}
 	}
-	if err := setVariables(env, s.env); err != nil {
-		return err
-	}
+	err := setVariables(env, s.env)
 	s.Env = sortedEnvironment(env)
-	return nil
+	return err
 }
 
-// agent runs one that is known, to coffer or to the user's own config.
 func (s *jailSettings) agent(args []string, env map[string]string) error {
 	known := agent.Find(s.agents, args[0])
 	if known == nil {
@@ -237,8 +232,7 @@ func passProxies(env map[string]string) {
 	}
 }
 
-// place finds the context, and the directory to start in: the current one if it is in the
-// context.
+// place finds the context and the directory to start in, the current one if it is in the context.
 func (s *jailSettings) place() error {
 	here, err := os.Getwd()
 	if err == nil {
@@ -256,18 +250,15 @@ func (s *jailSettings) place() error {
 	if why := unsuitable(s.Context, s.Home); why != "" {
 		return ui.Error(fmt.Sprintf("%s cannot be a context: %s", s.Context, why), "choose a project's directory with -C")
 	}
-	places := wordPlaces()
+	places, data := wordPlaces(), dataDir()
 	for _, path := range append([]string{s.Context}, s.Write...) {
-		if path == s.Home {
-			continue // refused for that
+		file := places.Holds(path)
+		if file == "" && config.Leads(path, data) {
+			file = data
 		}
-		if file := places.Holds(path); file != "" {
+		if file != "" && path != s.Home { // which is refused for that
 			return ui.Error(fmt.Sprintf("programs that write to %s could change %s, which says what sandboxes may do", path, file),
 				"choose another directory, or work in a sandbox: coffer run --workspace cow")
-		}
-		if data := dataDir(); config.Leads(path, data) {
-			return ui.Error(fmt.Sprintf("programs that write to %s could change coffer's own files in %s: sandboxes, and the images that they have their tools from", path, data),
-				"choose a project's directory")
 		}
 	}
 	if s.Dir = here; here != s.Context && !safepath.Within(here, s.Context) {
@@ -276,16 +267,15 @@ func (s *jailSettings) place() error {
 	return nil
 }
 
-// parentGit decides whether a git directory outside of the context can be written to: a
-// flag says so, or the config, or the user when asked; otherwise not.
+// parentGit decides whether a git directory outside of the context can be written: by flag, config, or asking.
 func (s *jailSettings) parentGit(ctx context.Context) error {
 	repo, err := rootfs.FindRepository(s.Context)
 	if err != nil || repo.Own == "" || safepath.Within(repo.Own, s.Context) || s.Git == jail.GitRead {
 		return nil // nothing to decide; an error comes again, and is told
 	}
 	switch {
-	case s.allow || s.disallow:
-		s.ParentGit = s.allow
+	case s.parent || s.withoutParent:
+		s.ParentGit = s.parent
 	case s.own.AllowParentGit != nil:
 		s.ParentGit = *s.own.AllowParentGit
 	case s.Strict && s.Git == "":

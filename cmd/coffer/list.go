@@ -41,15 +41,13 @@ type described struct {
 	Included []included `json:"included,omitempty"`
 	// Running says how its daemons are.
 	Running []wire.Daemon `json:"daemons_running,omitempty"`
-	// Live are the rules that 'coffer policy' made, Budgets the bytes that were used of
-	// those that have bounds, and Engine is what holds it on this host. Only show has them.
+	// Only show has these.
 	Live    []policy.RuleSource `json:"live_rules,omitempty"`
 	Engine  string              `json:"engine,omitempty"`
 	Budgets []supervisor.Spent  `json:"budgets,omitempty"`
 }
 
-// describe asks a sandbox's supervisor, if it has one, how it is, and with ports what
-// listens inside. A supervisor or a guest that does not answer is not waited for long.
+// describe asks a sandbox's supervisor, if it has one, how it is, and with ports what listens inside.
 func describe(sb *sandbox.Sandbox, ports bool) described {
 	d := described{Record: sb.Record, State: "stopped", Dir: sb.Dir(), Turn: turnOf(sb, nil)}
 	if !sb.Running() {
@@ -91,8 +89,7 @@ func describe(sb *sandbox.Sandbox, ports bool) described {
 	return d
 }
 
-// describeAll describes many at the same time, so that those which do not answer cost
-// their time once.
+// describeAll describes many at the same time.
 func describeAll(all []*sandbox.Sandbox, ports bool) []described {
 	const atOnce = 32
 	list := make([]described, len(all))

@@ -33,7 +33,7 @@ sandbox is kept.`,
   coffer login claude --forget`,
 		ValidArgsFunction: completeAgent,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 || c.ArgsLenAtDash() == 0 || len(args) > 1 && c.ArgsLenAtDash() != 1 {
+			if at := c.ArgsLenAtDash(); at != 1 && (at != -1 || len(args) != 1) {
 				return ui.Hint(usagef("want the name of one agent"), "see 'coffer agents'")
 			}
 			return nil

@@ -56,8 +56,7 @@ with the last one. For what a sandbox reached and was refused, see also 'coffer 
 	return c
 }
 
-// printLog copies the log from a place on, and what is added to it while there may be more. From 0, it
-// copies the log before that, too.
+// printLog copies a log from a place on, from 0 with the rotated one before it, and follows it while there is more.
 func printLog(ctx context.Context, out io.Writer, path, none string, from int64, more func() bool) error {
 	var f *os.File
 	if from == 0 {
@@ -100,8 +99,7 @@ func printLog(ctx context.Context, out io.Writer, path, none string, from int64,
 	return nil
 }
 
-// copyLog copies what is new: the rest of the file that was read, and what is in the
-// one that has its name now, if that is another.
+// copyLog copies the rest of the file that was read, and the one that has its name now, if that is another.
 func copyLog(out io.Writer, f, next *os.File) error {
 	if f != nil {
 		if _, err := io.Copy(out, f); err != nil {
@@ -112,13 +110,12 @@ func copyLog(out io.Writer, f, next *os.File) error {
 		return nil
 	}
 	if f != nil {
-		was, err1 := f.Stat()
-		is, err2 := next.Stat()
-		if err1 == nil && err2 == nil && os.SameFile(was, is) {
-			at, err := f.Seek(0, io.SeekCurrent)
-			if err != nil {
-				return err
-			}
+		was, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if is, err := next.Stat(); err == nil && os.SameFile(was, is) {
+			at, _ := f.Seek(0, io.SeekCurrent)
 			_, err = next.Seek(at, io.SeekStart)
 			return err
 		}

@@ -75,8 +75,7 @@ func command(args []string) int {
 // stdout is where commands print what they were asked for.
 var stdout = ui.Stdout
 
-// checked is the error of a command that otherwise ends with err: lost output counts more than
-// success or an exit code. A reader that has gone away misses nothing.
+// checked is the error of a command: lost output counts more than success. A reader that has gone away is no loss.
 func checked(out *ui.Output, err error) error {
 	failed := out.Failed()
 	var code status
@@ -103,8 +102,7 @@ func printed(code int) int {
 	return code
 }
 
-// interruptible returns a context that ends when the user gives up, for work that has to be
-// undone then. Its cause is the exit code.
+// interruptible returns a context that ends when the user gives up. Its cause is the exit code.
 func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
 	l := listen(c)
 	return l.ctx, l.stop
@@ -156,8 +154,7 @@ type givenUp syscall.Signal
 func (g givenUp) Error() string { return g.Unwrap().Error() }
 func (g givenUp) Unwrap() error { return status(128 + int(g)) }
 
-// orGivenUp returns the user's interrupt instead of err if there was one: what fails after that
-// fails because of it.
+// orGivenUp returns the user's interrupt instead of err if there was one.
 func orGivenUp(ctx context.Context, err error) error {
 	var code status
 	var given givenUp
@@ -188,8 +185,7 @@ func report(err error) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	// Parts of the sentence may come from inside a sandbox; some name several lines. What
-	// is quoted has its backslashes already.
+	// Parts may come from inside a sandbox. What is quoted has its backslashes already.
 	lines := strings.Split(err.Error(), "\n")
 	for i := range lines {
 		lines[i] = terminal.Content(legible(lines[i]))
@@ -207,8 +203,7 @@ func report(err error) int {
 	return 125
 }
 
-// legible is a line, or its ends if it is longer than any path: whoever gave coffer a word
-// of a megabyte wants to know what is wrong with it, and not to see it again.
+// legible is a line, or its ends if it is longer than any path.
 func legible(line string) string {
 	const longest, end = 4096, 300
 	if len(line) <= longest {

@@ -38,8 +38,11 @@ commits of the repository have added, which can be read in git's objects.`,
   coffer masks --history
   coffer masks -m parser --json`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := together(c, "history match"); err != nil {
+				return err
+			}
 			if past {
-				return showHistory(c.Context(), match, asJSON)
+				return showHistory(c.Context(), asJSON)
 			}
 			list, root, err := listMasks(c.Context(), match)
 			if err != nil {
@@ -65,7 +68,7 @@ func listMasks(ctx context.Context, match string) (list []supervisor.Hidden, roo
 		rec, err = maskedHere()
 	} else {
 		var sb *sandbox.Sandbox
-		if sb, err = findSandbox(match); err == nil {
+		if sb, err = forName.chosen(match); err == nil {
 			if line, err := supervisor.Connect(sb); err == nil {
 				defer line.Close()
 				if list, err = supervisor.Masked(line); err == nil {
@@ -97,16 +100,7 @@ func listMasks(ctx context.Context, match string) (list []supervisor.Hidden, roo
 	return list, tree.Root, nil
 }
 
-func findSandbox(match string) (*sandbox.Sandbox, error) {
-	store, err := openStore()
-	if err != nil {
-		return nil, err
-	}
-	return store.Find(match)
-}
-
-// maskedHere is a sandbox over the current directory, as far as it is about masks. What
-// the user has not agreed to does not count.
+// maskedHere is the masks of a sandbox over the current directory, without what the user has not agreed to.
 func maskedHere() (rec sandbox.Record, err error) {
 	places, err := placesHere()
 	if err != nil {
@@ -133,15 +127,14 @@ func maskedHere() (rec sandbox.Record, err error) {
 	return rec, nil
 }
 
-// pattern is a line that says what to hide, as it was written: backslashes mean something
-// there.
+// pattern is a mask's line as it was written, with its backslashes.
 func pattern(line string) string {
 	return strings.ReplaceAll(terminal.Content(line), "\t", `\x09`)
 }
 
 // agreedTo says whether the user has agreed to what the repository's files ask for.
 func agreedTo(places config.Places, l *config.Loaded) (bool, error) {
-	widens, err := l.Widens(passesAnyway)
+	widens, err := l.Widens(sandbox.PassesVariable)
 	if err != nil || len(widens) == 0 {
 		return true, err
 	}
@@ -182,8 +175,8 @@ func printMasks(list []supervisor.Hidden, root string) error {
 }
 
 // hiddenFrom says what of a workspace is hidden from a sandbox, until it is done.
-func hiddenFrom(ctx context.Context, sb *sandbox.Sandbox) (hidden changes.Masked, done func(), err error) {
-	tree, err := supervisor.OpenMasks(&sb.Record)
+func hiddenFrom(ctx context.Context, rec *sandbox.Record) (hidden changes.Masked, done func(), err error) {
+	tree, err := supervisor.OpenMasks(rec)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -195,7 +188,6 @@ func hiddenFrom(ctx context.Context, sb *sandbox.Sandbox) (hidden changes.Masked
 	return func(path string, dir bool) bool { return covered(path) || tree.Hides(path, dir) != nil }, tree.Close, nil
 }
 
-// writeIgnore writes the file that says what to hide, unless there is one.
 func writeIgnore(root string) error {
 	err := config.Create(root, mask.FileName, mask.Starter(), false)
 	if errors.Is(err, os.ErrExist) {
@@ -208,15 +200,13 @@ func writeIgnore(root string) error {
 	return nil
 }
 
-// A program that meets a masked file says "permission denied", and nothing about masks. So
-// the end of one that failed names what is hidden.
+// A program that meets a masked file says "permission denied". So when one fails, what is hidden is named.
 
 // failed says whether a program ended badly, and not because the user interrupted it.
 func failed(exit wire.Exit, err error) bool {
 	return err == nil && exit.Status() != 0 && exit.Signal != unix.SIGINT
 }
 
-// noteHidden names what is hidden in a sandbox of this process.
 func noteHidden(super *supervisor.Supervisor) {
 	if text := hiddenHere(super.Sandbox.Workspace.Path, super.Hidden()); text != "" {
 		attach.Note(text + "; see 'coffer masks'")
@@ -229,15 +219,12 @@ func tellHidden(sb *sandbox.Sandbox, line *supervisor.Line) {
 	if _, err := os.Lstat(told); err == nil {
 		return
 	}
-	list, err := supervisor.Masked(line)
-	text := hiddenHere(sb.Workspace.Path, list)
-	if err != nil || text == "" || os.WriteFile(told, nil, 0o600) != nil {
-		return
+	list, _ := supervisor.Masked(line)
+	if text := hiddenHere(sb.Workspace.Path, list); text != "" && os.WriteFile(told, nil, 0o600) == nil {
+		attach.Note(fmt.Sprintf("%s; see 'coffer masks -m %s'", text, sb.Name))
 	}
-	attach.Note(fmt.Sprintf("%s; see 'coffer masks -m %s'", text, sb.Name))
 }
 
-// hiddenHere names what is hidden in a workspace, "" if nothing is.
 func hiddenHere(workspace string, list []supervisor.Hidden) string {
 	var names []string
 	for _, h := range list {
@@ -251,8 +238,7 @@ func hiddenHere(workspace string, list []supervisor.Hidden) string {
 	return "hidden here: " + ui.Few(names)
 }
 
-// history lists the files in the history of the current repository that would be hidden.
-// cut says that there was no time for all of it, or that there are more.
+// history lists the files in the repository's history that would be hidden. cut says that there are more.
 func history(ctx context.Context, limit time.Duration) (list []supervisor.Committed, cut bool, err error) {
 	rec, err := maskedHere()
 	if err != nil {
@@ -276,11 +262,7 @@ func history(ctx context.Context, limit time.Duration) (list []supervisor.Commit
 	return supervisor.CommittedSecrets(ctx, r, rec.Masks, limit)
 }
 
-// showHistory serves 'coffer masks --history'.
-func showHistory(ctx context.Context, match string, asJSON bool) error {
-	if match != "" {
-		return usagef("--history is about the current repository, not about a sandbox: leave out -m")
-	}
+func showHistory(ctx context.Context, asJSON bool) error {
 	list, cut, err := history(ctx, 10*time.Minute)
 	switch {
 	case err != nil:
@@ -288,16 +270,11 @@ func showHistory(ctx context.Context, match string, asJSON bool) error {
 	case asJSON:
 		return printJSON(list)
 	}
-	return printHistory(list, cut)
-}
-
-// printHistory shows it.
-func printHistory(list []supervisor.Committed, cut bool) error {
 	var t ui.Table
 	for _, h := range list {
 		t = append(t, []string{terminal.Escape(h.Path), fmt.Sprintf("%.12s", h.Commit), terminal.Escape(h.From) + ": " + pattern(h.Rule)})
 	}
-	err := t.Print(stdout)
+	err = t.Print(stdout)
 	if cut {
 		warn("that is not all of the history: there was too much of it")
 	}
@@ -310,8 +287,7 @@ func printHistory(list []supervisor.Committed, cut bool) error {
 	return err
 }
 
-// historyPlace is where it is kept what the user was told about histories. One that programs
-// in the sandbox could write to would be a way to write elsewhere.
+// historyPlace is where it is noted what the user was told about histories, unless a sandbox could write there.
 func historyPlace(sb *sandbox.Sandbox) func() (string, error) {
 	return func() (string, error) {
 		p := wordPlaces()

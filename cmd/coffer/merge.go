@@ -75,7 +75,6 @@ left out, their parts are not. For the rest it is as 'coffer merge'.`,
 	return c
 }
 
-// take brings a sandbox's work to the branch that is checked out here.
 func take(c *cobra.Command, match string, way git.Way, flags takeFlags) error {
 	store, err := openStore()
 	if err != nil {
@@ -94,9 +93,11 @@ func take(c *cobra.Command, match string, way git.Way, flags takeFlags) error {
 	if err != nil {
 		return err
 	}
-	if b := at.including(sb); b != nil && flags.repo == "" {
-		return ui.Error(fmt.Sprintf("sandbox %s includes the repository here, and works on another", sb.Name),
-			fmt.Sprintf("for this one, use 'coffer %s %s'", c.Name(), b.Words()))
+	for _, b := range git.Included(sb.Dir()) {
+		if b.Common == at.common && flags.repo == "" {
+			return ui.Error(fmt.Sprintf("sandbox %s includes the repository here, and works on another", sb.Name),
+				fmt.Sprintf("for this one, use 'coffer %s %s'", c.Name(), b.Words()))
+		}
 	}
 	bringRunning(sb)
 	b, err := bridgeOf(sb, flags.repo)
@@ -136,8 +137,7 @@ func otherWay(sb *sandbox.Sandbox) string {
 	return "its files are those of " + sb.Workspace.Path + ": there is nothing to take"
 }
 
-// takeLeft is take for a sandbox that is gone, of which a branch is left. found says whether there
-// is one.
+// takeLeft is take for the branch of a sandbox that is gone. found says whether there is one.
 func takeLeft(c *cobra.Command, name string, way git.Way, flags takeFlags) (found bool, err error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -219,8 +219,7 @@ func finishTake(c *cobra.Command, b *git.Bridge, r *git.Repository, t *git.Takin
 	return nil
 }
 
-// looseWay says what to do about files that are not committed. After a squash or a rebase the
-// commits have other names here, and a diff would bring what they change a second time.
+// looseWay says what to do about uncommitted files. After a squash or rebase a diff would repeat the commits.
 func looseWay(b *git.Bridge, t *git.Taking, way git.Way) string {
 	see := "see 'coffer diff " + b.Words() + "'"
 	switch {
@@ -232,13 +231,11 @@ func looseWay(b *git.Bridge, t *git.Taking, way git.Way) string {
 	return see
 }
 
-// takeLoose is how files that are not committed come to a checkout that has the commits. Git
-// leaves out, without a word, what is not below the directory that it is started in.
+// takeLoose is how uncommitted files come over. At the top, because git apply skips files outside its directory.
 func takeLoose(words string) string {
 	return "'coffer diff " + words + " | git apply' at the top of your checkout"
 }
 
-// are is count with its verb.
 func are(n int, what string) string {
 	if n == 1 {
 		return count(n, what) + " is"
@@ -246,8 +243,7 @@ func are(n int, what string) string {
 	return count(n, what) + " are"
 }
 
-// landCommits moves the user's branch to what a run has committed over his directory, if he has
-// said so or says so now. A line has told him the command for later.
+// landCommits moves the user's branch to what a run committed over his directory, if he agrees.
 func (s *settings) landCommits(l *listener, super *supervisor.Supervisor) {
 	branch := super.CameOut()
 	if branch == "" || !s.take && !(terminal.IsTerminal(0) && terminal.IsTerminal(2)) {

@@ -15,9 +15,8 @@ import (
 	"github.com/cofferhq/coffer/internal/supervisor"
 )
 
-// A repository that names its tools for mise gets them inside: those that the host's mise
-// has, read-only, and the others from a 'mise install' in the sandbox. What mise reads of
-// a repository can run programs, so the host looks at names only and never starts it.
+// A repository's tools for mise come from the host's mise, read-only, and from 'mise install' inside. The host never
+// runs mise, whose config can run programs.
 
 // mise is the host's.
 type mise struct {
@@ -34,8 +33,7 @@ const miseTime = 15 * time.Minute
 // trustVariable names what mise reads without asking.
 const trustVariable = "MISE_TRUSTED_CONFIG_PATHS"
 
-// findMise finds the host's mise, and mounts it in a new sandbox. It is nil if there is none, or
-// the repository, or the directory that the user is in, names no tools.
+// findMise finds the host's mise and mounts it in a new sandbox; nil if there is none or no tools are named.
 func (s *settings) findMise(rec *sandbox.Record, top string) *mise {
 	home := supervisor.Me().Home
 	data := miseData(home)
@@ -129,9 +127,7 @@ func trustAnew(sb *sandbox.Sandbox, was string) error {
 	return sb.Save()
 }
 
-// installing has mise install, and looks whether something is really missing if that
-// fails: mise wants to mend links beside the host's tools, too, which it cannot, and then
-// leaves out the shims for what it has installed.
+// installing runs 'mise install'. That fails when it cannot mend links beside the host's tools, so look again.
 const installing = `"$0" install && exit
 code=$?
 "$0" reshim >/dev/null 2>&1

@@ -41,8 +41,7 @@ func (m *mode) addTo(c *cobra.Command) {
 	f.BoolVarP(&m.yes, "yes", "y", false, "where the sandbox is off, by --sandbox or your config: do not ask")
 }
 
-// check refuses a word that is no mode, and a yes where neither a flag nor the config switches the
-// sandbox off. l may be nil.
+// check refuses an unknown mode, and --yes where nothing switches the sandbox off. l may be nil.
 func (m *mode) check(l *config.Loaded) error {
 	switch m.sandbox {
 	case "", modeAuto, modeRequire, modeOff:
@@ -59,8 +58,7 @@ func (m *mode) check(l *config.Loaded) error {
 // errOff is for commands that make a sandbox and are told not to.
 var errOff = ui.Error("there is no sandbox to make: it is switched off, by --sandbox or your config", "say --sandbox=auto; without a sandbox there is only 'coffer run'")
 
-// insist fails where the best wall is required and part of it is missing. Otherwise it says what
-// is missing.
+// insist fails if all walls are required and one is missing; otherwise it names those that are missing.
 func (m *mode) insist() error {
 	for _, c := range missingWalls() {
 		if m.sandbox == modeRequire && m.isolation != "jail" {
@@ -95,8 +93,7 @@ func (s *settings) runOff(l *listener, args []string) error {
 	return s.mode.becomeOff(l.ctx, s.conf.Floor, args, append(own, s.env...))
 }
 
-// becomeOff warns, asks, and turns this process into the program, with the user's environment and
-// these variables.
+// becomeOff warns, asks, and replaces this process by the program.
 func (m *mode) becomeOff(ctx context.Context, floor *config.Floor, args, variables []string) error {
 	if err := floor.EnforceOff(); err != nil {
 		return err
@@ -132,9 +129,8 @@ func (m *mode) becomeOff(ctx context.Context, floor *config.Floor, args, variabl
 	return jail.Off(args, here, sortedEnvironment(env))
 }
 
-// inJail runs a program in a jail because this host cannot boot a sandbox, if that is why it
-// failed, a jail is accepted, and nothing was asked for that it cannot do. It says what is lost.
-// Otherwise it returns the failure.
+// inJail runs a program in a jail if this host cannot boot a sandbox and a jail can do what was asked for. Otherwise
+// it returns the failure.
 func (s *settings) inJail(l *listener, rec *sandbox.Record, args []string, failed error) error {
 	inside := os.Getenv("COFFER_SANDBOX") != "" // where a jail could not be had either
 	if s.sandbox == modeRequire && s.isolation != "jail" || s.isolation == "container" || inside {
@@ -209,8 +205,6 @@ func beyondJail(s *settings, rec *sandbox.Record) (wants []string) {
 	return wants
 }
 
-// ownEnvironment is what of the user's environment a program in a jail is given. (For a
-// sandbox, see package inside.)
 func ownEnvironment() map[string]string {
 	me := supervisor.Me()
 	env := map[string]string{}

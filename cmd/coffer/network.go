@@ -3,19 +3,34 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/spf13/cobra"
 )
 
 // standard is the policy of a sandbox about whose network nothing is said.
 const standard = "standard"
 
-// networkFor is the network that the flags ask for.
+// networkFlags are about what programs can reach.
+type networkFlags struct {
+	net                    string
+	allow, deny, hostPorts []string
+}
+
+// addTo adds the flags, of which --net has these modes, the last of them in words.
+func (n *networkFlags) addTo(c *cobra.Command, modes []string, last string) {
+	f := c.Flags()
+	f.StringVar(&n.net, "net", "", "what the network allows: `POLICY` is none, standard (what development needs, the default), ask (you, for the rest)"+last)
+	_ = c.RegisterFlagCompletionFunc("net", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp))
+	f.StringArrayVar(&n.allow, "allow", nil, "let programs reach `TARGET` as well: api.example.com:443, *.example.com, 10.0.0.0/8:5432, @npm; /udp at its end is for UDP")
+	f.StringArrayVar(&n.deny, "deny", nil, "keep programs from reaching `TARGET`, whatever else allows it")
+	f.StringArrayVar(&n.hostPorts, "host-port", nil, "let programs reach `PORT` of this machine's loopback as host.coffer.internal:PORT, and in a sandbox as localhost:PORT (or INSIDE:OUTSIDE)")
+}
+
 func networkFor(mode string, hostPorts []string) (n sandbox.Network, err error) {
 	n.Mode = mode
 	if mode == "" {
@@ -38,31 +53,24 @@ func networkFor(mode string, hostPorts []string) (n sandbox.Network, err error) 
 }
 
 // rules are what --allow and --deny say: a layer like that of 'coffer policy'.
-func (s *settings) rules() ([]policy.Source, error) {
+func (s *networkFlags) rules() ([]policy.Source, error) {
 	layer := policy.Source{Grants: true}
-	add := func(flag, target string) error {
-		host, protocol := target, ""
-		for _, p := range []string{"tcp", "udp", "tls", "http"} {
-			if h, ok := strings.CutSuffix(target, "/"+p); ok {
-				host, protocol = h, p
+	for _, flag := range []string{"--deny", "--allow"} {
+		targets := s.deny
+		if flag == "--allow" {
+			targets = s.allow
+		}
+		for _, target := range targets {
+			host, protocol := target, ""
+			if at := strings.LastIndexByte(target, '/'); at > 0 && slices.Contains([]string{"tcp", "udp", "tls", "http"}, target[at+1:]) {
+				host, protocol = target[:at], target[at+1:]
 			}
-		}
-		if _, err := policy.ParseTarget(host); err != nil {
-			return ui.Hint(usagef("%s: %w", flag, err), "a target is a host, *.example.com, an address range or @GROUP, and may end in :PORT; see 'coffer policy --help'")
-		}
-		r := supervisor.RuleFor(host, flag == "--allow")
-		r.Protocol, r.Origin = protocol, flag
-		layer.Rules = append(layer.Rules, r)
-		return nil
-	}
-	for _, t := range s.deny {
-		if err := add("--deny", t); err != nil {
-			return nil, err
-		}
-	}
-	for _, t := range s.allow {
-		if err := add("--allow", t); err != nil {
-			return nil, err
+			if _, err := policy.ParseTarget(host); err != nil {
+				return nil, ui.Hint(usagef("%s: %w", flag, err), "a target is a host, *.example.com, an address range or @GROUP, and may end in :PORT; see 'coffer policy --help'")
+			}
+			r := supervisor.RuleFor(host, flag == "--allow")
+			r.Protocol, r.Origin = protocol, flag
+			layer.Rules = append(layer.Rules, r)
 		}
 	}
 	if len(layer.Rules) == 0 {
@@ -95,25 +103,14 @@ func showNetwork(d described, row func(name, value string)) {
 		row("host port", describeHostPort(h))
 	}
 	for _, b := range d.Budgets {
-		row("budget", fmt.Sprintf("%s: used %s up, %s down", b.Budget, amount(b.Sent), amount(b.Received)))
+		row("budget", fmt.Sprintf("%s: used %s up, %s down", b.Budget, size(b.Sent), size(b.Received)))
 	}
 }
 
-// parseHostPort reads P, or INSIDE:OUTSIDE.
 func parseHostPort(s string) (p sandbox.HostPort, err error) {
-	inside, outside, both := strings.Cut(s, ":")
-	if !both {
-		outside = inside
+	all, err := parseForwards([]string{s})
+	if err != nil || all[0].Any {
+		return p, usagef("%q is not a port, nor two with a colon between", s)
 	}
-	for _, part := range []struct {
-		text string
-		to   *uint16
-	}{{inside, &p.Inside}, {outside, &p.Outside}} {
-		n, err := strconv.ParseUint(part.text, 10, 16)
-		if err != nil || n == 0 {
-			return p, usagef("%q is not a port, nor two with a colon between", s)
-		}
-		*part.to = uint16(n)
-	}
-	return p, nil
+	return sandbox.HostPort{Inside: all[0].Host, Outside: all[0].Inside}, nil
 }

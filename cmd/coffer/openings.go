@@ -1,10 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -61,34 +60,16 @@ func (o *openings) describe(rec *sandbox.Record) error {
 	return nil
 }
 
-// parseForward reads P, H:P or :P.
-func parseForward(text string) (f wire.Forward, err error) {
-	host, inside, both := strings.Cut(text, ":")
-	if !both {
-		inside = host
-	}
-	if f.Inside, err = parsePort(inside); err != nil {
-		return f, err
-	}
-	if host == "" {
-		f.Any = true
-		return f, nil
-	}
-	f.Host, err = parsePort(host)
-	return f, err
-}
-
-func parsePort(text string) (uint16, error) {
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || n == 0 || strings.HasPrefix(text, "+") {
-		return 0, ui.Hint(usagef("%q is not a port: want a number from 1 to 65535", text), "a forward is HOST:INSIDE, such as 8080:3000; 3000 for the same on both sides; :3000 for any that is free")
-	}
-	return uint16(n), nil
-}
-
 func parseForwards(texts []string) (all []wire.Forward, err error) {
 	for _, text := range texts {
-		f, err := parseForward(text)
+		host, inside, both := strings.Cut(text, ":")
+		if !both {
+			inside = host
+		}
+		f := wire.Forward{Any: host == ""}
+		if f.Inside, err = parsePort(inside); err == nil && !f.Any {
+			f.Host, err = parsePort(host)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +78,14 @@ func parseForwards(texts []string) (all []wire.Forward, err error) {
 	return all, nil
 }
 
-// parseSocketIn reads HOSTPATH[:INSIDEPATH].
+func parsePort(text string) (uint16, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		return 0, ui.Hint(usagef("%q is not a port: want a number from 1 to 65535", text), "a forward is HOST:INSIDE, such as 8080:3000; 3000 for the same on both sides; :3000 for any that is free")
+	}
+	return uint16(n), nil
+}
+
 func parseSocketIn(text string, w sandbox.Workspace) (k sandbox.Socket, err error) {
 	host, inside, both := strings.Cut(text, ":")
 	if host, err = filepath.Abs(host); err != nil {
@@ -111,9 +99,6 @@ func parseSocketIn(text string, w sandbox.Workspace) (k sandbox.Socket, err erro
 	}
 	// Where it is now is what the user means, and stays so.
 	real, err := filepath.EvalSymlinks(host)
-	if errors.Is(err, fs.ErrNotExist) {
-		return k, ui.Error(fmt.Sprintf("there is no socket %s", host), "start the program that listens there first")
-	}
 	if err != nil {
 		return k, ui.Hint(fmt.Errorf("find the socket %s: %w", host, err), "start the program that listens there first")
 	}
@@ -124,7 +109,6 @@ func parseSocketIn(text string, w sandbox.Workspace) (k sandbox.Socket, err erro
 	return k, checkHost(w, host, real)
 }
 
-// parseSocketOut reads INSIDEPATH:HOSTPATH.
 func parseSocketOut(text string, w sandbox.Workspace) (k sandbox.Socket, err error) {
 	inside, host, both := strings.Cut(text, ":")
 	if !both || host == "" {
@@ -163,8 +147,7 @@ func checkInside(path string, w sandbox.Workspace) error {
 	return nil
 }
 
-// checkHost refuses places on the host that programs inside can write to: they could
-// put a link in the place of a socket, and have us open or remove what they like.
+// checkHost refuses sockets where programs inside can write: a link there would have us open what they like.
 func checkHost(w sandbox.Workspace, paths ...string) error {
 	store, err := sandbox.DefaultDir()
 	if err != nil {
@@ -178,7 +161,6 @@ func checkHost(w sandbox.Workspace, paths ...string) error {
 	return nil
 }
 
-// checkMounts is checkHost for the places that config files make writable.
 func checkMounts(rec *sandbox.Record) error {
 	for _, k := range rec.Sockets {
 		for _, m := range rec.Mounts {
@@ -211,21 +193,14 @@ func announce(all []wire.Forward) {
 }
 
 // announceNew is announce for a new sandbox, whose supervisor chose.
-func announceNew(store *sandbox.Store, id string, forwards []sandbox.Forward) {
-	for _, f := range forwards {
-		if f.Any && f.Host == 0 {
-			if sb, err := store.Get(id); err == nil {
-				forwards = sb.Forwards
-			}
-			break
+func announceNew(store *sandbox.Store, id string) {
+	if sb, err := store.Get(id); err == nil {
+		for _, f := range sb.Forwards {
+			announce([]wire.Forward{wire.Forward(f)})
 		}
-	}
-	for _, f := range forwards {
-		announce([]wire.Forward{wire.Forward(f)})
 	}
 }
 
-// lead says where a port leads.
 func lead(f wire.Forward) string {
 	return fmt.Sprintf("127.0.0.1:%d leads to port %d inside", f.Host, f.Inside)
 }
@@ -319,25 +294,14 @@ when it is started again. Without ports, those that there are are listed.`,
 	return c
 }
 
-// portLike says whether something is taken for a port, P, H:P or :P, not for a sandbox.
-func portLike(s string) bool {
-	local, port, both := strings.Cut(s, ":")
-	if !both {
-		port = local
-	}
-	return port != "" && strings.Trim(local+port, "0123456789") == ""
-}
-
-// sandboxAndPorts tells the sandbox, which comes first, from ports.
 func sandboxAndPorts(match string, args []string) (string, []wire.Forward, error) {
-	if match == "" && len(args) > 0 && !portLike(args[0]) {
+	if match == "" && len(args) > 0 && strings.Trim(args[0], "0123456789:") != "" {
 		match, args = args[0], args[1:]
 	}
 	ports, err := parseForwards(args)
 	return match, ports, err
 }
 
-// addForwards makes forwards and prints them.
 func addForwards(ctx context.Context, sb *sandbox.Sandbox, ports []wire.Forward) error {
 	asked, running, err := forward.Change(ctx, sb, wire.Forwarding{Add: ports}, supervisor.LogOnce)
 	if err != nil {
@@ -352,7 +316,6 @@ func addForwards(ctx context.Context, sb *sandbox.Sandbox, ports []wire.Forward)
 	return nil
 }
 
-// clearForwards gives up the forwards from these ports of the host, or all.
 func clearForwards(ctx context.Context, sb *sandbox.Sandbox, ports []wire.Forward) error {
 	change := wire.Forwarding{ClearAll: len(ports) == 0}
 	for _, p := range ports {
@@ -391,33 +354,22 @@ func (l forwardList) print(name string) {
 		fmt.Fprintf(os.Stderr, "no port leads into sandbox %s, and nothing listens there\n", name)
 		return
 	}
-	programs := map[uint16]string{}
+	programs, led := map[uint16]string{}, map[uint16]bool{}
 	for _, p := range l.Listening {
-		programs[p.Port] = p.Program
-		if p.Program == "" {
-			programs[p.Port] = "?"
-		}
+		programs[p.Port] = cmp.Or(p.Program, "?")
 	}
 	t := ui.Table{{"HOST", "INSIDE", "PROGRAM"}}
-	row := func(host string, inside uint16) {
-		program := programs[inside]
-		if program == "" {
-			program = "-"
-		}
-		t.Add(host, strconv.Itoa(int(inside)), program)
-	}
-	led := map[uint16]bool{}
 	for _, f := range l.Forwards {
 		host := fmt.Sprintf("127.0.0.1:%d", f.Host)
 		if f.Host == 0 {
 			host = "any"
 		}
-		row(host, f.Inside)
+		t.Add(host, fmt.Sprint(f.Inside), cmp.Or(programs[f.Inside], "-"))
 		led[f.Inside] = true
 	}
 	for _, p := range l.Listening {
 		if !led[p.Port] {
-			row("-", p.Port)
+			t.Add("-", fmt.Sprint(p.Port), programs[p.Port])
 		}
 	}
 	_ = t.Print(stdout)

@@ -50,7 +50,7 @@ func (a *about) sandbox() (*sandbox.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	sb, err := choice{none: "choose one with --sandbox, see 'coffer ls'", many: "choose one with --sandbox"}.choose(store, a.match)
+	sb, err := choice{none: "choose one with --sandbox, see 'coffer ls'"}.choose(store, a.match)
 	if jail := findJail(a.match); err != nil && jail != nil {
 		return jail, nil
 	}
@@ -104,10 +104,16 @@ func policyGroups() *cobra.Command {
 		Example: "  coffer policy groups npm\n  coffer policy groups --json | jq -r '.[].name'",
 		RunE: func(_ *cobra.Command, args []string) error {
 			all := policy.Groups()
-			if len(args) > 0 {
-				return showGroup(all, args[0], asJSON)
-			}
-			if asJSON {
+			i := slices.IndexFunc(all, func(g policy.Group) bool { return g.Name == first(args) })
+			switch {
+			case len(args) > 0 && i < 0:
+				return ui.Hint(usagef("there is no group %q", args[0]), "see 'coffer policy groups'")
+			case len(args) > 0 && asJSON:
+				return printJSON(all[i])
+			case len(args) > 0:
+				fmt.Fprintln(stdout, strings.Join(all[i].Targets, "\n"))
+				return nil
+			case asJSON:
 				return printJSON(all)
 			}
 			var t ui.Table
@@ -119,18 +125,6 @@ func policyGroups() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
-}
-
-func showGroup(all []policy.Group, name string, asJSON bool) error {
-	i := slices.IndexFunc(all, func(g policy.Group) bool { return g.Name == name })
-	if i < 0 {
-		return ui.Hint(usagef("there is no group %q", name), "see 'coffer policy groups'")
-	}
-	if asJSON {
-		return printJSON(all[i])
-	}
-	fmt.Fprintln(stdout, strings.Join(all[i].Targets, "\n"))
-	return nil
 }
 
 func policyAllow(allow bool) *cobra.Command {
@@ -165,9 +159,6 @@ func policyAllow(allow bool) *cobra.Command {
 				return usagef("--protocol: %v", err)
 			}
 			sb, err := a.sandbox()
-			if errors.As(err, new(noneHere)) {
-				return ui.Hint(err, "for one run: 'coffer run --%s %s …'; for a sandbox elsewhere: --sandbox, see 'coffer ls'", verb, args[0])
-			}
 			if err != nil {
 				return err
 			}
@@ -193,31 +184,18 @@ func stillDecides(sb *sandbox.Sandbox, targets []string, protocol string) error 
 		return err
 	}
 	for _, t := range targets {
-		q, err := destination(t, protocol)
+		if protocol != "" {
+			t = protocol + "://" + t
+		}
+		q, err := policy.ParseURL(t)
 		if err != nil {
-			continue // a pattern: not one destination
+			continue // a pattern, or for all ports: not one destination
 		}
 		if d := (view{sb: sb, network: sb.Network, set: set}).decide(q); d.Verdict == policy.Deny {
 			fmt.Fprintf(os.Stderr, "coffer: warning: %s stays refused: %s\n", terminal.Escape(t), terminal.Escape(d.Reason))
 		}
 	}
 	return nil
-}
-
-// destination is what a target means by the protocol that its rule is limited to.
-func destination(target, protocol string) (policy.Query, error) {
-	if protocol == "" {
-		return policy.ParseURL(target)
-	}
-	q, err := policy.ParseURL(protocol + "://" + target)
-	if err != nil { // perhaps it is for all ports; then any will do
-		port := "443"
-		if protocol == "udp" {
-			port = "1" // as there 443 is refused to everybody
-		}
-		q, err = policy.ParseURL(protocol + "://" + target + ":" + port)
-	}
-	return q, err
 }
 
 func policyReset() *cobra.Command {

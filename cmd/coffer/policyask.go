@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway"
@@ -25,8 +24,7 @@ type waits struct {
 	sb *sandbox.Sandbox
 }
 
-// questions lists what waits in the sandbox that is named, or in all that run, jails too.
-// An error is about those that did not say; what waits in the others is listed all the same.
+// questions lists what waits in one sandbox, or in all, jails too. The error is about those that did not answer.
 func (a *about) questions() (list []waits, err error) {
 	var all []*sandbox.Sandbox
 	if a.match != "" {
@@ -41,7 +39,10 @@ func (a *about) questions() (list []waits, err error) {
 			return nil, err
 		}
 		all, _ = store.List()
-		all = append(all, jails()...)
+		if jails, err := jailStore(); err == nil {
+			more, _ := jails.List()
+			all = append(all, more...)
+		}
 		all = slices.DeleteFunc(all, func(sb *sandbox.Sandbox) bool { return sb.Network.None() || !sb.Running() })
 	}
 	var errs []error
@@ -73,12 +74,7 @@ func (a *about) whose(id int) (*sandbox.Sandbox, error) {
 	case 1:
 		return list[0].sb, nil
 	}
-	var names []string
-	for _, q := range list {
-		names = append(names, q.Sandbox)
-	}
-	return nil, ui.Error(fmt.Sprintf("there is a question %d in each of the sandboxes %s", id, strings.Join(names, ", ")),
-		"say which is meant with -m; see 'coffer policy pending'")
+	return nil, ui.Error(fmt.Sprintf("there is a question %d in several sandboxes", id), "say which is meant with -m; see 'coffer policy pending'")
 }
 
 func policyPending() *cobra.Command {

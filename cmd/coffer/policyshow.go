@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -43,8 +42,7 @@ func question(text string) (policy.Query, error) {
 // builtIn is the rule of what the gateway knows by itself.
 const builtIn = "built-in"
 
-// decide answers as the gateway will, which knows a few names by itself, and dials an
-// address only if it may.
+// decide answers as the gateway will, which knows a few names itself.
 func (v view) decide(q policy.Query) policy.Decision {
 	known := policy.Decision{Rule: builtIn, Verdict: policy.Deny}
 	switch {
@@ -164,7 +162,7 @@ func (p shownPolicy) print() {
 	rules.Add(fmt.Sprintf("%s everything else", p.Default), "", "")
 	_ = rules.Print(stdout)
 	for _, b := range p.Budgets {
-		fmt.Fprintf(stdout, "used of the budget of %s: %s up, %s down\n", terminal.Escape(b.Budget), amount(b.Sent), amount(b.Received))
+		fmt.Fprintf(stdout, "used of the budget of %s: %s up, %s down\n", terminal.Escape(b.Budget), size(b.Sent), size(b.Received))
 	}
 }
 
@@ -175,28 +173,14 @@ func bounds(r policy.Shown) string {
 		all = append(all, "until "+r.Expires.Local().Format(time.DateTime))
 	}
 	if b := r.Budget; b != nil && b.MaxUpload > 0 {
-		all = append(all, "at most "+amount(b.MaxUpload)+" up")
+		all = append(all, "at most "+size(b.MaxUpload)+" up")
 	}
 	if b := r.Budget; b != nil && b.MaxDownload > 0 {
-		all = append(all, "at most "+amount(b.MaxDownload)+" down")
+		all = append(all, "at most "+size(b.MaxDownload)+" down")
 	}
 	return strings.Join(all, ", ")
 }
 
-// amount is a number of bytes in the largest unit in which it is at least one.
-func amount(n int64) string {
-	units := []string{"KB", "MB", "GB", "TB"}
-	if n < 1<<10 {
-		return strconv.FormatInt(n, 10) + " bytes"
-	}
-	f, i := float64(n)/(1<<10), 0
-	for f >= 1<<10 && i < len(units)-1 {
-		f, i = f/(1<<10), i+1
-	}
-	return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64) + units[i]
-}
-
-// describeHostPort says where a port of the host is to be found.
 func describeHostPort(h sandbox.HostPort) string {
 	return fmt.Sprintf("%s:%d leads to port %d of this machine", link.HostName, h.Inside, h.Outside)
 }
@@ -257,22 +241,19 @@ func (v view) check(ctx context.Context, target string, q policy.Query) error {
 	return status(1)
 }
 
-// allowing is the command that would allow a destination that no rule is about.
 func (v view) allowing(q policy.Query) string {
 	host := q.Host
 	if host == "" {
 		host = q.Addr.String()
 	}
-	target, udp := net.JoinHostPort(terminal.Escape(host), strconv.Itoa(int(q.Port))), q.Protocol == policy.UDP
-	switch {
-	case v.sb == nil && udp:
-		return "coffer run --allow " + target + "/udp …"
-	case v.sb == nil:
-		return "coffer run --allow " + target + " …"
-	case udp:
-		target += " --protocol udp"
+	target, run, more := net.JoinHostPort(terminal.Escape(host), strconv.Itoa(int(q.Port))), "", ""
+	if q.Protocol == policy.UDP {
+		run, more = "/udp", " --protocol udp"
 	}
-	return "coffer policy allow " + target + " --sandbox " + v.sb.Name
+	if v.sb == nil {
+		return "coffer run --allow " + target + run + " …"
+	}
+	return "coffer policy allow " + target + more + " --sandbox " + v.sb.Name
 }
 
 func policyExplain() *cobra.Command {

@@ -42,6 +42,9 @@ high, unless you insist with --force.`,
 			if n := c.ArgsLenAtDash(); n >= 0 {
 				args, words = args[:n], args[n:]
 			}
+			if len(args) > 1 {
+				return usagef("unexpected argument %q", args[1])
+			}
 			sb, err := forName.chosen(first(args))
 			if err != nil {
 				return err
@@ -59,7 +62,6 @@ high, unless you insist with --force.`,
 	return c
 }
 
-// send pushes, and has gh make the pull request.
 func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string) error {
 	bringRunning(sb)
 	b, err := bridgeOf(sb, f.repo)
@@ -114,8 +116,7 @@ func notOnGitHub(err error) error {
 		"push the branch yourself; or, if ssh knows the server by a name of yours, give that name a HostName in ~/.ssh/config")
 }
 
-// ready says what stands against sending it. What is looked at are the files as they are
-// now, and the very commits that would be sent: programs may be at work inside.
+// ready checks the files as they are now and the very commits that would be sent: programs may be at work inside.
 func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *git.Bridge, offer *git.Offer) error {
 	loose, err := b.Dirty(ctx)
 	if err != nil {
@@ -152,7 +153,6 @@ func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *git.Bridge,
 	return nil
 }
 
-// words are what gh is told besides what the user says to it.
 func (f *prFlags) words(to gh.Repository, head string, more []string) []string {
 	args := []string{"pr", "create", "--repo=" + to.String(), "--head=" + head}
 	for _, flag := range []struct{ name, value string }{{"title", f.title}, {"body", f.body}, {"base", f.base}} {
@@ -177,8 +177,7 @@ func (f *prFlags) words(to gh.Repository, head string, more []string) []string {
 	return args
 }
 
-// runTheirs runs a program of the user's, as if it was typed in a directory: it may ask, so it has
-// the terminal itself.
+// runTheirs runs a program of the user's on his terminal.
 func runTheirs(program, dir string, args []string) error {
 	c := exec.Command(program, args...)
 	c.Dir, c.Stdin, c.Stdout, c.Stderr = dir, os.Stdin, stdout.To, os.Stderr

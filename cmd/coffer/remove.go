@@ -69,7 +69,6 @@ With --all or --everywhere, it asks first.`,
 	return c
 }
 
-// agreeToRemove asks before all sandboxes of a place are removed.
 func agreeToRemove(c *cobra.Command, list []*sandbox.Sandbox) error {
 	names := make([]string, len(list))
 	for i, sb := range list {
@@ -82,32 +81,31 @@ func agreeToRemove(c *cobra.Command, list []*sandbox.Sandbox) error {
 // removedLine says what is gone. Names of branches come from inside.
 func removedLine(sb *sandbox.Sandbox, branches []string) string {
 	line := "removed sandbox " + sb.Name
-	switch len(branches) {
-	case 0:
-	case 1:
-		line += " and its branch " + branches[0]
-	default:
-		line += " and its branches " + strings.Join(branches, ", ")
+	if len(branches) > 0 {
+		line += " and its branch " + strings.Join(branches, ", ")
 	}
 	return terminal.Escape(line)
 }
 
-// idle says that a sandbox only waits for its next command: nobody would miss it. A program whose
-// command is back counts for a moment longer, so it is asked again.
-func idle(sb *sandbox.Sandbox) bool {
+// settled describes a sandbox, again for a moment while programs still count whose command is back.
+func settled(sb *sandbox.Sandbox) (d described) {
 	const tries, pause = 10, 20 * time.Millisecond
 	for range tries {
-		d := describe(sb, false)
-		if d.PID == 0 || d.Execs == 0 {
-			return d.PID > 0
+		if d = describe(sb, false); d.Execs == 0 {
+			break
 		}
 		time.Sleep(pause)
 	}
-	return false
+	return d
 }
 
-// stopIdle stops a sandbox that waits for its next command. One that does something is
-// left alone.
+// idle says that a sandbox only waits for its next command: nobody would miss it.
+func idle(sb *sandbox.Sandbox) bool {
+	d := settled(sb)
+	return d.PID > 0 && d.Execs == 0
+}
+
+// stopIdle stops a sandbox if it is idle.
 func stopIdle(ctx context.Context, sb *sandbox.Sandbox) error {
 	if !sb.Running() || !idle(sb) {
 		return nil
@@ -127,8 +125,7 @@ func remove(ctx context.Context, sb *sandbox.Sandbox, force, branch bool) (gone 
 	return removeStopped(ctx, sb, branch)
 }
 
-// mayRemove stops a sandbox that is idle, if nothing would be lost with it: one that is
-// not removed goes on as it was. What came meanwhile is looked for once more.
+// mayRemove stops an idle sandbox if nothing would be lost with it, and looks again afterwards.
 func mayRemove(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
 	if sb.Running() && idle(sb) {
 		bringRunning(sb)
@@ -176,8 +173,7 @@ func loses(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
 	return nil
 }
 
-// removeStopped removes a sandbox that does not run, after whoever includes a repository in it, or
-// takes one out, has done so: else he would go on, and nobody would know of what he makes.
+// removeStopped removes a sandbox that does not run, while no repository is being included in it.
 func removeStopped(ctx context.Context, sb *sandbox.Sandbox, branch bool) (gone []string, err error) {
 	release, err := git.HoldIncluded(ctx, sb.Dir())
 	if errors.Is(err, git.ErrRemoved) {
@@ -198,8 +194,7 @@ func removeStopped(ctx context.Context, sb *sandbox.Sandbox, branch bool) (gone 
 	return gone, errors.Join(err, forgot)
 }
 
-// ownRepository says whether programs have made a repository where there was none, and
-// committed to it. It is in the sandbox alone, and goes with it. Programs can write there.
+// ownRepository reports whether programs made a repository in the sandbox alone, and committed to it.
 func ownRepository(sb *sandbox.Sandbox) bool {
 	if !sb.MadeGit {
 		return false
@@ -221,7 +216,6 @@ func ownRepository(sb *sandbox.Sandbox) bool {
 	return len(names) > 0
 }
 
-// losesRepository says that it would be lost.
 func losesRepository(sb *sandbox.Sandbox) error {
 	if !ownRepository(sb) {
 		return nil

@@ -18,8 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// maxReviewed bounds how many files are looked into, and maxFindings what is said of one
-// level: a thousand trifles must not hide what matters.
+// maxReviewed bounds the files that are looked into, and maxFindings the findings of one level.
 const (
 	maxReviewed = 20000
 	maxFindings = 2000
@@ -30,7 +29,7 @@ type reviewed struct {
 	Sandbox  string            `json:"sandbox"`
 	Since    string            `json:"since"` // what the workspace was compared with
 	Commits  []string          `json:"commits,omitempty"`
-	Files    []reviewedFile    `json:"files"`
+	Files    []changedFile     `json:"files"`
 	Findings []changes.Finding `json:"findings"`
 	Notes    []string          `json:"notes,omitempty"`
 	// Partial says that there are too many files to have looked into all of them.
@@ -38,11 +37,6 @@ type reviewed struct {
 
 	repo string                // one that is included
 	said map[changes.Level]int // how many findings there are of each
-}
-
-type reviewedFile struct {
-	Path string `json:"path"`
-	Kind string `json:"kind"`
 }
 
 func reviewCommand() *cobra.Command {
@@ -81,9 +75,8 @@ hosts in lock files, programs, and what looks like a secret. Nothing of it is ru
 	return c
 }
 
-// reviewOf looks at what was done in a sandbox, or in a repository that it includes.
 func reviewOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*reviewed, error) {
-	r := &reviewed{Sandbox: sb.Name, repo: repo, Files: []reviewedFile{}, Findings: []changes.Finding{}}
+	r := &reviewed{Sandbox: sb.Name, repo: repo, Files: []changedFile{}, Findings: []changes.Finding{}}
 	var err error
 	switch {
 	case sb.Workspace.Mode == sandbox.WorkspaceCOW && repo == "":
@@ -108,8 +101,7 @@ func reviewOf(ctx context.Context, sb *sandbox.Sandbox, repo string) (*reviewed,
 	return r, nil
 }
 
-// bringRunning brings commits over, if the sandbox runs. A failure is told and stops
-// nothing: the commits are where they were made.
+// bringRunning syncs a sandbox that runs. A failure is reported and stops nothing.
 func bringRunning(sb *sandbox.Sandbox) {
 	if !sb.HasGit() {
 		return
@@ -130,7 +122,7 @@ func bringRunning(sb *sandbox.Sandbox) {
 
 // file notes that a file was changed, and says whether it is to be looked into.
 func (r *reviewed) file(path string, kind changes.Kind) bool {
-	r.Files = append(r.Files, reviewedFile{changes.Quote(path), kind.String()})
+	r.Files = append(r.Files, changedFile{Path: changes.Quote(path), Kind: kind.String()})
 	return r.into(len(r.Files), "files")
 }
 
@@ -231,7 +223,7 @@ func (r *reviewed) lookCommitted(ctx context.Context, w *git.Work, here map[chec
 // lookCOW looks at what waits to be applied.
 func (r *reviewed) lookCOW(ctx context.Context, sb *sandbox.Sandbox) error {
 	r.Since = sb.Workspace.Path
-	hidden, done, err := hiddenFrom(ctx, sb)
+	hidden, done, err := hiddenFrom(ctx, &sb.Record)
 	if err != nil {
 		return err
 	}
@@ -264,8 +256,7 @@ func gitMode(mode uint32) uint32 {
 	return checkpoint.Regular
 }
 
-// lookNewer looks at a directory of which is known only since when the sandbox is there.
-// The time of a file's last change cannot be set by a program.
+// lookNewer looks at files that changed since the sandbox was made, by the ctime, which no program can set.
 func (r *reviewed) lookNewer(ctx context.Context, sb *sandbox.Sandbox) error {
 	r.Since = sb.Created.Local().Format("2006-01-02 15:04:05")
 	r.Notes = append(r.Notes, "the workspace is in no git repository: files were looked at that changed since the sandbox was made, by whomever")

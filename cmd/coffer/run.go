@@ -89,7 +89,7 @@ func run(l *listener, s settings, args []string) error {
 		return err
 	}
 	defer leave(store, super, lock)
-	announceNew(store, sb.ID, sb.Forwards)
+	announceNew(store, sb.ID)
 	if socket, err := super.Listen(); err == nil { // a run is none the worse without
 		defer socket.Close()
 	}
@@ -119,8 +119,7 @@ func run(l *listener, s settings, args []string) error {
 	return ended(exit, unseen(err, sb, args), why)
 }
 
-// ended turns the end of a program into the end of the command. why is what ended the sandbox,
-// if it was us.
+// ended turns the end of a program into that of the command. why is what ended the sandbox, if coffer did.
 func ended(exit wire.Exit, err error, why string) error {
 	if errors.Is(err, attach.ErrInsisted) {
 		why = err.Error()
@@ -142,9 +141,7 @@ func ended(exit wire.Exit, err error, why string) error {
 	return nil
 }
 
-// leave ends and removes a sandbox that was made for one run, unless changes wait in
-// it. What cannot be removed now is removed by a later command, so that the program's
-// exit code stays what it was.
+// leave removes a sandbox that was made for one run, unless changes wait in it. Errors do not change the exit code.
 func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Lock) {
 	sb := super.Sandbox
 	defer func() {
@@ -179,16 +176,13 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 	report(err)
 }
 
-// warnGit says so when a workspace without a repository looks like one afterwards. Its
-// .git is reserved, but git also takes a directory with the right names in it for a git
-// directory, and then runs what its config says.
+// warnGit warns of a workspace that looks like a git directory afterwards: git would run what its config says.
 func warnGit(sb *sandbox.Sandbox) {
 	if sb.MadeGit && rootfs.IsGitDir(sb.Workspace.Path) {
 		fmt.Fprintf(os.Stderr, "coffer: warning: the sandbox made %s look like a git directory (HEAD, objects, refs); remove these before you run git there\n", terminal.Escape(sb.Workspace.Path))
 	}
 }
 
-// waiting counts the changes that were not applied.
 func waiting(sb *sandbox.Sandbox) (int, error) {
 	defer ui.Busy("looking for changes")()
 	return countWaiting(context.Background(), sb)
@@ -200,7 +194,6 @@ func countWaiting(ctx context.Context, sb *sandbox.Sandbox) (int, error) {
 	return len(list), none(err)
 }
 
-// runDetached leaves the program running under a supervisor of its own.
 func runDetached(l *listener, s settings, args []string) error {
 	store, err := openStore()
 	if err != nil {
@@ -221,8 +214,7 @@ func runDetached(l *listener, s settings, args []string) error {
 	return nil
 }
 
-// giveUp removes a new sandbox that never did anything, although its supervisor may
-// still be on its way, or on its way out.
+// giveUp removes a new sandbox that never did anything, whose supervisor may be starting or ending.
 func giveUp(sb *sandbox.Sandbox) {
 	_ = stop(context.Background(), sb, true)
 	defer holdIncluded(sb)()
@@ -234,8 +226,7 @@ func giveUp(sb *sandbox.Sandbox) {
 	}
 }
 
-// detach starts a program and does not wait for it. With tty it gets a terminal of its
-// own, as large as ours.
+// detach starts a program and does not wait for it. With tty it gets a terminal of its own, as large as ours.
 func detach(o wire.Opener, e wire.Exec, tty bool) error {
 	e.Log, e.Keep = true, tty
 	if cols, rows, err := terminal.Size(0); tty && err == nil {

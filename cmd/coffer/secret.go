@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/secret"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -193,7 +194,6 @@ func secretKey() *cobra.Command {
 	}
 }
 
-// printVault is doctor's word on the vault, if there is one.
 func printVault() {
 	v, err := secret.Mine()
 	if err != nil {
@@ -266,8 +266,7 @@ func orDash(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// listSecrets says of each who uses it: plain variables too, for which a secret stands while they
-// are not set. What cannot be read has no say in it.
+// listSecrets names the users of each, also by a plain variable of its name.
 func listSecrets(label secret.Label) []listedSecret {
 	list := []listedSecret{}
 	for _, e := range label {
@@ -276,7 +275,7 @@ func listSecrets(label secret.Label) []listedSecret {
 	note := func(text string, users func(*listedSecret) *[]string, user string) {
 		refs, _ := secret.Mentions(text)
 		for _, r := range refs {
-			if i, ok := label.Find(r.Name); ok && (r.Secret || !passesAnyway(r.Name)) {
+			if i, ok := label.Find(r.Name); ok && (r.Secret || !sandbox.PassesVariable(r.Name)) {
 				if to := users(&list[i]); !slices.Contains(*to, user) {
 					*to = append(*to, user)
 				}
@@ -310,7 +309,6 @@ func listSecrets(label secret.Label) []listedSecret {
 	return list
 }
 
-// secretValue gets the value of a secret from a variable, a person or a pipe.
 func secretValue(c *cobra.Command, name, variable string) (value []byte, err error) {
 	switch {
 	case variable != "":

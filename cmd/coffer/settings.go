@@ -34,17 +34,14 @@ type settings struct {
 	image     string
 	// fromConfig says that the image is one of the config's, not of a flag.
 	fromConfig bool
-	net        string
-	allow      []string
-	deny       []string
-	hostPorts  []string
-	offline    bool // by flag: the config's rules do not count
-	trust      bool
-	netAsked   bool                        // by flag: a network with rules
-	alone      bool                        // nothing that a repository's config says counts
-	also       func(*sandbox.Record) error // what a command adds that has no flag
-	decide     func() error                // what the workspace is to be, when the config is known
-	told       bool                        // it is one of several, and what goes for all was said with the first
+	networkFlags
+	offline  bool // by flag: the config's rules do not count
+	trust    bool
+	netAsked bool                        // by flag: a network with rules
+	alone    bool                        // nothing that a repository's config says counts
+	also     func(*sandbox.Record) error // what a command adds that has no flag
+	decide   func() error                // what the workspace is to be, when the config is known
+	told     bool                        // it is one of several, and what goes for all was said with the first
 
 	mode
 	openings
@@ -63,7 +60,6 @@ type settings struct {
 	take      bool // what was committed inside becomes the user's branch
 }
 
-// addTo adds the flags about the sandbox.
 func (s *settings) addTo(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.workspace, "workspace", "", "how the current directory, or the repository that it is in, is shown: `MODE` is direct (the default), worktree (a git worktree of its own), cow (changes wait for 'coffer apply') or none")
@@ -71,11 +67,7 @@ func (s *settings) addTo(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("workspace", cobra.FixedCompletions([]string{"direct", "worktree", "cow", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&s.force, "force", false, "accept a workspace that coffer thinks is a mistake")
 	s.addLimitsTo(f)
-	f.StringVar(&s.net, "net", "", "what the network allows: `POLICY` is none, standard (what development needs, the default), ask (you, for the rest) or open (anything public)")
-	_ = c.RegisterFlagCompletionFunc("net", cobra.FixedCompletions(policy.Modes, cobra.ShellCompDirectiveNoFileComp))
-	f.StringArrayVar(&s.allow, "allow", nil, "let programs reach `TARGET` as well: api.example.com:443, *.example.com, 10.0.0.0/8:5432, @npm; /udp at its end is for UDP")
-	f.StringArrayVar(&s.deny, "deny", nil, "keep programs from reaching `TARGET`, whatever else allows it")
-	f.StringArrayVar(&s.hostPorts, "host-port", nil, "let programs reach `PORT` of this machine's loopback as localhost:PORT and host.coffer.internal:PORT (or INSIDE:OUTSIDE)")
+	s.networkFlags.addTo(c, policy.Modes, " or open (anything public)")
 	f.BoolVar(&s.trust, "trust", false, "agree, this once, to what coffer.toml asks for; see 'coffer trust'")
 	f.BoolVar(&s.nesting, "nesting", false, "let programs make namespaces, as bwrap and browsers do (a weaker wall)")
 	f.StringVar(&s.image, "image", "", "have the tools of an OCI `IMAGE` inside, not this machine's: debian:12, oci:DIR, or none for this machine's; see 'coffer images'")
@@ -84,7 +76,6 @@ func (s *settings) addTo(c *cobra.Command) {
 	s.openings.addTo(c)
 }
 
-// addExecTo adds the flags about the program.
 func (s *settings) addExecTo(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=VALUE` inside, or pass NAME on: your variable, or else your secret")
@@ -94,7 +85,6 @@ func (s *settings) addExecTo(c *cobra.Command) {
 	f.BoolVar(&s.clipboard, "clipboard", false, "let programs write to the terminal's clipboard")
 }
 
-// checkTTY rejects --tty without --detach.
 func (s *settings) checkTTY() error {
 	if s.tty && !s.detach {
 		return usagef("--tty requires --detach")
@@ -102,8 +92,7 @@ func (s *settings) checkTTY() error {
 	return nil
 }
 
-// record is the sandbox that the flags ask for. The user may be asked about it, until
-// ctx is over.
+// record is the sandbox that the flags ask for.
 func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Record, err error) {
 	if err := s.settle(ctx); err != nil {
 		return rec, err
@@ -162,7 +151,6 @@ func (s *settings) settle(ctx context.Context) error {
 	return s.decide()
 }
 
-// limits are those that the flags and the config ask for, which have checked them.
 func (s *settings) limits() (l sandbox.Limits, err error) {
 	if s.memory != "" {
 		if l.Memory, err = limits.ParseMemory(s.memory); err != nil {
@@ -181,7 +169,6 @@ func (s *settings) limits() (l sandbox.Limits, err error) {
 	return l, nil
 }
 
-// exec is the program that the flags and arguments ask for.
 func (s *settings) exec(sb *sandbox.Sandbox, args []string) (wire.Exec, error) {
 	e, err := sandbox.NewExec(sb, args, s.env, s.root)
 	if errors.Is(err, sandbox.ErrVariable) {
@@ -250,7 +237,6 @@ func (l limitFlag) Set(s string) error { return l.set(s) }
 func (l limitFlag) String() string     { return "" }
 func (l limitFlag) Type() string       { return l.kind }
 
-// addLimitsTo adds the flags about what the sandbox may use.
 func (s *settings) addLimitsTo(f *pflag.FlagSet) {
 	add := func(name, kind, usage string, set func(string) error) { f.Var(limitFlag{kind, set}, name, usage) }
 	add("memory", "string", "memory `LIMIT`, such as 512m or 2g", func(text string) error {

@@ -23,8 +23,7 @@ import (
 	"github.com/cofferhq/coffer/internal/wire"
 )
 
-// setUp prepares a new sandbox, inside, as its config and .coffer/setup.sh say. Whoever
-// made the sandbox removes it if that fails: half a setup is none.
+// setUp runs the config's setup and .coffer/setup.sh inside. The caller removes the sandbox if that fails.
 func (s *settings) setUp(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox) error {
 	p := s.conf.Setup().In(sb.Workspace.Path)
 	if len(p.Scripts)+len(p.Commands) == 0 {
@@ -195,7 +194,6 @@ func (s *settings) setUpOrStop(l *listener, super *supervisor.Supervisor, lock *
 	return err
 }
 
-// refuseHalf refuses a sandbox that is not set up.
 func refuseHalf(sb *sandbox.Sandbox) error {
 	if _, err := os.Lstat(sb.SetupMark()); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -204,8 +202,7 @@ func refuseHalf(sb *sandbox.Sandbox) error {
 		fmt.Sprintf("wait for it; or remove the sandbox with 'coffer rm --force %s', and make it again", sb.Name))
 }
 
-// suggestSetup says, once per project, how to have a setup: the workspace has a lock file
-// and nothing installed.
+// suggestSetup says once per project how to have a setup, if there is a lock file and nothing installed.
 func suggestSetup(sb *sandbox.Sandbox) {
 	if sb.Workspace.Path == "" || sb.Workspace.Mode == sandbox.WorkspaceNone {
 		return
@@ -218,8 +215,7 @@ func suggestSetup(sb *sandbox.Sandbox) {
 		one.Lock, one.Dir, one.Command)
 }
 
-// firstTime says whether this is the first time that something is asked about this project.
-// Where that cannot be kept, it is not.
+// firstTime reports whether something was never asked about this project, and notes it; false if it cannot.
 func firstTime(what string) bool {
 	places, err := placesHere()
 	if err != nil {

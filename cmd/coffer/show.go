@@ -9,7 +9,6 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/session"
 	"github.com/cofferhq/coffer/internal/ui"
-	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -93,26 +92,19 @@ func (d *described) supervisor() string {
 
 // programs are those that run, of which the ones in the background have names.
 func (d *described) programs() string {
-	if d.Background == nil {
-		return count(d.Execs, "program")
-	}
-	what := inBackground(d.Background)
+	var what []string
 	if d.Execs > 0 {
-		what = fmt.Sprintf("%s, and %s", count(d.Execs, "program"), what)
+		what = append(what, count(d.Execs, "program"))
 	}
-	return what
+	if b := d.Background; b != nil {
+		what = append(what, count(b.Count, "program")+" in the background: "+strings.Join(b.Names, ", "))
+		if more := b.Count - len(b.Names); more > 0 {
+			what = append(what, fmt.Sprintf("%d more", more))
+		}
+	}
+	return strings.Join(what, ", and ")
 }
 
-// inBackground names programs that no command waits for.
-func inBackground(b *wire.Background) string {
-	names := strings.Join(b.Names, ", ")
-	if more := b.Count - len(b.Names); more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
-	return count(b.Count, "program") + " in the background: " + names
-}
-
-// showGit shows how the sandbox's branch stands, and those of repositories that it includes.
 func showGit(d described, row func(name, value string)) {
 	if g := d.Git; g != nil {
 		columns := gitColumns(g)
@@ -133,30 +125,20 @@ func showGit(d described, row func(name, value string)) {
 }
 
 func showLimits(l sandbox.Limits, row func(name, value string)) {
-	if l.Memory > 0 {
-		row("memory limit", fmt.Sprintf("%d bytes", l.Memory))
+	limit := func(name string, set bool, format string, value any) {
+		if set {
+			row(name, fmt.Sprintf(format, value))
+		}
 	}
-	if l.Pids > 0 {
-		row("process limit", fmt.Sprint(l.Pids))
-	}
-	if l.CPUs > 0 {
-		row("cpu limit", fmt.Sprint(l.CPUs))
-	}
-	if l.OpenFiles > 0 {
-		row("file limit", fmt.Sprint(l.OpenFiles))
-	}
-	if l.Timeout > 0 {
-		row("time limit", l.Timeout.String())
-	}
-	switch {
-	case l.KeepFree > 0:
-		row("kept free", fmt.Sprintf("%d bytes of each disk, or half of what was free at the start", l.KeepFree))
-	case l.KeepFree < 0:
-		row("kept free", "nothing of a disk")
-	}
+	limit("memory limit", l.Memory > 0, "%d bytes", l.Memory)
+	limit("process limit", l.Pids > 0, "%d", l.Pids)
+	limit("cpu limit", l.CPUs > 0, "%v", l.CPUs)
+	limit("file limit", l.OpenFiles > 0, "%d", l.OpenFiles)
+	limit("time limit", l.Timeout > 0, "%s", l.Timeout)
+	limit("kept free", l.KeepFree > 0, "%d bytes of each disk, or half of what was free at the start", l.KeepFree)
+	limit("kept free", l.KeepFree < 0, "%s", "nothing of a disk")
 }
 
-// daemonLog finds the log of a daemon.
 func daemonLog(sb *sandbox.Sandbox, name string) (string, error) {
 	var names []string
 	for _, d := range sb.Daemons {
@@ -171,13 +153,12 @@ func daemonLog(sb *sandbox.Sandbox, name string) (string, error) {
 	return "", ui.Error(fmt.Sprintf("sandbox %s has no daemon %q", sb.Name, name), "it has "+strings.Join(names, ", "))
 }
 
-// showDaemons shows each with what is known of it.
 func showDaemons(d described, row func(name, value string)) {
 	states := map[string]string{}
 	for _, r := range d.Running {
 		states[r.Name] = r.State
 		if r.Restarts > 0 {
-			states[r.Name] += fmt.Sprintf(", started again %s", times(r.Restarts))
+			states[r.Name] += ", started again " + count(r.Restarts, "time")
 		}
 		if r.Last != "" {
 			states[r.Name] += ", ended last with " + r.Last
@@ -190,11 +171,4 @@ func showDaemons(d described, row func(name, value string)) {
 		}
 		row("daemon", one.Name+": "+strings.Join(one.Command, " ")+" ("+state+")")
 	}
-}
-
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }

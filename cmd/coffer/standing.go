@@ -22,8 +22,7 @@ type included struct {
 	git.Standing
 }
 
-// addStandings says of those sandboxes that have a git directory how they stand, and the
-// repositories that they include.
+// addStandings adds how branches stand, those of included repositories too.
 func addStandings(ctx context.Context, all []*sandbox.Sandbox, list []described) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -67,9 +66,7 @@ func addStandings(ctx context.Context, all []*sandbox.Sandbox, list []described)
 	}
 }
 
-// countDirty says how many files of a repository wait to be committed, or, in a copy-on-write
-// workspace, to be applied; -1 if that could not be told in time. In a directory of the user's
-// nobody looks: what is not committed there need not be the sandbox's.
+// countDirty counts uncommitted files, or unapplied ones; -1 if unknown. In a user's own directory nobody looks.
 func countDirty(ctx context.Context, sb *sandbox.Sandbox, b *git.Bridge) *int {
 	var n int
 	var err error
@@ -87,8 +84,7 @@ func countDirty(ctx context.Context, sb *sandbox.Sandbox, b *git.Bridge) *int {
 	return &n
 }
 
-// sayIncluded names the repositories that a sandbox includes in which there is work too, with
-// a command that is about them: who is shown only the sandbox's own would take that for all.
+// sayIncluded names the included repositories that have changes too, with a command to see them.
 func sayIncluded(ctx context.Context, sb *sandbox.Sandbox, command string) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()

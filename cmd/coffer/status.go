@@ -102,8 +102,7 @@ func printStanding(s standing, state string) {
 	_ = w.Print(stdout)
 }
 
-// statusInside is for programs in a sandbox: what they were told at the start, and what
-// the network says now.
+// statusInside prints what programs were told at the start, and what the network refused lately.
 func statusInside(id string) error {
 	text, err := os.ReadFile(filepath.Join(os.Getenv("HOME"), agent.Guide))
 	if err == nil {
@@ -134,8 +133,7 @@ func statusInside(id string) error {
 	return nil
 }
 
-// waitsAfter is how long an agent on a terminal prints nothing when it waits for its user: while it
-// works, it shows that it does.
+// waitsAfter is how long an agent on a terminal prints nothing before it counts as waiting for its user.
 const waitsAfter = 10 * time.Second
 
 // turn is what the agent of a sandbox was told last, and what became of that.
@@ -156,8 +154,7 @@ func (t *turn) last() time.Time {
 	return t.Ended
 }
 
-// turnOf is the last turn of a sandbox's agent, nil if there was none. st is nil if the sandbox does
-// not run.
+// turnOf is the last turn of a sandbox's agent, or nil. st is nil if the sandbox does not run.
 func turnOf(sb *sandbox.Sandbox, st *wire.Status) *turn {
 	seen, err := agent.ReadTrace(sb.Dir())
 	if err != nil {
@@ -188,7 +185,6 @@ func (d *described) state() string {
 	return d.State
 }
 
-// turnColumns are the columns that listings have if there are agents.
 func turnColumns(t *turn) []string {
 	if t == nil {
 		return []string{"-", "-"}
@@ -196,7 +192,6 @@ func turnColumns(t *turn) []string {
 	return []string{t.Agent, age(t.last())}
 }
 
-// times says when a turn began, and how it ended.
 func (t *turn) times() string {
 	text := "began " + age(t.Started) + " ago"
 	switch {

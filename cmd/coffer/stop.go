@@ -61,16 +61,15 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 		grace = 0
 	}
 	const patience = 5 * time.Second
-	asked, killed, process, ended := false, false, 0, ""
+	asked, killed, process := false, false, 0
+	what := settled(sb)
+	ended := what.programs()
 	deadline := time.Now().Add(grace + patience)
 	for try := 1; sb.Running(); try++ {
 		// One that is just being started does not listen yet.
 		if !asked {
 			if session, err := supervisor.Connect(sb); err == nil {
 				defer session.Close()
-				if ended == "" {
-					ended = whatRuns(session)
-				}
 				process, asked = askToStop(session, grace)
 			}
 		} else if try%20 == 0 && process != 0 && startedAgain(sb, process) {
@@ -99,30 +98,6 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 	return nil
 }
 
-// whatRuns says which programs run in a sandbox, if any do. One whose command is back counts for a
-// moment longer, so the sandbox is asked again. One that does not answer is not waited for.
-func whatRuns(l *supervisor.Line) string {
-	const tries, pause = 10, 20 * time.Millisecond
-	for try := 1; ; try++ {
-		e, err := l.Ask(wire.Request{Op: wire.OpStatus}, time.Second)
-		if err != nil || e.Status == nil {
-			return ""
-		}
-		d := described{Execs: e.Status.Execs}
-		if e.Status.Background.Count > 0 {
-			d.Background = &e.Status.Background
-		}
-		switch {
-		case d.Execs > 0 && try < tries:
-			time.Sleep(pause)
-		case d.Execs > 0 || d.Background != nil:
-			return d.programs()
-		default:
-			return ""
-		}
-	}
-}
-
 // askToStop says whether the supervisor was told to end the sandbox, and which process it is.
 func askToStop(l *supervisor.Line, grace time.Duration) (process int, ok bool) {
 	s, err := l.Socket()
@@ -132,8 +107,7 @@ func askToStop(l *supervisor.Line, grace time.Duration) (process int, ok bool) {
 	return wire.PeerPID(s), wire.WriteRequest(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}}) == nil
 }
 
-// startedAgain says whether a sandbox has another supervisor than this one: then it has
-// stopped, and somebody has started it since.
+// startedAgain reports whether a sandbox has another supervisor than this one: it was stopped and started.
 func startedAgain(sb *sandbox.Sandbox, process int) bool {
 	l, err := supervisor.Connect(sb)
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"github.com/cofferhq/coffer/internal/wire"
 )
 
-// sudo is the program of that name inside a sandbox: it asks the guest agent, which
-// asks for no password. Root of the sandbox is root of nothing else.
+// sudo is the program of that name inside: it asks the guest agent, without a password, for root of the sandbox.
 func sudo(args []string) int {
 	s, err := sudoArgs(args, os.Environ())
 	switch {
@@ -99,8 +98,7 @@ func sudoArgs(args, env []string) (s sudoLine, err error) {
 	return s, nil
 }
 
-// su runs the system's program of that name, which changes the user, as root of the sandbox: as
-// with sudo there is no password.
+// su runs the system's program of that name as root of the sandbox.
 func su(name string, args []string) int {
 	return asRoot(append([]string{systemProgram(name)}, args...), os.Environ(), "/root", "root")
 }
@@ -116,7 +114,6 @@ func systemProgram(name string) string {
 	return "/usr/bin/" + name
 }
 
-// asUser runs a command as a user of the sandbox.
 func asUser(name string, args, env []string) int {
 	u, err := user.Lookup(name)
 	if err != nil {
@@ -132,7 +129,6 @@ func asUser(name string, args, env []string) int {
 	return asRoot(append([]string{systemProgram("runuser"), "-u", name, "--"}, args...), env, u.HomeDir, name)
 }
 
-// setEnv replaces a variable.
 func setEnv(env []string, name, value string) []string {
 	out := slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, name+"=") })
 	return append(out, name+"="+value)

@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// superviseCommand is what a supervisor process runs. It is started by exec, with the
-// sandbox's lock as descriptor 3 and, as descriptor 4, where to say that it is ready.
+// superviseCommand is the supervisor process: descriptor 3 is the sandbox's lock, 4 where it reports that it is ready.
 func superviseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    supervisor.Command + " ID",
@@ -47,8 +46,7 @@ func supervise(id string, ready *os.File) error {
 	if err := holdToFloor(sb); err != nil {
 		return err
 	}
-	// A terminal that closes is none of its business; a system that shuts down is.
-	// (Caught and not ignored, as that would be inherited.)
+	// Terminals that close do not matter to it. Caught, not ignored: that would be inherited.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
 	super, err := supervisor.Start(context.Background(), defaultEngine(), sb)
 	if err != nil {

@@ -66,7 +66,7 @@ func giveTrust(ctx context.Context, places config.Places, yes bool) error {
 	if err != nil {
 		return err
 	}
-	widens, err := l.Widens(passesAnyway)
+	widens, err := l.Widens(sandbox.PassesVariable)
 	if err != nil {
 		return err
 	}
@@ -112,8 +112,7 @@ func refuseInside() error {
 	return ui.Error("a program in a sandbox cannot agree to anything on your behalf", "run 'coffer trust' outside")
 }
 
-// agree makes sure that the user wants what the repository's files ask for: before, for
-// this once, or now. What a flag takes away need not be agreed to.
+// agree makes sure that the user wants what the repository's files ask for: before, for this once, or now.
 func (s *settings) agree(ctx context.Context, places config.Places, l *config.Loaded) error {
 	if s.workspace == sandbox.WorkspaceNone {
 		// The directory is not shown anyway, so a mount of it needs a yes.
@@ -122,7 +121,7 @@ func (s *settings) agree(ctx context.Context, places config.Places, l *config.Lo
 	if s.net == "none" {
 		l.Offline()
 	}
-	widens, err := l.Widens(passesAnyway)
+	widens, err := l.Widens(sandbox.PassesVariable)
 	if err != nil || len(widens) == 0 {
 		return err
 	}

@@ -14,9 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// upstreamCommand is what git inside starts instead of git-upload-pack for its remote
-// upstream: it asks the host, says what the host says meanwhile, and passes the refs on.
-// Git itself would ask over HTTP without a word, however long it has to wait.
+// upstreamCommand is git's upload-pack for the remote upstream inside: it relays the host's notices, then the refs.
 func upstreamCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: git.UpstreamCommand + " PATH", Hidden: true, Args: cobra.ExactArgs(1),

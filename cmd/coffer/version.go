@@ -67,8 +67,6 @@ sandboxes.`,
 	}
 }
 
-// zshCompletion prints the script for zsh. In a shell that has not set up completion yet,
-// it does.
 func zshCompletion(root *cobra.Command) error {
 	var script bytes.Buffer
 	err := root.GenZshCompletion(&script)
@@ -77,8 +75,7 @@ func zshCompletion(root *cobra.Command) error {
 	return err
 }
 
-// bashAlone is what the script for bash uses of the package bash-completion, for shells
-// without it: words that are not broken at = and :, and names of files.
+// bashAlone is what the script for bash uses of the package bash-completion, for shells without it.
 const bashAlone = `if ! declare -F _get_comp_words_by_ref >/dev/null; then
     _get_comp_words_by_ref()
     {

@@ -18,8 +18,7 @@ import (
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
-// workspaceHere is the workspace of a sandbox that is made in the current directory: the top
-// of the repository that it is in, or the directory itself.
+// workspaceHere is the workspace for the current directory: the top of its repository, or the directory itself.
 func workspaceHere(mode string, force bool) (sandbox.Workspace, error) {
 	switch mode {
 	case sandbox.WorkspaceNone:
@@ -45,8 +44,7 @@ func workspaceHere(mode string, force bool) (sandbox.Workspace, error) {
 	return sandbox.Workspace{Path: dir, Mode: mode}, nil
 }
 
-// workspaceOf chooses the top of the repository that a directory is in, so that git works inside. Where
-// that cannot be, it chooses the directory and says why.
+// workspaceOf chooses the top of the repository of a directory, or the directory and says why.
 func workspaceOf(here, mode string) (dir, why string) {
 	top := repositoryOf(here)
 	if top == "" || top == here {
@@ -87,8 +85,7 @@ func refuseWorkspace(here string, force bool) error {
 	return ui.Error(fmt.Sprintf("%s cannot be a workspace: %s", here, why), fix)
 }
 
-// guardWord refuses a sandbox that could write the user's own settings, or what he has
-// agreed to: it would decide what the next one may do. Nobody can insist on that.
+// guardWord refuses a sandbox that could write the user's own settings, or his trust store.
 func guardWord(ws sandbox.Workspace, mounts []sandbox.Mount) error {
 	places := wordPlaces()
 	if ws.Mode == sandbox.WorkspaceDirect || ws.Mode == sandbox.WorkspaceTree && ws.Path != "" {
@@ -106,8 +103,7 @@ func guardWord(ws sandbox.Workspace, mounts []sandbox.Mount) error {
 	return nil
 }
 
-// guardApply refuses to bring over changes of the user's own settings among others. Who
-// names such a path has seen it.
+// guardApply refuses to apply changes of the user's own settings unless they are named.
 func guardApply(ctx context.Context, sb *sandbox.Sandbox, paths []string) error {
 	places := wordPlaces()
 	if places.Holds(sb.Workspace.Path) == "" {
@@ -132,16 +128,13 @@ func guardApply(ctx context.Context, sb *sandbox.Sandbox, paths []string) error 
 	return nil
 }
 
-// Directories of the system: never what an agent should work on, with all below
-// them, or only themselves.
+// System directories are no workspaces: with all below them, or only themselves.
 var (
 	systemTrees = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys", "/usr"}
 	systemRoots = []string{"/home", "/media", "/mnt", "/opt", "/root", "/srv", "/tmp", "/var", "/var/lib", "/var/tmp"}
 )
 
-// never says of a place whether it is no workspace even for those who insist: the whole
-// machine, and what a sandbox has of its own. With the host's in their stead it does not
-// come up, or leaves its socket there.
+// never reports whether a place is no workspace even with --force: the sandbox has its own, or would not start.
 func never(dir string) bool {
 	return slices.Contains([]string{"/", "/dev", "/proc", "/run", "/sys"}, dir) || safepath.Within(dir, "/proc") || safepath.Within(dir, "/sys")
 }
@@ -169,8 +162,7 @@ func unsuitable(dir, home string) string {
 	return ""
 }
 
-// writtenInside are the directories in which a sandbox may have written: those of the sandboxes
-// that exist, and, because others may have existed, the current one and its repositories.
+// writtenInside are directories in which sandboxes may write, or may have: also here and the repositories here.
 func writtenInside() (dirs []string) {
 	if here, err := syscall.Getwd(); err == nil { // as the kernel has it, without links
 		home := supervisor.Me().Home

@@ -50,27 +50,7 @@ type plannedTree struct {
 	told       bool // the user has heard what it does not have
 }
 
-// mind keeps secrets where they are: what the sandbox will not see is not carried along.
-func (p *plannedTree) mind(ctx context.Context, rec sandbox.Record) (done func(), err error) {
-	if !p.carrying.Work || p.repository.Top == "" {
-		return func() {}, nil
-	}
-	rec.Workspace.Path = p.repository.Top
-	masks, err := supervisor.OpenMasks(&rec)
-	if err != nil {
-		return nil, err
-	}
-	covered, err := supervisor.Covered(ctx, masks)
-	if err != nil {
-		masks.Close()
-		return nil, err
-	}
-	p.carrying.Masked = func(path string) bool { return covered(path) || masks.Hides(path, false) != nil }
-	return masks.Close, nil
-}
-
-// plan decides whether the sandbox gets a worktree, which is so in a repository unless the
-// user or the config says otherwise, and finds out whether it can.
+// plan decides whether the sandbox gets a worktree, the default in a repository, and whether it can.
 func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) (*plannedTree, error) {
 	if s.workspace != "" && s.workspace != sandbox.WorkspaceTree {
 		if t != (treeFlags{}) {
@@ -90,9 +70,7 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 	}
 	p := &plannedTree{flags: t, told: s.told}
 	p.carrying.Work = t.carry
-	if s.conf != nil {
-		p.carrying.Named = s.conf.Config.Git.Copy
-	}
+	p.carrying.Named = s.conf.Config.Git.Copy
 	if t.carry && t.base != "" {
 		return nil, usagef("--carry brings changes of HEAD along, and --base starts elsewhere: want one of them")
 	}
@@ -101,15 +79,10 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 		return nil, ui.Error(here+" is not in a git repository", "make one with 'git init', or use --workspace direct")
 	}
 	if err != nil {
-		if ui.HintOf(err) == "" {
-			err = ui.Hint(err, "put the repository right, or use --workspace direct")
-		}
 		return nil, err
 	}
-	if s.conf != nil {
-		if err := s.conf.Floor.EnforceRepository(p.repository.Common, supervisor.Me().Home, true); err != nil {
-			return nil, err
-		}
+	if err := s.conf.Floor.EnforceRepository(p.repository.Common, supervisor.Me().Home, true); err != nil {
+		return nil, err
 	}
 	p.base, err = p.repository.Base(ctx, t.base, t.branch)
 	if errors.Is(err, git.ErrNoCommit) && s.workspace == "" && t == (treeFlags{}) {
@@ -124,8 +97,7 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 	return p, err
 }
 
-// repositoryOf is the directory at or above this one that has a .git, and not only the
-// empty one that keeps a place.
+// repositoryOf is the directory at or above this one that has a .git, unless that is an empty placeholder.
 func repositoryOf(dir string) string {
 	if rootfs.IsGitDir(dir) {
 		return dir // a bare one
@@ -144,24 +116,20 @@ func repositoryOf(dir string) string {
 	}
 }
 
-// guardPlanted refuses a repository that a sandbox could have made: one below its
-// workspace. What its config says would run here, as the user, by the first git command.
+// guardPlanted refuses a repository below a sandbox's workspace: git would run what its config says.
 func guardPlanted(store *sandbox.Store, top string) error {
 	all, _ := store.List()
 	for _, sb := range all {
+		tree := includedIn(sb, top)
 		if w := sb.Workspace; top != "" && (w.Mode == sandbox.WorkspaceDirect || w.Mode == sandbox.WorkspaceTree) && safepath.Within(top, w.Path) {
-			return planted(top, sb, w.Path)
+			tree = w.Path
 		}
-		if tree := includedIn(sb, top); tree != "" && tree != top {
-			return planted(top, sb, tree)
+		if tree != "" && tree != top {
+			return ui.Error(fmt.Sprintf("%s is in the workspace of sandbox %s, which could have made the repository there, with programs for git to run", top, sb.Name),
+				fmt.Sprintf("change to %s, or use --workspace direct", tree))
 		}
 	}
 	return nil
-}
-
-func planted(top string, sb *sandbox.Sandbox, instead string) error {
-	return ui.Error(fmt.Sprintf("%s is in the workspace of sandbox %s, which could have made the repository there, with programs for git to run", top, sb.Name),
-		fmt.Sprintf("change to %s, or use --workspace direct", instead))
 }
 
 // includedIn is the worktree of a repository that a sandbox includes in which a directory is.
@@ -177,15 +145,11 @@ func includedIn(sb *sandbox.Sandbox, dir string) string {
 	return ""
 }
 
-// make makes the worktree of a new sandbox.
-func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error) {
+func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) error {
 	if p.repository == nil {
 		return nil
 	}
-	here, err := os.Getwd()
-	if err == nil {
-		here, err = filepath.EvalSymlinks(here)
-	}
+	here, err := currentDir()
 	if err != nil {
 		return err
 	}
@@ -194,46 +158,49 @@ func (p *plannedTree) make(ctx context.Context, sb *sandbox.Sandbox) (err error)
 		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path,
 		Branch: p.flags.branch, Base: p.base, Start: here,
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = p.carry(ctx, sb.Record)
 	}
-	done, err := p.mind(ctx, sb.Record)
 	if err != nil {
 		p.undo()
-		return err
 	}
-	defer done()
+	return err
+}
+
+// carry brings along what is not committed, but for what the sandbox will not see.
+func (p *plannedTree) carry(ctx context.Context, rec sandbox.Record) error {
+	if p.carrying.Work && p.repository.Top != "" {
+		rec.Workspace.Path = p.repository.Top
+		hidden, done, err := hiddenFrom(ctx, &rec)
+		if err != nil {
+			return err
+		}
+		defer done()
+		p.carrying.Masked = func(path string) bool { return hidden(path, false) }
+	}
 	left, err := p.bridge.Carry(ctx, p.repository, p.carrying)
 	if err != nil {
-		p.undo()
 		return err
-	}
-	if !p.told {
-		for _, path := range left {
-			fmt.Fprintf(os.Stderr, "coffer: left behind: %s\n", terminal.Escape(path))
-		}
 	}
 	if p.carrying.Work || len(p.carrying.Named) > 0 {
 		// Undo leads back to what came along, and not to before.
 		if err := p.bridge.Checkpoint(ctx, "(brought along)"); err != nil {
-			p.undo()
 			return err
 		}
 	}
-	if !p.told {
-		p.missHooks()
+	if p.told {
+		return nil
 	}
-	return nil
-}
-
-// missHooks says so of scripts for a sandbox that its worktree does not have.
-func (p *plannedTree) missHooks() {
+	for _, path := range left {
+		fmt.Fprintf(os.Stderr, "coffer: left behind: %s\n", terminal.Escape(path))
+	}
 	for _, name := range []string{config.SetupScript, config.ProfileScript} {
 		_, here := os.Lstat(filepath.Join(p.repository.Top, name))
 		if _, there := os.Lstat(filepath.Join(p.bridge.Tree, name)); p.repository.Top != "" && here == nil && errors.Is(there, fs.ErrNotExist) {
 			fmt.Fprintf(os.Stderr, "coffer: the sandbox does not have %s, which is not committed; commit it, or make the sandbox with --carry\n", name)
 		}
 	}
+	return nil
 }
 
 // undo takes a worktree back that nobody has worked on.
@@ -245,7 +212,7 @@ func (p *plannedTree) undo() {
 
 // top is the repository's directory, if there is to be a worktree.
 func (p *plannedTree) top() string {
-	if p == nil || p.repository == nil {
+	if p.repository == nil {
 		return ""
 	}
 	return p.repository.Top
@@ -263,22 +230,8 @@ func (p *plannedTree) start() string {
 	return ""
 }
 
-// dir is where in the worktree the user is.
-func (p *plannedTree) dir() string {
-	if p.bridge == nil {
-		return ""
-	}
-	dir := filepath.Join(p.bridge.Tree, p.bridge.Prefix)
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-		return ""
-	}
-	return dir
-}
-
-// forgetGit takes back what a sandbox has in the user's repository, and in those that it includes
-// or was to include, but for the branches that hold its commits. That is done while the folder
-// still says what there is, so that whoever comes after one who was killed knows it too. What
-// cannot be had back does no harm, but nobody would look for it. It returns the branches that went.
+// forgetGit removes a sandbox from the user's repositories, but for branches with commits, and returns those that
+// went. It runs while the folder still says what there is.
 func forgetGit(folder string, branches bool) (gone []string, err error) {
 	for _, b := range git.HalfIncluded(folder) {
 		_ = b.ForgetHalf(context.Background())
@@ -309,14 +262,9 @@ func stillThere(b *git.Bridge, err error) error {
 	return ui.Hint(err, "run 'coffer gc'%s later: it removes what is left there", where)
 }
 
-// removePlace takes the empty directories away that a repository was shown at, unless another
-// sandbox over the same workspace shows one there.
+// removePlace removes the directories that a repository was shown at, unless another sandbox shows one there.
 func removePlace(b *git.Bridge) {
-	dir, err := sandbox.DefaultDir()
-	if err != nil {
-		return
-	}
-	store, err := sandbox.Open(dir)
+	store, err := peekStore()
 	if err != nil {
 		return
 	}
@@ -350,17 +298,18 @@ made over. A program cannot change its shell's directory; the shell has to do it
 			if err != nil {
 				return err
 			}
+			dir := sb.Workspace.Path
 			if repo != "" {
 				b, err := git.OpenIncluded(sb.Dir(), repo)
-				if err == nil {
-					fmt.Fprintln(stdout, b.Tree)
+				if err != nil {
+					return err
 				}
-				return err
+				dir = b.Tree
 			}
-			if sb.Workspace.Path == "" {
-				return ui.Error(fmt.Sprintf("sandbox %s has no workspace", sb.Name), "see 'coffer show "+sb.Name+"'")
+			if dir == "" {
+				return fmt.Errorf("sandbox %s has no workspace", sb.Name)
 			}
-			fmt.Fprintln(stdout, sb.Workspace.Path)
+			fmt.Fprintln(stdout, dir)
 			return nil
 		},
 	}
