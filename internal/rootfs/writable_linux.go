@@ -53,80 +53,101 @@ func (l *Layers) mount(r root, volatile bool, lower, name, target string) error 
 	return attach(fd, at)
 }
 
-// overSystem lays an overlay over a system directory. A name of an image's is not for the list of
-// options, in which some characters mean something.
-func (l *Layers) overSystem(r root, p *Plan, under *bones, name, dir string) error {
-	lower := under.over(dir)
-	if p.Owned && lower == dir {
-		fd, err := r.open(dir)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		lower = fmt.Sprintf("/proc/self/fd/%d", fd)
+// overSystem lays an overlay over a system directory.
+func (l *Layers) overSystem(r root, p *Plan, memory bool, dir string) error {
+	name := p.layerName(dir)
+	inMemory := memory && p.inMemory(dir)
+	made := filepath.Join("/", name, "upper")
+	if inMemory {
+		made = filepath.Join("/", bonesDir, name)
 	}
-	return l.mount(r, p.Volatile, lower, name, dir)
-}
-
-// mountCopy puts the copy of a directory in its place. It is for /etc on hosts where files of it
-// are mounts of their own, as container engines make them: the kernel refuses an overlay over
-// these. The skeleton has copied the files; the links are missing the first time.
-func (l *Layers) mountCopy(r root, dir, name string, b *bones, first bool) error {
-	from, made := b.dirs[dir]
-	if !made {
-		fd, err := l.root.open(filepath.Join("/", name, "upper"))
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		from = fd
-	}
-	if first {
-		if err := copyLinks(dir, fmt.Sprintf("/proc/self/fd/%d", from)); err != nil {
-			return err
-		}
-	}
-	at, err := r.make(dir, true)
+	below, err := r.open(dir)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(at)
-	return cover(from, at, safe)
-}
-
-// copyLinksOf copies the symbolic links directly in a directory, but for those that are there.
-func copyLinksOf(from, to string) error {
-	entries, err := os.ReadDir(from)
-	for _, e := range entries {
-		if e.Type()&fs.ModeSymlink == 0 {
-			continue
-		}
-		link, err := os.Readlink(filepath.Join(from, e.Name()))
-		if err == nil {
-			err = os.Symlink(link, filepath.Join(to, e.Name()))
-		}
-		if err != nil && !errors.Is(err, fs.ErrExist) {
+	defer unix.Close(below)
+	// By descriptors: in the list of options, some characters of a name mean something.
+	lower := fmt.Sprintf("/proc/self/fd/%d", below)
+	if inMemory {
+		bones, err := l.root.open(made)
+		if err != nil {
 			return err
 		}
+		defer unix.Close(bones)
+		lower = fmt.Sprintf("/proc/self/fd/%d:%s", bones, lower)
 	}
-	return err
+	err = l.mount(r, p.Volatile, lower, name, dir)
+	if dir != "/etc" || !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	// Files of /etc are mounts of their own on some hosts, such as containers, and the kernel
+	// refuses an overlay over these. The skeleton has them all.
+	from, err := l.root.open(made)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	return cover(from, below, safe)
 }
 
-// copyLinks copies the symbolic links below a directory.
-func copyLinks(from, to string) error {
-	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Type()&fs.ModeSymlink == 0 {
-			return nil // what may not be read was not copied either
+// inMemory says whether the skeleton of a system directory is made in memory, at each start. With
+// files it need not be small, and what has become of them must be kept.
+func (p *Plan) inMemory(dir string) bool { return bare(dir) || p.Volatile }
+
+// bonesDir is where in the layers the skeletons are that are in memory.
+const bonesDir = "system/bones"
+
+// skeletons makes the skeletons of what root may change. Most are made in memory at
+// each start, as a layer between the host's directories and the sandbox's own: on a disk the ten
+// thousand directories of /usr take seconds to make, and to remove. The others are in the sandbox's own
+// layer, and made the first time. Before Linux 6.6 memory has no attributes, which skeletons need, and
+// the disk has to do for all.
+func (l *Layers) skeletons(p *Plan, first bool) (memory bool, err error) {
+	fd, err := newfs("tmpfs", "mode=755,size=10%,nr_inodes=1m", safe)
+	if err != nil {
+		return false, fmt.Errorf("make room in memory: %w", err)
+	}
+	defer unix.Close(fd)
+	memory = unix.Setxattr(fmt.Sprintf("/proc/self/fd/%d", fd), opaque, []byte("n"), 0) == nil
+	if memory {
+		at, err := l.root.make("/"+bonesDir, true)
+		if err != nil {
+			return memory, err
 		}
-		link, err := os.Readlink(path)
-		if err == nil {
-			err = os.Symlink(link, to+strings.TrimPrefix(path, from))
+		defer unix.Close(at)
+		if err := attach(fd, at); err != nil {
+			return memory, err
 		}
-		if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
-			return nil
+	}
+	for _, dir := range p.changeable() {
+		var err error
+		switch {
+		case p.Owned && dir != "/etc": // of which only files may have others over them
+		case memory && p.inMemory(dir):
+			err = l.skeleton(dir, filepath.Join("/", bonesDir, p.layerName(dir)))
+		case first:
+			err = l.skeleton(dir, filepath.Join("/", p.layerName(dir), "upper"))
 		}
+		if err != nil {
+			return memory, fmt.Errorf("prepare %s: %w", dir, err)
+		}
+	}
+	return memory, nil
+}
+
+// skeleton makes one, in a directory of the layers.
+func (l *Layers) skeleton(dir, name string) error {
+	fd, err := l.root.make(name, true)
+	if err != nil {
 		return err
-	})
+	}
+	defer unix.Close(fd)
+	to, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	return build(dir, to)
 }
 
 // WasWritable says whether MakeWritable has been called in an earlier session.
@@ -142,7 +163,7 @@ func (l *Layers) WasWritable() bool {
 // The host's files belong to ids that the sandbox does not map, and in a user
 // namespace not even its root may write to a directory of such an owner. But of a
 // directory that exists in several layers the uppermost counts, and its owner with it: so
-// the tree of directories is made first, without the files, see [bones]. In it new files
+// the tree of directories is made first, see [skeleton]. In it new files
 // can be made and old ones replaced and removed, which is how package managers work. Files
 // that are changed in place or linked to, those of /etc and the package managers'
 // lists, are copied too.
@@ -162,18 +183,15 @@ func (l *Layers) MakeWritable(p *Plan, alone bool) error {
 			return fmt.Errorf("make /var writable: %w", err)
 		}
 	}
-	under, err := l.prepare(p, first)
+	memory, err := l.skeletons(p, first)
+	if memory { // what is laid over the skeletons keeps them
+		defer unix.Unmount(l.path(bonesDir), unix.MNT_DETACH)
+	}
 	if err != nil {
 		return err
 	}
-	defer under.close()
 	for _, dir := range p.changeable() {
-		name := p.layerName(dir)
-		err := l.overSystem(r, p, under, name, dir)
-		if dir == "/etc" && errors.Is(err, unix.EINVAL) {
-			err = l.mountCopy(r, dir, name, under, first)
-		}
-		if err != nil {
+		if err := l.overSystem(r, p, memory, dir); err != nil {
 			return fmt.Errorf("make %s writable: %w", dir, err)
 		}
 	}
@@ -224,7 +242,7 @@ func (l *Layers) keepVar(r root, p *Plan) error {
 			return err
 		}
 	}
-	if err := copyLinksOf("/var", own); err != nil {
+	if err := copyLinks("/var", own); err != nil {
 		return err
 	}
 	records := map[string]int{}
@@ -269,6 +287,24 @@ func (l *Layers) keepVar(r root, p *Plan) error {
 		}
 	}
 	return nil
+}
+
+// copyLinks copies the symbolic links directly in a directory, but for those that are there.
+func copyLinks(from, to string) error {
+	entries, err := os.ReadDir(from)
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink == 0 {
+			continue
+		}
+		link, err := os.Readlink(filepath.Join(from, e.Name()))
+		if err == nil {
+			err = os.Symlink(link, filepath.Join(to, e.Name()))
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return err
 }
 
 // changeable are the system directories that root may change.
