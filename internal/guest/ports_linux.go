@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/wire"
-	"golang.org/x/sys/unix"
 )
 
 // ports tells which ports programs inside listen on, or of a connection whether it is closed.
@@ -50,48 +49,65 @@ const maxTable = 1 << 20
 
 // listening lists what listens in the sandbox's network, each port once, in order.
 func listening() (all []listener) {
-	for _, t := range []struct {
-		family uint8
-		table  string
-	}{{unix.AF_INET, "/proc/self/net/tcp"}, {unix.AF_INET6, "/proc/self/net/tcp6"}} {
-		some, err := askKernel(t.family)
-		if err != nil {
-			some = readProc(t.table)
+	for _, s := range sockets() {
+		if s.listens {
+			all = append(all, listener{addr: s.local.Addr(), port: s.local.Port(), inode: s.inode})
 		}
-		all = append(all, some...)
 	}
 	slices.SortStableFunc(all, func(a, b listener) int { return int(a.port) - int(b.port) })
 	return slices.CompactFunc(all, func(a, b listener) bool { return a.port == b.port })
 }
 
-// readProc reads a table of the kernel's. A family that it does not have has none.
-func readProc(table string) []listener {
-	f, err := os.Open(table)
-	if err != nil {
-		return nil
+// closed says whether no program has the end of a connection any more that is at from. Who
+// has only ended his side has it still. What the kernel does not tell of is not closed:
+// the end may be in a network further inside.
+func closed(from, to netip.AddrPort) bool {
+	for _, s := range sockets() {
+		if s.local == from && s.remote == to {
+			return s.inode == 0
+		}
 	}
-	defer f.Close()
-	return readTable(io.LimitReader(f, maxTable))
+	return false
+}
+
+// socket is a line of the kernel's tables.
+type socket struct {
+	local, remote netip.AddrPort
+	listens       bool
+	inode         uint64 // 0 if no program has it
+}
+
+// sockets lists the TCP sockets of the sandbox's network. A family that the kernel does not have
+// has none.
+func sockets() (all []socket) {
+	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		if f, err := os.Open(table); err == nil {
+			all = append(all, readTable(io.LimitReader(f, maxTable))...)
+			f.Close()
+		}
+	}
+	return all
 }
 
 // readTable reads a table such as /proc/net/tcp, and skips what it does not understand.
-func readTable(r io.Reader) (all []listener) {
-	const state, inode = 3, 9 // columns
+func readTable(r io.Reader) (all []socket) {
+	const local, remote, state, inode = 1, 2, 3, 9 // columns
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		f := strings.Fields(lines.Text())
-		if len(f) <= inode || f[state] != "0A" {
+		if len(f) <= inode {
 			continue
 		}
-		at, err := address(f[1])
+		at, err := address(f[local])
 		if err != nil {
 			continue
 		}
+		to, _ := address(f[remote]) // which has no port where a socket listens
 		n, err := strconv.ParseUint(f[inode], 10, 64)
 		if err != nil {
 			continue
 		}
-		all = append(all, listener{addr: at.Addr(), port: at.Port(), inode: n})
+		all = append(all, socket{at, to, f[state] == "0A", n})
 	}
 	return all
 }

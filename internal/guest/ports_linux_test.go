@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"encoding/binary"
 	"io"
 	"net"
 	"net/netip"
@@ -9,12 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/testbed"
 	"github.com/cofferhq/coffer/internal/wire"
-	"golang.org/x/sys/unix"
 )
 
 const table4 = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -29,11 +26,12 @@ const table6 = `  sl  local_address                         remote_address      
 `
 
 func TestReadTable(t *testing.T) {
-	want := []listener{
-		{addr: netip.MustParseAddr("127.0.0.1"), port: 8080, inode: 4711},
-		{addr: netip.MustParseAddr("0.0.0.0"), port: 22, inode: 4712},
-		{addr: netip.MustParseAddr("::1"), port: 3000, inode: 4714},
-		{addr: netip.MustParseAddr("127.0.0.1"), port: 80, inode: 4715},
+	want := []socket{
+		{local: netip.MustParseAddrPort("127.0.0.1:8080"), listens: true, inode: 4711},
+		{local: netip.MustParseAddrPort("0.0.0.0:22"), listens: true, inode: 4712},
+		{local: netip.MustParseAddrPort("127.0.0.1:8080"), remote: netip.MustParseAddrPort("127.0.0.1:50000"), inode: 4713},
+		{local: netip.MustParseAddrPort("[::1]:3000"), listens: true, inode: 4714},
+		{local: netip.MustParseAddrPort("127.0.0.1:80"), listens: true, inode: 4715},
 	}
 	got := append(readTable(strings.NewReader(table4)), readTable(strings.NewReader(table6))...)
 	if !slices.Equal(got, want) {
@@ -54,67 +52,15 @@ func FuzzReadTable(f *testing.F) {
 	f.Add(table6)
 	f.Fuzz(func(t *testing.T, in string) {
 		for _, l := range readTable(strings.NewReader(in)) {
-			if !l.addr.IsValid() || l.port == 0 {
+			if !l.local.IsValid() || l.local.Port() == 0 {
 				t.Errorf("%+v", l)
 			}
 		}
 	})
 }
 
-// hasDiag skips a test on a kernel that tells nobody about sockets.
-func hasDiag(t testing.TB) {
-	t.Helper()
-	s, err := diag(unix.NLM_F_DUMP, func(q []byte) { q[0] = unix.AF_INET })
-	if err == unix.EPROTONOSUPPORT || err == unix.EAFNOSUPPORT {
-		t.Skipf("this kernel does not tell about sockets: %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(s)
-	b := make([]byte, 32<<10)
-	n, err := unix.Read(s, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if said, _ := syscall.ParseNetlinkMessage(b[:n]); len(said) > 0 && said[0].Header.Type == unix.NLMSG_ERROR {
-		if no := -int32(binary.NativeEndian.Uint32(said[0].Data)); no == int32(unix.ENOENT) {
-			t.Skip("this kernel does not tell about TCP sockets")
-		}
-	}
-}
-
-// Both ways to ask the kernel say the same.
-func TestAskKernel(t *testing.T) {
-	hasDiag(t)
-	for _, c := range []struct {
-		family             uint8
-		network, at, table string
-	}{{unix.AF_INET, "tcp4", "127.0.0.1:0", "/proc/self/net/tcp"}, {unix.AF_INET6, "tcp6", "[::1]:0", "/proc/self/net/tcp6"}} {
-		t.Run(c.network, func(t *testing.T) {
-			at := testbed.Listen(t, c.network, c.at).Addr().(*net.TCPAddr).AddrPort()
-			mine := func(all []listener) (found []listener) {
-				for _, l := range all {
-					if l.addr == at.Addr() && l.port == at.Port() && l.inode != 0 {
-						found = append(found, l)
-					}
-				}
-				return found
-			}
-			asked, err := askKernel(c.family)
-			if err != nil {
-				t.Fatal(err)
-			}
-			read := readProc(c.table)
-			if a, b := mine(asked), mine(read); len(a) != 1 || !slices.Equal(a, b) {
-				t.Errorf("netlink says %v, /proc says %v", a, b)
-			}
-		})
-	}
-}
-
 // Who has closed a connection has not only ended his side of it.
 func TestClosed(t *testing.T) {
-	hasDiag(t)
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
 		t.Run(at, func(t *testing.T) { testClosed(t, testbed.Listen(t, "tcp", at)) })
 	}
@@ -162,39 +108,6 @@ func testClosed(t *testing.T, l net.Listener) {
 	if end(); !ask() {
 		t.Error("it is not closed")
 	}
-}
-
-func FuzzReadDiag(f *testing.F) {
-	message := make([]byte, 16+diagMessage)
-	binary.NativeEndian.PutUint32(message, uint32(len(message)))
-	binary.NativeEndian.PutUint16(message[4:], diagByFamily)
-	message[16], message[21] = unix.AF_INET6, 80
-	f.Add(message)
-	f.Add(append(slices.Clone(message), 16, 0, 0, 0, unix.NLMSG_DONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		all, _, _ := readDiag(b)
-		for _, l := range all {
-			if !l.addr.IsValid() || l.port == 0 {
-				t.Errorf("%+v", l)
-			}
-		}
-	})
-}
-
-func BenchmarkListening(b *testing.B) {
-	b.Run("netlink", func(b *testing.B) {
-		hasDiag(b)
-		for b.Loop() {
-			if _, err := askKernel(unix.AF_INET); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("proc", func(b *testing.B) {
-		for b.Loop() {
-			readProc("/proc/self/net/tcp")
-		}
-	})
 }
 
 // What listens is found, by port, once, with the program; what was excepted is not.
