@@ -111,6 +111,12 @@ func Parse(text, base, name string) (rules []Rule, err error) {
 	return rules, err
 }
 
+// Matches reports whether the rule matches an entry of a directory, "" for the root.
+func (r *Rule) Matches(in, name string, dir bool) bool {
+	yes, _ := r.matches(in, name, dir)
+	return yes
+}
+
 // matches reports whether the rule matches an entry of a directory, "" for the root, and how
 // many steps that took.
 func (r *Rule) matches(in, name string, dir bool) (yes bool, steps int) {
