@@ -1,15 +1,15 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
+	"encoding/gob"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 )
 
-// The cache is a line for every file, ended by a zero. It is ours alone, and what it does
-// not have, or has as it no longer is, is read from the files.
+// The cache is ours alone, and what it does not have, or has as it no longer is, is read from the
+// files. It is gob and not JSON, in which the paths, whose bytes a stranger chose, do not fit.
 
 // A Seed is what a file looked like when it was last read.
 type Seed struct {
@@ -23,43 +23,25 @@ type Seed struct {
 func (s *Store) Seed(all func(context.Context) []Seed) { s.seed = all }
 
 func (s *Store) writeCache() {
-	b := make([]byte, 0, 128*len(s.files))
+	all := make([]Seed, 0, len(s.files))
 	for p, f := range s.files {
-		if f.stat == (Stat{}) || f.item.Mode == 0 {
-			continue
+		if f.stat != (Stat{}) && f.item.Mode != 0 {
+			all = append(all, Seed{p, f.stat, f.item})
 		}
-		for _, n := range []int64{int64(f.stat.Inode), f.stat.Size, f.stat.Mtime, f.stat.Changed, int64(f.stat.Mode), int64(f.item.Mode)} {
-			b = append(strconv.AppendInt(b, n, 10), ' ')
-		}
-		b = append(append(append(append(b, f.item.ID...), ' '), p...), 0)
 	}
-	if s.write("cache", b) == nil {
+	var b bytes.Buffer
+	if gob.NewEncoder(&b).Encode(all) == nil && s.write("cache", b.Bytes()) == nil {
 		s.stale = 0
 	}
 }
 
 func (s *Store) readCache(ctx context.Context) (all []Seed) {
 	b, err := os.ReadFile(filepath.Join(s.dir, "cache"))
-	if err != nil {
-		if s.seed != nil {
-			all = s.seed(ctx)
-		}
+	if err == nil && gob.NewDecoder(bytes.NewReader(b)).Decode(&all) == nil {
 		return all
 	}
-	for line := range strings.SplitSeq(string(b), "\x00") {
-		f := strings.SplitN(line, " ", 8)
-		if len(f) != 8 {
-			continue
-		}
-		var n [6]int64
-		ok := validID(f[6])
-		for i := range n {
-			v, err := strconv.ParseInt(f[i], 10, 64)
-			n[i], ok = v, ok && err == nil
-		}
-		if ok {
-			all = append(all, Seed{f[7], Stat{Inode: uint64(n[0]), Size: n[1], Mtime: n[2], Changed: n[3], Mode: uint32(n[4])}, Item{Mode: uint32(n[5]), ID: f[6]}})
-		}
+	if s.seed != nil {
+		return s.seed(ctx)
 	}
-	return all
+	return nil
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"path"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/cofferhq/coffer/internal/changes"
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // Bounds on what is read of a tree.
@@ -18,8 +18,6 @@ const (
 	maxEntries  = 1_000_000
 	maxDepth    = 256
 	maxRules    = 1 << 20 // bytes of one .gitignore
-	readFlags   = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	dirFlags    = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	namesAtOnce = 4096
 )
 
@@ -48,12 +46,6 @@ type Entry struct {
 	Path string // relative, separated by slashes, in the raw bytes of the file system
 	Mode uint32 // git's
 	Stat Stat
-}
-
-// A Dir is a directory of the tree, open.
-type Dir struct {
-	Path string // "" for the top
-	fd   int
 }
 
 // A Walk says what of a tree to visit.
@@ -89,7 +81,7 @@ func (w Walk) In(ctx context.Context, top *Dir) error {
 		w.Max = maxEntries
 	}
 	s := &walker{Walk: w, ctx: ctx}
-	return s.directory(&Dir{fd: top.fd}, w.Ignore, 0)
+	return s.directory(&Dir{file: top.file}, w.Ignore, 0)
 }
 
 type walker struct {
@@ -137,12 +129,11 @@ func (w *walker) directory(d *Dir, rules *Ignore, depth int) error {
 // names lists a directory.
 func (w *walker) names(d *Dir) ([]string, error) {
 	// Another descriptor: to list moves it.
-	fd, err := unix.Openat(d.fd, ".", dirFlags, 0)
+	f, err := safepath.Open(d.file, ".", dirFlags, safepath.NoLinks)
 	if err != nil {
 		w.odd(d.Path, "unreadable")
 		return nil, nil
 	}
-	f := os.NewFile(uintptr(fd), "directory")
 	defer f.Close()
 	var all []string
 	for {
@@ -197,13 +188,13 @@ func (w *walker) entry(d *Dir, name string, rules *Ignore, depth int) error {
 			w.odd(rel, "too deep")
 			return nil
 		}
-		fd, err := unix.Openat(d.fd, name, dirFlags, 0)
+		f, err := safepath.Open(d.file, name, dirFlags, safepath.NoLinks)
 		if err != nil {
 			w.odd(rel, "unreadable")
 			return nil
 		}
-		defer unix.Close(fd)
-		return w.directory(&Dir{Path: rel, fd: fd}, rules, depth+1)
+		defer f.Close()
+		return w.directory(&Dir{Path: rel, file: f}, rules, depth+1)
 	case unix.S_IFIFO:
 		w.odd(rel, "fifo")
 	case unix.S_IFSOCK:
@@ -212,57 +203,4 @@ func (w *walker) entry(d *Dir, name string, rules *Ignore, depth int) error {
 		w.odd(rel, "device")
 	}
 	return nil
-}
-
-// FD is the directory's descriptor, good until the visit is over.
-func (d *Dir) FD() int { return d.fd }
-
-func (d *Dir) stat(name string) (Stat, error) {
-	var st unix.Stat_t
-	err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	return statOf(&st), err
-}
-
-// Open opens a regular file for reading, and says what it is once it is open.
-func (d *Dir) Open(name string) (*os.File, Stat, error) {
-	fd, err := unix.Openat(d.fd, name, readFlags, 0)
-	if err != nil {
-		return nil, Stat{}, err
-	}
-	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
-		err = unix.EINVAL
-	}
-	if err != nil {
-		unix.Close(fd)
-		return nil, Stat{}, err
-	}
-	return os.NewFile(uintptr(fd), name), statOf(&st), nil
-}
-
-// Link reads a symbolic link.
-func (d *Dir) Link(name string) (string, error) {
-	b := make([]byte, unix.PathMax+1)
-	n, err := unix.Readlinkat(d.fd, name, b)
-	if err != nil {
-		return "", err
-	}
-	return string(b[:n]), nil
-}
-
-// text reads a small file; what is not one is empty.
-func (d *Dir) text(name string, limit int64) string {
-	f, st, err := d.Open(name)
-	if err != nil || st.Size > limit {
-		if err == nil {
-			f.Close()
-		}
-		return ""
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit))
-	if err != nil {
-		return ""
-	}
-	return string(b)
 }
