@@ -98,7 +98,7 @@ func (l *Loaded) Caches(rec *sandbox.Record) (list []sandbox.Cache) {
 // administrator forbids mounts.
 func (l *Loaded) inTheWayOf(c sandbox.Cache, mounts []sandbox.Mount) bool {
 	return slices.ContainsFunc(mounts, func(m sandbox.Mount) bool { return on(c.Target, m.Target) || on(m.Target, c.Target) }) ||
-		l.Floor.forbids(c.Source, l.places.Home) >= 0
+		l.Floor.forbids(c.Source, l.places.Home, true, "%s") != nil
 }
 
 // Caches are those of a sandbox that no config file speaks of.

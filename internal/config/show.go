@@ -11,7 +11,7 @@ import (
 // each says where it was set; a list has a line for each file that adds to it, so that
 // text is for people only.
 func (l *Loaded) Show(origin bool) string {
-	p := printer{origin: origin, floor: l.Floor}
+	p := printer{origin: origin}
 	if !origin {
 		p.table(l.tree, "")
 		return p.String()
@@ -39,13 +39,12 @@ func (f *Floor) Show() string {
 type printer struct {
 	strings.Builder
 	origin bool
-	floor  *Floor
 }
 
 func (p *printer) line(path string, n *node) {
 	fmt.Fprintf(p, "%s = %s", path, literal(n))
 	if p.origin {
-		fmt.Fprintf(p, "  # %s%s", printable(n.at.Origin()), p.floor.note(path, n))
+		fmt.Fprintf(p, "  # %s", printable(n.at.Origin()))
 	}
 	p.WriteByte('\n')
 }
