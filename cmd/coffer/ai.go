@@ -126,6 +126,8 @@ func (f *aiFlags) words(all []*agent.Agent, args []string) (err error) {
 		like = ui.Nearest(f.prompt, agent.Names(all))
 	}
 	switch {
+	case len(args) > 1 && like != "":
+		return ui.Hint(usagef("there is no agent %q", f.prompt), "did you mean 'coffer ai %s'?", like)
 	case len(args) > 1 && f.agent == "":
 		return ui.Hint(usagef("there is no agent %q", f.prompt), "there are %s; a prompt is one argument, in quotes", agentNames(all))
 	case len(args) > 1:

@@ -145,6 +145,24 @@ func takesWords(c *cobra.Command) {
 	}
 }
 
+// habits are commands and flags of container tools, and what to write here.
+var habits = map[string]string{
+	"ps":     "list the sandboxes with 'coffer ls'",
+	"kill":   "end what runs in a sandbox with 'coffer stop NAME'",
+	"shell":  "get a shell with 'coffer run', or in a sandbox that stays with 'coffer exec -m NAME'",
+	"start":  "a sandbox starts with its next command: 'coffer exec -m NAME -- COMMAND'",
+	"pull":   "get an image with 'coffer images pull NAME'",
+	"update": "update agents with 'coffer agents update'",
+
+	"i":       "leave it out: on a terminal, a program has the terminal",
+	"t":       "leave it out: on a terminal, a program has the terminal",
+	"v":       "the current directory is shown; name others in [mounts] of coffer.toml, which 'coffer init' writes",
+	"volume":  "the current directory is shown; name others in [mounts] of coffer.toml, which 'coffer init' writes",
+	"network": "say --net MODE: standard, none or open; allow hosts with --allow",
+	"rm":      "leave it out: the sandbox of a run is removed at its end",
+	"user":    "programs run as you; say --root for root in the sandbox",
+}
+
 func unknown(c *cobra.Command, word string) error {
 	err := usagef("there is no command '%s %s'", c.CommandPath(), word)
 	if !c.HasParent() {
@@ -155,6 +173,9 @@ func unknown(c *cobra.Command, word string) error {
 		if sub.IsAvailableCommand() {
 			names = append(append(names, sub.Name()), sub.Aliases...)
 		}
+	}
+	if habit := habits[word]; habit != "" && len(word) > 1 && !c.HasParent() {
+		return ui.Hint(err, "%s", habit)
 	}
 	if _, missing := exec.LookPath(word); missing == nil && !c.HasParent() {
 		return ui.Hint(err, "run a program with 'coffer run -- %s', or see 'coffer help'", word)
@@ -175,6 +196,9 @@ func wrongFlag(c *cobra.Command, err error) error {
 	}
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) {
+		if habit := habits[missing.GetSpecifiedName()]; habit != "" && (c.Name() == "run" || c.Name() == "exec") {
+			return ui.Hint(usage{err}, "%s", habit)
+		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if like := ui.Nearest(missing.GetSpecifiedName(), names); like != "" {

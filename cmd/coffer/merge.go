@@ -206,7 +206,7 @@ func finishTake(c *cobra.Command, b *git.Bridge, r *git.Repository, t *git.Takin
 		if advice, left := t.Left(c.Context(), r); left {
 			fmt.Fprintf(os.Stderr, "coffer: git stopped; %s\n", advice)
 		} else {
-			fmt.Fprintln(os.Stderr, "coffer: git refused, and nothing was changed")
+			fmt.Fprintln(os.Stderr, "coffer: git refused, and nothing was changed; if files of yours are in the way, put them aside with 'git stash -u' and try again")
 		}
 		return status(code)
 	}

@@ -51,14 +51,19 @@ func (s *Store) LoggedIn(a *Agent) (since time.Time, ok bool) {
 // Forget removes what is known of an agent.
 func (s *Store) Forget(a *Agent) error { return os.RemoveAll(filepath.Join(s.dir, a.Name)) }
 
-// Seed copies the credentials into the home of a sandbox, over what is there: of two
-// tokens that were renewed, the store has the one that counts. That they were given is noted in
-// the sandbox's folder.
+// Seed copies the credentials into the home of a sandbox, and notes in its folder what it gave.
+// What differs there, while the store has what was given before, was refused by take, and stays:
+// it may be the user's only valid login.
 func (s *Store) Seed(a *Agent, h *Home, folder string) error {
 	g, before := given{}, readGiven(folder)
 	for _, c := range a.Credentials {
 		data, err := os.ReadFile(s.file(a, c))
 		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		is, _ := h.Read(c.Name)
+		if _, unusable := credential(is); unusable == nil && before.untouched(c.Name, data) {
+			g[c.Name] = before[c.Name]
 			continue
 		}
 		if err == nil {

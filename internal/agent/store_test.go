@@ -83,6 +83,16 @@ func TestRenewOnce(t *testing.T) {
 	look(token("theirs"), false)
 	put(t, inside, token("newer"))
 	look(token("newer"), true)
+	// One that is refused stays in its sandbox until the store has another one.
+	refused := strings.Replace(token("again"), `{`, `{"more":"x",`, 1)
+	put(t, inside, refused)
+	for _, want := range []string{refused, token("theirs")} {
+		if err := s.Seed(a, h, folder); err != nil || read(t, inside) != want {
+			t.Errorf("%v, the sandbox has %s", err, read(t, inside))
+		}
+		put(t, stored, token("theirs"))
+	}
+	put(t, inside, token("newer"))
 	// Whoever was started by an older coffer has nothing noted.
 	if err := os.Remove(filepath.Join(folder, givenName)); err != nil {
 		t.Fatal(err)

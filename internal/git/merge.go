@@ -53,7 +53,7 @@ func (b *Bridge) Take(ctx context.Context, r *Repository, way Way) (*Taking, err
 	case r.Top == b.Tree || safepath.Within(r.Top, b.Tree):
 		return nil, ui.Error("this is the sandbox's own worktree", "change to your own checkout: the sandbox's work comes to the branch that is checked out there")
 	case b.Behind():
-		return nil, ui.Error(fmt.Sprintf("%s has commits that are not in your repository yet", b.title()), fmt.Sprintf("fetch them with 'coffer exec -m %s -- true'", b.Name))
+		return nil, ui.Error(fmt.Sprintf("%s has not synced its latest commits with your repository yet", b.title()), fmt.Sprintf("sync them with 'coffer exec -m %s -- true'", b.Name))
 	}
 	tip, err := b.Tip(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ type Offer struct {
 // is there already need not be the sandbox's, as long as nothing of others is given up.
 func (b *Bridge) Offer(ctx context.Context, remote string) (*Offer, error) {
 	if b.Behind() {
-		return nil, ui.Error(fmt.Sprintf("sandbox %s has commits that are not in your repository yet", b.Name), fmt.Sprintf("fetch them with 'coffer exec -m %s -- true'", b.Name))
+		return nil, ui.Error(fmt.Sprintf("sandbox %s has not synced its latest commits with your repository yet", b.Name), fmt.Sprintf("sync them with 'coffer exec -m %s -- true'", b.Name))
 	}
 	nothing := ui.Error(fmt.Sprintf("there is nothing to send: no commit on %s that %s does not have", b.Branch, remote), "commit something in the sandbox first")
 	tip, err := b.Tip(ctx)

@@ -116,8 +116,8 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 			fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", b.Words()))
 	}
 	if b.seen.Inside != b.look() {
-		return ui.Error(fmt.Sprintf("%s has commits that are not in your repository yet", b.title()),
-			fmt.Sprintf("fetch them with 'coffer exec -m %s -- true', or remove it all the same with --force", b.Name))
+		return ui.Error(fmt.Sprintf("%s has not synced its latest commits with your repository yet", b.title()),
+			fmt.Sprintf("sync them with 'coffer exec -m %s -- true', or remove it all the same with --force", b.Name))
 	}
 	if n, err = b.Unmerged(ctx); err != nil {
 		return ui.Hint(err, "remove it all the same with --force")

@@ -56,7 +56,7 @@ func (e *AmbiguousError) Error() string {
 }
 
 // Hint says how to mean one of them.
-func (e *AmbiguousError) Hint() string { return "name more of it, or its id" }
+func (e *AmbiguousError) Hint() string { return "write the whole name, or the id" }
 
 // printable quotes a path that would play tricks on a terminal.
 func printable(path string) string {
