@@ -40,7 +40,6 @@ type Forwarder struct {
 	// plumbing are ports inside that are coffer's own, and not told to the user.
 	plumbing []uint16
 	surveys  inquiry
-	closings inquiry
 	last     atomic.Pointer[[]wire.Port] // what the guest said last
 
 	changing sync.Mutex // held by whoever changes the forwards
@@ -58,7 +57,7 @@ type Forwarder struct {
 // connection from outside, with 1 when it begins and -1 when it ends.
 func New(sb *sandbox.Sandbox, log func(audit.Event), visitor func(n int)) *Forwarder {
 	return &Forwarder{
-		sb: sb, log: log, visitor: visitor, surveys: make(inquiry, 1), closings: make(inquiry, 1),
+		sb: sb, log: log, visitor: visitor, surveys: make(inquiry, 1),
 		places: make(chan struct{}, maxVisits), guests: make(chan struct{}, maxGuests),
 	}
 }

@@ -74,15 +74,6 @@ func (f *Forwarder) Listening() []wire.Port {
 	return nil
 }
 
-// ClosedInside asks the guest whether a program has closed a connection. One that does not
-// answer in time knows of none.
-func (f *Forwarder) ClosedInside(from, to netip.AddrPort) bool {
-	closed := make(chan bool, 1)
-	answered := f.closings.ask(f.session, wire.Survey{Connection: &wire.Connection{From: from.String(), To: to.String()}},
-		func(said wire.Ports) { closed <- said.Closed })
-	return answered && len(closed) > 0 && <-closed
-}
-
 // believable takes from what a guest says what could be true, and can be shown.
 func believable(told []wire.Port) (all []wire.Port) {
 	for _, p := range told[:min(len(told), wire.MaxPorts)] {

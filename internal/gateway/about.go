@@ -52,7 +52,7 @@ func newAbout(g *Gateway) *about {
 // serve runs until close.
 func (a *about) serve() { _ = a.server.Serve(a) }
 
-// take serves a flow, until its connection is closed.
+// take hands a flow to the server, and waits until its connection is closed.
 func (a *about) take(in link.Flow) {
 	if in.Destination().Port() != 80 {
 		in.Refuse()

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -108,6 +107,9 @@ func newQuestions(l limits, timeout time.Duration, asked func(Request)) *questio
 	}
 }
 
+// filing is how long a question stays open that no connection waits for.
+const filing = time.Hour
+
 // firstID is where numbers begin, at the earliest. They begin at another place in every
 // gateway, and have gaps: a user who answers one from memory, when it is gone, must not
 // answer a question of another sandbox, which may be waiting for just that.
@@ -197,7 +199,7 @@ func (a *questions) ask(key question, q policy.Query, d policy.Decision, now tim
 	}
 	timeout := a.timeout
 	if p.Filed {
-		timeout = max(timeout, a.limits.filing)
+		timeout = max(timeout, filing)
 	}
 	p.Until = now.Add(timeout)
 	if p.Host == "" {
@@ -304,79 +306,4 @@ func (g *Gateway) Answer(id int, allow bool) error {
 	}
 	return ui.Error(fmt.Sprintf("there is no open question %d", id),
 		"coffer policy pending lists the open ones; a question that is not answered in time counts as no")
-}
-
-// hold makes a flow wait for the user's answer. The program may hang up meanwhile.
-func (f *flow) hold(q policy.Query, d policy.Decision) (reply, string) {
-	p, r, why := f.g.asks.put(q, d, true)
-	if p == nil {
-		return r, why
-	}
-	defer f.g.asks.release(p)
-	gone, stop := f.client.watch(q.Protocol)
-	defer stop()
-	select {
-	case <-p.done:
-		return p.reply, p.why
-	case <-gone:
-		return answerGone, "the program did not wait for the user's answer"
-	case <-f.ctx.Done():
-		return answerGone, "closed while the user was asked"
-	}
-}
-
-// watch reads ahead while a flow waits, to notice when the program hangs up. A program that
-// has sent something and then ended its side may still wait for an answer: the packets of
-// who has closed the connection are the same. Not so in TLS, whose handshake has more to
-// say for the client, and none of which can have been answered yet. In any other protocol
-// the kernel inside is asked, for as long as the flow waits.
-func (c *inside) watch(p policy.Protocol) (gone <-chan struct{}, stop func()) {
-	ended, hungUp, stopping := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	var stopped sync.Once
-	_ = c.SetReadDeadline(time.Time{})
-	go func() {
-		defer close(ended)
-		for len(c.ahead) < maxAhead/2 {
-			switch err := c.more(); {
-			case err == nil:
-			case isTimeout(err), errors.Is(err, errFull):
-				return
-			default:
-				if len(c.ahead) == 0 || p == policy.TLS || !isEnd(err) || c.awaitClosed(stopping) {
-					close(hungUp)
-				}
-				return
-			}
-		}
-	}()
-	return hungUp, func() {
-		stopped.Do(func() {
-			close(stopping)
-			_ = c.SetReadDeadline(time.Unix(1, 0))
-			<-ended
-			_ = c.SetReadDeadline(time.Time{})
-		})
-	}
-}
-
-// closedEvery is how often it is asked whether a program that has ended its side has the
-// other one still.
-const closedEvery = time.Second
-
-// awaitClosed waits until a program has closed the connection, and says no if it is not to
-// wait any longer.
-func (c *inside) awaitClosed(stopping <-chan struct{}) bool {
-	if c.closed == nil {
-		return false
-	}
-	again := time.NewTicker(closedEvery)
-	defer again.Stop()
-	for !c.closed() {
-		select {
-		case <-stopping:
-			return false
-		case <-again.C:
-		}
-	}
-	return true
 }

@@ -383,3 +383,47 @@ func TestExpiry(t *testing.T) {
 		t.Errorf("%s after %q", end, said)
 	}
 }
+
+// TestAskHangUp: a program that gives up frees its place; one that has only ended its side waits on.
+func TestAskHangUp(t *testing.T) {
+	r := newRig(t, rules(t, "ask example.com"))
+	r.serve("example.com", 80, script(ok))
+	c := r.connect("example.com", 80)
+	io.WriteString(c, getRequest)
+	q := r.waitPending(1)
+	half := r.connect("example.com", 80)
+	io.WriteString(half, getRequest)
+	half.CloseWrite()
+	r.waitPending(2)
+	hangUp(c)
+	r.waitPending(1)
+	r.g.Answer(q.ID, true)
+	if said, _ := outcome(half); said != ok {
+		t.Errorf("%q", said)
+	}
+	if e := r.waitEvents("flow", 1)[0]; !strings.Contains(e.Close, "did not wait") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestAskHangUpTLS: who ends his side in the middle of a handshake has hung up. The question
+// stays, for when he tries again.
+func TestAskHangUpTLS(t *testing.T) {
+	r := newRig(t, rules(t, "ask example.com"))
+	r.serve("example.com", 443, func(c *net.TCPConn) { io.ReadFull(c, make([]byte, 10)); io.WriteString(c, "hi") })
+	c := r.connect("example.com", 443)
+	c.Write(clientHello(t, "example.com"))
+	q := r.waitPending(1)
+	c.CloseWrite()
+	r.waitPending(0)
+	if e := r.waitEvents("flow", 1)[0]; !strings.Contains(e.Close, "did not wait") {
+		t.Errorf("%+v", e)
+	}
+	r.g.Answer(q.ID, true)
+	again := r.connect("example.com", 443)
+	again.Write(clientHello(t, "example.com"))
+	b := make([]byte, 2)
+	if _, err := io.ReadFull(again, b); err != nil || string(b) != "hi" {
+		t.Errorf("%q, %v", b, err)
+	}
+}

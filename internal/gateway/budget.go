@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/policy"
 )
 
@@ -124,31 +123,4 @@ func (a *account) say() string {
 		return fmt.Sprintf("the upload limit of %d bytes for this destination is used up", up)
 	}
 	return fmt.Sprintf("the download limit of %d bytes for this destination is used up", a.limit.MaxDownload)
-}
-
-// exceed ends a flow whose budget was used up while it ran.
-func (f *flow) exceed(direction string) {
-	f.overrun(direction)
-	f.end("the " + direction + " limit is used up")
-}
-
-// overrun tells the log and the user that a budget was used up while a flow ran, and returns
-// what the program can be told; nil if the flow has ended anyway.
-func (f *flow) overrun(direction string) *refusal {
-	a := f.account.Load()
-	f.mu.Lock()
-	d := f.decision
-	protocol := f.query.Protocol
-	f.mu.Unlock()
-	if a == nil || f.isStopped() {
-		return nil
-	}
-	d.Verdict, d.Reason = policy.Deny, a.say()
-	r := &refusal{what: "limit", decision: d, protocol: protocol}
-	f.g.denials.add(f.denial(r))
-	f.g.journal.add(audit.Event{
-		Kind: audit.KindLimit, Host: f.host, Addr: f.target, Port: f.port, Protocol: protocol.String(),
-		Verdict: policy.Deny.String(), Rule: d.Rule, Reason: d.Reason, Detail: direction,
-	})
-	return r
 }

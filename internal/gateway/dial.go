@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"net/url"
@@ -110,6 +109,11 @@ func named(q policy.Query) string {
 func (g *Gateway) candidates(ctx context.Context, q policy.Query, d policy.Decision) (good []netip.Addr, bad, none *refusal) {
 	addrs := []netip.Addr{q.Addr}
 	if q.Host != "" {
+		if !d.Exact && d.Verdict == policy.Allow && d.Rule != defaultRule && !g.names.isKnown(q.Host) {
+			if r := g.mayLookUp(g.names, q.Host, d); r != nil {
+				return nil, nil, r
+			}
+		}
 		var err error
 		if addrs, err = g.cfg.Resolve(ctx, q.Host); err != nil {
 			return nil, nil, unreachable(fmt.Errorf("the name cannot be resolved: %w", plainLookup(err)))
@@ -157,10 +161,13 @@ func (g *Gateway) special(set *policy.Set, q policy.Query, d policy.Decision) *r
 // plainLookup says why a look-up failed without naming the host's name servers.
 func plainLookup(err error) error {
 	var d *net.DNSError
-	if errors.As(err, &d) {
-		return errors.New(d.Err)
+	switch {
+	case errors.As(err, &d) && d.IsNotFound:
+		return errors.New("no such host")
+	case isTimeout(err):
+		return errors.New("the host's resolver did not answer in time")
 	}
-	return err
+	return errors.New("the host's resolver failed")
 }
 
 // interleave lets the two families take turns, beginning with that of the first.
@@ -260,9 +267,6 @@ func plainDial(err error) error {
 	return plain(err)
 }
 
-// isEnd says that a read met the end and no error.
-func isEnd(err error) bool { return errors.Is(err, io.EOF) }
-
 func isTimeout(err error) bool {
 	var t net.Error
 	return errors.As(err, &t) && t.Timeout()
@@ -279,32 +283,4 @@ func (g *Gateway) dialHost(ctx context.Context, port uint16) (net.Conn, error) {
 		}
 	}
 	return c, nil
-}
-
-// ownAddresses knows the addresses of the host's interfaces, as of a second ago.
-type ownAddresses struct {
-	mu    sync.Mutex
-	at    time.Time
-	addrs map[netip.Addr]bool
-}
-
-// has says whether an address is the host's. If that cannot be found out, it is.
-func (o *ownAddresses) has(a netip.Addr) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if time.Since(o.at) > time.Second {
-		list, err := net.InterfaceAddrs()
-		if err != nil {
-			return true
-		}
-		o.at, o.addrs = time.Now(), map[netip.Addr]bool{}
-		for _, n := range list {
-			if p, ok := n.(*net.IPNet); ok {
-				if own, ok := netip.AddrFromSlice(p.IP); ok {
-					o.addrs[own.Unmap()] = true
-				}
-			}
-		}
-	}
-	return o.addrs[a.Unmap().WithZone("")]
 }

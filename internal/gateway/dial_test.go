@@ -196,48 +196,19 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
-func TestOwnAddresses(t *testing.T) {
-	var o ownAddresses
-	list, err := net.InterfaceAddrs()
-	if err != nil || len(list) == 0 {
-		t.Fatalf("this host has no addresses: %v", err)
-	}
-	own, _ := netip.AddrFromSlice(list[0].(*net.IPNet).IP)
-	if !o.has(own) || !o.has(netip.AddrFrom16(own.As16())) {
-		t.Errorf("%v is not own", own)
-	}
-	if o.has(public) {
-		t.Errorf("%v is own", public)
-	}
-}
-
-// TestAcceptSurvives: errors that pass do not end the gateway; others do.
-func TestAcceptSurvives(t *testing.T) {
-	l := &failingLink{fakeLink: newFakeLink(t), errs: []error{syscall.EMFILE, &net.OpError{Op: "accept", Err: syscall.ENFILE}, syscall.ECONNABORTED}}
-	brief := quick()
-	silent(nil, &brief)
-	g := build(l, Config{Policy: rules(t)}, brief)
-	done := make(chan error, 1)
-	go func() { done <- g.Serve() }()
-	c, err := l.open(netip.AddrPortFrom(public, 80))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, end := outcome(c); end != "reset" { // it was served: denied
-		t.Errorf("ended with %s", end)
-	}
-	g.Close()
-	if err := <-done; err != nil {
+// TestLinkBreaks: a link that breaks is an error.
+func TestLinkBreaks(t *testing.T) {
+	g := build(&brokenLink{newFakeLink(t)}, Config{Policy: rules(t)}, quick())
+	if err := g.Serve(); !errors.Is(err, syscall.EBADF) {
 		t.Errorf("%v", err)
 	}
-
-	l = &failingLink{fakeLink: newFakeLink(t), errs: []error{syscall.EBADF}}
-	g = build(l, Config{Policy: rules(t)}, quick())
-	if err := g.Serve(); err == nil {
-		t.Error("a broken link is no error")
-	}
 	g.Close()
 }
+
+// brokenLink accepts nothing.
+type brokenLink struct{ *fakeLink }
+
+func (brokenLink) Accept() (link.Flow, error) { return nil, syscall.EBADF }
 
 // TestDatagramsFail: when the link breaks for datagrams only, Serve says so.
 func TestDatagramsFail(t *testing.T) {
@@ -255,19 +226,6 @@ type deafLink struct{ *fakeLink }
 
 func (deafLink) ReadDatagram([]byte) (n int, from, to netip.AddrPort, err error) {
 	return 0, from, to, syscall.EBADF
-}
-
-type failingLink struct {
-	*fakeLink
-	errs []error
-}
-
-func (l *failingLink) Accept() (f link.Flow, err error) {
-	if len(l.errs) > 0 {
-		err, l.errs = l.errs[0], l.errs[1:]
-		return nil, err
-	}
-	return l.fakeLink.Accept()
 }
 
 // TestCloseEndsAll: Close ends flows in every state and waits for them.

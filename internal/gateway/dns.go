@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
@@ -17,9 +18,10 @@ import (
 )
 
 const (
-	dnsPort    = 53
-	dnsTimeout = 5 * time.Second  // for records that must be looked up outside
-	dnsIdle    = 15 * time.Second // between two queries on a connection
+	dnsPort     = 53
+	dnsTimeout  = 5 * time.Second  // for records that must be looked up outside
+	dnsIdle     = 15 * time.Second // between two queries on a connection
+	maxDNSConns = 256
 	// maxQuery bounds a query. It holds one name of 255 bytes and some options.
 	maxQuery = 4 << 10
 )
@@ -31,7 +33,7 @@ func (g *Gateway) allowName(name string) (bool, string) {
 	if d.Verdict != policy.Deny {
 		return true, ""
 	}
-	g.journal.refused(audit.Event{
+	g.cfg.Audit(audit.Event{
 		Kind: audit.KindDNS, Host: clip(name), Verdict: policy.Deny.String(), Rule: d.Rule, Reason: d.Reason,
 	})
 	g.denyName(name, d)
@@ -61,8 +63,15 @@ func (g *Gateway) answerDatagram(query []byte, from, to netip.AddrPort) {
 	}
 }
 
-// serveDNS answers queries over TCP, one after the other.
+// serveDNS answers queries over TCP, one after the other, on a few connections at once: what
+// programs do not read waits in memory.
 func (g *Gateway) serveDNS(in link.Flow) {
+	if g.resolving.Add(1) > maxDNSConns {
+		g.resolving.Add(-1)
+		in.Refuse()
+		return
+	}
+	defer g.resolving.Add(-1)
 	c, err := in.Accept()
 	if err != nil {
 		return
@@ -70,8 +79,6 @@ func (g *Gateway) serveDNS(in link.Flow) {
 	defer c.Close()
 	stop := context.AfterFunc(g.ctx, c.Reset)
 	defer stop()
-	kept := claim{reserve: g.ahead}
-	defer kept.set(0)
 	for {
 		_ = c.SetDeadline(time.Now().Add(dnsIdle))
 		query, err := readQuery(c)
@@ -79,15 +86,14 @@ func (g *Gateway) serveDNS(in link.Flow) {
 			return
 		}
 		answer := g.answerStream(query)
-		if answer == nil || len(answer) > 1<<16-1 || !kept.buffer(2*len(answer)) {
+		if answer == nil {
 			c.Reset()
 			return
 		}
-		out := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(answer)), uint16(len(answer)))
+		out := binary.BigEndian.AppendUint16(nil, uint16(len(answer)))
 		if _, err := c.Write(append(out, answer...)); err != nil {
 			return
 		}
-		kept.set(0)
 	}
 }
 
@@ -122,7 +128,102 @@ func (g *Gateway) answerStream(query []byte) []byte {
 	}
 }
 
-// lookup gets other records than addresses from the host's resolver.
+// Look-ups outside leave the sandbox: whoever answers for a domain reads the names below it,
+// and under a rule for *.example.com a program chooses those. So there are only so many, their
+// names count as sent where the rule has a budget, and those for other records than addresses
+// have a line in the log.
+const (
+	lookupsAtOnce = 64
+	lookupsEvery  = 10 * time.Second // one more
+	namesAtOnce   = 512              // new names of a pattern that are connected to
+	namesEvery    = time.Second
+	maxKnown      = 4096 // names that are no longer new
+	// lookupsKey stands for all names of look-ups in a budget: a new name is no new allowance.
+	lookupsKey = "(names)"
+)
+
+var errLookups = errors.New("too many look-ups were made")
+
+// pace says how many look-ups may be made now.
+type pace struct {
+	mu    sync.Mutex
+	burst int
+	every time.Duration
+	left  int
+	last  time.Time // when left was last added to
+	known map[string]bool
+}
+
+func newPace(burst int, every time.Duration) *pace {
+	return &pace{burst: burst, every: every, left: burst, last: time.Now(), known: map[string]bool{}}
+}
+
+// take says no if there were too many.
+func (p *pace) take(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if more := int(now.Sub(p.last) / p.every); more > 0 {
+		p.left = min(p.burst, p.left+more)
+		p.last = p.last.Add(time.Duration(more) * p.every)
+	}
+	if p.left == 0 {
+		return false
+	}
+	p.left--
+	return true
+}
+
+// isKnown says whether a name was asked for before, and remembers it.
+func (p *pace) isKnown(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known[name] {
+		return true
+	}
+	if len(p.known) >= maxKnown {
+		clear(p.known)
+	}
+	p.known[name] = true
+	return false
+}
+
+// mayLookUp charges the look-up of a name that a program has chosen under a rule. It returns
+// nil, or why it is not made.
+func (g *Gateway) mayLookUp(p *pace, name string, d policy.Decision) *refusal {
+	account := g.budgets.account(d.Budget, lookupsKey)
+	if account.takeSent(len(name)) < len(name) {
+		return overBudget(d, account)
+	}
+	if !p.take(time.Now()) {
+		d.Verdict, d.Reason = policy.Deny, errLookups.Error()
+		r := denied(d)
+		r.what = "limit"
+		return r
+	}
+	return nil
+}
+
+// lookup gets other records than addresses of an allowed name from outside.
+func (g *Gateway) lookup(ctx context.Context, name string, kind dnsmessage.Type) ([]dnsmessage.ResourceBody, error) {
+	d := g.policy.Load().Name(policy.Query{Host: name, Now: time.Now()})
+	if d.Verdict != policy.Allow {
+		return nil, nil // the user would have to be asked first, or the rules have changed
+	}
+	e := audit.Event{
+		Kind: audit.KindDNS, Host: clip(name), Protocol: "dns", Verdict: policy.Allow.String(), Rule: d.Rule, Reason: d.Reason,
+		Detail: "records of type " + strings.TrimPrefix(kind.String(), "Type"),
+	}
+	if r := g.mayLookUp(g.records, name, d); r != nil {
+		e.Kind, e.Verdict, e.Reason = audit.KindLimit, policy.Deny.String(), r.decision.Reason
+		g.cfg.Audit(e)
+		return nil, errLookups
+	}
+	e.Sent = int64(len(name))
+	g.cfg.Audit(e)
+	return g.cfg.Lookup(ctx, name, kind)
+}
+
+// lookup asks the host's resolver.
 func lookup(ctx context.Context, name string, kind dnsmessage.Type) (out []dnsmessage.ResourceBody, err error) {
 	r := net.DefaultResolver
 	fqdn := name + "."

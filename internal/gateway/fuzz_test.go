@@ -44,6 +44,9 @@ func (j *judge) web(c *net.TCPConn) {
 			return
 		}
 		io.WriteString(c, ok)
+		if q.Close {
+			return
+		}
 	}
 }
 
@@ -155,12 +158,7 @@ func FuzzConnection(f *testing.F) {
 
 // FuzzResponse lets a server answer anything. The program gets it as it is.
 func FuzzResponse(f *testing.F) {
-	for _, seed := range []string{
-		"", ok, ok + ok, "HTTP/1.1 100 Continue\r\n\r\n" + ok, "HTTP/1.1 101 Switching Protocols\r\n\r\nx", "x", "HTTP/1.0 200 OK\r\n\r\nx",
-		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nmore", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 2\r\n\r\nabc",
-		"HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nabc",
-		"HTTP/1.1 304 \r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n",
-	} {
+	for _, seed := range []string{"", ok, ok + ok, "HTTP/1.1 101 Switching Protocols\r\n\r\nx", "x", "HTTP/1.0 200 OK\r\n\r\nx"} {
 		f.Add([]byte(seed))
 	}
 	r := newRig(f, rules(f, "allow example.com http"))
@@ -179,13 +177,8 @@ func FuzzResponse(f *testing.F) {
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		responses <- data
 		_, _ = io.WriteString(c, getRequest)
-		said, end := outcome(c)
-		// After a whole response to the last request nothing need follow.
-		if end != "reset" && end != "eof" || !strings.HasPrefix(string(data), said) {
-			t.Fatalf("ended with %s after %q", end, said)
-		}
-		if size := headSize(data, 0); end == "eof" && said != string(data) && parseResponse(data[:size], "GET").toEnd {
-			t.Fatalf("%q of %q", said, data)
+		if said, end := outcome(c); end != "eof" || said != string(data) {
+			t.Fatalf("ended with %s after %q of %q", end, said, data)
 		}
 	})
 }

@@ -25,28 +25,22 @@
 //
 // # What is decided strictly
 //
-//   - A bare address: TLS without a server name is fine. A server name, or a Host other
-//     than the address itself, must be one that the policy allows by itself; otherwise an allowed
-//     network would be a way to any name that is served there.
+//   - A bare address: TLS without a server name is fine. A server name, or a Host other than
+//     the address itself, must be allowed by itself; otherwise an allowed network would be a way
+//     to any name that is served there.
 //   - TLS must name the destination, in the clear and alone: a ClientHello with an encrypted
 //     part is refused, and so is a second one with another name.
-//   - Raw TCP is raw. Where a rule allows it, what begins as neither TLS nor HTTP is not
-//     looked at any further; TLS that starts inside of it (STARTTLS) is not checked.
+//   - Raw TCP is not looked at. TLS that starts inside of it (STARTTLS) is not checked.
+//   - A connection that begins like TLS or HTTP never counts as raw TCP.
 //   - HTTP/2 without TLS cannot be read here. Its preface is refused unless a rule says
-//     protocol = "tcp" in so many words; an upgrade to it is not passed on, so the request goes
-//     on as HTTP/1.1.
-//   - HTTP requests that are pipelined are passed on one at a time.
-//   - The body of a request that says "Expect: 100-continue" waits a moment for that. If it is
-//     answered without, the body is not passed on and the request is the last of its connection: not
-//     every server and proxy agree on where it ends.
-//   - A response that nobody asked for ends the connection, and is not passed on unless it says that the
-//     server is tired of waiting: what it answers may have been hidden in the body of a request.
+//     protocol = "tcp"; an upgrade to it is not passed on.
+//   - Each HTTP request is decided before it leaves. One with a body is the last on its
+//     connection, and says so to the server: not all servers agree on where bodies end.
 //   - UDP to port 443 is refused, so that QUIC falls back to TLS, which can be read.
-//   - Where the host has a proxy, a name that the host cannot resolve is left to the proxy only if a
-//     rule or the user has named that very host: what the proxy then reaches cannot be vetted.
-//   - What does not come from the machine's own address goes nowhere. Inside, programs may
-//     bind to any address; an answer to such a one would come back here as a question.
-//   - A connection that has begun like TLS or HTTP is that, or nothing: it never counts as raw TCP.
+//   - Where the host has a proxy, a name that the host cannot resolve is left to the proxy only
+//     if a rule or the user has named that very host: what the proxy reaches cannot be vetted.
+//   - What does not come from the machine's own address goes nowhere. Programs inside may bind
+//     to any address; an answer to such a one would come back here as a question.
 //
 // Everything from inside is hostile: each read, table and queue has a bound, and each
 // wait before a decision has a deadline.
@@ -56,11 +50,14 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -109,9 +106,6 @@ type Config struct {
 	// Serve, if set, answers what programs ask of http://coffer.internal/git/. It bounds what
 	// it reads and how long it takes itself.
 	Serve http.Handler
-	// Closed says, of a connection by its two ends, whether no program has the one inside any
-	// more, where that can be seen. Nil: it cannot.
-	Closed func(from, to netip.AddrPort) bool
 }
 
 // HostPort makes a port of the host's loopback interface reachable as host.coffer.internal:Inside.
@@ -126,36 +120,30 @@ type limits struct {
 	sessions  int           // UDP conversations at once
 	queries   int           // DNS queries in work at once
 	about     int           // connections to coffer.internal at once
-	ahead     int64         // bytes read ahead of a decision, of all connections
-	waiting   int64         // bytes of datagrams that wait for a socket
+	ahead     int64         // bytes of long heads, of all connections
 	names     int           // names with a synthetic address
 	held      int           // flows that wait for an answer
 	questions int           // questions open at once
 	perMinute int           // new questions in a minute
 	filed     int           // of the questions, those that no connection waits for
-	filing    time.Duration // how long these stay open
 	dial      time.Duration // resolving and connecting
-	sniff     time.Duration // for a flow to say what it speaks, before the user is asked about it
-	glance    time.Duration // the same, for one that is refused, where most programs that speak first do so at once
-	web       time.Duration // the same, where no server speaks first: a slow machine is waited for
-	first     time.Duration // until a first byte, where the server cannot speak first
-	head      time.Duration // from the first byte to the end of a head, of a response too
-	expect    time.Duration // for a server to say that it wants a body
-	patience  time.Duration // in the middle of a line, where raw TCP is allowed
+	sniff     time.Duration // for a first byte, before a flow is asked about or refused
+	web       time.Duration // the same, at ports where programs speak first: some are slow
+	first     time.Duration // for a first byte, where the server cannot speak first
+	head      time.Duration // from the first byte to the end of a head
 	linger    time.Duration // for a program to read an answer before the connection ends
 	half      time.Duration // without a byte once one side has ended
 	udpIdle   time.Duration
-	tick      time.Duration // how often the rules are looked at again, for those that expire
+	tick      time.Duration // how often expired rules and idle flows are looked for
 	cool      time.Duration // how long a "no" holds without a new question
 }
 
 func defaults() limits {
 	return limits{
-		flows: affordable(8192), sessions: affordable(1024), queries: 128, about: 64, names: 1 << 14,
-		ahead: 64 << 20, waiting: 4 << 20,
-		held: 64, questions: 16, perMinute: 30, filed: 8, filing: time.Hour,
-		dial: 10 * time.Second, sniff: 500 * time.Millisecond, glance: 100 * time.Millisecond, web: 3 * time.Second, first: 2 * time.Minute,
-		head: 30 * time.Second, expect: time.Second, patience: 100 * time.Millisecond, linger: 2 * time.Second, half: 15 * time.Minute,
+		flows: affordable(8192), sessions: affordable(1024), queries: 128, about: 64, names: 1 << 14, ahead: 64 << 20,
+		held: 64, questions: 16, perMinute: 30, filed: 8,
+		dial: 10 * time.Second, sniff: 500 * time.Millisecond, web: 3 * time.Second, first: 2 * time.Minute,
+		head: 30 * time.Second, linger: 2 * time.Second, half: 15 * time.Minute,
 		udpIdle: 2 * time.Minute, tick: 10 * time.Second, cool: time.Minute,
 	}
 }
@@ -183,19 +171,20 @@ type Gateway struct {
 	denials  *denials
 	failures *denials // of what was allowed
 	budgets  *budgets
-	journal  *journal
 	about    *about
 	sessions *sessions
-	large    loans          // large buffers
+	ahead    *reserve       // for heads that are longer than a first read
+	large    chan struct{}  // one for each large buffer
 	queries  chan struct{}  // one for each DNS query in work
 	records  *pace          // for look-ups of other records than addresses
-	ahead    *reserve       // for what is read ahead of a decision
-	waiting  *reserve       // for datagrams that wait
+	names    *pace          // for look-ups of addresses, where a pattern allows them
 	roots    *x509.CertPool // for a proxy that speaks TLS; nil: the host's
 
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+
+	resolving atomic.Int32 // connections that ask for names
 
 	mu     sync.Mutex
 	flows  map[*flow]struct{}
@@ -210,19 +199,16 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 	if c.AskTimeout <= 0 {
 		c.AskTimeout = 2 * time.Minute
 	}
-	g := &Gateway{link: l, limits: lim, flows: map[*flow]struct{}{}}
-	g.large, g.queries = make(loans, maxLoans), make(chan struct{}, lim.queries)
-	g.ahead, g.waiting = newReserve(lim.ahead), newReserve(lim.waiting)
+	g := &Gateway{
+		link: l, cfg: c.filled(), limits: lim, flows: map[*flow]struct{}{},
+		ahead: newReserve(lim.ahead), large: make(chan struct{}, maxLarge), queries: make(chan struct{}, lim.queries),
+		table: dns.NewTable(lim.names), records: newPace(lookupsAtOnce, lookupsEvery), names: newPace(namesAtOnce, namesEvery), budgets: newBudgets(c.Budgets),
+		denials: newDenials(c.Denied), failures: newDenials(c.Unreached),
+		asks: newQuestions(lim, c.AskTimeout, c.Asked),
+	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
-	g.cfg = c.filled()
 	g.policy.set(c.Policy, c.Later)
-	g.table = dns.NewTable(lim.names)
 	g.resolver = &dns.Resolver{Table: g.table, Allow: g.allowName, Lookup: g.lookup}
-	g.records = newPace()
-	g.journal = newJournal(c.Audit)
-	g.denials, g.failures = newDenials(c.Denied), newDenials(c.Unreached)
-	g.budgets = newBudgets(c.Budgets)
-	g.asks = newQuestions(lim, c.AskTimeout, c.Asked)
 	g.about = newAbout(g)
 	g.sessions = newSessions(g)
 	return g
@@ -230,6 +216,9 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 
 // filled is the config with the host's own ways for those that are not set.
 func (c Config) filled() Config {
+	if c.Audit == nil {
+		c.Audit = func(audit.Event) {}
+	}
 	if c.Resolve == nil {
 		c.Resolve = newResolver().resolve
 	}
@@ -240,7 +229,7 @@ func (c Config) filled() Config {
 		c.Dial = dial
 	}
 	if c.Own == nil {
-		c.Own = (&ownAddresses{}).has
+		c.Own = ownAddress
 	}
 	if c.Proxy == nil {
 		c.Proxy = environmentProxy()
@@ -250,13 +239,11 @@ func (c Config) filled() Config {
 
 // Serve carries flows and datagrams until Close. It returns an error only when the link breaks.
 func (g *Gateway) Serve() error {
-	failed := make(chan error, 1)
+	ended := make(chan error, 1)
 	datagrams := func() {
 		err := g.datagrams()
-		failed <- err
-		if err != nil {
-			_ = g.link.Close() // so that accept ends as well: half a network is none
-		}
+		_ = g.link.Close() // which ends accept: half a network is none
+		ended <- err
 	}
 	if !g.start(datagrams) {
 		return nil
@@ -264,15 +251,8 @@ func (g *Gateway) Serve() error {
 	g.start(g.tick)
 	g.start(g.about.serve)
 	err := g.accept()
-	select {
-	case <-g.ctx.Done():
-		return nil
-	default:
-	}
-	if err == nil { // the link was closed, perhaps by the other side
-		err = <-failed
-	}
-	return err
+	_ = g.link.Close()
+	return errors.Join(err, <-ended)
 }
 
 // Close ends every flow and waits for all that the gateway has started.
@@ -290,7 +270,6 @@ func (g *Gateway) Close() error {
 		f.end("the sandbox's network was closed")
 	}
 	g.running.Wait()
-	g.journal.flush(time.Now(), true)
 	return err
 }
 
@@ -307,32 +286,20 @@ func (g *Gateway) start(run func()) bool {
 
 // all returns the flows of now; the caller holds the lock.
 func (g *Gateway) all() []*flow {
-	flows := make([]*flow, 0, len(g.flows))
-	for f := range g.flows {
-		flows = append(flows, f)
-	}
-	return flows
+	return slices.Collect(maps.Keys(g.flows))
 }
 
-// accept takes flows. Being out of descriptors or memory for a while is no reason to end.
+// accept takes flows until the link is closed.
 func (g *Gateway) accept() error {
-	for pause := time.Duration(0); ; {
+	for {
 		in, err := g.link.Accept()
-		if err == nil {
-			pause = 0
-			g.take(in)
-			continue
-		}
 		if errors.Is(err, net.ErrClosed) {
 			return nil
 		}
-		if !passing(err) {
+		if err != nil {
 			return err
 		}
-		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-		if !g.sleep(pause) {
-			return nil
-		}
+		g.take(in)
 	}
 }
 
@@ -346,7 +313,7 @@ func (g *Gateway) take(in link.Flow) {
 	g.mu.Unlock()
 	if full {
 		in.Refuse()
-		g.journal.refused(audit.Event{
+		g.cfg.Audit(audit.Event{
 			Kind: audit.KindLimit, Addr: in.Destination().Addr(), Port: in.Destination().Port(),
 			Verdict: policy.Deny.String(), Reason: "too many connections are open",
 		})
@@ -375,18 +342,4 @@ func (g *Gateway) sleep(d time.Duration) bool {
 	case <-t.C:
 		return true
 	}
-}
-
-// passing says that an error of accepting will pass by itself.
-func passing(err error) bool {
-	for _, e := range []syscall.Errno{
-		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED,
-		syscall.ECONNRESET, syscall.EINTR, syscall.EAGAIN, syscall.EPERM, syscall.EPROTO,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
 }

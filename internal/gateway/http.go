@@ -5,132 +5,72 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway/sniff"
 	"github.com/cofferhq/coffer/internal/policy"
 )
 
-// Plain HTTP is passed on byte for byte, but one request at a time: each head is parsed
-// and decided before it leaves, and the next one waits for the response to this one.
-// So a refusal comes in its place, and a response that switches to another protocol is
-// known as such before a byte of it is passed on.
-
-// An exchange is one request and its response. speakHTTP makes it, responses ends it.
-type exchange struct {
-	method    string
-	upgrade   bool        // the request offers another protocol
-	expects   bool        // the request waits for 100 Continue before its body
-	sent      atomic.Bool // the whole request was passed on
-	begun     atomic.Bool // something of the response was passed on
-	cut       atomic.Bool // the response came instead of 100 Continue: no body
-	continued bool
-	heard     chan struct{} // closed when the server has said anything
-
-	done     chan struct{} // closed when the response was passed on
-	switched bool          // to another protocol; valid after done
-	last     bool          // nothing may follow on this connection; valid after done
-}
+// Requests of plain HTTP are parsed and decided one by one before they leave, byte for byte.
+// Responses are passed on unread, but for the one to an offer of another protocol. So where a
+// request ends has to be beyond doubt for every server: one with a body tells the server to
+// close the connection, and nothing follows it.
 
 // speakHTTP carries requests until one of the sides ends.
 func (f *flow) speakHTTP() *refusal {
-	if !f.mode.CompareAndSwap(undecided, speaking) {
-		return &refusal{closed: "HTTP on a connection on which the server has spoken first", hangUp: true}
-	}
-	for x := (*exchange)(nil); ; {
-		if x != nil && f.isDown() {
+	f.offer.Store(&offer{})
+	for {
+		if f.requests > 0 && f.isDown() {
 			f.bye("closed by the server")
 			return nil
 		}
 		req, err := f.client.request(f.g.limits.head)
-		if err != nil {
-			return f.endRequests(x, err)
-		}
-		if x != nil && !f.await(x) {
+		if f.requests > 0 && f.isDown() {
 			f.bye("closed by the server")
 			return nil
+		}
+		if err == nil {
+			err = checkBody(req, f.g.policy.Load().Requests(f.ask(policy.HTTP)))
+		}
+		if err != nil {
+			return f.endRequests(err)
 		}
 		if r := f.permitRequest(req); r != nil {
 			r.method, r.path = req.Method, req.Path
+			f.drain()
 			return r
 		}
-		if r := f.ensureOpen(); r != nil {
+		if r := f.ready(); r != nil {
 			return r
 		}
-		x = f.newExchange(req)
-		if r, over := f.pass(req, x); over {
-			return r
+		last := hasBody(req) || req.Close
+		offered := f.prepare(req, last)
+		if err = f.pass(req, last); err != nil {
+			return f.cut(err)
 		}
-		// After an offer, what follows is a request or something else: the response tells.
-		if x.upgrade {
-			f.await(x)
-			if ended(x) && x.switched {
-				f.finish(f.sendAll())
-				return nil
-			}
-		}
-	}
-}
-
-// endRequests ends a connection on which no further request could be read.
-func (f *flow) endRequests(x *exchange, err error) *refusal {
-	var bad *sniff.Error
-	atEnd := errors.Is(err, io.EOF)
-	if !atEnd && !isTimeout(err) && !errors.As(err, &bad) && !errors.Is(err, errTooLong) && !errors.Is(err, errFull) {
-		f.end(reason("program", err))
-		return nil
-	}
-	if x != nil {
-		if atEnd {
-			_ = closeWrite(f.up) // it may still wait for the response
-		}
-		if !f.await(x) {
-			f.bye("closed by the server")
+		switch {
+		case offered != nil && f.switched(offered):
+			f.offer.Store(nil)
+			return f.relay()
+		case last:
+			f.finishRequests()
 			return nil
 		}
 	}
-	if atEnd && len(f.client.ahead) == 0 {
-		f.bye("closed by the program")
-		return nil
-	}
-	return malformed(err)
 }
 
-// bye closes both sides after all was said.
-func (f *flow) bye(why string) {
-	f.note(why)
-	f.stop()
-	f.client.part(f.g.limits.linger)
-}
+func hasBody(req sniff.Request) bool { return req.ContentLength != 0 || req.Chunked }
 
-// await waits for a response to be through. It says no when no other can follow.
-func (f *flow) await(x *exchange) bool {
-	select {
-	case <-x.done:
-		return !x.last && !f.isDown()
-	case <-f.down:
-		return false
+// checkBody refuses bodies that some servers do not read, and take for the next request, where
+// rules look at requests.
+func checkBody(req sniff.Request, rules bool) error {
+	switch req.Method {
+	case "GET", "HEAD", "DELETE", "OPTIONS":
+		if rules && hasBody(req) {
+			return &sniff.Error{Status: 400, Msg: "where rules look at requests, " + req.Method + " has no body"}
+		}
 	}
-}
-
-// isDown says that nothing more comes from the server.
-func (f *flow) isDown() bool {
-	select {
-	case <-f.down:
-		return true
-	default:
-		return false
-	}
-}
-
-func ended(x *exchange) bool {
-	select {
-	case <-x.done:
-		return true
-	default:
-		return false
-	}
+	return nil
 }
 
 // maxPath bounds a path, which is kept while its request is answered: the rules may change.
@@ -141,7 +81,7 @@ func (f *flow) permitRequest(req sniff.Request) *refusal {
 	q := f.ask(policy.HTTP)
 	q.Method, q.Path = req.Method, req.Path
 	if req.Method == "CONNECT" {
-		return denied(policy.Decision{Rule: "built-in", Reason: "CONNECT is for proxies, and there is none"})
+		return denied(policy.Decision{Rule: builtin, Reason: "CONNECT is for proxies, and there is none"})
 	}
 	if len(req.Path) > maxPath {
 		return malformed(&sniff.Error{Status: 414, Msg: "the path is too long"})
@@ -150,7 +90,7 @@ func (f *flow) permitRequest(req sniff.Request) *refusal {
 	if r != nil {
 		return r
 	}
-	return f.permitNamed(q, foreign)
+	return f.permit(q, foreign, f.client.watch)
 }
 
 // checkHost says what is wrong with the host that a request names, nil for nothing.
@@ -162,175 +102,192 @@ func (f *flow) checkHost(req sniff.Request, q policy.Query) (foreign policy.Quer
 	case named.Port != f.port:
 	case f.host != "" && named.Host == f.host:
 		return foreign, nil
-	case f.host == "" && named.Host == "" && named.Addr == f.target:
+	case f.host == "" && named.Host == "" && named.Addr == f.addr:
 		return foreign, nil
 	case f.host == "" && named.Host != "":
 		q.Host = named.Host
 		return q, nil
 	}
-	r = denied(policy.Decision{Rule: "built-in", Reason: "the request names another host or port than its connection is for"})
+	r = denied(policy.Decision{Rule: builtin, Reason: "the request names another host or port than its connection is for"})
 	r.status = 421
 	return foreign, r
 }
 
-func (f *flow) newExchange(req sniff.Request) *exchange {
-	raw := f.client.ahead[:req.Len]
-	x := &exchange{
-		method: req.Method, upgrade: req.Upgrade != "" && mayUpgrade(req.Upgrade),
-		expects: hasField(raw, "expect"), done: make(chan struct{}), heard: make(chan struct{}),
+// pass sends a request.
+func (f *flow) pass(req sniff.Request, last bool) error {
+	if f.requests++; f.requests == 1 {
+		f.mu.Lock()
+		f.method, f.path = clip(req.Method), clip(req.Path)
+		f.mu.Unlock()
 	}
-	x.last = req.Close
-	f.turn <- x
-	return x
+	raw := f.client.ahead[:req.Len]
+	if req.Upgrade != "" && f.offer.Load().answer == nil {
+		raw = without(raw, "upgrade", "http2-settings")
+	}
+	if last && !req.Close {
+		raw = append(bytes.TrimSuffix(without(raw, "connection", "keep-alive"), []byte("\r\n")), "Connection: close\r\n\r\n"...)
+	}
+	up := f.upward()
+	err := up.write(raw)
+	f.client.drop(req.Len)
+	if err != nil || !hasBody(req) {
+		return err
+	}
+	if !req.Chunked {
+		n := min(int64(len(f.client.ahead)), req.ContentLength)
+		if err := f.send(int(n)); err != nil {
+			return err
+		}
+		return up.run(req.ContentLength - n)
+	}
+	body := sniff.NewBody(req)
+	b := make([]byte, 32<<10)
+	for n := copy(b, f.client.ahead); ; {
+		take, done, err := body.Next(b[:n])
+		if err == nil {
+			err = up.write(b[:take])
+		}
+		if err != nil || done {
+			return err
+		}
+		f.client.forget()
+		if n, err = f.client.Conn.Read(b); err == io.EOF {
+			return err
+		} else if err != nil {
+			return &sideError{false, err}
+		}
+	}
+}
+
+// cut ends a connection on which a request could not be passed on to its end.
+func (f *flow) cut(err error) *refusal {
+	var side *sideError
+	var bad *sniff.Error
+	switch {
+	case errors.Is(err, errBudget):
+		r := f.overrun("upload")
+		f.stop()
+		if r == nil || f.received.Load() > 0 {
+			f.end("the upload limit is used up")
+			return nil
+		}
+		f.note("the upload limit is used up")
+		f.client.say(sniff.Answer(403, f.document(r)), f.g.limits.linger)
+	case errors.As(err, &bad):
+		f.stop()
+		if f.received.Load() > 0 {
+			return &refusal{closed: bad.Msg, hangUp: true}
+		}
+		return malformed(err)
+	case errors.Is(err, io.EOF): // in the middle of the body
+		_ = closeWrite(f.up)
+		<-f.down
+		f.bye("the program ended in the middle of a request")
+	case errors.As(err, &side) && !side.write && !f.isDown():
+		f.end(reason("program", side.error))
+	default:
+		// The server listens no more. It may have said why.
+		<-f.down
+		f.bye("closed by the server")
+	}
+	return nil
+}
+
+// endRequests ends a connection on which no further request could be read.
+func (f *flow) endRequests(err error) *refusal {
+	switch {
+	case errors.Is(err, io.EOF) && len(f.client.ahead) == 0 && f.requests > 0:
+		f.finish(nil) // it may still wait for a response
+		return nil
+	case f.requests > 0:
+		f.drain()
+	}
+	return malformed(err)
+}
+
+// drain waits for the responses that are still to come, so that a refusal comes in its place.
+func (f *flow) drain() {
+	if f.requests == 0 {
+		return
+	}
+	_ = closeWrite(f.up)
+	for was := int64(-1); was != f.received.Load(); {
+		was = f.received.Load()
+		select {
+		case <-f.down:
+			return
+		case <-f.ctx.Done():
+			return
+		case <-time.After(f.g.limits.linger):
+		}
+	}
+}
+
+// finishRequests ends a connection after its last request. What the program still sends goes
+// nowhere; that it hangs up is noticed.
+func (f *flow) finishRequests() {
+	f.client.forget()
+	if !f.isDown() {
+		if _, err := io.Copy(io.Discard, f.client.Conn); err != nil && !f.isDown() {
+			f.end(reason("program", err))
+			return
+		}
+	}
+	_ = closeWrite(f.up)
+	f.halved()
+	<-f.down
+	f.bye("closed by the server")
+}
+
+// An offer is to go on in another protocol. Without an answer channel there is none.
+type offer struct {
+	answer chan bool // says whether the server has switched
+}
+
+// prepare makes ready for what a server says to the offer of a request. One that may not be
+// passed on is none, nor is one that is not the first request: other responses may come before.
+func (f *flow) prepare(req sniff.Request, last bool) *offer {
+	if req.Upgrade == "" || last || f.requests > 0 || f.received.Load() > 0 || !mayUpgrade(req.Upgrade) {
+		f.offer.Store(&offer{})
+		return nil
+	}
+	o := &offer{make(chan bool, 1)}
+	f.offer.Store(o)
+	return o
+}
+
+// answered looks at the first bytes of a response to an offer.
+func (f *flow) answered(b []byte) {
+	if o := f.offer.Load(); o != nil && o.answer != nil {
+		select {
+		case o.answer <- bytes.HasPrefix(b, []byte("HTTP/1.1 101 ")):
+		default:
+		}
+	}
+}
+
+// switched waits for the server to take an offer or not.
+func (f *flow) switched(o *offer) bool {
+	select {
+	case yes := <-o.answer:
+		return yes
+	case <-f.down:
+		return false
+	}
 }
 
 // mayUpgrade says whether an offer of other protocols may be passed on. HTTP/2 and TLS
 // may not: what they carry to which host could no longer be seen.
 func mayUpgrade(offer string) bool {
 	for protocol := range strings.SplitSeq(offer, ",") {
-		name, _, _ := strings.Cut(strings.TrimSpace(protocol), "/")
-		switch strings.ToLower(name) {
+		name := strings.ToLower(strings.TrimSpace(protocol))
+		name = name[:len(name)-len(strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz0123456789-"))]
+		switch name {
 		case "h2c", "h2", "http", "tls":
 			return false
 		}
 	}
 	return true
-}
-
-// pass sends a request. over says that the connection ends, with or without a refusal.
-func (f *flow) pass(req sniff.Request, x *exchange) (r *refusal, over bool) {
-	err := f.sendHead(req)
-	if err == nil {
-		err = f.sendBody(req, x)
-	}
-	if f.requests++; f.requests == 1 {
-		f.mu.Lock()
-		f.method, f.path = clip(req.Method), clip(req.Path)
-		f.mu.Unlock()
-	}
-	var side *sideError
-	var bad *sniff.Error
-	switch {
-	case err == nil:
-		x.sent.Store(true)
-		return nil, false
-	case x.cut.Load():
-		f.await(x)
-		f.bye("the server did not want the body")
-	case errors.Is(err, errBudget):
-		f.cutShort(x)
-	case errors.As(err, &bad):
-		f.stop()
-		if x.begun.Load() {
-			return &refusal{closed: bad.Msg, hangUp: true}, true
-		}
-		return malformed(err), true
-	case errors.Is(err, io.EOF): // in the middle of the body
-		_ = closeWrite(f.up)
-		f.await(x)
-		f.bye("the program ended in the middle of a request")
-	case errors.As(err, &side) && !side.write:
-		if isTimeout(err) { // the server has ended, see downloaded
-			f.bye("closed by the server")
-			break
-		}
-		f.end(reason("program", side.error))
-	default:
-		// The server listens no more. It may have said why.
-		f.await(x)
-		f.bye(reason("server", err))
-	}
-	return nil, true
-}
-
-// cutShort ends a request that the budget has not enough for. The server has not seen the end of
-// it; if it has not answered yet, the program is told why.
-func (f *flow) cutShort(x *exchange) {
-	r := f.overrun("upload")
-	f.stop()
-	if r == nil || x.begun.Load() {
-		f.end("the upload limit is used up")
-		return
-	}
-	f.note("the upload limit is used up")
-	f.client.say(sniff.Answer(403, f.document(r)), f.g.limits.linger)
-}
-
-// sendHead passes on the head of a request, without an offer that may not be passed on.
-func (f *flow) sendHead(req sniff.Request) error {
-	raw := f.client.ahead[:req.Len]
-	if req.Upgrade != "" && !mayUpgrade(req.Upgrade) {
-		raw = without(raw, "upgrade", "http2-settings")
-	}
-	err := f.upward().write(raw)
-	f.client.drop(req.Len)
-	return err
-}
-
-// sendBody passes on the body of a request.
-func (f *flow) sendBody(req sniff.Request, x *exchange) error {
-	if req.ContentLength == 0 && !req.Chunked {
-		return nil
-	}
-	if !req.Chunked && !x.expects {
-		n := min(int64(len(f.client.ahead)), req.ContentLength)
-		if err := f.send(int(n)); err != nil {
-			return err
-		}
-		return f.upward().run(req.ContentLength - n)
-	}
-	if x.expects && !f.wanted(x) {
-		return errors.New("cut")
-	}
-	body, up := sniff.NewBody(req), f.upward()
-	b := f.g.large.borrow()
-	defer f.g.large.giveBack(b)
-	piece := f.client.ahead
-	for f.client.ahead = nil; ; {
-		if len(piece) > 0 {
-			n, done, err := body.Next(piece)
-			if err != nil {
-				return err
-			}
-			if x.cut.Load() {
-				return errors.New("cut")
-			}
-			if err := up.write(piece[:n]); err != nil {
-				return err
-			}
-			if done {
-				f.client.ahead, f.client.begun = bytes.Clone(piece[n:]), time.Now()
-				return nil
-			}
-		}
-		f.client.claim.set(0)
-		n, err := f.client.Conn.Read(*b)
-		if n == 0 && err != nil {
-			if err == io.EOF {
-				return err
-			}
-			return &sideError{false, err}
-		}
-		piece = (*b)[:n]
-	}
-}
-
-// wanted waits for the server to say that it wants the body of a request. Some never do,
-// and take it all the same.
-func (f *flow) wanted(x *exchange) bool {
-	t := time.NewTimer(f.g.limits.expect)
-	defer t.Stop()
-	select {
-	case <-x.heard:
-	case <-t.C:
-	case <-f.down:
-	}
-	return !x.cut.Load()
-}
-
-// hasField says whether a head, which was parsed, has a field.
-func hasField(raw []byte, name string) bool {
-	return len(without(raw, name)) != len(raw)
 }
 
 // without returns a head, which was parsed, without some fields.

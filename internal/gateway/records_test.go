@@ -53,10 +53,10 @@ func TestRecordsAreSeen(t *testing.T) {
 	})
 	t.Run("bound", func(t *testing.T) {
 		r := start("allow *.example.com:443 tls")
-		for n := range recordsAtOnce + 20 {
+		for n := range lookupsAtOnce + 20 {
 			get(r, fmt.Sprintf("n%d.example.com", n))
 		}
-		if n := asked.Load(); n < recordsAtOnce || n > recordsAtOnce+10 { // some time has passed
+		if n := asked.Load(); n < lookupsAtOnce || n > lookupsAtOnce+10 { // some time has passed
 			t.Errorf("%d look-ups were made", n)
 		}
 		if e := r.waitEvents("limit", 1)[0]; e.Verdict != "deny" || e.Host == "" {

@@ -1,12 +1,12 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,16 +38,6 @@ func denied(d policy.Decision) *refusal {
 	return &refusal{what: "denied", decision: d, status: 403, alert: sniff.AlertAccessDenied}
 }
 
-func deniedAddress(d policy.Decision, a netip.Addr) *refusal {
-	if d.Verdict == policy.Ask {
-		d.Reason = fmt.Sprintf("the name leads to %v, and a yes to a name is not a yes to that address", a)
-	}
-	d.Verdict = policy.Deny
-	r := denied(d)
-	r.addr = a
-	return r
-}
-
 // unruled refuses a query that was denied. To allow an address that no rule is about, one
 // should know what kind of address it is. Which are the host's own is not for programs to find out.
 func (g *Gateway) unruled(q policy.Query, d policy.Decision) *refusal {
@@ -57,13 +47,6 @@ func (g *Gateway) unruled(q policy.Query, d policy.Decision) *refusal {
 		}
 	}
 	return denied(d)
-}
-
-func overBudget(d policy.Decision, a *account) *refusal {
-	d.Verdict, d.Reason = policy.Deny, a.say()
-	r := denied(d)
-	r.what = "limit"
-	return r
 }
 
 // unreachable says that a destination is allowed and cannot be had. TLS has no word for that,
@@ -113,33 +96,18 @@ func (f *flow) overhear(possible policy.Possible) (sniff.Kind, *refusal) {
 	return kind, f.g.unruled(f.ask(policy.TCP), possible.Raw)
 }
 
-// language is what a program speaks that is refused. One that is silent, or stops in the middle of a line, waits for the server:
-// no answer could be made that it understands, and it is not to wait for that either.
+// language is what a program speaks that is refused. One that is silent waits for the server: no
+// answer could be made that it understands.
 func (f *flow) language() sniff.Kind {
-	wait := f.g.limits.glance
-	switch {
-	case usual(f.port, webPorts):
+	wait := f.g.limits.sniff
+	if p := f.port; p == 80 || p == 443 || p >= 8000 && p <= 8999 {
 		wait = f.g.limits.web
-	case usual(f.port, greetingPorts) && len(f.client.ahead) == 0:
-		return sniff.Unknown
 	}
-	kind, err := f.client.first(wait, wait, 0)
+	kind, err := f.client.first(wait, wait)
 	if err != nil {
 		return sniff.Unknown
 	}
 	return kind
-}
-
-// webPorts are those where programs speak TLS or HTTP, some after a while: what a Java
-// program has to load first is loaded once it is connected.
-var webPorts = [][2]uint16{{80, 80}, {443, 443}, {8000, 8999}}
-
-// greetingPorts are those where the server speaks first: FTP, SSH, Telnet, mail, news, rsync,
-// MySQL, VNC.
-var greetingPorts = [][2]uint16{{21, 23}, {25, 25}, {110, 110}, {119, 119}, {143, 143}, {587, 587}, {873, 873}, {2222, 2222}, {3306, 3306}, {5900, 5999}}
-
-func usual(port uint16, ranges [][2]uint16) bool {
-	return slices.ContainsFunc(ranges, func(r [2]uint16) bool { return r[0] <= port && port <= r[1] })
 }
 
 // refuse ends a flow with an answer in its own protocol.
@@ -177,7 +145,7 @@ func protocolOf(kind sniff.Kind) policy.Protocol {
 
 // document is what a program is told about a refusal.
 func (f *flow) document(r *refusal) answer {
-	a := answer{Error: r.what, Host: f.destination(), Port: f.port, Rule: r.decision.Rule, Reason: r.decision.Reason}
+	a := answer{Error: r.what, Host: f.name(), Port: f.port, Rule: r.decision.Rule, Reason: r.decision.Reason}
 	if r.what == "denied" {
 		d := f.denial(r)
 		a.Host, a.Allow = d.Host, d.Allow
@@ -186,44 +154,10 @@ func (f *flow) document(r *refusal) answer {
 	return a
 }
 
-// say writes last words, gives the program a moment to read them, and closes. Without
-// that moment the reset that follows unread bytes could overtake the words.
-func (c *inside) say(words []byte, linger time.Duration) {
-	_ = c.SetDeadline(time.Now().Add(linger))
-	if _, err := c.Write(words); err != nil {
-		c.Reset()
-		return
-	}
-	c.part(linger)
-}
-
-// part ends a connection to which everything was written. What the program still sends is
-// of no use to anybody.
-func (c *inside) part(linger time.Duration) {
-	c.forget()
-	_ = c.SetDeadline(time.Now().Add(linger))
-	if c.CloseWrite() == nil {
-		for b := make([]byte, smallBuffer); ; {
-			if _, err := c.Read(b); err != nil {
-				break
-			}
-		}
-	}
-	_ = c.Close()
-}
-
 // record notes a refusal for the log and for whom it may concern.
 func (f *flow) record(r *refusal) {
 	deny := r.what != "" && r.decision.Verdict == policy.Deny
-	f.mu.Lock()
-	if f.closed == "" {
-		f.closed = r.closed
-	}
-	if f.closed == "" {
-		f.closed = r.what
-	}
-	f.logged = deny
-	f.mu.Unlock()
+	f.note(cmp.Or(r.closed, r.what))
 	d := f.denial(r)
 	if r.what == "unreachable" {
 		f.g.failures.add(d)
@@ -231,47 +165,50 @@ func (f *flow) record(r *refusal) {
 	if !deny {
 		return
 	}
+	f.mu.Lock()
+	f.denied = true
+	f.mu.Unlock()
 	f.g.denials.add(d)
+	e := r.event(d)
+	e.Time, e.Received = f.start, f.received.Load() // of a server that spoke first
+	f.g.cfg.Audit(e)
+}
+
+// event is the line of a refusal in the log.
+func (r *refusal) event(d Denial) audit.Event {
 	e := audit.Event{
-		Time: f.start, Kind: audit.KindFlow, Host: d.Host, Addr: d.Addr, Port: f.port, Protocol: d.Protocol,
-		Verdict: policy.Deny.String(), Rule: d.Rule, Reason: d.Reason, Method: d.Method, Path: d.Path,
-		Received: f.received.Load(), // of a server that spoke first
+		Kind: audit.KindFlow, Host: d.Host, Addr: d.Addr, Port: d.Port, Protocol: d.Protocol,
+		Verdict: r.decision.Verdict.String(), Rule: d.Rule, Reason: d.Reason, Method: d.Method, Path: d.Path, Close: r.closed,
 	}
 	if r.what == "limit" {
 		e.Kind = audit.KindLimit
 	}
-	f.g.journal.refused(e)
+	return e
 }
 
 // denial is a refusal as users see it.
-func (f *flow) denial(r *refusal) Denial {
+func (c *clearance) denial(r *refusal) Denial {
 	d := Denial{
-		Time: time.Now(), Host: f.destination(), Addr: f.target, Port: f.port, Protocol: r.protocol.String(),
+		Time: time.Now(), Host: cmp.Or(r.host, c.name()), Addr: c.addr, Port: c.port, Protocol: r.protocol.String(),
 		Method: clip(r.method), Path: clip(r.path), Rule: r.decision.Rule, Reason: r.decision.Reason, Count: 1,
 	}
-	if r.host != "" {
-		d.Host = r.host
-	}
+	to := d.Host
 	if r.addr.IsValid() {
-		d.Addr = r.addr
-	}
-	if r.what != "denied" || r.decision.Rule == "built-in" {
-		return d
+		d.Addr, to = r.addr, r.addr.String()
 	}
 	// A deny rule is not overruled by an allow, so there is no command to show.
-	switch to := f.host; {
-	case r.addr.IsValid():
-		d.Allow = f.g.allow(r.addr.String(), f.port, "")
-	case r.decision.Rule != defaultRule && r.decision.Rule != unresolvedRule:
-	case r.host != "":
-		d.Allow = f.g.allow(r.host, f.port, "")
-	case to != "":
-		d.Allow = f.g.allow(to, f.port, "")
-	default:
-		d.Allow = f.g.allow(f.target.String(), f.port, "")
+	byDefault := d.Rule == defaultRule || d.Rule == unresolvedRule || r.addr.IsValid()
+	if r.what == "denied" && d.Rule != builtin && byDefault {
+		protocol := ""
+		if r.protocol == policy.UDP {
+			protocol = d.Protocol
+		}
+		d.Allow = c.g.allow(to, c.port, protocol)
 	}
 	return d
 }
+
+const builtin = "built-in" // the rule of refusals that no rule could lift
 
 const (
 	// defaultRule is how a decision says that no rule matched.
@@ -310,4 +247,34 @@ func reason(side string, err error) string {
 		return "closed by the " + side
 	}
 	return fmt.Sprintf("broken off by the %s: %v", side, plain(err))
+}
+
+// malformed makes a refusal of what a parser or a read says.
+func malformed(err error) *refusal {
+	var bad *sniff.Error
+	switch {
+	case errors.As(err, &bad):
+		return &refusal{
+			what: "bad request", status: bad.Status, alert: bad.Alert,
+			decision: policy.Decision{Rule: builtin, Reason: bad.Msg},
+		}
+	case errors.Is(err, io.EOF):
+		return &refusal{closed: "the program ended in the middle of a head", hangUp: true}
+	case isTimeout(err):
+		return &refusal{
+			what: "bad request", status: 408, alert: sniff.AlertDecodeError,
+			decision: policy.Decision{Rule: builtin, Reason: "the head did not come in time"},
+		}
+	case errors.Is(err, errTooLong):
+		return &refusal{
+			what: "bad request", status: 431, alert: sniff.AlertDecodeError,
+			decision: policy.Decision{Rule: builtin, Reason: "the head is too long"},
+		}
+	case errors.Is(err, errFull):
+		return &refusal{
+			what: "limit", status: 503, alert: alertInternal,
+			decision: policy.Decision{Rule: builtin, Reason: errFull.Error()},
+		}
+	}
+	return &refusal{closed: "reset by the program", hangUp: true}
 }

@@ -7,16 +7,16 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-
-	"github.com/cofferhq/coffer/internal/gateway/sniff"
 )
 
-// An idle connection keeps a small buffer in each direction. When bytes come faster than
-// it takes, a lane borrows a large one, in which a packet of half a megabyte (see package
-// link/kernel) takes a few reads and not hundreds.
+// An idle connection keeps a small buffer in each direction. While bytes come faster than it
+// takes, a pump borrows a large one: a packet of half a megabyte (see package link/kernel)
+// takes a few reads and not hundreds. io.Copy would have either all connections keep
+// large buffers or, with splice, two more descriptors for each direction.
 const (
 	smallBuffer = 2 << 10
 	largeBuffer = 256 << 10
+	maxLarge    = 128 // lent at once
 )
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, largeBuffer); return &b }}
@@ -24,7 +24,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, largeBuffer); return
 // errBudget says that a budget is used up.
 var errBudget = errors.New("the budget is used up")
 
-// A sideError is an error of one of the two connections of a lane.
+// A sideError is an error of one of the two connections of a pump.
 type sideError struct {
 	write bool
 	error
@@ -32,76 +32,78 @@ type sideError struct {
 
 func (e *sideError) Unwrap() error { return e.error }
 
-// A lane carries bytes in one direction.
-type lane struct {
+// A pump carries bytes in one direction.
+type pump struct {
 	src, dst net.Conn
 	count    *atomic.Int64
-	// take says how many of n bytes the budget lets through, and charges them.
-	take func(n int) int
-	// turn is asked after each read while it is set. If it says yes, the lane
-	// ends and what was read is left in rest.
-	turn  func() bool
-	rest  []byte
-	large loans
+	take     func(n int) int    // says how many bytes the budget lets through, and charges them
+	seen     func(first []byte) // is shown what passes
+	large    chan struct{}
 }
-
-// errTurn says that a lane ended because its turn function said so.
-var errTurn = errors.New("turn")
 
 // run carries limit bytes, or all until the end if limit is negative. The end is no error
 // unless it comes before the limit.
-func (l *lane) run(limit int64) error {
-	var small []byte
+func (p *pump) run(limit int64) error {
+	small := make([]byte, smallBuffer)
+	var large *[]byte
+	defer func() { p.giveBack(large) }()
 	for limit != 0 {
-		if small == nil {
-			small = make([]byte, smallBuffer)
+		b := small
+		if large != nil {
+			b = *large
 		}
-		n, err := l.step(small, &limit)
-		if err == nil && n == len(small) {
-			err = l.bulk(&limit)
+		if limit > 0 && int64(len(b)) > limit {
+			b = b[:limit]
 		}
-		if err == io.EOF && limit < 0 {
+		n, err := p.src.Read(b)
+		if n > 0 {
+			if err := p.write(b[:n]); err != nil {
+				return err
+			}
+			limit = max(limit-int64(n), min(limit, 0)) // stays negative
+		}
+		switch {
+		case err == io.EOF && limit <= 0:
 			return nil
-		}
-		if err != nil {
+		case err == io.EOF:
 			return err
+		case err != nil:
+			return &sideError{false, err}
+		case large == nil && n == smallBuffer:
+			large = p.borrow()
+		case large != nil && n < smallBuffer:
+			p.giveBack(large)
+			large = nil
 		}
 	}
 	return nil
 }
 
-// step reads once and writes that.
-func (l *lane) step(b []byte, limit *int64) (int, error) {
-	if *limit >= 0 && int64(len(b)) > *limit {
-		b = b[:*limit]
+// borrow returns a large buffer, nil if there are too many.
+func (p *pump) borrow() *[]byte {
+	select {
+	case p.large <- struct{}{}:
+		return buffers.Get().(*[]byte)
+	default:
+		return nil
 	}
-	n, err := l.src.Read(b)
-	if n > 0 {
-		if l.turn != nil && l.turn() {
-			l.rest = append([]byte(nil), b[:n]...)
-			return n, errTurn
-		}
-		if *limit >= 0 {
-			*limit -= int64(n)
-		}
-		if err := l.write(b[:n]); err != nil {
-			return n, err
-		}
+}
+
+func (p *pump) giveBack(b *[]byte) {
+	if b != nil {
+		buffers.Put(b)
+		<-p.large
 	}
-	switch {
-	case err == io.EOF:
-		return n, io.EOF
-	case err != nil:
-		return n, &sideError{false, err}
-	}
-	return n, nil
 }
 
 // write charges the budget and writes.
-func (l *lane) write(b []byte) error {
-	allowed := l.take(len(b))
-	n, err := l.dst.Write(b[:allowed])
-	l.count.Add(int64(n))
+func (p *pump) write(b []byte) error {
+	if p.seen != nil {
+		p.seen(b)
+	}
+	allowed := p.take(len(b))
+	n, err := p.dst.Write(b[:allowed])
+	p.count.Add(int64(n))
 	if err != nil {
 		return &sideError{true, err}
 	}
@@ -111,41 +113,17 @@ func (l *lane) write(b []byte) error {
 	return nil
 }
 
-// bulk carries bytes while they come fast.
-func (l *lane) bulk(limit *int64) error {
-	b := l.large.borrow()
-	defer l.large.giveBack(b)
-	for *limit != 0 {
-		if n, err := l.step(*b, limit); err != nil || n < smallBuffer {
-			return err
-		}
-	}
-	return nil
+// upward carries bytes from the program to the server.
+func (f *flow) upward() *pump {
+	return &pump{src: f.client.Conn, dst: f.up, count: &f.sent, take: f.takeSent, large: f.g.large}
 }
 
-// upward is the lane from the program to the server.
-func (f *flow) upward() *lane {
-	if f.upLane == nil {
-		f.upLane = &lane{
-			src: f.client.Conn, dst: f.up, count: &f.sent, large: f.g.large,
-			take: func(n int) int { return f.account.Load().takeSent(n) },
-		}
-	}
-	return f.upLane
+// downward carries bytes from the server to the program.
+func (f *flow) downward() *pump {
+	return &pump{src: f.up, dst: f.client.Conn, count: &f.received, take: f.takeReceived, seen: f.answered, large: f.g.large}
 }
 
-// downward is the lane from the server to the program.
-func (f *flow) downward() *lane {
-	if f.downLane == nil {
-		f.downLane = &lane{
-			src: f.up, dst: f.client.Conn, count: &f.received, large: f.g.large,
-			take: func(n int) int { return f.account.Load().takeReceived(n) },
-		}
-	}
-	return f.downLane
-}
-
-// send passes on what was read ahead of the program's bytes.
+// send passes on the first bytes that were read ahead.
 func (f *flow) send(n int) error {
 	if n == 0 {
 		return nil
@@ -155,70 +133,20 @@ func (f *flow) send(n int) error {
 	return err
 }
 
-// relay carries bytes both ways until both sides have ended. With a hello, the bytes
-// after it are watched for a second one.
-func (f *flow) relay(hello *sniff.Hello) *refusal {
-	if !f.mode.CompareAndSwap(undecided, relaying) {
-		f.mode.CompareAndSwap(served, relaying)
-	}
-	if r := f.ensureOpen(); r != nil {
+// relay carries bytes both ways until both sides have ended.
+func (f *flow) relay() *refusal {
+	if r := f.ready(); r != nil {
 		return r
 	}
-	if hello != nil {
-		if r, done := f.watchHello(*hello); r != nil || done {
-			return r
-		}
+	err := f.send(len(f.client.ahead))
+	if err == nil {
+		err = f.upward().run(-1)
 	}
-	f.finish(f.sendAll())
+	f.finish(err)
 	return nil
 }
 
-// sendAll passes on what was read ahead and all that follows.
-func (f *flow) sendAll() error {
-	if err := f.send(len(f.client.ahead)); err != nil {
-		return err
-	}
-	return f.upward().run(-1)
-}
-
-// watchHello passes TLS on until no second ClientHello can come. done says that the
-// flow is over meanwhile.
-func (f *flow) watchHello(hello sniff.Hello) (r *refusal, done bool) {
-	w := sniff.NewWatch(hello)
-	kept := claim{reserve: f.g.ahead}
-	defer kept.set(0)
-	err := f.send(hello.Len)
-	for err == nil {
-		if len(f.client.ahead) > 0 {
-			through, bad := w.Next(f.client.ahead)
-			if bad != nil {
-				return malformed(bad), false
-			}
-			if through {
-				return nil, false
-			}
-			if !kept.buffer(w.Kept()) {
-				return malformed(errFull), false
-			}
-			if err = f.send(len(f.client.ahead)); err != nil {
-				break
-			}
-		}
-		switch e := f.client.more(); e {
-		case nil:
-		case io.EOF:
-			f.finish(nil)
-			return nil, true
-		default:
-			err = &sideError{false, e}
-		}
-	}
-	f.finish(err)
-	return nil, true
-}
-
-// finish ends a flow whose upward lane has ended with err, nil for the end of what the
-// program sends.
+// finish ends a flow of which nothing more goes up: the program has ended its side, or err.
 func (f *flow) finish(err error) {
 	var side *sideError
 	switch {

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cofferhq/coffer/internal/link"
 	"golang.org/x/net/dns/dnsmessage"
@@ -65,32 +64,6 @@ func TestOverhearLittle(t *testing.T) {
 	}
 }
 
-// TestResponseHeads: a server that does not end its head is not read for ever into memory;
-// the program gets what there is.
-func TestResponseHeads(t *testing.T) {
-	for what, head := range map[string]string{
-		"slow": "HTTP/1.1 200 OK\r\n",
-		"long": "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 64<<10),
-	} {
-		r := newRig(t, rules(t, "allow example.com http"), func(_ *Config, l *limits) {
-			if what == "slow" {
-				l.head = 50 * time.Millisecond
-			}
-		})
-		r.serve("example.com", 1000, func(c *net.TCPConn) {
-			c.Read(make([]byte, 1)) // what nobody has asked for is no answer
-			io.WriteString(c, head)
-			io.Copy(io.Discard, c)
-		})
-		c := r.connect("example.com", 1000)
-		io.WriteString(c, requestOf("/", 0))
-		got := make([]byte, len(head))
-		if _, err := io.ReadFull(c, got); err != nil || string(got) != head {
-			t.Errorf("%s: %d bytes, %v", what, len(got), err)
-		}
-	}
-}
-
 func TestDNSOverTCPIsBounded(t *testing.T) {
 	var r *rig
 	inWork := make(chan int, 1)
@@ -120,28 +93,25 @@ func TestDNSOverTCPIsBounded(t *testing.T) {
 	}
 }
 
-// TestUDPWaitsInLittle: datagrams that wait are bounded in bytes.
+// TestUDPWaitsInLittle: datagrams that wait are bounded in number and in bytes.
 func TestUDPWaitsInLittle(t *testing.T) {
-	for reserve, want := range map[int64]int{4 << 20: 60000, 70000: 60000, 40000: 30000, 100: 0} {
-		r := newRig(t, rules(t, "ask example.com udp"), func(_ *Config, l *limits) { l.waiting = reserve })
+	for size, want := range map[int]int{1: maxQueued, 1500: 2, maxQueuedBytes + 1: 0} {
+		r := newRig(t, rules(t, "ask example.com udp"))
 		r.world.name("example.com", addrs("93.184.215.14"))
 		v4, _ := r.g.table.Addresses("example.com")
-		for range 5 {
-			r.link.datagrams <- packet{b: make([]byte, 30000), from: inside1, to: netip.AddrPortFrom(v4, 123)}
+		for range 2 * maxQueued {
+			r.link.datagrams <- packet{b: make([]byte, size), from: inside1, to: netip.AddrPortFrom(v4, 123)}
 		}
 		r.link.datagrams <- packet{from: inside1, to: mustPort("224.0.0.1:1")} // refused, after all of them
 		r.answer()
 		s := r.g.sessions.list()[0]
 		s.mu.Lock()
-		if s.claim.held != want || len(s.waiting) != want/30000 {
-			t.Errorf("%d datagrams of %d bytes wait, want %d", len(s.waiting), s.claim.held, want)
+		if len(s.waiting) != want {
+			t.Errorf("%d datagrams of %d bytes wait, want %d", len(s.waiting), size, want)
 		}
 		s.mu.Unlock()
 		r.g.Answer((<-r.asked).ID, false)
 		r.answer()
-		if left := r.g.waiting.left.Load(); left != reserve {
-			t.Errorf("%d bytes of %d are left", left, reserve)
-		}
 	}
 }
 

@@ -190,15 +190,14 @@ type rig struct {
 // quick are limits under which tests need not wait, but for programs that say nothing.
 func quick() limits {
 	l := defaults()
-	l.sniff, l.glance, l.web = time.Minute, time.Minute, time.Minute // machines are slow, too
-	l.patience = 20 * time.Millisecond
+	l.sniff, l.web = time.Minute, time.Minute // machines are slow, too
 	l.tick = time.Hour
 	return l
 }
 
 // silent is for programs that never say anything.
 func silent(_ *Config, l *limits) {
-	l.sniff, l.glance, l.web = 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
+	l.sniff, l.web = 20*time.Millisecond, 20*time.Millisecond
 }
 
 func newRig(t testing.TB, set *policy.Set, change ...func(*Config, *limits)) *rig {

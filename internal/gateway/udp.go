@@ -3,14 +3,16 @@ package gateway
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
 )
 
@@ -19,32 +21,23 @@ const (
 	// maxReply is the longest datagram that is taken from outside. Longer ones are
 	// lost, as they are on most networks.
 	maxReply = 16 << 10
-	// queued is how many datagrams of a session wait for its decision and its socket.
-	queued = 16
-	// queuedBytes is how long they are together.
-	queuedBytes = 64 << 10
-	quicPort    = 443
+	// Of a session that waits for its decision and its socket, so much is kept.
+	maxQueued      = 16
+	maxQueuedBytes = 4 << 10
+	quicPort       = 443
 )
 
-// datagrams takes what programs send by UDP.
+// datagrams takes what programs send by UDP until the link is closed.
 func (g *Gateway) datagrams() error {
 	b := make([]byte, maxDatagram)
-	for pause := time.Duration(0); ; {
+	for {
 		n, from, to, err := g.link.ReadDatagram(b)
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return nil
-			}
-			if !passing(err) {
-				return err
-			}
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			if !g.sleep(pause) {
-				return nil
-			}
-			continue
+		if errors.Is(err, net.ErrClosed) {
+			return nil
 		}
-		pause = 0
+		if err != nil {
+			return err
+		}
 		if to.Port() != dnsPort || !own(from) {
 			g.sessions.datagram(b[:n], from, to)
 			continue
@@ -55,9 +48,7 @@ func (g *Gateway) datagrams() error {
 		select {
 		case g.queries <- struct{}{}:
 			query := append([]byte(nil), b[:n]...)
-			if !g.start(func() { g.answerDatagram(query, from, to); <-g.queries }) {
-				return nil
-			}
+			g.start(func() { g.answerDatagram(query, from, to); <-g.queries })
 		default: // lost: the program asks again
 		}
 	}
@@ -74,59 +65,66 @@ type pair struct{ from, to netip.AddrPort }
 
 func newSessions(g *Gateway) *sessions { return &sessions{g: g, all: map[pair]*session{}} }
 
+// A session is one conversation. It has a socket of its own outside, connected to a
+// vetted address, so nobody else's datagrams come in.
+type session struct {
+	*clearance
+	pair
+	start  time.Time
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	last           atomic.Int64 // when a datagram passed, in nanoseconds of the clock
+	sent, received atomic.Int64
+
+	mu      sync.Mutex
+	waiting [][]byte // until there is a socket
+	size    int      // of waiting
+	up      net.Conn
+	closed  string // why it ended
+}
+
 // datagram passes on a datagram, which may begin a session.
 func (t *sessions) datagram(b []byte, from, to netip.AddrPort) {
 	key := pair{from, to}
 	t.mu.Lock()
 	s := t.all[key]
-	if s != nil {
-		t.mu.Unlock()
-		s.send(t, b)
-		return
+	var r *refusal
+	if s == nil {
+		s, r = t.begin(key)
 	}
-	s, r := t.begin(key, b)
 	t.mu.Unlock()
-	if r != nil {
+	switch {
+	case r != nil:
 		t.refuse(s, r)
+	case s.send(b) != nil:
+		t.exceed(s, "upload")
 	}
 }
 
 // begin makes a session if the rules allow one; the caller holds the lock.
-func (t *sessions) begin(key pair, b []byte) (*session, *refusal) {
-	g, a := t.g, key.to.Addr().Unmap().WithZone("")
-	s := &session{pair: key, start: time.Now()}
-	builtin := func(why string) *refusal { return denied(policy.Decision{Rule: "built-in", Reason: why}) }
+func (t *sessions) begin(key pair) (*session, *refusal) {
+	g := t.g
+	to, why := g.locate(key.from, key.to)
+	s := &session{clearance: &clearance{g: g, destination: to}, pair: key, start: time.Now()}
 	switch {
-	case !own(key.from):
-		s.target = a
-		return s, builtin("it does not come from the sandbox's own address")
-	case nowhere(a):
-		s.target = a
-		return s, builtin("no program can be reached at this address")
-	case link.Synthetic4.Contains(a) || link.Synthetic6.Contains(a):
-		if s.host, s.target = g.meant(a); s.host == "" && !s.target.IsValid() {
-			s.target = a
-			return s, builtin("this address belongs to no name; look the name up again")
-		}
-	default:
-		s.target = a
+	case why != "":
+	case to.port == quicPort:
+		why = "QUIC is refused, so that programs use TLS over TCP"
+	case len(t.all) >= g.limits.sessions:
+		why = "too many UDP conversations are open"
 	}
-	if key.to.Port() == quicPort {
-		return s, builtin("QUIC is refused, so that programs use TLS over TCP")
+	if why != "" {
+		return s, denied(policy.Decision{Rule: builtin, Reason: why})
 	}
-	q := s.ask()
+	q := s.ask(policy.UDP)
 	if d := g.policy.Load().Decide(q); d.Verdict == policy.Deny {
 		return s, g.unruled(q, d)
 	}
-	if len(t.all) >= g.limits.sessions {
-		return s, builtin("too many UDP conversations are open")
-	}
 	s.ctx, s.cancel = context.WithCancel(g.ctx)
-	s.claim.reserve = g.waiting
-	s.wait(b)
 	s.last.Store(time.Now().UnixNano())
 	if !g.start(func() { t.serve(s) }) {
-		return s, builtin("the sandbox's network is closed")
+		return s, &refusal{hangUp: true}
 	}
 	t.all[key] = s
 	return s, nil
@@ -142,82 +140,56 @@ func (t *sessions) serve(s *session) {
 	t.mu.Lock()
 	delete(t.all, s.pair)
 	t.mu.Unlock()
-	up := s.leave()
-	if up != nil {
-		_ = up.Close()
-	}
+	s.end("")
 	if r != nil {
 		t.refuse(s, r)
 	}
-	// Only a session that has its socket can have sent something.
-	if up != nil && (r == nil || r.what == "") {
-		t.g.journal.add(s.event())
+	if s.up != nil {
+		e := s.event()
+		e.Time, e.Sent, e.Received = s.start, s.sent.Load(), s.received.Load()
+		e.Duration, e.Close = time.Since(s.start), s.why()
+		t.g.cfg.Audit(e)
 	}
 }
 
 // open takes the decision about a session to its end and connects its socket.
 func (t *sessions) open(s *session) *refusal {
-	g := t.g
-	for granted := false; ; {
-		set := g.policy.Load()
-		q := s.ask()
-		d := set.Decide(q)
-		if d.Verdict == policy.Ask && !granted {
-			if r := g.special(set, q, d); r != nil {
-				return r
-			}
-			switch r, why := t.hold(s, q, d); r {
-			case answerNo, answerGone:
-				d.Verdict, d.Reason = policy.Deny, why
-				return denied(d)
-			case answerChanged:
-				continue
-			}
-			granted = true
-		}
-		if d.Verdict == policy.Deny {
-			return denied(d)
-		}
-		account := g.budgets.account(d.Budget, s.destination())
-		if account.spent() {
-			return overBudget(d, account)
-		}
-		up, addr, r := t.dial(s, q, d)
-		if r != nil {
-			return r
-		}
-		if g.policy.Load() != set {
-			_ = up.Close()
-			continue
-		}
-		if !s.adopt(up, addr, d, account, granted) {
-			return &refusal{closed: s.why(), hangUp: true}
-		}
-		return t.flush(s, set)
+	wait := func(policy.Protocol) (<-chan struct{}, func()) { return s.ctx.Done(), func() {} }
+	if r := s.permit(s.ask(policy.UDP), policy.Query{}, wait); r != nil {
+		return r
 	}
+	up, addr, r := t.dial(s)
+	if r != nil {
+		return r
+	}
+	if r = s.adopt(addr); r == nil {
+		s.mu.Lock()
+		if s.closed == "" {
+			s.up = up
+		} else {
+			r = &refusal{closed: s.closed, hangUp: true}
+		}
+		waiting := s.waiting
+		s.waiting = nil
+		for _, b := range waiting {
+			if r == nil && s.write(b) != nil {
+				s.mu.Unlock()
+				t.exceed(s, "upload")
+				return &refusal{hangUp: true}
+			}
+		}
+		s.mu.Unlock()
+	}
+	if r != nil {
+		_ = up.Close()
+	}
+	return r
 }
 
-// flush sends what has waited for the socket of a session that was decided with a set.
-// Either a change of the rules finds the socket, or the change is found here.
-func (t *sessions) flush(s *session, set *policy.Set) *refusal {
-	if now := t.g.policy.Load(); now != set {
-		if why := s.review(t.g, now, time.Now()); why != "" {
-			return denied(policy.Decision{Rule: s.decision.Rule, Reason: why})
-		}
-	}
-	err := s.flush()
-	if errors.Is(err, errBudget) {
-		t.exceed(s, "upload")
-	}
-	if err != nil {
-		return &refusal{closed: s.why(), hangUp: true}
-	}
-	return nil
-}
-
-func (t *sessions) dial(s *session, q policy.Query, d policy.Decision) (net.Conn, netip.Addr, *refusal) {
+func (t *sessions) dial(s *session) (net.Conn, netip.Addr, *refusal) {
 	ctx, cancel := context.WithTimeout(s.ctx, t.g.limits.dial)
 	defer cancel()
+	q, d := s.current()
 	_, good, r := t.g.route(ctx, q, d)
 	if r != nil {
 		return nil, netip.Addr{}, r
@@ -226,39 +198,68 @@ func (t *sessions) dial(s *session, q policy.Query, d policy.Decision) (net.Conn
 	var err error
 	for _, a := range good {
 		var up net.Conn
-		if up, err = t.g.cfg.Dial(ctx, "udp", netip.AddrPortFrom(a, s.to.Port())); err == nil {
+		if up, err = t.g.cfg.Dial(ctx, "udp", netip.AddrPortFrom(a, s.port)); err == nil {
 			return up, a, nil
 		}
 	}
 	return nil, netip.Addr{}, unreachable(plainDial(err))
 }
 
-// exceed ends a session whose budget was used up while it ran.
-func (t *sessions) exceed(s *session, direction string) {
+// send passes a datagram on, or keeps it until there is a socket. What is too much is lost.
+func (s *session) send(b []byte) error {
+	s.last.Store(time.Now().UnixNano())
 	s.mu.Lock()
-	rule := s.decision.Rule
-	s.mu.Unlock()
-	why := "the " + direction + " limit is used up"
-	t.g.journal.add(audit.Event{
-		Kind: audit.KindLimit, Host: s.host, Addr: s.target, Port: s.to.Port(), Protocol: "udp",
-		Verdict: policy.Deny.String(), Rule: rule, Reason: why, Detail: direction,
-	})
-	s.end(why)
+	defer s.mu.Unlock()
+	switch {
+	case s.closed != "":
+	case s.up != nil:
+		return s.write(b)
+	case len(s.waiting) < maxQueued && s.size+len(b) <= maxQueuedBytes:
+		s.waiting = append(s.waiting, append([]byte(nil), b...))
+		s.size += len(b)
+	}
+	return nil
 }
 
-// hold waits for the user's answer.
-func (t *sessions) hold(s *session, q policy.Query, d policy.Decision) (reply, string) {
-	p, r, why := t.g.asks.put(q, d, true)
-	if p == nil {
-		return r, why
+// write sends a whole datagram if the budget has it; the caller holds the lock.
+func (s *session) write(b []byte) error {
+	if s.takeSent(len(b)) < len(b) {
+		return errBudget
 	}
-	defer t.g.asks.release(p)
-	select {
-	case <-p.done:
-		return p.reply, p.why
-	case <-s.ctx.Done():
-		return answerGone, "closed while the user was asked"
+	if n, err := s.up.Write(b); err == nil {
+		s.sent.Add(int64(n))
 	}
+	return nil // a datagram that cannot be sent is lost
+}
+
+// end breaks a session off; whoever serves it logs it.
+func (s *session) end(why string) {
+	s.mu.Lock()
+	if s.closed == "" {
+		s.closed = why
+	}
+	up := s.up
+	s.mu.Unlock()
+	s.cancel()
+	if up != nil {
+		_ = up.Close()
+	}
+}
+
+// why says why a session has ended.
+func (s *session) why() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// exceed ends a session whose budget was used up while it ran.
+func (t *sessions) exceed(s *session, direction string) {
+	e := s.event()
+	e.Kind, e.Verdict, e.Detail = audit.KindLimit, policy.Deny.String(), direction
+	e.Reason = "the " + direction + " limit is used up"
+	t.g.cfg.Audit(e)
+	s.end(e.Reason)
 }
 
 // replies carries what comes back, in the name of the address that the program meant.
@@ -266,13 +267,9 @@ func (t *sessions) replies(s *session) {
 	b := make([]byte, maxReply)
 	for {
 		n, err := s.up.Read(b)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
 		if err != nil {
 			if errors.Is(err, syscall.ECONNREFUSED) {
 				_ = t.g.link.RefuseDatagram(s.from, s.to)
-				s.end("refused by the server")
 			}
 			s.end(reason("server", err))
 			return
@@ -280,10 +277,7 @@ func (t *sessions) replies(s *session) {
 		if n == len(b) {
 			continue
 		}
-		s.mu.Lock()
-		took := s.account.takeReceived(n)
-		s.mu.Unlock()
-		if took < n {
+		if s.takeReceived(n) < n {
 			t.exceed(s, "download")
 			return
 		}
@@ -297,11 +291,7 @@ func (t *sessions) replies(s *session) {
 func (t *sessions) list() []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := make([]*session, 0, len(t.all))
-	for _, s := range t.all {
-		all = append(all, s)
-	}
-	return all
+	return slices.Collect(maps.Values(t.all))
 }
 
 // sweep ends sessions that nobody has used for a while.
@@ -316,7 +306,7 @@ func (t *sessions) sweep(now time.Time) {
 // review ends sessions that the rules do not allow.
 func (t *sessions) review(set *policy.Set, now time.Time) {
 	for _, s := range t.list() {
-		if why := s.review(t.g, set, now); why != "" {
+		if why := s.clearance.review(set, now); why != "" {
 			s.end(why)
 		}
 	}
@@ -334,33 +324,15 @@ func (t *sessions) refuse(s *session, r *refusal) {
 	if r.what == "" {
 		return
 	}
-	d := r.decision
-	e := audit.Event{
-		Time: s.start, Kind: audit.KindFlow, Host: s.host, Addr: s.target, Port: s.to.Port(), Protocol: "udp",
-		Verdict: d.Verdict.String(), Rule: d.Rule, Reason: d.Reason, Close: r.closed,
-	}
-	if r.addr.IsValid() {
-		e.Addr = r.addr
-	}
-	if r.what == "limit" {
-		e.Kind = audit.KindLimit
-	}
-	t.g.journal.refused(e)
-	n := Denial{
-		Time: time.Now(), Host: s.destination(), Addr: e.Addr, Port: e.Port, Protocol: "udp",
-		Rule: d.Rule, Reason: d.Reason, Count: 1,
-	}
+	r.protocol = policy.UDP
+	d := s.denial(r)
+	e := r.event(d)
+	e.Time = s.start
+	t.g.cfg.Audit(e)
 	switch {
 	case r.what == "unreachable":
-		t.g.failures.add(n)
-		return
-	case d.Verdict != policy.Deny || s.to.Port() == quicPort:
-		return // QUIC falls back by itself: there is nothing to tell
-	case r.what != "denied" || d.Rule == "built-in":
-	case r.addr.IsValid():
-		n.Allow = t.g.allow(r.addr.String(), e.Port, "udp")
-	case d.Rule == defaultRule:
-		n.Allow = t.g.allow(n.Host, e.Port, "udp")
+		t.g.failures.add(d)
+	case s.port != quicPort: // QUIC falls back by itself: there is nothing to tell
+		t.g.denials.add(d)
 	}
-	t.g.denials.add(n)
 }

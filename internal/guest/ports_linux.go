@@ -15,15 +15,8 @@ import (
 	"github.com/cofferhq/coffer/internal/wire"
 )
 
-// ports tells which ports programs inside listen on, or of a connection whether it is closed.
+// ports tells which ports programs inside listen on.
 func (a *agent) ports(s net.Conn, q wire.Survey) {
-	if c := q.Connection; c != nil {
-		from, err := netip.ParseAddrPort(c.From)
-		to, err2 := netip.ParseAddrPort(c.To)
-		_ = wire.WriteMessage(s, wire.Event{Ports: &wire.Ports{Closed: err == nil && err2 == nil && closed(from, to)}})
-		wire.HangUp(s)
-		return
-	}
 	found := listening()
 	found = slices.DeleteFunc(found, func(l listener) bool { return slices.Contains(q.Except, l.port) })
 	found = found[:min(len(found), wire.MaxPorts)]
@@ -56,18 +49,6 @@ func listening() (all []listener) {
 	}
 	slices.SortStableFunc(all, func(a, b listener) int { return int(a.port) - int(b.port) })
 	return slices.CompactFunc(all, func(a, b listener) bool { return a.port == b.port })
-}
-
-// closed says whether no program has the end of a connection any more that is at from. Who
-// has only ended his side has it still. What the kernel does not tell of is not closed:
-// the end may be in a network further inside.
-func closed(from, to netip.AddrPort) bool {
-	for _, s := range sockets() {
-		if s.local == from && s.remote == to {
-			return s.inode == 0
-		}
-	}
-	return false
 }
 
 // socket is a line of the kernel's tables.

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -57,57 +56,6 @@ func FuzzReadTable(f *testing.F) {
 			}
 		}
 	})
-}
-
-// Who has closed a connection has not only ended his side of it.
-func TestClosed(t *testing.T) {
-	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
-		t.Run(at, func(t *testing.T) { testClosed(t, testbed.Listen(t, "tcp", at)) })
-	}
-}
-
-func testClosed(t *testing.T, l net.Listener) {
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	far, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer far.Close()
-	from, to := far.RemoteAddr().(*net.TCPAddr).AddrPort(), far.LocalAddr().(*net.TCPAddr).AddrPort()
-	ask := func() bool {
-		a, b := net.Pipe()
-		defer a.Close()
-		go new(agent).ports(b, wire.Survey{Connection: &wire.Connection{From: from.String(), To: to.String()}})
-		e, err := wire.Answer(a)
-		if err != nil || e.Ports == nil {
-			t.Fatalf("got %+v, %v", e, err)
-		}
-		return e.Ports.Closed
-	}
-	end := func() {
-		t.Helper()
-		if n, err := far.Read(make([]byte, 1)); n != 0 || err != io.EOF {
-			t.Fatal(n, err)
-		}
-	}
-	if ask() {
-		t.Error("an open connection is closed")
-	}
-	if closed(netip.AddrPortFrom(from.Addr(), 1), to) {
-		t.Error("one that is not there is closed")
-	}
-	_ = c.(*net.TCPConn).CloseWrite()
-	if end(); ask() {
-		t.Error("a half of it was ended, and it is closed")
-	}
-	c.Close()
-	if end(); !ask() {
-		t.Error("it is not closed")
-	}
 }
 
 // What listens is found, by port, once, with the program; what was excepted is not.

@@ -105,3 +105,11 @@ func (m *matcher) miss(c *clause) string {
 	}
 	return ""
 }
+
+// Requests reports whether a rule about a destination looks at requests.
+func (s *Set) Requests(q Query) bool {
+	if q.prepare() != "" {
+		return false
+	}
+	return slices.ContainsFunc(s.about(q), func(i int32) bool { return s.clauses[i].aboutRequests() })
+}

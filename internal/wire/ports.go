@@ -25,15 +25,6 @@ func (t Target) String() string {
 type Survey struct {
 	// Except names ports that belong to coffer itself.
 	Except []uint16 `json:"except,omitempty"`
-	// Connection, if there is one, is asked about instead: whether the program has closed it.
-	Connection *Connection `json:"connection,omitempty"`
-}
-
-// A Connection is one that a program inside has opened: its own end, and the one it meant, each
-// as address and port.
-type Connection struct {
-	From string `json:"from"`
-	To   string `json:"to"`
 }
 
 // MaxPorts is how many ports a survey tells at most.
@@ -43,7 +34,6 @@ const MaxPorts = 200
 type Ports struct {
 	Forwards  []Forward `json:"forwards,omitempty"` // told by the supervisor only
 	Listening []Port    `json:"listening,omitempty"`
-	Closed    bool      `json:"closed,omitempty"` // of a connection; told by the guest only
 }
 
 // A Port is one that a program inside listens on.
