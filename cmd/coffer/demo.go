@@ -18,7 +18,7 @@ func demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Watch a scripted agent fail to get out of a sandbox",
 		Long: `A scripted agent mends a test in a made-up repository, then tries to steal and to
-break what an agent could: keys, git hooks, processes, sockets, your terminal. It
+break what an agent could: keys, git hooks, processes, sockets. It
 does all of it twice, first outside against dummies, then in a sandbox. What is
 shown is what was seen to happen. Nothing of yours is touched, no network is used.
 Exits with 1 if anything got through.`,

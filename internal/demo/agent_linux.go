@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/signal"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,11 +15,7 @@ const (
 	roleAgent     = "agent"     // TARGET: does the honest work, then every misdeed
 	roleBystander = "bystander" // a process of the user's, to be harmed
 	roleMount     = "mount"     // DIR: mounts over a directory
-	roleDaemon    = "daemon"    // FILE TOKEN: stays, with a lock on the file
 )
-
-// daemonLife ends a daemon that nobody else ended, as when the demo was killed.
-const daemonLife = 2 * patience
 
 // Act plays a role.
 func Act(ctx context.Context, args []string) error {
@@ -32,8 +26,6 @@ func Act(ctx context.Context, args []string) error {
 		return actBystander()
 	case len(args) == 2 && args[0] == roleMount:
 		return unix.Mount("coffer-demo", args[1], "tmpfs", 0, "")
-	case len(args) == 3 && args[0] == roleDaemon:
-		return actDaemon(args[1])
 	}
 	return fmt.Errorf("there is no such role in the demo")
 }
@@ -52,7 +44,7 @@ func actAgent(ctx context.Context, where string) error {
 			}
 		}
 	}
-	for _, m := range misdeeds(os.Getuid()) {
+	for _, m := range misdeeds {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -72,20 +64,4 @@ func actBystander() error {
 		}
 	}
 	return in.Err()
-}
-
-// actDaemon stays whatever happens around it.
-func actDaemon(file string) error {
-	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGPIPE)
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return err
-	}
-	fmt.Println("here to stay")
-	time.Sleep(daemonLife)
-	return nil
 }

@@ -3,7 +3,7 @@
 // The play has a stage and an agent. The [stage] is a throw-away directory with a fake
 // home (keys, credentials, a shell rc, a small repository with a failing test) and, on
 // this host, a few dummies that belong to it: a process, two services on 127.0.0.1, two
-// sockets, a terminal. The agent is this same binary in a hidden role. It mends the
+// sockets. The agent is this same binary in a hidden role. It mends the
 // test, and then tries every [misdeed] of a list, in plain system calls, and reports
 // what each of them returned.
 //

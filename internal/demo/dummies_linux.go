@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/terminal"
-	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 )
 
@@ -109,36 +106,4 @@ func (d *door) port() int { return d.listener.Addr().(*net.TCPAddr).Port }
 func (d *door) close() {
 	d.listener.Close()
 	d.serving.Wait()
-}
-
-// A tty is the user's terminal: one of its own, so that the demo needs none, and
-// nothing can be typed into the real one.
-type tty struct {
-	keys *os.File // the side of the person
-	line *os.File // the side of programs
-}
-
-func openTTY() (*tty, error) {
-	keys, line, err := pty.Open()
-	if err != nil {
-		return nil, err
-	}
-	t := &tty{keys: keys, line: line}
-	// Nothing is echoed, and every character waits by itself.
-	if _, err := terminal.Raw(int(line.Fd())); err != nil {
-		t.close()
-		return nil, err
-	}
-	return t, nil
-}
-
-// typed counts the characters that wait to be read by the next program.
-func (t *tty) typed() int {
-	n, _ := unix.IoctlGetInt(int(t.line.Fd()), unix.TIOCINQ)
-	return n
-}
-
-func (t *tty) close() {
-	t.line.Close()
-	t.keys.Close()
 }

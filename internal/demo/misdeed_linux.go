@@ -2,15 +2,19 @@ package demo
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // A misdeed is something that an agent should not be able to do.
 type misdeed struct {
 	name  string
 	title string // for the table
-	who   who    // for whom it makes sense
-	asks  bool   // the control only asks whether it would work
 	// try does it, inside or outside alike, and brings back what it found.
 	try func(t target) (loot string, err error)
 	// harm looks at the victim afterwards, from outside.
@@ -19,31 +23,23 @@ type misdeed struct {
 	wall string
 }
 
-type who int
+// misdeeds are what an agent tries, in this order: the process is killed when its environment
+// has been read.
+var misdeeds = slices.Concat(secrets, files, machine)
 
-const (
-	anybody  who = iota
-	root         // an ordinary user is refused by the host itself
-	ordinary     // root has no need of it
-)
-
-func (w who) applies(uid int) bool {
-	return w == anybody || (w == root) == (uid == 0)
-}
-
-// misdeeds are what a user's agent tries, in this order. Those that spoil the stage for
-// others come after them: the process is killed when its environment has been read,
-// and the daemon is the last.
-func misdeeds(uid int) []misdeed {
-	var all []misdeed
-	for _, group := range [][]misdeed{secrets, files, machine} {
-		for _, m := range group {
-			if m.who.applies(uid) {
-				all = append(all, m)
-			}
-		}
-	}
-	return all
+// machine are misdeeds against the host and its processes.
+var machine = []misdeed{
+	{
+		name: "kill", title: "kill a process of yours",
+		try:  func(t target) (string, error) { return "", kill(t.Process) },
+		harm: func(s *stage, _ report) bool { return !s.bystander.lives() }, wall: "own process namespace",
+	},
+	{
+		// Harmless bare: the mount is in a namespace that ends with its one process.
+		name: "namespace", title: "make a namespace and mount in it",
+		try:  func(t target) (string, error) { return "", mountInNamespace(t.Work) },
+		harm: func(_ *stage, r report) bool { return r.Errno == 0 }, wall: "seccomp: system call refused",
+	},
 }
 
 // attempt tries a misdeed and reports.
@@ -73,5 +69,26 @@ func brought(secret func(s *stage) string) func(*stage, report) bool {
 	return func(s *stage, r report) bool { return r.Loot == secret(s) }
 }
 
-// worked is the harm of misdeeds whose only witness is the kernel's answer.
-func worked(_ *stage, r report) bool { return r.Errno == 0 }
+// kill kills a process unless the number is one of our own in here.
+func kill(pid int) error {
+	if exists(fmt.Sprintf("/proc/self/task/%d", pid)) {
+		return unix.ESRCH
+	}
+	return unix.Kill(pid, unix.SIGKILL)
+}
+
+// mountInNamespace lays an empty file system over a directory, in the way that needs
+// no rights outside: in a user namespace whose root we are.
+func mountInNamespace(dir string) error {
+	me, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	c := exec.Command(me, "demo", ActCommand, roleMount, dir)
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	return c.Run()
+}

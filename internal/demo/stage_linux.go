@@ -2,16 +2,13 @@ package demo
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/safepath"
-	"golang.org/x/sys/unix"
 )
 
 // A stage is everything that the agent works on and all that it may harm, made up for
@@ -29,9 +26,6 @@ type stage struct {
 
 	bystander *bystander
 	doors     map[string]*door
-	screen    *tty
-	typed     int    // characters that wait in the terminal, after the play
-	daemon    string // the process that was left running
 }
 
 // newStage builds a stage below dir. The caller closes it even when there is an error.
@@ -45,13 +39,14 @@ func newStage(dir, program string, bare bool) (*stage, error) {
 		databasePass: rand.Text(),
 	}
 	s.work, s.notes = filepath.Join(s.home, "greeter"), filepath.Join(s.home, "notes.txt")
-	if err := s.furnish(); err != nil {
-		return s, fmt.Errorf("build the demo's stage: %w", err)
+	err := s.furnish()
+	if err == nil {
+		err = s.invite()
 	}
-	if err := s.invite(); err != nil {
-		return s, fmt.Errorf("build the demo's stage: %w", err)
+	if err != nil {
+		err = fmt.Errorf("build the demo's stage: %w", err)
 	}
-	return s, nil
+	return s, err
 }
 
 // furnish makes the files.
@@ -76,9 +71,6 @@ func (s *stage) furnish() error {
 
 // invite brings in the dummies.
 func (s *stage) invite() (err error) {
-	if s.screen, err = openTTY(); err != nil {
-		return err
-	}
 	if s.bystander, err = startBystander(s.program, databasePass+"="+s.databasePass); err != nil {
 		return err
 	}
@@ -120,7 +112,6 @@ func (s *stage) env() []string {
 
 // close takes everything away again.
 func (s *stage) close() error {
-	s.endDaemon()
 	if s.bystander != nil {
 		s.bystander.end()
 	}
@@ -128,12 +119,6 @@ func (s *stage) close() error {
 		if d != nil {
 			d.close()
 		}
-	}
-	if s.screen != nil {
-		s.screen.close()
-	}
-	if !s.bare && os.Getuid() == 0 {
-		os.Remove(profile(s.token)) // it is there only if the wall is not
 	}
 	// A sandbox is left only if coffer had to be killed. Its files may belong to
 	// ids that we cannot act for, but coffer can.
@@ -149,26 +134,4 @@ func (s *stage) close() error {
 func (s *stage) left() []string {
 	left, _ := filepath.Glob(filepath.Join(s.home, ".local/share/coffer/sandboxes/[^.]*"))
 	return left
-}
-
-// endDaemon kills the daemon that the control left, if it is still that process.
-func (s *stage) endDaemon() {
-	pid, err := strconv.Atoi(s.daemon)
-	if err != nil || pid <= 1 {
-		return
-	}
-	p, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(p)
-	if contains(fmt.Sprintf("/proc/%d/cmdline", pid), s.token) {
-		_ = unix.PidfdSendSignal(p, unix.SIGKILL, nil, 0)
-		// Its files are removed next.
-		for fds := []unix.PollFd{{Fd: int32(p), Events: unix.POLLIN}}; ; {
-			if _, err := unix.Poll(fds, 1000); !errors.Is(err, unix.EINTR) {
-				return
-			}
-		}
-	}
 }
