@@ -27,9 +27,9 @@ type source interface {
 	close()
 }
 
-func (r Reference) open(o Options) (source, error) {
+func (r Reference) open(ctx context.Context, o Options) (source, error) {
 	if r.kind == "" {
-		return newRegistry(r, o), nil
+		return newRegistry(ctx, r, o)
 	}
 	s, err := r.openLocal()
 	var at *fs.PathError

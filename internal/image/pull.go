@@ -62,12 +62,7 @@ func (s *Store) Pull(ctx context.Context, r Reference, o Options) (*Image, error
 	if err := os.MkdirAll(filepath.Join(s.dir, blobsName), 0o700); err != nil {
 		return nil, fmt.Errorf("make room for images: %w", err)
 	}
-	from, err := r.open(o)
-	if err != nil {
-		return nil, err
-	}
-	defer from.close()
-	p := pull{store: s, ref: r, from: from, Options: o}
+	p := pull{store: s, ref: r, Options: o}
 	i, err := p.run(ctx)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -98,7 +93,11 @@ type pull struct {
 	disk        *limits.Disk // nil if it does not count what is free
 }
 
-func (p *pull) run(ctx context.Context) (*Image, error) {
+func (p *pull) run(ctx context.Context) (_ *Image, err error) {
+	if p.from, err = p.ref.open(ctx, p.Options); err != nil {
+		return nil, err
+	}
+	defer p.from.close()
 	if err := p.resolve(ctx); err != nil {
 		return nil, err
 	}

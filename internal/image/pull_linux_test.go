@@ -210,7 +210,7 @@ func TestGivenUp(t *testing.T) {
 
 // Credentials, and anything else, go nowhere without encryption but to this machine.
 func TestElsewhere(t *testing.T) {
-	g := newRegistry(reference(t, "r.example/a:1"), Options{}).guard
+	g := newGuard(reference(t, "r.example/a:1"))
 	for _, where := range []string{"http://cdn.example/x", "http://r.example/v2/", "file:///etc/passwd"} {
 		r, _ := http.NewRequestWithContext(t.Context(), "GET", where, nil)
 		if _, err := g.RoundTrip(r); err == nil || !strings.Contains(err.Error(), "without encryption") {

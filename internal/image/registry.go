@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"sync"
 	"syscall"
 	"time"
 
@@ -23,18 +22,15 @@ import (
 // registry is an image in a registry. The login is go-containerregistry's; what a registry may
 // send, and where it may send us, is bounded by [guard].
 type registry struct {
-	ref   Reference
-	guard *guard
-	login *account
-
-	mu     sync.Mutex
-	client *http.Client // logged in, once something was asked for
+	ref    Reference
+	guard  *guard
+	client *http.Client // logged in
 }
 
 // How long a registry may be silent.
 const silence = 60 * time.Second
 
-func newRegistry(r Reference, o Options) *registry {
+func newGuard(r Reference) *guard {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = silence
 	t.DisableCompression = true // what is sent is what has the digest, whatever a header calls it
@@ -43,7 +39,32 @@ func newRegistry(r Reference, o Options) *registry {
 		t.Proxy = nil
 		t.DialContext = (&net.Dialer{Timeout: silence, Control: onlyLoopback}).DialContext
 	}
-	return &registry{ref: r, guard: &guard{ref: r, inner: t}, login: &account{o: o, host: r.host}}
+	return &guard{ref: r, inner: t}
+}
+
+// newRegistry logs in, if the registry wants that.
+func newRegistry(ctx context.Context, r Reference, o Options) (*registry, error) {
+	g := &registry{ref: r, guard: newGuard(r)}
+	who, err := o.credentials(ctx, r.host)
+	if err != nil {
+		return nil, err
+	}
+	host := r.host
+	if host == hub {
+		host = name.DefaultRegistry
+	}
+	repository, err := name.NewRepository(host + "/" + r.path)
+	if err != nil {
+		return nil, err
+	}
+	login, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	in, err := transport.NewWithContext(login, repository.Registry, authn.FromConfig(who), g.guard, []string{repository.Scope(transport.PullScope)})
+	if err != nil {
+		return nil, g.failed(ctx, err)
+	}
+	g.client = &http.Client{Transport: in}
+	return g, nil
 }
 
 func onlyLoopback(_, address string, _ syscall.RawConn) error {
@@ -76,16 +97,12 @@ func (g *registry) blob(ctx context.Context, d v1.Descriptor) (io.ReadCloser, er
 }
 
 func (g *registry) get(ctx context.Context, what, accept string) (io.ReadCloser, error) {
-	client, err := g.connect(ctx)
-	if err != nil {
-		return nil, g.failed(ctx, err)
-	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.ref.base()+g.ref.path+"/"+what, nil)
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Accept", accept)
-	answer, err := client.Do(r)
+	answer, err := g.client.Do(r)
 	if err != nil {
 		return nil, g.failed(ctx, err)
 	}
@@ -95,47 +112,16 @@ func (g *registry) get(ctx context.Context, what, accept string) (io.ReadCloser,
 	return answer.Body, nil
 }
 
-// connect logs in, once, if the registry wants that.
-func (g *registry) connect(ctx context.Context) (*http.Client, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.client != nil {
-		return g.client, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, silence)
-	defer cancel()
-	host := g.ref.host
-	if host == hub {
-		host = name.DefaultRegistry
-	}
-	repository, err := name.NewRepository(host + "/" + g.ref.path)
-	if err != nil {
-		return nil, err
-	}
-	t, err := transport.NewWithContext(ctx, repository.Registry, g.login, g.guard, []string{repository.Scope(transport.PullScope)})
-	if err != nil {
-		return nil, err
-	}
-	g.client = &http.Client{Transport: t}
-	return g.client, nil
-}
-
 // failed says why there was no answer.
 func (g *registry) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := g.login.failed(); err != nil {
-		return err
-	}
 	var answer *transport.Error
 	if errors.As(err, &answer) {
 		return g.refused(answer.StatusCode)
 	}
-	if err = reason(err); ui.HintOf(err) != "" {
-		return err
-	}
-	return ui.Hint(fmt.Errorf("cannot reach the registry: %w", err), "check that this machine can reach %s, and try again: parts that were fetched whole are kept", g.ref.host)
+	return ui.Hint(fmt.Errorf("cannot reach the registry: %w", reason(err)), "check that this machine can reach %s, and try again: parts that were fetched whole are kept", g.ref.host)
 }
 
 // refused says what a status means.
@@ -153,40 +139,6 @@ func (g *registry) refused(code int) error {
 		return ui.Error(fmt.Sprintf("the registry is out of order and answers with %d", code), "try again later: parts that were fetched whole are kept")
 	}
 	return ui.Error(fmt.Sprintf("the registry answers with %d", code), "check the name: what answers at "+g.ref.host+" may be no registry")
-}
-
-// account has the user's credentials for a registry. They are looked for when it asks for them.
-type account struct {
-	o    Options
-	host string
-
-	mu   sync.Mutex
-	done bool
-	who  authn.AuthConfig
-	err  error
-}
-
-// Authorization implements [authn.Authenticator].
-func (a *account) Authorization() (*authn.AuthConfig, error) {
-	return a.AuthorizationContext(context.Background())
-}
-
-// AuthorizationContext implements [authn.ContextAuthenticator].
-func (a *account) AuthorizationContext(ctx context.Context) (*authn.AuthConfig, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.done {
-		a.who, a.err = a.o.credentials(ctx, a.host)
-		a.done = true
-	}
-	who := a.who
-	return &who, a.err
-}
-
-func (a *account) failed() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.err
 }
 
 // reason says what kept somebody from answering, with the host once.
