@@ -62,7 +62,8 @@ func (d *Daemon) StopSignal() syscall.Signal {
 	return syscall.SIGTERM
 }
 
-func checkDaemons(all []Daemon) error {
+func (r *Record) checkDaemons() error {
+	all := r.Daemons
 	if len(all) > MaxDaemons {
 		return fmt.Errorf("there are %d daemons, more than the %d there can be", len(all), MaxDaemons)
 	}
@@ -81,11 +82,6 @@ func checkDaemons(all []Daemon) error {
 		}
 		if d.Grace < 0 || d.ReadyTimeout < 0 {
 			return errors.New("a time cannot be negative")
-		}
-		for _, s := range slices.Concat(d.Command, d.Env, []string{d.Dir, d.ReadyCommand}) {
-			if !storable(s) {
-				return fmt.Errorf("the daemon %s has something in it that is not UTF-8, or a NUL", d.Name)
-			}
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func (c Cache) validate() error {
 
 func (m Mount) validate() error {
 	for _, p := range []string{m.Source, m.Target} {
-		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" || !storable(p) {
+		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
 			return fmt.Errorf("mount %q on %q: not an absolute path, or not a clean one", m.Source, m.Target)
 		}
 	}

@@ -32,7 +32,8 @@ const (
 	MaxSockets  = 16
 )
 
-func checkForwards(all []Forward) error {
+func (r *Record) checkForwards() error {
+	all := r.Forwards
 	if len(all) > MaxForwards {
 		return fmt.Errorf("%d forwards are more than the %d there may be", len(all), MaxForwards)
 	}
@@ -51,7 +52,8 @@ func checkForwards(all []Forward) error {
 	return nil
 }
 
-func checkSockets(all []Socket) error {
+func (r *Record) checkSockets() error {
+	all := r.Sockets
 	if len(all) > MaxSockets {
 		return fmt.Errorf("%d sockets are more than the %d there may be", len(all), MaxSockets)
 	}
@@ -62,7 +64,7 @@ func checkSockets(all []Socket) error {
 		}
 		for _, path := range []string{s.Host, s.Inside} {
 			switch {
-			case !filepath.IsAbs(path) || filepath.Clean(path) != path || !storable(path):
+			case !filepath.IsAbs(path) || filepath.Clean(path) != path:
 				return fmt.Errorf("socket %q is not a clean absolute path", path)
 			case len(path) > maxSocketPath:
 				return fmt.Errorf("socket %q has a path of %d bytes, and %d is the most", path, len(path), maxSocketPath)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -86,18 +87,6 @@ type Image struct {
 // None says that there is no image: the system directories are the host's.
 func (i Image) None() bool { return i.Digest == "" }
 
-func (i Image) validate() error {
-	for _, text := range append([]string{i.Ref, i.Digest, i.Shell}, i.Env...) {
-		if !storable(text) {
-			return errors.New("what is said of the image is not UTF-8")
-		}
-	}
-	if i.Ref != "" && i.None() {
-		return fmt.Errorf("the image %s has no digest", i.Ref)
-	}
-	return nil
-}
-
 // Git says what a sandbox may have the host do with its repository.
 type Git struct {
 	Push string `json:"push,omitempty"` // allow, deny, or empty to ask
@@ -114,6 +103,25 @@ type Git struct {
 
 // NestedOpen leaves repositories below the workspace to the sandbox.
 const NestedOpen = "open"
+
+// Masks are the lines that say what of the workspace is hidden, as they were when the
+// user agreed to them. See package mask.
+type Masks struct {
+	// Prefix is the workspace's place in the repository that the lines are about.
+	Prefix string `json:"prefix,omitempty"`
+	Rules  []Mask `json:"rules"`
+}
+
+// A Mask is one line of a file.
+type Mask struct {
+	Line string `json:"line"`
+	From string `json:"from"`          // the file and the line's number
+	Dir  string `json:"dir,omitempty"` // the file's directory in the repository
+	Own  bool   `json:"own,omitempty"` // the user's own word
+}
+
+// maxMasks is more than anybody writes.
+const maxMasks = 4000
 
 // How a sandbox sees its workspace.
 const (
@@ -162,39 +170,19 @@ func (r *Record) validate() error {
 	if r.Ephemeral && !bornEphemeral(r.ID) {
 		return fmt.Errorf("sandbox %s was made to stay and cannot become a throw-away", r.ID)
 	}
-	if err := r.Workspace.validate(); err != nil {
-		return err
-	}
-	if err := r.Network.validate(); err != nil {
-		return err
-	}
-	for _, m := range r.Mounts {
-		if err := m.validate(); err != nil {
-			return err
-		}
-	}
-	if err := r.Masks.validate(); err != nil {
-		return err
-	}
 	l := r.Limits
 	if l.Memory < 0 || l.Pids < 0 || !(l.CPUs >= 0) || l.OpenFiles < 0 || l.Timeout < 0 || l.Idle < 0 {
 		return errors.New("a limit cannot be negative")
 	}
 	for i, v := range slices.Concat(r.Env, r.EnvFrom) {
 		// The value stays out of the message: it may be a secret.
-		if name, _, ok := strings.Cut(v, "="); !ok && i >= len(r.Env) || name == "" || !storable(v) {
+		if name, _, ok := strings.Cut(v, "="); !ok && i >= len(r.Env) || name == "" || !storable(reflect.ValueOf(v)) {
 			return fmt.Errorf("environment variable %q must be NAME=value, in UTF-8, without NUL", name)
 		}
 	}
-	if err := checkForwards(r.Forwards); err != nil {
-		return err
-	}
-	if err := checkSockets(r.Sockets); err != nil {
-		return err
-	}
-	for _, p := range r.Profile {
-		if !filepath.IsLocal(p) || !storable(p) {
-			return fmt.Errorf("the profile %q is not a path in the workspace", p)
+	for _, m := range r.Mounts {
+		if err := m.validate(); err != nil {
+			return err
 		}
 	}
 	for _, c := range r.Caches {
@@ -202,10 +190,18 @@ func (r *Record) validate() error {
 			return err
 		}
 	}
-	if err := r.Image.validate(); err != nil {
-		return err
+	if len(r.Masks.Rules) > maxMasks {
+		return fmt.Errorf("%d lines say what to hide, more than %d", len(r.Masks.Rules), maxMasks)
 	}
-	return checkDaemons(r.Daemons)
+	for _, check := range []func() error{r.Workspace.validate, r.Network.validate, r.checkForwards, r.checkSockets, r.checkDaemons} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if !storable(reflect.ValueOf(*r)) {
+		return errors.New("there is text in it that is not UTF-8, or a NUL")
+	}
+	return nil
 }
 
 func (w Workspace) validate() error {
@@ -218,42 +214,50 @@ func (w Workspace) validate() error {
 		return fmt.Errorf("workspace mode none goes without a path, got %q", w.Path)
 	case !filepath.IsAbs(w.Path):
 		return fmt.Errorf("workspace %q is not an absolute path", w.Path)
-	case !storable(w.Path):
-		return fmt.Errorf("workspace %q is not UTF-8", w.Path)
-	case w.Start != "" && (!filepath.IsLocal(w.Start) || !storable(w.Start)):
+	case w.Start != "" && !filepath.IsLocal(w.Start):
 		return fmt.Errorf("%q is not a path in the workspace", w.Start)
 	}
 	return nil
 }
 
-// storable says whether JSON gives back the same bytes, and a system call takes
-// them whole.
-func storable(s string) bool {
-	return utf8.ValidString(s) && !strings.Contains(s, "\x00")
+// storable says whether JSON gives back the same bytes of all text in a value, and a system call
+// takes them whole.
+func storable(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		return utf8.ValidString(v.String()) && !strings.Contains(v.String(), "\x00")
+	case reflect.Struct:
+		for _, f := range v.Fields() {
+			if !storable(f) {
+				return false
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if !storable(v.Index(i)) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (r *Record) encode() ([]byte, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	out, err := encode(r)
-	if err != nil {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // a command line has && and > in it
+	e.SetIndent("", "  ")
+	if err := e.Encode(r); err != nil {
 		return nil, fmt.Errorf("encode record: %w", err)
 	}
+	out := text.Bytes()
 	if len(out) > maxRecord {
 		return nil, fmt.Errorf("the record would be %d bytes, more than the %d a record may have", len(out), maxRecord)
 	}
 	return out, nil
-}
-
-// encode is how a record, or a part of one, is written.
-func encode(v any) ([]byte, error) {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false) // a command line has && and > in it
-	e.SetIndent("", "  ")
-	err := e.Encode(v)
-	return out.Bytes(), err
 }
 
 // decodeRecord reads sandbox.json. The errors continue a sentence that starts
