@@ -10,8 +10,7 @@ import (
 
 // Options says what a sandboxed program may do beyond drawing.
 type Options struct {
-	// ClipboardWrite lets the program replace the clipboard (OSC 52 and
-	// 5522). Reading it is never allowed.
+	// ClipboardWrite lets the program replace the clipboard (OSC 52). Reading it is never allowed.
 	ClipboardWrite bool
 	// Lines is for a log or a listing. Text passes with its colours, and nothing that
 	// moves the cursor away from the line it is on: no line may touch another.

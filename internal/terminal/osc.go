@@ -37,12 +37,10 @@ var oscRules = sync.OnceValue(func() map[int]func(arg []byte, opts Options) verd
 		// Text, background, cursor and selection colour: set or ask.
 		10: colours, 11: colours, 12: colours, 13: colours, 14: colours,
 		15: colours, 16: colours, 17: colours, 18: colours, 19: colours,
-		// The same in kitty's form, by name.
-		21: namedColours,
 		// Pointer shape, without its query, which answers with names.
 		22: pointerShape,
 		// Clipboard: write only, and only if allowed.
-		52: clipboard, 5522: kittyClipboard,
+		52: clipboard,
 		// Text in another size (kitty). It is only text.
 		66: text,
 		// Notification with a title (kitty), as far as nothing is sent back.
@@ -174,37 +172,6 @@ func paletteColours(arg []byte, _ Options) verdict {
 	return v
 }
 
-// isColourName knows the keys of OSC 21. Others would be sent back as they are.
-func isColourName(key []byte) bool {
-	switch string(key) {
-	case "foreground", "background", "cursor", "cursor_text",
-		"selection_foreground", "selection_background", "visual_bell":
-		return true
-	}
-	return false
-}
-
-func namedColours(arg []byte, _ Options) verdict {
-	if arg == nil {
-		return drop
-	}
-	v := pass
-	for field := range bytes.SplitSeq(arg, []byte(";")) {
-		key, colour, _ := bytes.Cut(field, []byte("="))
-		index := len(key) > 0 && len(key) <= 3 && digitsOnly.holds(key)
-		if !index && !isColourName(key) {
-			return drop
-		}
-		switch {
-		case isQuery(colour):
-			v = ask
-		case len(colour) > 0 && !isColour(colour):
-			return drop
-		}
-	}
-	return v
-}
-
 func hyperlink(arg []byte, _ Options) verdict {
 	_, target, ok := bytes.Cut(arg, []byte(";"))
 	if !ok || len(target) == 0 {
@@ -310,36 +277,4 @@ func clipboard(arg []byte, opts Options) verdict {
 	target, data, found := bytes.Cut(arg, []byte(";"))
 	return passIf(opts.ClipboardWrite && found &&
 		clipboardTargets.holds(target) && base64Bytes.holds(data))
-}
-
-// kittyClipboard passes the three messages of a write, without the id that
-// would come back in the answer.
-func kittyClipboard(arg []byte, opts Options) verdict {
-	meta, data, _ := bytes.Cut(arg, []byte(";"))
-	if !opts.ClipboardWrite || !base64Bytes.holds(data) {
-		return drop
-	}
-	writes := false
-	for field := range bytes.SplitSeq(meta, []byte(":")) {
-		key, value, _ := bytes.Cut(field, []byte("="))
-		switch string(key) {
-		case "type":
-			switch string(value) {
-			case "write", "wdata", "walias":
-				writes = true
-			default:
-				return drop
-			}
-		case "mime", "loc":
-			if !base64Bytes.holds(value) {
-				return drop
-			}
-		default:
-			return drop
-		}
-	}
-	if !writes {
-		return drop
-	}
-	return ask
 }

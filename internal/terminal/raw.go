@@ -15,70 +15,63 @@ type State struct {
 	termios  unix.Termios
 }
 
-// Raw puts the terminal into raw mode: keys come one by one, are not shown,
-// and raise no signals, as all of this is up to the terminal in the sandbox.
-func Raw(fd int) (*State, error) {
+// change sets a terminal otherwise, and returns how it was.
+func change(fd int, to func(*unix.Termios)) (*State, error) {
 	old, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil {
 		return nil, fmt.Errorf("read terminal settings: %w", err)
 	}
 	s := &State{fd: fd, termios: *old}
-	if err := s.raw(); err != nil {
-		return nil, err
+	return s, s.set(to)
+}
+
+func (s *State) set(to func(*unix.Termios)) error {
+	t := s.termios
+	to(&t)
+	if err := unix.IoctlSetTermios(s.fd, setTermios, &t); err != nil {
+		return fmt.Errorf("change terminal settings: %w", err)
 	}
-	return s, nil
+	return nil
+}
+
+// Raw puts the terminal into raw mode: keys come one by one, are not shown, and raise no signals,
+// as all of this is up to the terminal in the sandbox.
+func Raw(fd int) (*State, error) { return change(fd, raw) }
+
+func raw(t *unix.Termios) {
+	t.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP |
+		unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	t.Oflag &^= unix.OPOST
+	t.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+	t.Cflag &^= unix.CSIZE | unix.PARENB
+	t.Cflag |= unix.CS8
+	t.Cc[unix.VMIN] = 1
+	t.Cc[unix.VTIME] = 0
 }
 
 // Hide keeps what is typed from being shown. Lines and signals are as before.
 func Hide(fd int) (*State, error) {
-	old, err := unix.IoctlGetTermios(fd, getTermios)
-	if err != nil {
-		return nil, fmt.Errorf("read terminal settings: %w", err)
-	}
-	hidden := *old
-	hidden.Lflag &^= unix.ECHO
-	hidden.Lflag |= unix.ICANON | unix.ISIG | unix.ECHONL
-	if err := unix.IoctlSetTermios(fd, setTermios, &hidden); err != nil {
-		return nil, fmt.Errorf("hide what is typed: %w", err)
-	}
-	return &State{fd: fd, termios: *old}, nil
+	return change(fd, func(t *unix.Termios) {
+		t.Lflag &^= unix.ECHO
+		t.Lflag |= unix.ICANON | unix.ISIG | unix.ECHONL
+	})
 }
 
-// Mute keeps what is typed for who reads it later, and from being shown. Ctrl-C does what it
-// does; the other keys that raise signals are keys. It does nothing, and returns nil, for who
-// is not in the terminal's foreground: whatever is typed is not for him.
+// Mute keeps what is typed from being shown, and for a later reader. Ctrl-C works; the other keys
+// that raise signals are keys. It returns nil if the process is not in the terminal's foreground:
+// what is typed is for another.
 func Mute(fd int) *State {
 	if front, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil || front != unix.Getpgrp() {
 		return nil
 	}
-	old, err := unix.IoctlGetTermios(fd, getTermios)
+	s, err := change(fd, func(t *unix.Termios) {
+		t.Lflag &^= unix.ECHO | unix.ECHONL
+		t.Cc[unix.VQUIT], t.Cc[unix.VSUSP] = noKey, noKey
+	})
 	if err != nil {
 		return nil
 	}
-	muted := *old
-	muted.Lflag &^= unix.ECHO | unix.ECHONL
-	muted.Cc[unix.VQUIT], muted.Cc[unix.VSUSP] = noKey, noKey
-	if unix.IoctlSetTermios(fd, setTermios, &muted) != nil {
-		return nil
-	}
-	return &State{fd: fd, termios: *old}
-}
-
-// raw puts it into raw mode.
-func (s *State) raw() error {
-	raw := s.termios
-	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP |
-		unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
-	raw.Oflag &^= unix.OPOST
-	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
-	raw.Cflag &^= unix.CSIZE | unix.PARENB
-	raw.Cflag |= unix.CS8
-	raw.Cc[unix.VMIN] = 1
-	raw.Cc[unix.VTIME] = 0
-	if err := unix.IoctlSetTermios(s.fd, setTermios, &raw); err != nil {
-		return fmt.Errorf("set terminal to raw mode: %w", err)
-	}
-	return nil
+	return s
 }
 
 // Again puts the terminal back into raw mode after somebody else has set it otherwise. It
@@ -89,7 +82,7 @@ func (s *State) Again() error {
 	if s.restored {
 		return nil
 	}
-	return s.raw()
+	return s.set(raw)
 }
 
 // Restore puts the terminal back to how it was before Raw. It may be called
