@@ -226,6 +226,7 @@ func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings,
 	}
 	if !s.keep && failed(exit, err) {
 		tellHidden(sb, line)
+		noteRefused(exit)
 	}
 	return ended(exit, unseen(err, sb, args), "")
 }

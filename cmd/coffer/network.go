@@ -1,14 +1,19 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"syscall"
 
+	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -113,4 +118,18 @@ func parseHostPort(s string) (p sandbox.HostPort, err error) {
 		return p, usagef("%q is not a port, nor two with a colon between", s)
 	}
 	return sandbox.HostPort{Inside: all[0].Host, Outside: all[0].Inside}, nil
+}
+
+// noteRefused names --host-port for the ports of localhost that refused a program that failed, and at
+// which this machine listens.
+func noteRefused(exit wire.Exit) {
+	for _, port := range exit.Refused {
+		l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			l.Close()
+		}
+		if errors.Is(err, syscall.EADDRINUSE) {
+			attach.Note(fmt.Sprintf("localhost:%d inside is the sandbox's own; --host-port %d leads to the one of this machine", port, port))
+		}
+	}
 }

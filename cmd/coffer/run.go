@@ -104,6 +104,7 @@ func run(l *listener, s settings, args []string) error {
 	why := super.Why()
 	if failed(exit, err) {
 		noteHidden(super)
+		noteRefused(exit)
 	}
 	super.LetFinish()
 	super.StopDaemons()

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/link/kernel"
 	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -100,6 +101,9 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 	exit := wire.Exit{Code: status.ExitStatus()}
 	if status.Signaled() {
 		exit = wire.Exit{Signal: status.Signal()}
+	}
+	if exit.Status() != 0 && a.network.kind == KernelLink {
+		exit.Refused = kernel.Refused()
 	}
 	_ = out.Exited(exit)
 }

@@ -91,7 +91,11 @@ func (f *FrameWriter) Note(line string) error {
 
 // Exited says how the program ended.
 func (f *FrameWriter) Exited(e Exit) error {
-	return f.send(Exited, []byte{byte(e.Code), byte(e.Signal)})
+	body := []byte{byte(e.Code), byte(e.Signal)}
+	for _, port := range e.Refused {
+		body = binary.BigEndian.AppendUint16(body, port)
+	}
+	return f.send(Exited, body)
 }
 
 // send writes a frame in one piece: one system call, and nobody gets in between.
@@ -154,10 +158,14 @@ func decode(body []byte, v any) error {
 }
 
 func decodeExit(body []byte) (e Exit, err error) {
-	if len(body) != 2 {
+	if len(body) < 2 || len(body)%2 != 0 {
 		return e, fmt.Errorf("%w: an exit of %d bytes", ErrMessage, len(body))
 	}
-	return Exit{Code: int(body[0]), Signal: syscall.Signal(body[1])}, nil
+	e = Exit{Code: int(body[0]), Signal: syscall.Signal(body[1])}
+	for at := 2; at < len(body); at += 2 {
+		e.Refused = append(e.Refused, binary.BigEndian.Uint16(body[at:]))
+	}
+	return e, nil
 }
 
 // DecodeControl reads what a client says.

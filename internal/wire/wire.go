@@ -207,6 +207,8 @@ type Synced struct {
 type Exit struct {
 	Code   int
 	Signal syscall.Signal
+	// Refused are ports of localhost inside that nobody listened at; see the link.
+	Refused []uint16
 }
 
 // Status is the exit status a shell would show.

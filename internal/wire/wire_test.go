@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -217,7 +218,7 @@ func TestStartAndExit(t *testing.T) {
 		}
 		var stdout, stderr bytes.Buffer
 		got, err := p.Wait(&stdout, &stderr)
-		if err != nil || got != want || stdout.String() != "out" || stderr.String() != "err" {
+		if err != nil || !reflect.DeepEqual(got, want) || stdout.String() != "out" || stderr.String() != "err" {
 			t.Errorf("got %+v, %q, %q, %v; want %+v", got, stdout.String(), stderr.String(), err, want)
 		}
 	}

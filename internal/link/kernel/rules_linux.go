@@ -13,8 +13,10 @@ import (
 // rules hand what programs send to the link's sockets. In the words of nft:
 //
 //	table inet coffer {
+//	  set refused { type inet_service; flags dynamic; size 64 }
 //	  chain out {
 //	    type filter hook prerouting priority mangle
+//	    ip daddr 127.0.0.0/8 tcp sequence 0 tcp flags == rst|ack add @refused { tcp sport }
 //	    ip daddr { Own, 127.0.0.0/8 } accept
 //	    meta nfproto ipv4 meta l4proto tcp tproxy ip to 127.0.0.1:PORT accept
 //	    meta nfproto ipv4 meta l4proto udp tproxy ip to 127.0.0.1:PORT accept
@@ -33,6 +35,11 @@ func (r *rules) redirect(f family, tcp, udp uint16) {
 	accept := &expr.Verdict{Kind: expr.VerdictAccept}
 	refuse := &expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}
 	r.add(f.is(), f.to(netip.PrefixFrom(f.own, f.own.BitLen())), one(accept))
+	refused := payload(expr.PayloadBaseTransportHeader, 4, []byte{0, 0, 0, 0})
+	r.add(f.is(), protocol(unix.IPPROTO_TCP), f.to(f.loopback), refused, payload(expr.PayloadBaseTransportHeader, 13, []byte{rstAck}), []expr.Any{
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 2},
+		&expr.Dynset{SrcRegKey: register, SetName: refusedSet, Operation: unix.NFT_DYNSET_OP_ADD},
+	})
 	r.add(f.is(), f.to(f.loopback), one(accept))
 	r.add(f.is(), protocol(unix.IPPROTO_TCP), f.tproxy(tcp), one(accept))
 	r.add(f.is(), protocol(unix.IPPROTO_UDP), f.tproxy(udp), one(accept))
@@ -65,10 +72,40 @@ func (r *rules) apply() error {
 		Name: "out", Table: table, Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityMangle,
 	})
+	if err := c.AddSet(&nftables.Set{Table: table, Name: refusedSet, KeyType: nftables.TypeInetService, Dynamic: true, Size: 64}, nil); err != nil {
+		return err
+	}
 	for _, one := range r.list {
 		c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: one})
 	}
 	return c.Flush()
+}
+
+// refusedSet is the set of ports of loopback at which a connection was refused, and rstAck are the
+// flags of the answer.
+const (
+	refusedSet = "refused"
+	rstAck     = 0x14
+)
+
+// Refused returns the ports of loopback at which connections were refused, in the machine that it is
+// called in, since it was called last.
+func Refused() (ports []uint16) {
+	c, err := nftables.New()
+	if err != nil {
+		return nil
+	}
+	set := &nftables.Set{Table: &nftables.Table{Name: "coffer", Family: nftables.TableFamilyINet}, Name: refusedSet, KeyType: nftables.TypeInetService}
+	elements, err := c.GetSetElements(set)
+	if err != nil || len(elements) == 0 {
+		return nil
+	}
+	for _, e := range elements {
+		ports = append(ports, binary.BigEndian.Uint16(e.Key))
+	}
+	c.FlushSet(set)
+	_ = c.Flush()
+	return ports
 }
 
 const register, register2 = unix.NFT_REG_1, unix.NFT_REG_2
