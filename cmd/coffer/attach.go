@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/agent"
@@ -17,6 +16,7 @@ import (
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -94,15 +94,11 @@ func sayTurn(sb *sandbox.Sandbox) {
 func watch(ctx context.Context, sb *sandbox.Sandbox) error {
 	out, finish := stdout.Guarded()
 	defer finish()
-	last := &tail{Writer: out}
-	if err := printLog(ctx, last, session.LogFile(sb), "no program has been run with --detach", session.LastTurn(sb), func() bool { return hasProgram(sb) }); err != nil {
+	if err := printLog(ctx, out, session.LogFile(sb), "no program has been run with --detach", session.LastTurn(sb), func() bool { return hasProgram(sb) }); err != nil {
 		return err
 	}
 	sayTurn(sb)
-	if code := last.status(); code != 0 {
-		return status(code)
-	}
-	return nil
+	return lastStatus(session.LogFile(sb))
 }
 
 // hasProgram reports whether programs run in a sandbox. One that runs and does not answer may have some.
@@ -111,30 +107,18 @@ func hasProgram(sb *sandbox.Sandbox) bool {
 	return d.State != "stopped" && (d.PID == 0 || d.Execs > 0)
 }
 
-// tail remembers the end of what is written.
-type tail struct {
-	io.Writer
-	end []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.end = append(t.end, p...)
-	if extra := len(t.end) - 200; extra > 0 {
-		t.end = append(t.end[:0], t.end[extra:]...)
+// lastStatus is how the last program ended, by the last line of a log, which is the supervisor's.
+func lastStatus(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil || len(text) == 0 {
+		return nil // there was no program
 	}
-	return t.Writer.Write(p)
-}
-
-// status is how the last program ended, by the supervisor's last line.
-func (t *tail) status() int {
-	if len(t.end) == 0 {
-		return 0 // there was no program
-	}
-	lines := bytes.Split(bytes.TrimRight(t.end, "\n"), []byte("\n"))
-	if word, ok := bytes.CutPrefix(lines[len(lines)-1], []byte("coffer: exit status ")); ok {
-		if n, err := strconv.Atoi(string(word)); err == nil {
-			return n
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	code := 125
+	if word, ok := strings.CutPrefix(lines[len(lines)-1], "coffer: exit status "); ok {
+		if n, err := strconv.Atoi(word); err == nil {
+			code = n
 		}
 	}
-	return 125
+	return ended(wire.Exit{Code: code}, nil, "")
 }

@@ -40,11 +40,8 @@ func chooseCOW(c *cobra.Command, args []string) (*sandbox.Sandbox, error) {
 	if err != nil || sb.Workspace.Mode == sandbox.WorkspaceCOW {
 		return sb, err
 	}
-	err = fmt.Errorf("sandbox %s is not copy-on-write: there is nothing to %s", sb.Name, c.Name())
-	if sb.Workspace.Mode == sandbox.WorkspaceTree {
-		return nil, ui.Hint(err, "take its commits with 'coffer merge %s', and then the rest with %s; or take its files back with 'coffer undo %s'", sb.Name, takeLoose(sb.Name), sb.Name)
-	}
-	return nil, ui.Hint(err, "use --workspace cow when you make a sandbox")
+	return nil, ui.Error(fmt.Sprintf("sandbox %s is not copy-on-write: there is nothing to %s", sb.Name, c.Name()),
+		fmt.Sprintf("see 'coffer merge %s' and 'coffer undo %s', or use --workspace cow when you make a sandbox", sb.Name, sb.Name))
 }
 
 // named puts the sandbox that -m names where the first word does otherwise.

@@ -97,32 +97,29 @@ does not allow is.`,
 
 // checkStart warns about what this machine lacks for a start here, and returns what the administrator forbids.
 func checkStart(l *config.Loaded, places config.Places) error {
-	would := func(err error) {
-		if err != nil {
-			warn("a start here would fail: " + err.Error())
-		}
-	}
 	rec := sandbox.Record{Nesting: l.Config.Nesting, Workspace: sandbox.Workspace{Path: places.Dir, Mode: sandbox.WorkspaceDirect}}
 	if l.Config.Workspace.Mode == sandbox.WorkspaceNone {
 		rec.Workspace = sandbox.Workspace{Mode: sandbox.WorkspaceNone}
 	}
-	_, _, err := l.Variables()
-	would(err)
-	_, err = l.Daemons()
-	would(err)
-	mounts, err := l.WouldMount(warn)
-	would(err)
-	given, err := l.HomeFiles()
-	would(err)
+	mounts, err1 := l.WouldMount(warn)
+	given, err2 := l.HomeFiles()
+	_, _, err3 := l.Variables()
+	_, err4 := l.Daemons()
+	for _, err := range []error{err1, err2, err3, err4} {
+		if err != nil {
+			warn("a start here would fail: " + err.Error())
+		}
+	}
 	rec.Mounts = slices.Concat(mounts, given)
 	rec.Caches = l.Caches(&rec)
-	if rec.Network, err = networkFor(l.Config.Network.Mode, nil); err != nil {
-		return err
+	var err error
+	if rec.Network, err = networkFor(l.Config.Network.Mode, nil); err == nil {
+		err = addNetwork(l, &rec.Network)
 	}
-	if err := addNetwork(l, &rec.Network); err != nil {
-		return err
+	if err == nil {
+		err = floorRepositories(l.Floor, &rec, "")
 	}
-	if err := floorRepositories(l.Floor, &rec, ""); err != nil {
+	if err != nil {
 		return err
 	}
 	return l.Floor.Enforce(&rec, defaultEngine().Name(), places.Home)

@@ -113,11 +113,7 @@ func forgetOrphans(ctx context.Context, store *sandbox.Store) error {
 	}
 	all, _ := store.List()
 	for _, sb := range all {
-		bridges := git.Included(sb.Dir())
-		if b, err := git.Open(sb.Dir()); err == nil {
-			bridges = append(bridges, b)
-		}
-		for _, b := range bridges {
+		for _, b := range bridgesOf(sb.Dir()) {
 			common[b.Common] = true
 		}
 	}
@@ -162,11 +158,7 @@ func living(store *sandbox.Store) (names, branches map[string]bool) {
 	all, _ := store.List()
 	for _, sb := range all {
 		names[sb.Name] = true
-		list := git.Included(sb.Dir())
-		if b, err := git.Open(sb.Dir()); err == nil {
-			list = append(list, b)
-		}
-		for _, b := range list {
+		for _, b := range bridgesOf(sb.Dir()) {
 			branches[b.Branch] = true
 		}
 	}

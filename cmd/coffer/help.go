@@ -7,7 +7,6 @@ import (
 	"math"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -45,65 +44,22 @@ func filled(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// showUsage prints a command's usage as cobra does, but with flags wrapped.
-func showUsage(c *cobra.Command) error {
-	var b strings.Builder
-	b.WriteString("Usage:\n")
-	if c.Runnable() {
-		fmt.Fprintf(&b, "  %s\n", c.UseLine())
-	}
-	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "  %s [command]\n", c.CommandPath())
-	}
-	b.WriteString(aboutMatch(c))
-	if len(c.Aliases) > 0 {
-		fmt.Fprintf(&b, "\nAliases:\n  %s\n", c.NameAndAliases())
-	}
-	if c.HasExample() {
-		fmt.Fprintf(&b, "\nExamples:\n%s\n", c.Example)
-	}
-	if len(c.Groups()) == 0 {
-		usageCommands(&b, "Available Commands:", c.Commands())
-	}
-	for _, g := range c.Groups() {
-		usageCommands(&b, g.Title, slices.DeleteFunc(slices.Clone(c.Commands()), func(sub *cobra.Command) bool { return sub.GroupID != g.ID }))
-	}
-	usageFlags(&b, "Flags:", c.LocalFlags())
-	usageFlags(&b, "Global Flags:", c.InheritedFlags())
-	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\nUse '%s [command] --help' for more about a command.\n", c.CommandPath())
-	}
-	_, err := fmt.Fprint(c.OutOrStderr(), b.String())
-	return err
+// usageTemplate is cobra's, with flags wrapped, quotes as ours, and what MATCH is.
+func usageTemplate(c *cobra.Command) string {
+	cobra.AddTemplateFunc("match", aboutMatch)
+	return strings.NewReplacer(".FlagUsages", ".FlagUsagesWrapped 79", `Use "{{.CommandPath}} [command] --help" for more information`, "Use '{{.CommandPath}} [command] --help' for more",
+		"{{if gt (len .Aliases) 0}}", "{{match .}}{{if gt (len .Aliases) 0}}").Replace(c.UsageTemplate())
 }
 
 // aboutMatch says what MATCH is, where no flag does.
 func aboutMatch(c *cobra.Command) string {
-	if !strings.Contains(c.Use, "MATCH") || strings.Contains(c.Use, "-m MATCH") {
-		return ""
+	switch {
+	case strings.Contains(c.Use, "[MATCH"):
+		return "\n\nMATCH is how a sandbox's id begins, or a part of its name. Without it, the one\nover the current directory is meant."
+	case strings.Contains(c.Use, "MATCH"):
+		return "\n\nMATCH is how a sandbox's id begins, or a part of its name."
 	}
-	text := "MATCH is how a sandbox's id begins, or a part of its name."
-	if strings.Contains(c.Use, "[MATCH") {
-		text += " Without it, the one over the current directory is meant."
-	}
-	return "\n" + filled(text) + "\n"
-}
-
-func usageCommands(b *strings.Builder, title string, list []*cobra.Command) {
-	list = slices.DeleteFunc(slices.Clone(list), func(c *cobra.Command) bool { return !c.IsAvailableCommand() && c.Name() != "help" })
-	if len(list) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "\n%s\n", title)
-	for _, c := range list {
-		fmt.Fprintf(b, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
-	}
-}
-
-func usageFlags(b *strings.Builder, title string, f *pflag.FlagSet) {
-	if text := strings.TrimRight(f.FlagUsagesWrapped(helpWidth), " \n"); text != "" {
-		fmt.Fprintf(b, "\n%s\n%s\n", title, text)
-	}
+	return ""
 }
 
 var flagsInUse = regexp.MustCompile(`\[-[^]]*\]|\[flags\]`)

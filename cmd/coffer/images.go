@@ -100,14 +100,7 @@ func printImages(all []listedImage) {
 	}
 	t := ui.Table{{"NAME", "DIGEST", "SIZE", "PULLED", "USED BY"}}
 	for _, i := range all {
-		name, users := strings.Join(i.Refs, " "), strings.Join(i.UsedBy, " ")
-		if name == "" {
-			name = "-" // another image has it now
-		}
-		if users == "" {
-			users = "-"
-		}
-		t.Add(name, shortDigest(i.Digest), size(i.Size), age(i.Pulled)+" ago", users)
+		t.Add(orDash(i.Refs), shortDigest(i.Digest), size(i.Size), age(i.Pulled)+" ago", orDash(i.UsedBy))
 	}
 	t.Print(stdout)
 }

@@ -229,6 +229,14 @@ func bridgeOf(sb *sandbox.Sandbox, repo string) (*git.Bridge, error) {
 	return git.OpenIncluded(sb.Dir(), repo)
 }
 
+// bridgesOf are the bridges of a sandbox's own repository, if it can be read, and of those that it includes.
+func bridgesOf(folder string) (all []*git.Bridge) {
+	if b, err := git.Open(folder); err == nil {
+		all = append(all, b)
+	}
+	return append(all, git.Included(folder)...)
+}
+
 func repoFlag(c *cobra.Command, repo *string) {
 	c.Flags().StringVar(repo, "repo", "", "the included repository of this `NAME`, instead of the sandbox's own")
 }

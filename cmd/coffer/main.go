@@ -231,7 +231,7 @@ install.`,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(wrongFlag)
-	root.SetUsageFunc(showUsage)
+	root.SetUsageTemplate(usageTemplate(root))
 	root.SetHelpFunc(showHelp)
 	root.SetHelpCommand(helpCommand())
 	cobra.EnableCommandSorting = false // the order here is the order of a day

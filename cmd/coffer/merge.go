@@ -10,7 +10,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/git"
-	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -107,7 +106,7 @@ func take(c *cobra.Command, match string, way git.Way, flags takeFlags) error {
 		}
 	}
 	if errors.Is(err, os.ErrNotExist) && flags.repo == "" {
-		return ui.Error(fmt.Sprintf("sandbox %s has no repository, or has not committed anything", sb.Name), otherWay(sb))
+		return ui.Error(fmt.Sprintf("sandbox %s has no repository, or has not committed anything", sb.Name), "for what it changed, see 'coffer diff "+sb.Name+"'")
 	}
 	if err != nil {
 		return err
@@ -124,17 +123,6 @@ func take(c *cobra.Command, match string, way git.Way, flags takeFlags) error {
 		sayIncluded(c.Context(), sb, c.Name())
 	}
 	return err
-}
-
-// otherWay says how the work of a sandbox that never had a repository is taken.
-func otherWay(sb *sandbox.Sandbox) string {
-	switch sb.Workspace.Mode {
-	case sandbox.WorkspaceNone:
-		return "it has no workspace either; see 'coffer show " + sb.Name + "'"
-	case sandbox.WorkspaceCOW:
-		return "take its files with 'coffer apply " + sb.Name + "'"
-	}
-	return "its files are those of " + sb.Workspace.Path + ": there is nothing to take"
 }
 
 // takeLeft is take for the branch of a sandbox that is gone. found says whether there is one.
@@ -184,7 +172,11 @@ func land(ctx context.Context, to io.Writer, r *git.Repository, l *git.Landing) 
 // finishTake has git do it, and says what came of it.
 func finishTake(c *cobra.Command, b *git.Bridge, r *git.Repository, t *git.Taking, way git.Way, flags takeFlags) error {
 	if t.Loose > 0 {
-		fmt.Fprintf(os.Stderr, "coffer: %s not committed in sandbox %s, and not merged; %s\n", are(t.Loose, "file"), b.Name, looseWay(b, t, way))
+		take := ""
+		if t.Count == 0 || way == git.Merge { // else a diff would repeat the commits
+			take = fmt.Sprintf(", and take that, after the merge, with 'coffer diff %s | git apply' at the top of your checkout", b.Words())
+		}
+		fmt.Fprintf(os.Stderr, "coffer: %s not committed in sandbox %s, and not merged; see 'coffer diff %s'%s\n", are(t.Loose, "file"), b.Name, b.Words(), take)
 	}
 	if t.Count == 0 {
 		fmt.Fprintf(stdout, "nothing to do: everything on %s is here already\n", t.Branch)
@@ -217,23 +209,6 @@ func finishTake(c *cobra.Command, b *git.Bridge, r *git.Repository, t *git.Takin
 		fmt.Fprintf(stdout, "%s on top of your branch now, from %s\n", are(t.Count, "commit"), t.Branch)
 	}
 	return nil
-}
-
-// looseWay says what to do about uncommitted files. After a squash or rebase a diff would repeat the commits.
-func looseWay(b *git.Bridge, t *git.Taking, way git.Way) string {
-	see := "see 'coffer diff " + b.Words() + "'"
-	switch {
-	case t.Count == 0:
-		return see + ", and take that with " + takeLoose(b.Words())
-	case way == git.Merge:
-		return see + ", and take that, after the merge, with " + takeLoose(b.Words())
-	}
-	return see
-}
-
-// takeLoose is how uncommitted files come over. At the top, because git apply skips files outside its directory.
-func takeLoose(words string) string {
-	return "'coffer diff " + words + " | git apply' at the top of your checkout"
 }
 
 func are(n int, what string) string {

@@ -223,21 +223,9 @@ func ownEnvironment() map[string]string {
 // setVariables sets what was asked for: NAME=value, or NAME to pass the user's on.
 func setVariables(env map[string]string, asked []string) error {
 	for _, e := range asked {
-		name, value, ok := strings.Cut(e, "=")
-		if name == "" || strings.ContainsRune(e, 0) {
-			return usagef("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)
-		}
-		if err := sandbox.RefusedVariable(name); err != nil {
+		name, value, err := sandbox.Variable(e)
+		if err != nil {
 			return usage{err}
-		}
-		if !ok {
-			var err error
-			if value, ok, err = sandbox.PassedVariable(name); err != nil {
-				return ui.Hint(fmt.Errorf("the variable %s %w", name, err), "%s", ui.HintOf(err))
-			} else if !ok {
-				return ui.Hint(usagef("the environment variable %s is not set, and there is no secret of that name", name),
-					"export it, give it a value (-e %s=value), or keep it: coffer secret set %s", name, name)
-			}
 		}
 		env[name] = value
 	}

@@ -39,43 +39,9 @@ func question(text string) (policy.Query, error) {
 	return q, nil
 }
 
-// builtIn is the rule of what the gateway knows by itself.
-const builtIn = "built-in"
-
-// decide answers as the gateway will, which knows a few names itself.
+// decide answers as the gateway will.
 func (v view) decide(q policy.Query) policy.Decision {
-	known := policy.Decision{Rule: builtIn, Verdict: policy.Deny}
-	switch {
-	case v.network.None():
-		known.Reason = "there is no network"
-		return known
-	case q.Host == link.AboutName:
-		if known.Reason = "here programs inside learn about their network, on port 80"; q.Port == 80 && q.Protocol != policy.UDP {
-			known.Verdict = policy.Allow
-		}
-		return known
-	case q.Host == link.HostName:
-		for _, p := range v.network.HostPorts {
-			if p.Inside == q.Port && q.Protocol != policy.UDP {
-				known.Verdict, known.Reason = policy.Allow, fmt.Sprintf("it leads to port %d of this machine", p.Outside)
-				return known
-			}
-		}
-		known.Reason = fmt.Sprintf("port %d of this machine was not opened, with --host-port or network.host_ports", q.Port)
-		return known
-	}
-	if q.Protocol == policy.UDP && q.Port == 443 {
-		known.Reason = "QUIC is refused, so that programs use TLS over TCP"
-		return known
-	}
-	d := v.set.Decide(q)
-	// Who thinks of allowing an address should know what kind it is.
-	if q.Host == "" && (d.Verdict != policy.Deny || d.Rule == "default") {
-		if a := v.set.Address(q, q.Addr, nil); a.Verdict == policy.Deny {
-			return a
-		}
-	}
-	return d
+	return supervisor.Decide(v.network, v.set, q)
 }
 
 func policyShow() *cobra.Command {
@@ -221,7 +187,7 @@ would be asked.`,
 func (v view) check(ctx context.Context, target string, q policy.Query) error {
 	d := v.decide(q)
 	var unreachable error
-	if d.Verdict != policy.Deny && d.Rule != builtIn && q.Host != "" {
+	if d.Verdict != policy.Deny && q.Host != "" && q.Host != link.HostName && q.Host != link.AboutName {
 		var a netip.Addr
 		if d, a, unreachable = gateway.Check(ctx, v.set, q, d); a.IsValid() {
 			d.Reason = "the name leads to an address that is refused: " + d.Reason

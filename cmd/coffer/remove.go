@@ -154,18 +154,14 @@ func loses(ctx context.Context, sb *sandbox.Sandbox, branch bool) error {
 				fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", sb.Name))
 		}
 	}
-	if err := losesRepository(sb); err != nil {
-		return err
+	if ownRepository(sb) {
+		return ui.Error(fmt.Sprintf("sandbox %s has a repository that was made inside, and commits that are nowhere else", sb.Name),
+			fmt.Sprintf("take them with 'coffer exec -m %s -- git bundle create commits.bundle --all', or remove it all the same with --force", sb.Name))
 	}
-	all := git.Included(sb.Dir())
-	b, err := git.Open(sb.Dir())
-	switch {
-	case err == nil:
-		all = append([]*git.Bridge{b}, all...)
-	case sb.Workspace.Mode == sandbox.WorkspaceTree && !errors.Is(err, fs.ErrNotExist): // else it was never completed
+	if _, err := git.Open(sb.Dir()); err != nil && sb.Workspace.Mode == sandbox.WorkspaceTree && !errors.Is(err, fs.ErrNotExist) { // else it was never completed
 		return ui.Hint(err, "remove it all the same with --force")
 	}
-	for _, b := range all {
+	for _, b := range bridgesOf(sb.Dir()) {
 		if err := b.MayRemove(ctx, branch); err != nil {
 			return err
 		}
@@ -214,19 +210,4 @@ func ownRepository(sb *sandbox.Sandbox) bool {
 	defer heads.Close()
 	names, _ := heads.Readdirnames(1)
 	return len(names) > 0
-}
-
-func losesRepository(sb *sandbox.Sandbox) error {
-	if !ownRepository(sb) {
-		return nil
-	}
-	return ui.Error(fmt.Sprintf("sandbox %s has a repository that was made inside, and commits that are nowhere else", sb.Name),
-		fmt.Sprintf("take them with 'coffer exec -m %s -- git bundle create commits.bundle --all', or remove it all the same with --force", sb.Name))
-}
-
-// sayRepository tells of one that goes with a sandbox that was there for one run.
-func sayRepository(sb *sandbox.Sandbox) {
-	if ownRepository(sb) {
-		fmt.Fprintln(os.Stderr, "coffer: the repository that was made inside is gone with its commits, the files stay; to have one, 'git init' first")
-	}
 }

@@ -85,8 +85,9 @@ func run(l *listener, s settings, args []string) error {
 		_ = abandon(sb, lock)
 		return s.inJail(l, &rec, args, err)
 	}
-	if err := s.setUpOrStop(l, super, lock); err != nil {
-		return err
+	if err := s.setUp(l.ctx, super, sb); err != nil {
+		super.Close()
+		return errors.Join(err, abandon(sb, lock))
 	}
 	defer leave(store, super, lock)
 	announceNew(store, sb.ID)
@@ -153,20 +154,18 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 	if sb.Once {
 		super.Close()
 		n, err := waiting(sb)
-		if err != nil {
+		if err != nil || n > 0 {
 			lock.Release()
-			report(fmt.Errorf("sandbox %s is kept: %w", sb.Name, err))
-			return
-		}
-		if n > 0 {
-			lock.Release()
+			report(err)
 			fmt.Fprintf(os.Stderr, "coffer: %s waiting in sandbox %s; see 'coffer diff %s', then 'coffer apply %s' or 'coffer discard %s'\n",
 				count(n, "change"), sb.Name, sb.Name, sb.Name, sb.Name)
 			return
 		}
 	}
 	super.Kill()
-	sayRepository(sb)
+	if ownRepository(sb) {
+		fmt.Fprintln(os.Stderr, "coffer: the repository that was made inside is gone with its commits, the files stay; to have one, 'git init' first")
+	}
 	super.Close()
 	super.ForgetGit()
 	err := lock.Remove(purgeSupervised)
@@ -208,11 +207,11 @@ func runDetached(l *listener, s settings, args []string) error {
 		return err
 	}
 	defer line.Close()
-	if err := execOn(l, line, sb, s, args); err != nil {
+	err = execOn(l, line, sb, s, args)
+	if err != nil {
 		giveUp(sb)
-		return err
 	}
-	return nil
+	return err
 }
 
 // giveUp removes a new sandbox that never did anything, whose supervisor may be starting or ending.

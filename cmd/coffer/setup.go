@@ -17,7 +17,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -83,8 +82,7 @@ var runScript = []string{"/bin/sh", "-c", `if [ -x "$1" ]; then exec "$1"; fi; e
 func (s *settings) setUpStep(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox, name string, argv []string, dir string, limit time.Duration, out *setupLog) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	plain := *s
-	plain.root, plain.dir = false, dir
+	plain := settings{env: s.env, dir: dir}
 	e, err := plain.exec(sb, argv)
 	if err != nil {
 		return err
@@ -122,8 +120,9 @@ type setupLog struct {
 	progress *ui.Progress
 	begun    time.Time
 
-	mu   sync.Mutex
 	name string
+
+	mu   sync.Mutex
 	kept int64
 	tail []byte
 }
@@ -182,16 +181,6 @@ func (l *setupLog) end(err error) {
 			fmt.Fprintln(os.Stderr, "  "+terminal.Escape(strings.TrimRight(line, "\r\n")))
 		}
 	}
-}
-
-// setUpOrStop is setUp for a sandbox that this process supervises.
-func (s *settings) setUpOrStop(l *listener, super *supervisor.Supervisor, lock *sandbox.Lock) error {
-	err := s.setUp(l.ctx, super, super.Sandbox)
-	if err != nil {
-		super.Close()
-		err = errors.Join(err, abandon(super.Sandbox, lock))
-	}
-	return err
 }
 
 func refuseHalf(sb *sandbox.Sandbox) error {

@@ -27,41 +27,31 @@ func addStandings(ctx context.Context, all []*sandbox.Sandbox, list []described)
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	var bridges []*git.Bridge
-	var of []int // whose
+	of := map[*git.Bridge]int{} // whose
 	for i, sb := range all {
 		if !sb.HasGit() {
 			continue
 		}
-		if b, err := git.Open(sb.Dir()); err == nil {
-			bridges, of = append(bridges, b), append(of, i)
-		}
-		for _, b := range git.Included(sb.Dir()) {
-			bridges, of = append(bridges, b), append(of, i)
+		for _, b := range bridgesOf(sb.Dir()) {
+			bridges, of[b] = append(bridges, b), i
 		}
 	}
-	if len(bridges) == 0 {
-		return
-	}
+	standings := git.Standings(ctx, bridges)
 	var looking sync.WaitGroup
-	standings := map[*git.Bridge]*git.Standing{}
-	looking.Go(func() { standings = git.Standings(ctx, bridges) })
-	const atOnce = 8
-	dirty, places := make([]*int, len(bridges)), make(chan struct{}, atOnce)
-	for i, b := range bridges {
+	places := make(chan struct{}, 8)
+	for _, b := range bridges {
 		looking.Go(func() {
 			places <- struct{}{}
-			defer func() { <-places }()
-			dirty[i] = countDirty(ctx, all[of[i]], b)
+			standings[b].Dirty = countDirty(ctx, all[of[b]], b)
+			<-places
 		})
 	}
 	looking.Wait()
-	for i, b := range bridges {
-		s, d := standings[b], &list[of[i]]
-		s.Dirty = dirty[i]
-		if b.Include != "" {
-			d.Included = append(d.Included, included{b.Include, b.Tree, *s})
+	for _, b := range bridges {
+		if d := &list[of[b]]; b.Include != "" {
+			d.Included = append(d.Included, included{b.Include, b.Tree, *standings[b]})
 		} else {
-			d.Git = s
+			d.Git = standings[b]
 		}
 	}
 }
@@ -91,20 +81,18 @@ func sayIncluded(ctx context.Context, sb *sandbox.Sandbox, command string) {
 	all := git.Included(sb.Dir())
 	standings := git.Standings(ctx, all)
 	for _, b := range all {
-		s, dirty := standings[b], *countDirty(ctx, sb, b)
-		commits, verb, where, word := s.Ahead > 0 && !s.Merged || b.Behind(), "has", "", command
-		switch taking := command == "merge" || command == "rebase"; {
-		case taking && commits:
+		s, dirty, verb, word, where := standings[b], *countDirty(ctx, sb, b), "has", command, ""
+		commits := s.Ahead > 0 && !s.Merged || b.Behind()
+		if taking := command == "merge" || command == "rebase"; taking && commits {
 			where = b.Where() // which is where it can be done
-		case taking:
+		} else if taking {
 			word = "diff"
 		}
-		switch {
-		case commits || dirty > 0:
-		case s.Ahead < 0 || dirty < 0: // nobody could tell
+		if !commits && dirty <= 0 {
+			if s.Ahead >= 0 && dirty == 0 {
+				continue
+			}
 			verb = "may have"
-		default:
-			continue
 		}
 		fmt.Fprintf(os.Stderr, "coffer: %s %s changes too: see 'coffer %s %s'%s\n", b.Include, verb, word, b.Words(), terminal.Escape(where))
 	}

@@ -72,7 +72,7 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 				defer session.Close()
 				process, asked = askToStop(session, grace)
 			}
-		} else if try%20 == 0 && process != 0 && startedAgain(sb, process) {
+		} else if try%20 == 0 && process != 0 && describe(sb, false).anew(process) {
 			return nil
 		}
 		if time.Now().After(deadline) {
@@ -107,18 +107,5 @@ func askToStop(l *supervisor.Line, grace time.Duration) (process int, ok bool) {
 	return wire.PeerPID(s), wire.WriteRequest(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}}) == nil
 }
 
-// startedAgain reports whether a sandbox has another supervisor than this one: it was stopped and started.
-func startedAgain(sb *sandbox.Sandbox, process int) bool {
-	l, err := supervisor.Connect(sb)
-	if err != nil {
-		return false
-	}
-	defer l.Close()
-	s, err := l.Socket()
-	if err != nil {
-		return false
-	}
-	defer s.Close()
-	now := wire.PeerPID(s)
-	return now != 0 && now != process
-}
+// anew reports whether a sandbox has another supervisor than this one: it was stopped and started.
+func (d described) anew(process int) bool { return d.PID != 0 && d.PID != process }

@@ -238,11 +238,7 @@ func forgetGit(folder string, branches bool) (gone []string, err error) {
 		sayStayed(b)
 		removePlace(b)
 	}
-	all := git.Included(folder)
-	if b, err := git.Open(folder); err == nil {
-		all = append(all, b)
-	}
-	for _, b := range all {
+	for _, b := range bridgesOf(folder) {
 		err = errors.Join(err, stillThere(b, b.Forget(context.Background(), branches)))
 		gone = append(gone, b.Dropped()...)
 		sayStayed(b)

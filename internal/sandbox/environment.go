@@ -120,7 +120,7 @@ func environment(me Person, sb *Sandbox, theirs, extra []string, root bool) ([][
 		env.set("PATH", RootPath(env.get("PATH")))
 	}
 	for _, e := range extra {
-		name, value, err := asked(e)
+		name, value, err := Variable(e)
 		if err != nil {
 			return nil, err
 		}
@@ -165,8 +165,8 @@ func (env *variables) identify(me Person, sb *Sandbox, theirs []string, root boo
 	}
 }
 
-// asked is a variable that the user asks for, NAME=value, or NAME to pass one on.
-func asked(e string) (name, value string, err error) {
+// Variable is a variable that the user asks for, NAME=value, or NAME to pass one on.
+func Variable(e string) (name, value string, err error) {
 	name, value, ok := strings.Cut(e, "=")
 	if name == "" || strings.ContainsRune(e, 0) {
 		return "", "", variable("%q is not an environment variable: want NAME=value, or NAME to pass yours on", e)
@@ -190,7 +190,7 @@ func asked(e string) (name, value string, err error) {
 // is: programs get what it is when they start; a secret is asked of the vault each time.
 func KeepVariables(rec *Record, extra []string) error {
 	for _, e := range extra {
-		name, _, err := asked(e)
+		name, _, err := Variable(e)
 		if err != nil {
 			return err
 		}

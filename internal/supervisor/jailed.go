@@ -86,7 +86,7 @@ func (j *Jailed) serveLink(l link.Link) error {
 	j.s.Sandbox = &sandbox.Sandbox{Record: j.record}
 	config := gateway.Config{
 		Policy: set, Audit: j.add, Denied: j.denied, Unreached: func(d gateway.Denial) { j.Tell(notReached(d), false) },
-		Asked: j.asked, Allow: allowInJail, HostPorts: hostPorts(j.s.Sandbox), About: gateway.About{Name: "jail"},
+		Asked: j.asked, Allow: allowInJail, HostPorts: hostPorts(j.s.Sandbox.Network), About: gateway.About{Name: "jail"},
 	}
 	g := gateway.New(l, config)
 	j.s.network = &network{gateway: g}

@@ -90,7 +90,7 @@ func (s *Supervisor) connect(rules *policy.Set, live []policy.RuleSource) error 
 	config := gateway.Config{
 		Policy: rules, Audit: s.audit.add, Denied: s.denied, Unreached: s.unreached,
 		Asked: s.asked, Allow: s.allowCommand, Budgets: used, About: gateway.About{Name: sb.Name, ID: sb.ID},
-		HostPorts: hostPorts(sb), Serve: s.serveHost(),
+		HostPorts: hostPorts(sb.Network), Serve: s.serveHost(),
 	}
 	n := &network{gateway: gateway.New(wire, config), served: make(chan struct{}), live: live}
 	s.network = n // before anything can happen on it

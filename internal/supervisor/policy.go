@@ -72,12 +72,18 @@ func ChangePolicy(sb *sandbox.Sandbox, c Change) (Reply, error) {
 
 // Decide is what the gateway of a sandbox says about a destination: coffer's own names are
 // none of the rules' business, and a bare address must also be one that may be dialled.
-func Decide(sb *sandbox.Sandbox, set *policy.Set, q policy.Query) policy.Decision {
-	if d, own := gateway.Internal(q, hostPorts(sb)); own {
+func Decide(n sandbox.Network, set *policy.Set, q policy.Query) policy.Decision {
+	if n.None() {
+		return policy.Decision{Rule: "built-in", Verdict: policy.Deny, Reason: "there is no network"}
+	}
+	if d, own := gateway.Internal(q, hostPorts(n)); own {
 		return d
 	}
+	if q.Protocol == policy.UDP && q.Port == 443 {
+		return policy.Decision{Rule: "built-in", Verdict: policy.Deny, Reason: "QUIC is refused, so that programs use TLS over TCP"}
+	}
 	d := set.Decide(q)
-	if q.Host == "" && d.Verdict != policy.Deny {
+	if q.Host == "" && (d.Verdict != policy.Deny || d.Rule == "default") {
 		// Which addresses are the host's own is for the gateway to find out.
 		if v := set.Address(q, q.Addr, nil); v.Verdict == policy.Deny {
 			return v
@@ -86,8 +92,8 @@ func Decide(sb *sandbox.Sandbox, set *policy.Set, q policy.Query) policy.Decisio
 	return d
 }
 
-func hostPorts(sb *sandbox.Sandbox) (ports []gateway.HostPort) {
-	for _, p := range sb.Network.HostPorts {
+func hostPorts(n sandbox.Network) (ports []gateway.HostPort) {
+	for _, p := range n.HostPorts {
 		ports = append(ports, gateway.HostPort(p))
 	}
 	return ports
