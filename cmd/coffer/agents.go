@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,12 +119,10 @@ func printAgents(list []describedAgent) {
 			name += " *"
 		}
 		if d.Installed {
-			if version = d.Version; version == "" {
-				version = "installed"
-			}
-			if d.Own {
-				version += " (by coffer)"
-			}
+			version = cmp.Or(d.Version, "installed")
+		}
+		if d.Own {
+			version += " (by coffer)"
 		}
 		switch {
 		case d.LoggedIn != nil:
@@ -154,27 +153,29 @@ An agent that you have installed yourself is yours to update.`,
 			if err != nil {
 				return err
 			}
-			var errs []error
-			for _, arg := range args {
-				if agent.Find(conf.Known(), arg) == nil {
-					errs = append(errs, usagef("there is no agent %q", arg))
-				}
-			}
-			updated := len(errs)
+			var all []*agent.Agent
 			for _, a := range conf.Known() {
-				place, err := a.Locate(agentHost())
-				own := err == nil && !place.Own
-				switch {
-				case len(args) == 0 && (own || err != nil) || len(args) > 0 && !slices.Contains(args, a.Name):
-				case own:
-					errs = append(errs, ui.Error(fmt.Sprintf("%s is your own, in %s", a.Name, place.Program), "update it as you installed it"))
-				default:
-					updated++
-					errs = append(errs, install(c, a))
+				if place, err := a.Locate(agentHost()); len(args) == 0 && err == nil && place.Own {
+					all = append(all, a)
 				}
 			}
-			if updated == 0 && len(args) == 0 {
+			if len(args)+len(all) == 0 {
 				fmt.Fprintln(os.Stderr, "coffer: no agent was installed by coffer")
+			}
+			var errs []error
+			for _, name := range args {
+				a := agent.Find(conf.Known(), name)
+				if a == nil {
+					return usagef("there is no agent %q", name)
+				}
+				if place, err := a.Locate(agentHost()); err == nil && !place.Own {
+					errs = append(errs, ui.Error(fmt.Sprintf("%s is your own, in %s", a.Name, place.Program), "update it as you installed it"))
+				} else {
+					all = append(all, a)
+				}
+			}
+			for _, a := range all {
+				errs = append(errs, install(c, a))
 			}
 			return errors.Join(errs...)
 		},

@@ -73,6 +73,7 @@ What follows -- goes to the agent as it is.`,
 	f.tree.addTo(c, &f.settings)
 	flags := c.Flags()
 	matchFlag(c, &f.match)
+	exclusive(c, "match create", "match number", "detach rm", "number rm", "tty headless")
 	flags.BoolVar(&f.create, "create", false, "make a new sandbox")
 	addIdleTo(flags, &f.idle, "stop a new sandbox when nothing has run in it for this `TIME`")
 	flags.BoolVar(&f.fresh, "fresh", false, "begin a new conversation in a sandbox that exists")
@@ -173,9 +174,6 @@ func (f *aiFlags) check(c *cobra.Command) error {
 		}
 	}
 	f.create = f.create || slices.ContainsFunc(decidedAtCreation, c.Flags().Changed)
-	if err := together(c, "match create", "match number", "detach rm", "number rm", "tty headless"); err != nil {
-		return err
-	}
 	switch {
 	case f.number < 1 || f.number > 100:
 		return usagef("-n %d: want a number from 1 to 100", f.number)
@@ -183,9 +181,6 @@ func (f *aiFlags) check(c *cobra.Command) error {
 		return usagef("--fresh is about a sandbox that exists")
 	}
 	f.detach = f.detach || f.number > 1
-	if err := f.checkTTY(); err != nil {
-		return err
-	}
 	onTerminal := terminal.IsTerminal(0) && terminal.IsTerminal(1)
 	f.headless = f.headless || f.detach && !f.tty || !f.detach && !onTerminal
 	f.keep = !f.headless

@@ -33,11 +33,7 @@ prints, until it ends. Ctrl-C or Ctrl-\ stops the watching and not the program.
 
 The exit code is the program's. An agent that has ended goes on with 'coffer ai -m'.`,
 		Example: "  id=$(coffer ai --detach --tty claude \"fix issue 42\")\n  coffer attach $id",
-		RunE: func(c *cobra.Command, args []string) error {
-			sb, err := forName.chosen(first(args))
-			if err != nil {
-				return err
-			}
+		RunE: onSandbox(func(c *cobra.Command, sb *sandbox.Sandbox) error {
 			if line, err := supervisor.Connect(sb); err == nil {
 				defer line.Close()
 				if st, err := line.Status(false); err == nil && len(st.Programs) > 0 {
@@ -46,12 +42,12 @@ The exit code is the program's. An agent that has ended goes on with 'coffer ai 
 			}
 			ctx, stop := interruptible(c)
 			defer stop()
-			err = watch(ctx, sb)
+			err := watch(ctx, sb)
 			if errors.Is(err, givenUp(syscall.SIGQUIT)) {
 				return sayLeft(sb)
 			}
 			return err
-		},
+		}),
 	}
 }
 

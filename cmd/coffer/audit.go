@@ -168,7 +168,7 @@ func printAudit(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, filter 
 	buffered := bufio.NewWriter(out)
 	show := func(r audit.Record) error {
 		if shown++; shown == 1 && !asJSON {
-			fmt.Fprintln(buffered, eventHeader())
+			fmt.Fprintf(buffered, eventForm+"\n", "TIME", "KIND", "VERDICT", "TARGET", "SENT", "RECEIVED", "LASTED", "RULE", "DETAIL")
 		}
 		if asJSON {
 			buffered.Write(r.Line())
@@ -238,10 +238,6 @@ const (
 	eventForm   = "%-19s  %-9s  %-7s  %-36s  %8s  %8s  %6s  %-16s  %s"
 	targetWidth = 36
 )
-
-func eventHeader() string {
-	return fmt.Sprintf(eventForm, "TIME", "KIND", "VERDICT", "TARGET", "SENT", "RECEIVED", "LASTED", "RULE", "DETAIL")
-}
 
 // eventLine is an event on one line. Parts of it come from inside the sandbox.
 func eventLine(e *audit.Event) string {

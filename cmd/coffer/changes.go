@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,7 +152,10 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 	defer close()
 	o.Masked = hidden
 	stamps := filepath.Join(sb.Dir(), "applied.json")
-	o.Known, o.Since, o.Clear = readStamps(stamps), sb.Created, !o.DryRun
+	o.Known, o.Since, o.Clear = changes.Stamps{}, sb.Created, !o.DryRun
+	if known, err := os.ReadFile(stamps); err == nil {
+		_ = json.Unmarshal(known, &o.Known) // without it, more counts as a conflict, not less
+	}
 	done := ui.Busy("applying changes")
 	result, err := changes.Apply(ctx, sb.Workspace.Path, upper(sb), o)
 	done()
@@ -197,22 +201,12 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-func readStamps(path string) changes.Stamps {
-	s := changes.Stamps{}
-	if b, err := os.ReadFile(path); err == nil {
-		_ = json.Unmarshal(b, &s) // without it, more counts as a conflict, not less
-	}
-	return s
-}
-
 // writeStamps remembers what was applied, by rename.
 func writeStamps(path string, known, more changes.Stamps) error {
 	if len(more) == 0 {
 		return nil
 	}
-	for k, v := range more {
-		known[k] = v
-	}
+	maps.Copy(known, more)
 	b, err := json.Marshal(known)
 	if err != nil {
 		return err

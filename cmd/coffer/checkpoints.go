@@ -62,23 +62,19 @@ than 64 MiB are not in them.`,
 				}
 				return printJSON(all)
 			}
-			return printCheckpoints(all)
+			t := ui.Table{{"N", "TIME", "FILES", "COMMIT", "AFTER"}}
+			for _, c := range all {
+				files := strconv.Itoa(c.Changed())
+				if c.Left > 0 {
+					files += fmt.Sprintf(" (%d not kept)", c.Left)
+				}
+				t.Add(strconv.Itoa(c.N), c.Time.Local().Format(time.DateTime), files, fmt.Sprintf("%.10s", c.Head), shortCommand(c))
+			}
+			return t.Print(stdout)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print them as JSON")
 	return c
-}
-
-func printCheckpoints(all []checkpoint.Checkpoint) error {
-	t := ui.Table{{"N", "TIME", "FILES", "COMMIT", "AFTER"}}
-	for _, c := range all {
-		files := strconv.Itoa(c.Changed())
-		if c.Left > 0 {
-			files += fmt.Sprintf(" (%d not kept)", c.Left)
-		}
-		t.Add(strconv.Itoa(c.N), c.Time.Local().Format(time.DateTime), files, fmt.Sprintf("%.10s", c.Head), shortCommand(c))
-	}
-	return t.Print(stdout)
 }
 
 // shortCommand is what a checkpoint was taken after, for a line, without our wrapper of setup scripts.
@@ -129,10 +125,9 @@ two commands, is taken back only with --force. While a program runs, it asks.`,
 					return ui.Hint(usagef("%q is not the number of a checkpoint", args[1]), "see 'coffer checkpoints %s'", args[0])
 				}
 			}
-			exactly := func(store *sandbox.Store, name string) (*sandbox.Sandbox, error) {
+			_, sb, err := chooseKept(func(store *sandbox.Store, name string) (*sandbox.Sandbox, error) {
 				return forName.exactly(c, store, name)
-			}
-			_, sb, err := chooseKept(exactly, args[0])
+			}, args[0])
 			if err != nil {
 				return err
 			}

@@ -76,6 +76,17 @@ func (c choice) chosen(match string) (*sandbox.Sandbox, error) {
 	return c.choose(store, match)
 }
 
+// onSandbox is the run of a command about the sandbox that its argument names, or the one here.
+func onSandbox(run func(*cobra.Command, *sandbox.Sandbox) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		sb, err := forName.chosen(first(args))
+		if err != nil {
+			return err
+		}
+		return run(c, sb)
+	}
+}
+
 func only(all []*sandbox.Sandbox, meant func(*sandbox.Sandbox) bool) (hits []*sandbox.Sandbox) {
 	for _, sb := range all {
 		if meant(sb) {

@@ -87,16 +87,17 @@ between their worktrees; with --repo, between those of a repository that both in
 }
 
 func pagerCommand() string {
-	if value, ok := os.LookupEnv("GIT_PAGER"); ok {
-		return value
+	value, ok := os.LookupEnv("GIT_PAGER")
+	if !ok {
+		value, ok = git.OwnSetting("core.pager")
 	}
-	if value, ok := git.OwnSetting("core.pager"); ok {
-		return value
+	if !ok {
+		value, ok = os.LookupEnv("PAGER")
 	}
-	if value, ok := os.LookupEnv("PAGER"); ok {
-		return value
+	if !ok {
+		value = "less"
 	}
-	return "less"
+	return value
 }
 
 // readEnough accepts that the reader has left the pager before the end.

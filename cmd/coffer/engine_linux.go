@@ -33,10 +33,11 @@ func jailReport() engine.Report {
 
 func missingWalls() []engine.Check { return container.Missing() }
 
-const (
-	purgeName = container.PurgeName
-	jailName  = jail.Name
-)
+// programs are what this binary is by other names.
+var programs = map[string]func() int{
+	guest.Name: guest.Main, guest.LeadName: guest.LeadMain, guest.RootName: guest.RootMain,
+	jail.Name: jail.Main, container.PurgeName: container.PurgeMain,
+}
 
 // purge removes what is left of a sandbox.
 func purge(tree string) error {
@@ -65,13 +66,3 @@ func purgeFiles(tree string) error {
 	defer ui.Busy("removing the files of a sandbox")()
 	return container.Purge(tree)
 }
-
-func guestMain() int { return guest.Main() }
-
-func leadMain() int { return guest.LeadMain() }
-
-func rootMain() int { return guest.RootMain() }
-
-func jailMain() int { return jail.Main() }
-
-func purgeMain() int { return container.PurgeMain() }

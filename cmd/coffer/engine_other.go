@@ -28,17 +28,9 @@ func jailReport() engine.Report { return engine.Report{} }
 
 func missingWalls() []engine.Check { return nil }
 
-const (
-	purgeName = "coffer-purge"
-	jailName  = "coffer-jail"
-)
+var programs map[string]func() int
 
 func purge(tree string) error           { return safepath.RemoveTree(tree) }
 func purgeForgotten(tree string) error  { return safepath.RemoveTree(tree) }
 func purgeSupervised(tree string) error { return safepath.RemoveTree(tree) }
 func purgeFiles(tree string) error      { return safepath.RemoveTree(tree) }
-func guestMain() int                    { return 125 }
-func leadMain() int                     { return 125 }
-func rootMain() int                     { return 125 }
-func jailMain() int                     { return 125 }
-func purgeMain() int                    { return 125 }

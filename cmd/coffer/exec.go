@@ -44,12 +44,6 @@ direct, it works on the current directory itself.`,
   coffer exec --create --base v1.2 --branch fix-1.2 -- make
   coffer x -m par`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := together(c, "create match"); err != nil {
-				return err
-			}
-			if err := s.checkTTY(); err != nil {
-				return err
-			}
 			store, err := openStore()
 			if err != nil {
 				return err
@@ -75,6 +69,7 @@ direct, it works on the current directory itself.`,
 	s.addExecTo(c)
 	tree.addTo(c, &s)
 	matchFlag(c, &match)
+	exclusive(c, "create match")
 	c.Flags().BoolVar(&create, "create", false, "make a new sandbox: in a git worktree of its own, or, where there is no repository, over the current directory")
 	addIdleTo(c.Flags(), &idle, "stop the sandbox when nothing has run in it for this `TIME`")
 	c.Flags().SetInterspersed(false)

@@ -87,9 +87,6 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 		return err
 	}
 	fmt.Fprintln(stdout, made.Name)
-	if terminal.IsTerminal(2) {
-		fmt.Fprintf(os.Stderr, "coffer: go on there with 'coffer exec -m %s' or 'coffer ai -m %s'\n", made.Name, made.Name)
-	}
 	return nil
 }
 

@@ -106,10 +106,8 @@ func sweepIncluded(ctx context.Context, store *sandbox.Store) error {
 // forgetOrphans removes what deleted sandboxes left in the repository here and in those of other sandboxes.
 func forgetOrphans(ctx context.Context, store *sandbox.Store) error {
 	common := map[string]bool{}
-	if here, err := os.Getwd(); err == nil {
-		if r, err := repositoryAt(ctx, store, here); err == nil {
-			common[r.Common] = true
-		}
+	if r, err := repositoryAt(ctx, store, "."); err == nil {
+		common[r.Common] = true
 	}
 	all, _ := store.List()
 	for _, sb := range all {
@@ -130,11 +128,7 @@ func forgetOrphans(ctx context.Context, store *sandbox.Store) error {
 
 // offerLeft deletes merged branches of sandboxes that are gone, if the user agrees, and names stashes and tags.
 func offerLeft(c *cobra.Command, store *sandbox.Store, yes bool) error {
-	here, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	r, err := repositoryAt(c.Context(), store, here)
+	r, err := repositoryAt(c.Context(), store, ".")
 	if err != nil {
 		return nil // there is none
 	}
@@ -149,7 +143,9 @@ func offerLeft(c *cobra.Command, store *sandbox.Store, yes bool) error {
 	if err != nil {
 		return err
 	}
-	return sayKept(c.Context(), r, names)
+	kept, err := r.KeptIn(c.Context())
+	sayAside(slices.DeleteFunc(kept, func(k git.Kept) bool { return names[k.Sandbox] }), "")
+	return err
 }
 
 // living are the names of the sandboxes there are, and their branches.
@@ -178,12 +174,6 @@ func deleteMerged(c *cobra.Command, r *git.Repository, merged []string, yes bool
 	if err == nil {
 		fmt.Fprintf(stdout, "deleted %s\n", terminal.Escape(list))
 	}
-	return err
-}
-
-func sayKept(ctx context.Context, r *git.Repository, living map[string]bool) error {
-	kept, err := r.KeptIn(ctx)
-	sayAside(slices.DeleteFunc(kept, func(k git.Kept) bool { return living[k.Sandbox] }), "")
 	return err
 }
 

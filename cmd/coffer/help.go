@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -18,11 +17,6 @@ import (
 
 // helpWidth is how wide help is at most: it fits the usual terminal.
 const helpWidth = 79
-
-// showHelp prints a command's description, with its lines filled, and its usage.
-func showHelp(c *cobra.Command, _ []string) {
-	fmt.Fprintf(c.OutOrStdout(), "%s\n\n%s", filled(cmp.Or(c.Long, c.Short)), c.UsageString())
-}
 
 // filled breaks paragraphs into lines of at most helpWidth. Lines that are indented stay as they are.
 func filled(text string) string {
@@ -164,13 +158,19 @@ func wrongFlag(c *cobra.Command, err error) error {
 	return usage{err}
 }
 
-// together refuses pairs of flags that exclude each other.
-func together(c *cobra.Command, pairs ...string) error {
-	for _, pair := range pairs {
-		one, other, _ := strings.Cut(pair, " ")
-		if c.Flags().Changed(one) && c.Flags().Changed(other) {
-			return usagef("--%s and --%s exclude each other", one, other)
+// exclusive refuses pairs of flags that exclude each other before c runs.
+func exclusive(c *cobra.Command, pairs ...string) {
+	before := c.PreRunE
+	c.PreRunE = func(c *cobra.Command, args []string) error {
+		for _, pair := range pairs {
+			one, other, _ := strings.Cut(pair, " ")
+			if c.Flags().Changed(one) && c.Flags().Changed(other) {
+				return usagef("--%s and --%s exclude each other", one, other)
+			}
 		}
+		if before == nil {
+			return nil
+		}
+		return before(c, args)
 	}
-	return nil
 }

@@ -29,9 +29,14 @@ from them. A sandbox gets one with --image, or image = "NAME" in a config file; 
 pulled when it is not here.`,
 		Example: "  coffer images\n  coffer run --image debian:12 -- cat /etc/os-release",
 		RunE: func(*cobra.Command, []string) error {
-			all, errs, err := imagesInUse()
+			users, err := imageUsers()
 			if err != nil {
 				return err
+			}
+			found, errs := images().List()
+			all := []listedImage{}
+			for _, i := range found {
+				all = append(all, listedImage{append([]string{}, i.Refs...), i.Digest.String(), i.Size, i.Pulled, append([]string{}, users[i.Digest.String()]...)})
 			}
 			if asJSON {
 				err = printJSON(all)
@@ -59,19 +64,6 @@ type listedImage struct {
 	Size   int64     `json:"size"`
 	Pulled time.Time `json:"pulled"`
 	UsedBy []string  `json:"used_by"` // names of sandboxes
-}
-
-func imagesInUse() (list []listedImage, errs []error, err error) {
-	users, err := imageUsers()
-	if err != nil {
-		return nil, nil, err
-	}
-	all, errs := images().List()
-	list = []listedImage{}
-	for _, i := range all {
-		list = append(list, listedImage{append([]string{}, i.Refs...), i.Digest.String(), i.Size, i.Pulled, append([]string{}, users[i.Digest.String()]...)})
-	}
-	return list, errs, nil
 }
 
 // imageUsers are the sandboxes that have an image, by its digest.

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -70,11 +68,8 @@ stopped for it.`,
 
 // include makes the worktree of another repository for a sandbox.
 func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f includeFlags) error {
-	if sb.Ephemeral || sb.Workspace.Mode == sandbox.WorkspaceNone {
-		return ui.Error(fmt.Sprintf("sandbox %s cannot include a repository: it has no workspace to show it in", sb.Name), "use another --workspace when you make a sandbox")
-	}
-	if sb.Once {
-		return ui.Error(fmt.Sprintf("sandbox %s cannot include a repository: it was made for one run", sb.Name), "make one that stays with 'coffer exec --create'")
+	if sb.Ephemeral || sb.Once || sb.Workspace.Mode == sandbox.WorkspaceNone {
+		return ui.Error(fmt.Sprintf("sandbox %s cannot include a repository: it has no workspace, or was made for one run", sb.Name), "make one that stays with 'coffer exec --create'")
 	}
 	r, err := repositoryAt(ctx, store, f.repo)
 	if err != nil {
@@ -108,11 +103,6 @@ func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f i
 		return err
 	}
 	fmt.Fprintf(stdout, "included %s on the branch %s\n  inside:  %s\n  outside: %s\n", b.Include, b.Branch, b.At(), b.Tree)
-	return seenNext(ctx, sb)
-}
-
-// seenNext stops an idle sandbox, and says of another that the next start shows what was included.
-func seenNext(ctx context.Context, sb *sandbox.Sandbox) error {
 	if err := stopIdle(ctx, sb); err != nil || !sb.Running() {
 		return err
 	}
@@ -122,22 +112,17 @@ func seenNext(ctx context.Context, sb *sandbox.Sandbox) error {
 
 // repositoryAt finds the repository at a path, or here, unless a sandbox could have made it.
 func repositoryAt(ctx context.Context, store *sandbox.Store, path string) (*git.Repository, error) {
-	named := cmp.Or(path, ".")
 	path, err := filepath.Abs(path)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ui.Error("there is no "+named, "name the directory of a repository with --repo")
-	}
 	if err != nil {
-		return nil, ui.Hint(err, "name the directory of a repository")
+		return nil, ui.Hint(err, "name the directory of a repository with --repo")
 	}
-	if err := guardPlanted(store, path); err != nil {
-		return nil, err
-	}
-	if err := guardPlanted(store, repositoryOf(path)); err != nil {
-		return nil, err
+	for _, dir := range []string{path, repositoryOf(path)} {
+		if err := guardPlanted(store, dir); err != nil {
+			return nil, err
+		}
 	}
 	r, err := git.Find(ctx, path)
 	if errors.Is(err, git.ErrNoRepository) {

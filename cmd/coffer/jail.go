@@ -57,9 +57,6 @@ They are told not to ask before they act.`,
   coffer jail --allow api.example.com -- ./agent
   coffer jail --explain`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := together(c, "allow-parent-git no-allow-parent-git"); err != nil {
-				return err
-			}
 			err := runJail(c.Context(), &s, args, c.ArgsLenAtDash() == 0)
 			if inside := outsideOnly(); inside != nil && errors.Is(err, syscall.ENOSYS) { // openat2, for one
 				return inside
@@ -89,6 +86,7 @@ They are told not to ask before they act.`,
 	f.Lookup("sandbox").Usage = "`MODE` is auto (say what this host cannot enforce, the default), require (the same as --strict) or off (no jail, after you have said yes)"
 	f.Lookup("yes").Usage = "with --sandbox=off: do not ask"
 	f.SetInterspersed(false)
+	exclusive(c, "allow-parent-git no-allow-parent-git")
 	return c
 }
 

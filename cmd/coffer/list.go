@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -77,7 +78,7 @@ func describe(sb *sandbox.Sandbox, ports bool) described {
 	switch {
 	case d.Frozen != "":
 		d.State = "frozen"
-	case d.idles():
+	case !d.Ephemeral && !d.Once && d.Execs == 0 && d.Background == nil && len(d.Running) == 0:
 		d.State = "idle"
 	}
 	if st.Ports != nil {
@@ -144,7 +145,8 @@ long ago it began its last turn or, if that is over, ended it.`,
 				if len(list)+len(errs) == 0 {
 					fmt.Fprintln(os.Stderr, "there are no sandboxes; make one with 'coffer exec --create'")
 				}
-				printList(list)
+				width, _, _ := terminal.Size(1)
+				_ = listing(list, width).Print(stdout)
 			}
 			if err == nil && len(errs) > 0 {
 				err = status(125)
@@ -167,19 +169,11 @@ func printJSON(v any) error {
 	return e.Encode(v)
 }
 
-func printList(list []described) {
-	if len(list) == 0 {
-		return
-	}
-	width, _, err := terminal.Size(1)
-	if err != nil {
-		width = 0
-	}
-	_ = listing(list, width).Print(stdout)
-}
-
 // listing is the table of sandboxes, of which a terminal gets what fits; a width of 0 is all.
 func listing(list []described, width int) ui.Table {
+	if len(list) == 0 {
+		return nil
+	}
 	git := slices.ContainsFunc(list, func(d described) bool { return d.Git != nil || len(d.Included) > 0 })
 	agents := slices.ContainsFunc(list, func(d described) bool { return d.Turn != nil })
 	var t ui.Table
@@ -208,11 +202,11 @@ func listing(list []described, width int) ui.Table {
 		if d.Workspace.Mode == sandbox.WorkspaceTree {
 			place = "-" // 'coffer cd' tells
 		}
-		prompt := "-"
-		if d.Turn != nil && d.Turn.Prompt != "" {
-			prompt = d.Turn.Prompt
+		turn, prompt := []string{"-", "-"}, "-"
+		if d.Turn != nil {
+			turn, prompt = []string{d.Turn.Agent, age(d.Turn.last())}, cmp.Or(d.Turn.Prompt, "-")
 		}
-		row([]string{d.ID, d.Name, d.state(), age(d.Created), d.Workspace.Mode}, turnColumns(d.Turn), about, portsText(d), place, prompt)
+		row([]string{d.ID, d.Name, d.state(), age(d.Created), d.Workspace.Mode}, turn, about, portsText(d), place, prompt)
 		for _, i := range d.Included {
 			about := gitColumns(&i.Standing)
 			if width > 0 {
@@ -225,11 +219,6 @@ func listing(list []described, width int) ui.Table {
 		t = t.Fit(width, "MODE", "ID", "AGE", "WORKSPACE", "PORTS", "REPOSITORY", "DIRTY", "AHEAD/BEHIND", "BRANCH", "AGENT", "TURN")
 	}
 	return t
-}
-
-// idles says of a sandbox that runs whether it waits for programs.
-func (d *described) idles() bool {
-	return !d.Ephemeral && !d.Once && d.Execs == 0 && d.Background == nil && len(d.Running) == 0
 }
 
 // fromHome is a path as people write it.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/session"
 	"github.com/spf13/cobra"
 )
@@ -23,16 +24,13 @@ func logsCommand() *cobra.Command {
 file. Before what each printed is a line with its time and command, or prompt; -f begins
 with the last one. For what a sandbox reached and was refused, see also 'coffer audit'.`,
 		Example: "  id=$(coffer run --detach -- make test)\n  coffer logs -f $id\n  coffer logs parser --daemon db",
-		RunE: func(c *cobra.Command, args []string) error {
-			sb, err := forName.chosen(first(args))
-			if err != nil {
-				return err
-			}
+		RunE: onSandbox(func(c *cobra.Command, sb *sandbox.Sandbox) error {
 			if network {
 				return printNetwork(c.Context(), stdout, sb, follow)
 			}
 			path, none := session.LogFile(sb), "no program has been run with --detach"
 			if daemon != "" {
+				var err error
 				if path, err = daemonLog(sb, daemon); err != nil {
 					return err
 				}
@@ -48,7 +46,7 @@ with the last one. For what a sandbox reached and was refused, see also 'coffer 
 				from = session.LastTurn(sb)
 			}
 			return printLog(c.Context(), out, path, none, from, sb.Running)
-		},
+		}),
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the sandbox stops")
 	c.Flags().StringVar(&daemon, "daemon", "", "show what the daemon of this `NAME` printed instead")

@@ -16,6 +16,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,15 +35,8 @@ import (
 
 func main() {
 	name := filepath.Base(os.Args[0])
-	switch name {
-	case guest.Name:
-		os.Exit(guestMain())
-	case guest.LeadName:
-		os.Exit(leadMain())
-	case guest.RootName:
-		os.Exit(rootMain())
-	case jailName:
-		os.Exit(jailMain())
+	if program := programs[name]; program != nil {
+		os.Exit(program())
 	}
 	ui.QuitQuietly()
 	switch name {
@@ -54,8 +48,6 @@ func main() {
 		os.Exit(rootfs.DpkgMain(os.Args[1:]))
 	case guest.GHName:
 		os.Exit(printed(ghMain(os.Args[1:])))
-	case purgeName:
-		os.Exit(purgeMain())
 	}
 	ui.Exit(command(os.Args[1:]))
 }
@@ -232,7 +224,9 @@ install.`,
 	}
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetUsageTemplate(usageTemplate(root))
-	root.SetHelpFunc(showHelp)
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		fmt.Fprintf(c.OutOrStdout(), "%s\n\n%s", filled(cmp.Or(c.Long, c.Short)), c.UsageString())
+	})
 	root.SetHelpCommand(helpCommand())
 	cobra.EnableCommandSorting = false // the order here is the order of a day
 	group(root, "Run something:", runCommand(), execCommand(), aiCommand(), jailCommand())

@@ -38,9 +38,6 @@ commits of the repository have added, which can be read in git's objects.`,
   coffer masks --history
   coffer masks -m parser --json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := together(c, "history match"); err != nil {
-				return err
-			}
 			if past {
 				return showHistory(c.Context(), asJSON)
 			}
@@ -56,6 +53,7 @@ commits of the repository have added, which can be read in git's objects.`,
 		},
 	}
 	matchFlag(c, &match)
+	exclusive(c, "history match")
 	c.Flags().BoolVar(&past, "history", false, "list files in git's history that would be hidden")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the list as JSON")
 	return c

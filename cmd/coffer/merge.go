@@ -44,11 +44,10 @@ and index move to the commit, and no file is changed. A sandbox that is gone is 
 its branch coffer/NAME.`,
 		Example: "  coffer merge parser\n  coffer merge parser --squash && git commit",
 		RunE: func(c *cobra.Command, args []string) error {
-			way := git.Merge
 			if squash {
-				way = git.Squash
+				return take(c, args[0], git.Squash, flags)
 			}
-			return take(c, args[0], way, flags)
+			return take(c, args[0], git.Merge, flags)
 		},
 	}
 	c.Flags().BoolVar(&squash, "squash", false, "stage it all as one change, for you to commit")

@@ -122,9 +122,9 @@ func (m *mode) becomeOff(ctx context.Context, floor *config.Floor, args, variabl
 			return ui.Error("not run: you did not type yes", "run it in a sandbox with --sandbox=auto")
 		}
 	}
-	here, err := os.Getwd()
+	here, err := currentDir()
 	if err != nil {
-		return ui.Hint(fmt.Errorf("find the current directory: %w", err), "change to a directory that exists")
+		return err
 	}
 	return jail.Off(args, here, sortedEnvironment(env))
 }

@@ -130,9 +130,6 @@ all of that kind that come within that time. Reading and writing with gh are two
 			if err != nil || args[1] != "allow" && args[1] != "deny" {
 				return ui.Hint(usagef("want the number of a question and allow or deny"), "see 'coffer policy pending'")
 			}
-			if err := together(c, "for once", "for always", "once always"); err != nil {
-				return err
-			}
 			if lasts < 0 {
 				return usagef("an answer cannot last less than no time")
 			}
@@ -160,6 +157,7 @@ all of that kind that come within that time. Reading and writing with gh are two
 	_ = c.RegisterFlagCompletionFunc("sandbox", completeSandbox)
 	c.Flags().DurationVar(&lasts, "for", 0, "have the answer hold for this `TIME`, such as 1h")
 	c.Flags().BoolVar(&once, "once", false, "for what waits now only")
+	exclusive(c, "for once", "for always", "once always")
 	c.Flags().BoolVar(&always, "always", false, "until it is reset (the default)")
 	return c
 }

@@ -73,8 +73,12 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 	}
 	reach := supervisor.Writes(sb)
 	at, err := supervisor.OnGitHub(ctx, b, reach)
+	if remote := new(gh.RemoteError); errors.As(err, &remote) {
+		return ui.Error(fmt.Sprintf("the remote %s is %s, which is not on GitHub, nor on a server of the same kind", terminal.Escape(remote.Remote), terminal.Escape(remote.URL)),
+			"push the branch yourself; or, if ssh knows the server by a name of yours, give that name a HostName in ~/.ssh/config")
+	}
 	if err != nil {
-		return notOnGitHub(err)
+		return err
 	}
 	to, remote := at.To, at.Remote
 	program, err := gh.Look(b.Writable(reach))
@@ -104,16 +108,6 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 		head = at.From.Owner + ":" + head
 	}
 	return runTheirs(program, offer.Dir, append(f.words(to, head, words), words...))
-}
-
-// notOnGitHub says more about a remote than a program inside is told.
-func notOnGitHub(err error) error {
-	remote := new(gh.RemoteError)
-	if !errors.As(err, &remote) {
-		return err
-	}
-	return ui.Error(fmt.Sprintf("the remote %s is %s, which is not on GitHub, nor on a server of the same kind", terminal.Escape(remote.Remote), terminal.Escape(remote.URL)),
-		"push the branch yourself; or, if ssh knows the server by a name of yours, give that name a HostName in ~/.ssh/config")
 }
 
 // ready checks the files as they are now and the very commits that would be sent: programs may be at work inside.

@@ -44,14 +44,24 @@ With --all or --everywhere, it asks first.`,
 			}
 			list, err := which.find(c, store, args)
 			if (which.all || which.everywhere) && len(list) > 0 && !force && !yes {
-				if refusal := agreeToRemove(c, list); refusal != nil {
-					return refusal
+				names := make([]string, len(list))
+				for i, sb := range list {
+					names[i] = sb.Name
+				}
+				what := strings.Join(names, ", ")
+				refusal := ui.Error("not removed without your yes: "+what, "name them, or say --yes")
+				if err := agree(c, fmt.Sprintf("Remove %d of your sandboxes: %s?", len(list), what), refusal); err != nil {
+					return err
 				}
 			}
 			err = each(list, err, func(sb *sandbox.Sandbox) error {
 				gone, err := remove(c.Context(), sb, force, branch)
 				if err == nil {
-					fmt.Fprintln(stdout, removedLine(sb, gone))
+					line := "removed sandbox " + sb.Name
+					if len(gone) > 0 { // their names come from inside
+						line += " and its branch " + strings.Join(gone, ", ")
+					}
+					fmt.Fprintln(stdout, terminal.Escape(line))
 				}
 				return err
 			})
@@ -67,24 +77,6 @@ With --all or --everywhere, it asks first.`,
 	c.Flags().BoolVar(&branch, "delete-branch", false, "delete its branches too")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask about --all or --everywhere")
 	return c
-}
-
-func agreeToRemove(c *cobra.Command, list []*sandbox.Sandbox) error {
-	names := make([]string, len(list))
-	for i, sb := range list {
-		names[i] = sb.Name
-	}
-	what := strings.Join(names, ", ")
-	return agree(c, fmt.Sprintf("Remove %d of your sandboxes: %s?", len(list), what), ui.Error("not removed without your yes: "+what, "name them, or say --yes"))
-}
-
-// removedLine says what is gone. Names of branches come from inside.
-func removedLine(sb *sandbox.Sandbox, branches []string) string {
-	line := "removed sandbox " + sb.Name
-	if len(branches) > 0 {
-		line += " and its branch " + strings.Join(branches, ", ")
-	}
-	return terminal.Escape(line)
 }
 
 // settled describes a sandbox, again for a moment while programs still count whose command is back.

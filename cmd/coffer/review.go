@@ -51,11 +51,7 @@ sandbox (hooks, editor tasks, .envrc, install scripts, settings for agents, CI),
 hides (characters that do not show, links that lead out, nested git directories), new
 hosts in lock files, programs, and what looks like a secret. Nothing of it is run.`,
 		Example: "  coffer review parser\n  coffer review parser --json | jq '.findings[] | select(.level==\"high\")'",
-		RunE: func(c *cobra.Command, args []string) error {
-			sb, err := forName.chosen(first(args))
-			if err != nil {
-				return err
-			}
+		RunE: onSandbox(func(c *cobra.Command, sb *sandbox.Sandbox) error {
 			r, err := reviewOf(c.Context(), sb, repo)
 			if err != nil {
 				return err
@@ -68,7 +64,7 @@ hosts in lock files, programs, and what looks like a secret. Nothing of it is ru
 				sayIncluded(c.Context(), sb, "review")
 			}
 			return err
-		},
+		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	repoFlag(c, &repo)

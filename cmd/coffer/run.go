@@ -35,9 +35,6 @@ Without a command, a shell is run.`,
   coffer run --image debian:12 -- make
   coffer run --sandbox=require -- make test`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := s.checkTTY(); err != nil {
-				return err
-			}
 			l := listen(c)
 			defer l.stop()
 			if s.detach {

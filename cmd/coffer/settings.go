@@ -83,19 +83,30 @@ func (s *settings) addExecTo(c *cobra.Command) {
 	f.BoolVarP(&s.detach, "detach", "d", false, "leave it running and print its id; see 'coffer logs'")
 	f.BoolVar(&s.tty, "tty", false, "with --detach: on a terminal of its own, to be seen and typed to with 'coffer attach'")
 	f.BoolVar(&s.clipboard, "clipboard", false, "let programs write to the terminal's clipboard")
-}
-
-func (s *settings) checkTTY() error {
-	if s.tty && !s.detach {
-		return usagef("--tty requires --detach")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if f := c.Flags(); s.tty && !s.detach && !f.Changed("number") {
+			return usagef("--tty requires --detach")
+		}
+		return nil
 	}
-	return nil
 }
 
 // record is the sandbox that the flags ask for.
 func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Record, err error) {
-	if err := s.settle(ctx); err != nil {
+	s.netAsked = s.net != "" && s.net != "none"
+	if err := s.configure(ctx); err != nil {
 		return rec, err
+	}
+	if s.sandbox == modeOff {
+		return rec, errOff
+	}
+	if err := s.insist(); err != nil {
+		return rec, err
+	}
+	if s.decide != nil {
+		if err := s.decide(); err != nil {
+			return rec, err
+		}
 	}
 	rec = sandbox.Record{Name: s.name, Nesting: s.nesting, Command: printable(args)}
 	if s.name != "" {
@@ -134,21 +145,6 @@ func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Recor
 		}
 	}
 	return rec, s.complete(&rec)
-}
-
-// settle brings flags and config files together, and decides what depends on both.
-func (s *settings) settle(ctx context.Context) error {
-	s.netAsked = s.net != "" && s.net != "none"
-	if err := s.configure(ctx); err != nil {
-		return err
-	}
-	if s.sandbox == modeOff {
-		return errOff
-	}
-	if err := s.insist(); err != nil || s.decide == nil {
-		return err
-	}
-	return s.decide()
 }
 
 func (s *settings) limits() (l sandbox.Limits, err error) {

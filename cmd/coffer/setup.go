@@ -89,7 +89,15 @@ func (s *settings) setUpStep(ctx context.Context, o wire.Opener, sb *sandbox.San
 	}
 	e.NoInput, e.Merged = true, true
 	out.begin(name)
-	exit, err := runStep(limited, o, e, out)
+	var exit wire.Exit
+	p, err := wire.Start(o, e)
+	if err == nil {
+		defer p.Close()
+		defer context.AfterFunc(limited, p.Close)()
+		if err = p.WaitStart(); err == nil {
+			exit, err = p.Wait(out, out)
+		}
+	}
 	switch {
 	case limited.Err() != nil:
 		err = fmt.Errorf("took longer than %s", limit.Round(time.Second))
@@ -98,20 +106,6 @@ func (s *settings) setUpStep(ctx context.Context, o wire.Opener, sb *sandbox.San
 	}
 	out.end(err)
 	return err
-}
-
-// runStep runs a program without input, until ctx ends.
-func runStep(ctx context.Context, o wire.Opener, e wire.Exec, out *setupLog) (exit wire.Exit, err error) {
-	p, err := wire.Start(o, e)
-	if err != nil {
-		return exit, err
-	}
-	defer p.Close()
-	defer context.AfterFunc(ctx, p.Close)()
-	if err := p.WaitStart(); err != nil {
-		return exit, err
-	}
-	return p.Wait(out, out)
 }
 
 // A setupLog keeps what a setup prints in a file, and the end of it to be shown if it fails.

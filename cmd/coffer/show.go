@@ -20,14 +20,10 @@ func showCommand() *cobra.Command {
 		Long: `Show one sandbox in detail: what runs in it, what it sees and may reach, its limits,
 its ports, and where its files are.`,
 		Example: "  coffer show parser",
-		RunE: func(c *cobra.Command, args []string) error {
-			sb, err := forName.chosen(first(args))
-			if err != nil {
-				return err
-			}
+		RunE: onSandbox(func(c *cobra.Command, sb *sandbox.Sandbox) error {
 			d := describe(sb, true)
 			d.Engine = wall()
-			err = d.addNetwork(sb)
+			err := d.addNetwork(sb)
 			all := []described{d}
 			addStandings(c.Context(), []*sandbox.Sandbox{sb}, all)
 			if asJSON {
@@ -35,7 +31,7 @@ its ports, and where its files are.`,
 			}
 			printShow(all[0])
 			return err
-		},
+		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c

@@ -185,13 +185,6 @@ func (d *described) state() string {
 	return d.State
 }
 
-func turnColumns(t *turn) []string {
-	if t == nil {
-		return []string{"-", "-"}
-	}
-	return []string{t.Agent, age(t.last())}
-}
-
 func (t *turn) times() string {
 	text := "began " + age(t.Started) + " ago"
 	switch {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"unicode/utf8"
 
@@ -239,7 +240,9 @@ func forgetGit(folder string, branches bool) (gone []string, err error) {
 		removePlace(b)
 	}
 	for _, b := range bridgesOf(folder) {
-		err = errors.Join(err, stillThere(b, b.Forget(context.Background(), branches)))
+		forgot := b.Forget(context.Background(), branches)
+		hint := strings.TrimPrefix(ui.HintOf(forgot)+", and then ", ", and then ") + "run 'coffer gc'" + cmp.Or(b.Where(), " in its repository")
+		err = errors.Join(err, ui.Hint(forgot, "%s", hint))
 		gone = append(gone, b.Dropped()...)
 		sayStayed(b)
 		if b.Include != "" {
@@ -247,15 +250,6 @@ func forgetGit(folder string, branches bool) (gone []string, err error) {
 		}
 	}
 	return gone, err
-}
-
-// stillThere says how to take a sandbox out of a repository that did not let go of it.
-func stillThere(b *git.Bridge, err error) error {
-	where := cmp.Or(b.Where(), " in its repository")
-	if first := ui.HintOf(err); first != "" {
-		return ui.Hint(err, "%s, and then run 'coffer gc'%s", first, where)
-	}
-	return ui.Hint(err, "run 'coffer gc'%s later: it removes what is left there", where)
 }
 
 // removePlace removes the directories that a repository was shown at, unless another sandbox shows one there.
@@ -289,11 +283,7 @@ func cdCommand() *cobra.Command {
 		Long: `Print the directory that a sandbox works on: its worktree, or the directory that it was
 made over. A program cannot change its shell's directory; the shell has to do it.`,
 		Example: "  cd \"$(coffer cd parser)\"",
-		RunE: func(c *cobra.Command, args []string) error {
-			sb, err := forName.chosen(first(args))
-			if err != nil {
-				return err
-			}
+		RunE: onSandbox(func(c *cobra.Command, sb *sandbox.Sandbox) error {
 			dir := sb.Workspace.Path
 			if repo != "" {
 				b, err := git.OpenIncluded(sb.Dir(), repo)
@@ -307,7 +297,7 @@ made over. A program cannot change its shell's directory; the shell has to do it
 			}
 			fmt.Fprintln(stdout, dir)
 			return nil
-		},
+		}),
 	}
 	repoFlag(c, &repo)
 	return c
