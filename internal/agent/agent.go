@@ -93,8 +93,10 @@ type File struct {
 // A Credential is a file of JSON by which an agent is who the user is.
 type Credential struct {
 	Name string `json:"name"` // relative to the home
-	// Same are the dotted names of what must not change when a token is renewed: whose
-	// it is.
+	// Tokens are the dotted names of what a sandbox may renew, in which * stands for any name. Of
+	// an object with a type, only oauth is. Without any, see tokenNames.
+	Tokens []string `json:"tokens,omitempty"`
+	// Same are the dotted names of what must not change then: whose it is.
 	Same []string `json:"same,omitempty"`
 	// Optional is for one without which the agent is logged in all the same.
 	Optional bool `json:"optional,omitempty"`

@@ -21,7 +21,7 @@ func claude() *Agent {
 		Dir:         ".claude",
 		DirVar:      claudeDirVar,
 		Talks:       ".claude/projects",
-		Credentials: []Credential{{Name: ".claude/.credentials.json"}},
+		Credentials: []Credential{{Name: ".claude/.credentials.json", Tokens: []string{"claudeAiOauth.accessToken", "claudeAiOauth.refreshToken", "claudeAiOauth.expiresAt"}}},
 		Settings:    []string{".claude.json", claudeSettings},
 		Groups:      []string{"agents"},
 		Argv: func(a *Agent, t Turn) []string {

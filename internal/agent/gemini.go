@@ -15,7 +15,7 @@ func gemini() *Agent {
 		CA:    []string{"NODE_EXTRA_CA_CERTS"},
 		Talks: ".gemini/tmp", TalkIn: "chats",
 		Credentials: []Credential{
-			{Name: ".gemini/oauth_creds.json"},
+			{Name: ".gemini/oauth_creds.json", Tokens: []string{"access_token", "refresh_token", "id_token", "expiry_date"}},
 			{Name: ".gemini/google_accounts.json", Same: []string{"active"}, Optional: true},
 		},
 		Settings: []string{".gemini/settings.json"},

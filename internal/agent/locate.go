@@ -224,3 +224,19 @@ func interpreter(file string) string {
 	}
 	return ""
 }
+
+// Runs reports whether a program may be run on the host, to ask it something. One that is where a
+// sandbox can write may be a sandbox's.
+func (h Host) Runs(program string) bool {
+	real, err := filepath.EvalSymlinks(program)
+	if err != nil {
+		return false
+	}
+	var written []string
+	if h.Written != nil {
+		written = h.Written()
+	}
+	return !slices.ContainsFunc(written, func(dir string) bool {
+		return safepath.Within(program, dir) || safepath.Within(real, dir)
+	})
+}

@@ -12,7 +12,7 @@ func opencode() *Agent {
 		},
 		CA:          []string{"NODE_EXTRA_CA_CERTS"},
 		Talks:       ".local/share/opencode/opencode.db",
-		Credentials: []Credential{{Name: ".local/share/opencode/auth.json"}},
+		Credentials: []Credential{{Name: ".local/share/opencode/auth.json", Tokens: []string{"*.access", "*.refresh", "*.expires"}}},
 		Settings:    []string{".config/opencode/opencode.json", ".config/opencode/opencode.jsonc", ".config/opencode/config.json"},
 		Groups:      []string{"agents"},
 		ByInput:     true, // it puts quotes around an argument

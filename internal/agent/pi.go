@@ -9,7 +9,7 @@ func pi() *Agent {
 		Pass:        []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"},
 		CA:          []string{"NODE_EXTRA_CA_CERTS"},
 		Talks:       ".pi/agent/sessions",
-		Credentials: []Credential{{Name: ".pi/agent/auth.json"}},
+		Credentials: []Credential{{Name: ".pi/agent/auth.json", Tokens: []string{"*.access", "*.refresh", "*.expires"}}},
 		Settings:    []string{".pi/agent/settings.json", ".pi/agent/models.json"},
 		Groups:      []string{"agents"},
 		Argv: func(a *Agent, t Turn) []string {

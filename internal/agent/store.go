@@ -2,6 +2,8 @@ package agent
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,12 +74,37 @@ func (s *Store) Seed(a *Agent, h *Home, folder string) error {
 		if err != nil {
 			return fmt.Errorf("give %s its credentials: %w", a.Name, err)
 		}
-		g.note(c.Name, data)
+		g[c.Name] = sum(data)
 	}
 	if maps.Equal(g, before) {
 		return nil
 	}
 	return g.write(folder)
+}
+
+// given is what each file of credentials in a sandbox was, as a hash by its name, when it was last
+// given to it or taken from it. A copy that is still so was not renewed there. It is in the
+// sandbox's folder, out of its reach.
+type given map[string]string
+
+const givenName = "credentials.json"
+
+// readGiven reads it. Without one, or with a damaged one, what differs counts as renewed.
+func readGiven(dir string) given {
+	g := given{}
+	if data, err := os.ReadFile(filepath.Join(dir, givenName)); err != nil || json.Unmarshal(data, &g) != nil || g == nil {
+		return given{}
+	}
+	return g
+}
+
+func (g given) write(dir string) error {
+	return safepath.File{Path: filepath.Join(dir, givenName)}.Write(jsonText(g))
+}
+
+func sum(data []byte) string {
+	h := sha256.Sum256(data)
+	return hex.EncodeToString(h[:])
 }
 
 // maxCredential bounds a file of credentials.
@@ -105,14 +132,12 @@ func (s *Store) Keep(a *Agent, h *Home) (n int, err error) {
 	return n, nil
 }
 
-// take takes tokens that an agent has renewed from its home into the store, and notes that. What
-// it was given and is as it was gets what the store has by now. What is not plainly the same credentials with other
-// tokens stays where it is: a sandbox must not choose who the others are. It says what it has done,
-// and what it has refused.
+// take takes tokens that an agent has renewed from its home into the store, and notes them in g.
+// A copy that is as it was given gets what the store has by now. It reports what it has taken, and
+// why it has refused something: a sandbox must not choose who the others are.
 func (s *Store) take(a *Agent, h *Home, g given) (renewed bool, err error) {
 	for _, c := range a.Credentials {
-		file := s.file(a, c)
-		was, readErr := os.ReadFile(file)
+		was, readErr := os.ReadFile(s.file(a, c))
 		if readErr != nil {
 			continue // nobody logged in outside, so nobody asked for it to be kept
 		}
@@ -120,23 +145,26 @@ func (s *Store) take(a *Agent, h *Home, g given) (renewed bool, err error) {
 		if errors.Is(why, fs.ErrNotExist) || why == nil && bytes.Equal(was, is) {
 			continue
 		}
-		if why == nil && g.untouched(c.Name, is) {
+		if why == nil && g[c.Name] == sum(is) {
 			// Another sandbox has renewed it, or the user has logged in anew.
-			if why = h.Write(c.Name, was); why == nil {
-				g.note(c.Name, was)
-			} else {
-				err = errors.Join(err, why)
+			if now, why := c.refresh(is, was); why == nil {
+				was = now
 			}
+			if why = h.Write(c.Name, was); why == nil {
+				g[c.Name] = sum(was)
+			}
+			err = errors.Join(err, why)
 			continue
 		}
-		ok := false
+		var now []byte
 		if why == nil {
-			ok, why = s.renew(file, c, was, is)
+			now, why = c.refresh(was, is)
 		}
-		if ok {
-			g.note(c.Name, is)
+		if why == nil && !bytes.Equal(now, was) {
+			if why = s.put(s.file(a, c), now); why == nil {
+				g[c.Name], renewed = sum(is), true
+			}
 		}
-		renewed = renewed || ok
 		if why != nil {
 			err = errors.Join(err, fmt.Errorf("~/%s is not taken for other sandboxes: %w", c.Name, why))
 		}
@@ -144,24 +172,90 @@ func (s *Store) take(a *Agent, h *Home, g given) (renewed bool, err error) {
 	return renewed, err
 }
 
-func (s *Store) renew(file string, c Credential, was, is []byte) (bool, error) {
-	old, err := credential(was)
+// tokenNames are what tokens, and when they expire, are called by an agent of which nothing is
+// known: at the top of the file, or one object further down.
+var tokenNames = strings.Fields("token access refresh access_token refresh_token id_token accessToken refreshToken idToken expires expires_at expires_in expiresAt expiry expiry_date last_refresh")
+
+// refresh returns a file of credentials with the tokens of another. Nothing else is taken: no
+// further entry, no key, no entry of another type. It is the file itself if no token differs.
+func (c Credential) refresh(file, with []byte) ([]byte, error) {
+	was, err := credential(file)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	new, err := credential(is)
+	is, err := credential(with)
 	if err != nil {
-		return false, err
-	}
-	if err := alike(old, new, ""); err != nil {
-		return false, err
+		return nil, err
 	}
 	for _, name := range c.Same {
-		if !reflect.DeepEqual(lookup(old, name), lookup(new, name)) {
-			return false, fmt.Errorf("%s has changed", name)
+		if !reflect.DeepEqual(lookup(was, name), lookup(is, name)) {
+			return nil, fmt.Errorf("%s has changed", name)
 		}
 	}
-	return true, s.put(file, is)
+	changed := false
+	for _, path := range c.Tokens {
+		if err := renew(was, is, strings.Split(path, "."), &changed); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range tokenNames {
+		if c.Tokens == nil {
+			if err := errors.Join(renew(was, is, []string{name}, &changed), renew(was, is, []string{"*", name}, &changed)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	switch {
+	case !changed:
+		return file, nil
+	case reflect.DeepEqual(was, is):
+		return with, nil
+	}
+	return jsonText(was), nil
+}
+
+// renew takes over the value at a path, in which * stands for any name.
+func renew(was, is map[string]any, path []string, changed *bool) error {
+	if _, typed := was["type"]; typed || is["type"] != nil {
+		a, _ := was["type"].(string)
+		if b, _ := is["type"].(string); a != "oauth" || b != "oauth" {
+			return nil // an API key, or another kind of login
+		}
+	}
+	name := path[0]
+	if len(path) > 1 {
+		for at := range was {
+			a, ok1 := was[at].(map[string]any)
+			b, ok2 := is[at].(map[string]any)
+			if (at == name || name == "*") && ok1 && ok2 {
+				if err := renew(a, b, path[1:], changed); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	old, known := was[name]
+	new, there := is[name]
+	switch {
+	case !known || !there || reflect.DeepEqual(old, new):
+		return nil
+	case !isToken(new) || old != nil && reflect.TypeOf(old) != reflect.TypeOf(new):
+		return fmt.Errorf("%s is not a token", name)
+	}
+	was[name], *changed = new, true
+	return nil
+}
+
+// isToken reports whether a value has the alphabet and length of a token or a time. A program that
+// reads it must find nothing to run in it.
+func isToken(v any) bool {
+	if n, ok := v.(json.Number); ok {
+		return len(n) < 32
+	}
+	s, ok := v.(string)
+	return ok && s != "" && len(s) <= 16<<10 &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~+/=|:;,%@-") == ""
 }
 
 // credential is an object of JSON, and not large.
@@ -181,42 +275,6 @@ func credential(data []byte) (v map[string]any, err error) {
 		return nil, errors.New("there is nothing in it")
 	}
 	return v, nil
-}
-
-// alike says how two values differ in shape: names, and kinds of values.
-func alike(old, new any, at string) error {
-	a, isObject := old.(map[string]any)
-	b, stillObject := new.(map[string]any)
-	switch {
-	case isObject && stillObject:
-		for name := range b {
-			if _, ok := a[name]; !ok {
-				return fmt.Errorf("%s%s is new", at, short(name))
-			}
-		}
-		for name, v := range a {
-			if _, ok := b[name]; !ok {
-				return fmt.Errorf("%s%s is missing", at, short(name))
-			}
-			if err := alike(v, b[name], at+short(name)+"."); err != nil {
-				return err
-			}
-		}
-		return nil
-	case old == nil || new == nil:
-		return nil // a value that was, or is, not known
-	case reflect.TypeOf(old) != reflect.TypeOf(new):
-		return fmt.Errorf("%s is of another kind", strings.TrimSuffix(at, "."))
-	}
-	return nil
-}
-
-// short is a name in a message. It comes from a sandbox.
-func short(name string) string {
-	if len(name) > 40 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
-		return "a name"
-	}
-	return name
 }
 
 func lookup(v any, dotted string) any {
@@ -247,17 +305,26 @@ func (a *Agent) outside(c Credential, h Host) (file string, moved bool) {
 	return filepath.Join(dir, rest), true
 }
 
-// openOutside opens what the user has himself. A directory that is not in its usual place may
-// be in a workspace, where a link can be a sandbox's: so there must be none.
-func openOutside(file string, moved bool) (*os.File, error) {
+// readOutside reads what the user has. A directory that is not in its usual place may be in a
+// workspace, where a link can be a sandbox's: so there must be none.
+func readOutside(file string, moved bool) ([]byte, error) {
 	if !moved {
-		return os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		real, err := filepath.EvalSymlinks(file)
+		if err != nil {
+			return nil, err
+		}
+		return safepath.ReadOwn(real, maxCredential)
 	}
-	f, err := openPlain(file)
+	root, err := safepath.OpenDir("/")
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	data, err := safepath.ReadFile(root, strings.TrimPrefix(filepath.Clean(file), "/"), maxCredential)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, ui.Error("there is a link on the way to it", "set the variable that leads there to its real path")
 	}
-	return f, err
+	return data, err
 }
 
 // Imports says which files of an agent's credentials the user has outside.
@@ -275,14 +342,9 @@ func Imports(a *Agent, h Host) (files []string) {
 func (s *Store) Import(a *Agent, h Host) (n int, err error) {
 	for _, c := range a.Credentials {
 		file, moved := a.outside(c, h)
-		f, err := openOutside(file, moved)
+		data, err := readOutside(file, moved)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
-		}
-		var data []byte
-		if err == nil {
-			data, err = io.ReadAll(io.LimitReader(f, maxCredential+1))
-			f.Close()
 		}
 		if err == nil {
 			_, err = credential(data)

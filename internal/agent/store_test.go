@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -22,8 +23,7 @@ func TestRenew(t *testing.T) {
 		{"untouched", oldToken, false},
 		{"somebody else's", strings.ReplaceAll(oldToken, `"me"`, `"thief"`), false},
 		{"a key instead", strings.ReplaceAll(oldToken, `null`, `"sk"`), false},
-		{"a name more", strings.Replace(oldToken, `{`, `{"hooks":"x",`, 1), false},
-		{"a name less", strings.Replace(oldToken, `,"last_refresh":"2026"`, ``, 1), false},
+		{"a command", strings.Replace(oldToken, `"a"`, `"!touch x"`, 1), false},
 		{"another kind", strings.Replace(oldToken, `"a"`, `["a"]`, 1), false},
 		{"no JSON", "hello", false},
 		{"no object", "[1]", false},
@@ -223,22 +223,64 @@ func TestImportMoved(t *testing.T) {
 	}
 }
 
-// Whatever a sandbox makes of its credentials, what gets through has the old shape.
+// Only tokens of OAuth entries are taken from a sandbox: no key, no entry more, and nothing that
+// another program would run.
+func TestRenewTokensOnly(t *testing.T) {
+	const was = `{"anthropic":{"type":"oauth","access":"a","refresh":"r","expires":1},"openai":{"type":"api_key","key":"sk-1"}}`
+	for _, tt := range []struct{ is, want string }{
+		{strings.Replace(was, `"a"`, `"b"`, 1), strings.Replace(was, `"a"`, `"b"`, 1)},
+		{strings.Replace(was, `"expires":1`, `"expires":2`, 1), strings.Replace(was, `"expires":1`, `"expires":2`, 1)},
+		{strings.Replace(was, `sk-1`, `!touch x`, 1), was},
+		{strings.Replace(was, `sk-1`, `sk-2`, 1), was},
+		{strings.Replace(was, `"oauth"`, `"api_key"`, 1), was},
+		{strings.Replace(was, `"type":"oauth","access":"a"`, `"type":"api_key","key":"!touch x","access":"b"`, 1), was},
+		{strings.Replace(was, `"type":"oauth","access":"a"`, `"type":["oauth"],"access":"b"`, 1), was},
+		{strings.Replace(was, `{`, `{"more":{"type":"api_key","key":"!touch x"},`, 1), was},
+		{strings.Replace(strings.Replace(was, `{`, `{"more":{"type":"api_key","key":"!touch x"},`, 1), `"a"`, `"b"`, 1), strings.Replace(was, `"a"`, `"b"`, 1)},
+		{strings.Replace(was, `"a"`, `"!touch x"`, 1), ""},
+		{strings.Replace(was, `"a"`, `"$(x)"`, 1), ""},
+		{strings.Replace(was, `"a"`, `"a\n"`, 1), ""},
+		{strings.Replace(was, `"a"`, `{"type":"oauth"}`, 1), ""},
+		{strings.Replace(was, `"a"`, `"`+strings.Repeat("a", 20<<10)+`"`, 1), ""},
+	} {
+		got, err := pi().Credentials[0].refresh([]byte(was), []byte(tt.is))
+		if (err != nil) != (tt.want == "") || err == nil && !reflect.DeepEqual(object(got), object([]byte(tt.want))) {
+			t.Errorf("%.200s became %s, %v", tt.is, got, err)
+		}
+	}
+}
+
+// Whatever a sandbox makes of its credentials, only the alphabet of tokens gets through.
 func FuzzRenew(f *testing.F) {
 	f.Add([]byte(oldToken), []byte(strings.ReplaceAll(oldToken, `"a"`, `"b"`)))
 	f.Add([]byte(`{"a":[1,{"b":null}]}`), []byte(`{"a":[{}]}`))
-	f.Add([]byte(`{"a":{"b":1}}`), []byte(`{"a":{"b":1,"b":{"c":2}}}`))
+	f.Add([]byte(`{"a":{"token":"x"}}`), []byte(`{"a":{"token":"!x"}}`))
 	f.Fuzz(func(t *testing.T, was, is []byte) {
-		old, err := credential(was)
-		if err != nil {
-			return
-		}
-		new, err := credential(is)
-		if err != nil || alike(old, new, "") != nil {
-			return
-		}
-		if len(old) != len(new) {
-			t.Errorf("%q and %q are alike", was, is)
+		for _, c := range []Credential{{}, pi().Credentials[0], codex().Credentials[0]} {
+			now, err := c.refresh(was, is)
+			if err != nil {
+				continue
+			}
+			var check func(old, new any)
+			check = func(old, new any) {
+				m, ok := new.(map[string]any)
+				if !ok && !reflect.DeepEqual(old, new) && !isToken(new) {
+					t.Errorf("%q became %q by %q", was, now, is)
+				}
+				before, _ := old.(map[string]any)
+				if ok && len(before) != len(m) {
+					t.Errorf("%q has more or less than %q, by %q", now, was, is)
+				}
+				for name := range m {
+					check(before[name], m[name])
+				}
+			}
+			old, _ := credential(was)
+			new, err := credential(now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(old, new)
 		}
 	})
 }
