@@ -64,7 +64,7 @@ func (s *Store) Seed(a *Agent, h *Home, folder string) error {
 			continue
 		}
 		is, _ := h.Read(c.Name)
-		if _, unusable := credential(is); unusable == nil && before.untouched(c.Name, data) {
+		if _, unusable := credential(is); unusable == nil && before[c.Name] == sum(data) {
 			g[c.Name] = before[c.Name]
 			continue
 		}
