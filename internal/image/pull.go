@@ -62,8 +62,16 @@ func (s *Store) Pull(ctx context.Context, r Reference, o Options) (*Image, error
 	if err := os.MkdirAll(filepath.Join(s.dir, blobsName), 0o700); err != nil {
 		return nil, fmt.Errorf("make room for images: %w", err)
 	}
-	p := pull{store: s, ref: r, Options: o}
-	i, err := p.run(ctx)
+	from, err := r.open(ctx, o)
+	if err != nil && r.Local() {
+		return nil, err
+	}
+	var i *Image
+	if err == nil {
+		defer from.close()
+		p := pull{store: s, ref: r, from: from, Options: o}
+		i, err = p.run(ctx)
+	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -93,11 +101,7 @@ type pull struct {
 	disk        *limits.Disk // nil if it does not count what is free
 }
 
-func (p *pull) run(ctx context.Context) (_ *Image, err error) {
-	if p.from, err = p.ref.open(ctx, p.Options); err != nil {
-		return nil, err
-	}
-	defer p.from.close()
+func (p *pull) run(ctx context.Context) (*Image, error) {
 	if err := p.resolve(ctx); err != nil {
 		return nil, err
 	}
