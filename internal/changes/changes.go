@@ -19,13 +19,11 @@
 //
 // # Who is the adversary
 //
-// Every byte of the upper is the sandbox's: names, link targets, sizes, modes,
-// attributes, device nodes, and all of it may change between two system calls.
-// So every path is resolved from the root of its tree in one call that takes no
-// symlink, no mount point and no "..", and what was opened is what is judged
-// (fstat), not what was listed.
-// The lower gets the same treatment, because a symlink that the user or an
-// earlier Apply left there must not lead a write outside.
+// Every byte of the upper is the sandbox's: names, link targets, sizes, modes, attributes, device
+// nodes, and all of it may change between two system calls. So every path is resolved from the root
+// of its tree in one call that takes no symlink, no mount point and no "..", and what was opened is
+// what is judged (fstat), not what was listed. The lower gets the same treatment, because a symlink
+// that the user or an earlier Apply left there must not lead a write outside.
 //
 // # What is never applied
 //
@@ -36,18 +34,15 @@
 //
 // # What a conflict is
 //
-// An overlay keeps no copy of what the lower was when the sandbox began. What it
-// does have is the birth time of the upper entry, which the sandbox cannot set.
-// A lower entry whose ctime (which nobody can set) is later was changed after
-// the sandbox took its copy: that is certain, and a conflict. Not seen that way
-// is a change made before the sandbox *replaced* the file (write a new one and
-// rename, as editors do), since its birth is the replacement's. With
-// [ApplyOptions].Since, the time the sandbox first started, these are seen too,
-// at the price of calling it a conflict when the user edited first and the
-// sandbox saw the edit. Stamps of an earlier Apply, given back in
-// [ApplyOptions].Known, keep Coffer's own writes from being taken for the
-// user's. A directory's permissions are never a conflict: its ctime moves with
-// every file made in it.
+// An overlay keeps no copy of what the lower was when the sandbox began. What it does have is the
+// birth time of the upper entry, which the sandbox cannot set. A lower entry whose ctime (which
+// nobody can set) is later was changed after the sandbox took its copy: that is certain, and a
+// conflict. Not seen that way is a change made before the sandbox *replaced* the file (write a new
+// one and rename, as editors do), since its birth is the replacement's. With [ApplyOptions].Since,
+// the time the sandbox first started, these are seen too, at the price of calling it a conflict
+// when the user edited first and the sandbox saw the edit. Stamps of an earlier Apply, given back
+// in [ApplyOptions].Known, keep Coffer's own writes from being taken for the user's. A directory's
+// permissions are never a conflict: its ctime moves with every file made in it.
 //
 // Text diffs come from rogpeppe/go-internal/diff (the anchored diff of the Go
 // project): O(n log n) for any input, so a crafted file cannot stall a diff.

@@ -56,10 +56,9 @@ func IsGit(name string) bool {
 	return strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1")
 }
 
-// LinkNote says what is remarkable about a symlink at link (relative to the
-// workspace) pointing to target; empty if nothing is. It judges the text, as
-// what the target means depends on other links: a ".." that comes after a name
-// is remarkable, since that name may be a link that ends anywhere.
+// LinkNote says what is remarkable about a symlink at link (relative to the workspace) pointing to
+// target; empty if nothing is. It judges the text, as what the target means depends on other links:
+// a ".." that comes after a name is remarkable, since that name may be a link that ends anywhere.
 func LinkNote(link, target string) string {
 	if strings.HasPrefix(target, "/") {
 		return "symlink to the absolute path " + Quote(target)

@@ -1,11 +1,10 @@
 // Package checkpoint keeps what the files of a workspace were at certain moments, and
 // brings them back.
 //
-// A checkpoint is the list of files that were different from the commit the workspace
-// started from, and their contents, as objects in git's own format. Contents that the
-// commit has are in the user's repository already. All of it lies in the sandbox's folder,
-// out of the sandbox's reach: a program inside can ruin its files and its git directory,
-// not the way back.
+// A checkpoint is the list of files that were different from the commit the workspace started from,
+// and their contents, as objects in git's own format. Contents that the commit has are in the
+// user's repository already. All of it lies in the sandbox's folder, out of the sandbox's reach: a
+// program inside can ruin its files and its git directory, not the way back.
 //
 // Git on the host must not run among files that a sandbox writes, because they say what git
 // does with them (filters, attributes, nested repositories), and git inside answers to the

@@ -62,8 +62,7 @@ func (s *Store) keep(r io.Reader, size int64) (id string, err error) {
 	return s.writeObject(bytes.NewReader(text), size)
 }
 
-// writeObject writes a content. It is a draft until it is whole: what is read may change
-// meanwhile.
+// writeObject writes a content. It is a draft until it is whole: what is read may change meanwhile.
 func (s *Store) writeObject(r io.Reader, size int64) (id string, err error) {
 	draft, err := os.CreateTemp(s.dir, "draft")
 	if err != nil {
@@ -133,8 +132,7 @@ func (s *Store) open(id string, from Source) (io.ReadCloser, error) {
 	}{r, f}, nil
 }
 
-// Lend gives another store the contents of some files, without copying them if that can
-// be.
+// Lend gives another store the contents of some files, without copying them if that can be.
 func (s *Store) Lend(to *Store, m Manifest) error {
 	for _, item := range m {
 		if !validID(item.ID) || item.Mode == Gitlink || to.has(item.ID) {

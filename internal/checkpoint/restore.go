@@ -28,10 +28,9 @@ type Workspace struct {
 
 func (w *Workspace) hides(path string) bool { return w.Hidden != nil && w.Hidden(path) }
 
-// Restore makes the files of a workspace what a manifest says, from what they are. Every
-// file is the old one or the new one at any time. What is in neither manifest is not
-// touched, and nothing that is hidden. It goes on after a failure; the failures are
-// returned by path.
+// Restore makes the files of a workspace what a manifest says, from what they are. Every file is
+// the old one or the new one at any time. What is in neither manifest is not touched, and nothing
+// that is hidden. It goes on after a failure; the failures are returned by path.
 func (s *Store) Restore(ctx context.Context, w *Workspace, is, want Manifest, from Source) (failed map[string]error, err error) {
 	failed = map[string]error{}
 	all := Compare(is, want)

@@ -1,18 +1,16 @@
 // Package demo shows what a sandbox stops, truthfully.
 //
-// The play has a stage and an agent. The [stage] is a throw-away directory with a fake
-// home (keys, credentials, a shell rc, a small repository with a failing test) and, on
-// this host, a few dummies that belong to it: a process, two services on 127.0.0.1, two
-// sockets. The agent is this same binary in a hidden role. It mends the
-// test, and then tries every [misdeed] of a list, in plain system calls, and reports
-// what each of them returned.
+// The play has a stage and an agent. The [stage] is a throw-away directory with a fake home (keys,
+// credentials, a shell rc, a small repository with a failing test) and, on this host, a few dummies
+// that belong to it: a process, two services on 127.0.0.1, two sockets. The agent is this same
+// binary in a hidden role. It mends the test, and then tries every [misdeed] of a list, in plain
+// system calls, and reports what each of them returned.
 //
-// The agent plays twice, each time on a fresh stage. First bare, as any program that
-// the user starts: this is the control, and it shows that a misdeed works here and
-// that we would notice. Then through "coffer run", the way everybody uses it. The
-// verdict comes from looking at the victim afterwards, from outside: did the secret
-// come back, has the file changed, does the process live. The wall that is named is the
-// one that was built against the misdeed.
+// The agent plays twice, each time on a fresh stage. First bare, as any program that the user
+// starts: this is the control, and it shows that a misdeed works here and that we would notice.
+// Then through "coffer run", the way everybody uses it. The verdict comes from looking at the
+// victim afterwards, from outside: did the secret come back, has the file changed, does the process
+// live. The wall that is named is the one that was built against the misdeed.
 //
 // A misdeed that does not work bare either, because this machine refuses it anyway,
 // proves nothing and is not counted.

@@ -87,8 +87,7 @@ func openDoor(network, address, word string) (*door, error) {
 	return d, nil
 }
 
-// answer notes the visit before it answers, so that a visitor who got an answer has
-// been noted.
+// answer notes the visit before it answers, so that a visitor who got an answer has been noted.
 func (d *door) answer(c net.Conn, word string) {
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(knockTime))

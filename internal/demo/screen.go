@@ -42,8 +42,7 @@ func (s *screen) paint(style, text string) string {
 	return "\x1b[" + style + "m" + text + "\x1b[0m"
 }
 
-// print shows a line, and leaves the eye a moment: all of it is over long before it
-// is shown.
+// print shows a line, and leaves the eye a moment: all of it is over long before it is shown.
 func (s *screen) print(parts ...string) {
 	if s.err != nil {
 		return

@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// guard bounds what a registry can do to us. Nothing is asked without encryption, except a
-// registry on this machine; an answer other than 200 has no body, so that nobody reads an
-// endless one; an answer that is not a blob ends after [maxManifest]; and a registry that falls
-// silent is given up.
+// guard bounds what a registry can do to us. Nothing is asked without encryption, except a registry
+// on this machine; an answer other than 200 has no body, so that nobody reads an endless one; an
+// answer that is not a blob ends after [maxManifest]; and a registry that falls silent is given up.
 type guard struct {
 	ref   Reference
 	inner *http.Transport

@@ -24,8 +24,7 @@ const (
 	maxEnv      = 64 << 10 // of all variables together
 )
 
-// A manifest lists the layers of an image; or, if it is an index, the images for several
-// machines.
+// A manifest lists the layers of an image; or, if it is an index, the images for several machines.
 type manifest struct {
 	SchemaVersion int             `json:"schemaVersion"`
 	Config        v1.Descriptor   `json:"config"`

@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree is the root directory of an image that is being unpacked, by descriptor. Names are looked
-// up as if it were the root of everything: links of an earlier entry lead to where they would in
-// the sandbox, and never out. What is made or removed is then named in a directory
-// that is open.
+// tree is the root directory of an image that is being unpacked, by descriptor. Names are looked up
+// as if it were the root of everything: links of an earlier entry lead to where they would in the
+// sandbox, and never out. What is made or removed is then named in a directory that is open.
 type tree struct {
 	path    string
 	root    int

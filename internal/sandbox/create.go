@@ -150,10 +150,9 @@ func (sb *Sandbox) sync(dir string) error {
 	return syncDir(dir)
 }
 
-// taken collects what no new sandbox may be called: the names of all others,
-// and their ids, because an id must not turn into somebody else's name. It reads
-// every record (10 to 40 µs each), which keeps names in one place only.
-// Callers hold the store lock.
+// taken collects what no new sandbox may be called: the names of all others, and their ids, because
+// an id must not turn into somebody else's name. It reads every record (10 to 40 µs each), which
+// keeps names in one place only. Callers hold the store lock.
 func (s *Store) taken(except string) (map[string]bool, error) {
 	entries, err := s.entries()
 	if err != nil {

@@ -27,17 +27,15 @@
 // A folder appears and disappears by one rename. It is filled under its .new-
 // name and emptied under its .gone- name, so under its own name it is whole.
 //
-// Whoever gives a sandbox a name, moves its folder, or takes its lock, holds the
-// store lock meanwhile (microseconds; a few milliseconds where a disk has to be
-// waited for). What is true under the store lock therefore stays true until it
-// is given back: a free name stays free, a stopped sandbox stays stopped, and a
-// .new- folder was left behind by the dead. Reading takes no lock at all and
-// works in a read-only store.
+// Whoever gives a sandbox a name, moves its folder, or takes its lock, holds the store lock
+// meanwhile (microseconds; a few milliseconds where a disk has to be waited for). What is true
+// under the store lock therefore stays true until it is given back: a free name stays free, a
+// stopped sandbox stays stopped, and a .new- folder was left behind by the dead. Reading takes no
+// lock at all and works in a read-only store.
 //
-// What a crash leaves behind, [Store.Sweep] removes. It runs at the start of
-// every command and so must cost next to nothing: it reads one directory, and
-// the first letter of an id tells it which sandboxes are throw-away without
-// opening their records.
+// What a crash leaves behind, [Store.Sweep] removes. It runs at the start of every command and so
+// must cost next to nothing: it reads one directory, and the first letter of an id tells it which
+// sandboxes are throw-away without opening their records.
 //
 // The tree of a stopped sandbox was written by a stranger. [safepath.RemoveTree] deletes
 // it without following a link or crossing a mount.

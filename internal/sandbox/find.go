@@ -108,11 +108,10 @@ func (s *Store) Over(workspace string) []*Sandbox {
 	return slices.DeleteFunc(all, func(sb *Sandbox) bool { return sb.Workspace.Path != workspace })
 }
 
-// Find returns the sandbox that a user means by a word: the one with this id,
-// else with this name, else with an id that starts so, else with a name that
-// contains it. What is exact comes first, so that a name always reaches its
-// sandbox and no new id can get in between. It returns ErrNotFound when there is
-// none, and an *AmbiguousError when there are several on the same level.
+// Find returns the sandbox that a user means by a word: the one with this id, else with this name,
+// else with an id that starts so, else with a name that contains it. What is exact comes first, so
+// that a name always reaches its sandbox and no new id can get in between. It returns ErrNotFound
+// when there is none, and an *AmbiguousError when there are several on the same level.
 func (s *Store) Find(match string) (*Sandbox, error) {
 	if validID(match) {
 		if sb, err := s.Get(match); !errors.Is(err, ErrNotFound) {

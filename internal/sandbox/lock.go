@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrRunning is for a sandbox whose lock another process, or another part of
-// this one, holds.
+// ErrRunning is for a sandbox whose lock another process, or another part of this one, holds.
 var ErrRunning = errors.New("the sandbox is running")
 
 // errHeld is what tryLock says when it would have to wait.
@@ -103,10 +102,9 @@ func (l *Lock) Release() {
 	}
 }
 
-// File returns the lock as a file for [os/exec.Cmd.ExtraFiles]. The child calls
-// Sandbox.Adopt, and the sandbox counts as running without a gap. The caller
-// closes the file when the child has started, and releases the lock when the
-// child has adopted it.
+// File returns the lock as a file for [os/exec.Cmd.ExtraFiles]. The child calls Sandbox.Adopt, and
+// the sandbox counts as running without a gap. The caller closes the file when the child has
+// started, and releases the lock when the child has adopted it.
 func (l *Lock) File() (*os.File, error) {
 	fd, err := dup(int(l.fd.Load()))
 	if err != nil {

@@ -63,13 +63,11 @@ func bornEphemeral(id string) bool { return id[0] == ephemeralLetter }
 
 const maxName = 64
 
-// ErrName is for names that no sandbox can have. The error around it says what
-// is allowed.
+// ErrName is for names that no sandbox can have. The error around it says what is allowed.
 var ErrName = errors.New("bad sandbox name")
 
-// CheckName says whether a sandbox can have this name. There are no capitals
-// because names become host names and branch names, and two that differ only in
-// case would be one folder on a Mac.
+// CheckName says whether a sandbox can have this name. There are no capitals because names become
+// host names and branch names, and two that differ only in case would be one folder on a Mac.
 func CheckName(name string) error {
 	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789._-"
 	if name != "" && len(name) <= maxName && consistsOf(name, allowed) && name[0] != '-' && name[0] != '.' {

@@ -23,8 +23,7 @@ type Network struct {
 	// Rules are what config files add to it, as they were when the user agreed to
 	// them: what is in the workspace now is the sandbox's word.
 	Rules []policy.Source `json:"rules,omitempty"`
-	// HostPorts are the ports of the host's loopback interface that programs may
-	// reach.
+	// HostPorts are the ports of the host's loopback interface that programs may reach.
 	HostPorts []HostPort `json:"host_ports,omitempty"`
 	// Max is the mode that the administrator allows at most. With none and standard
 	// the user's live changes cannot go beyond it.

@@ -13,10 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// recordVersion is the format this coffer writes. Decoding is strict, so a new
-// field needs a new version: an older coffer must refuse a limit it would not
-// enforce, and not overlook it. Records of older versions have fewer fields, and are
-// read all the same.
+// recordVersion is the format this coffer writes. Decoding is strict, so a new field needs a new
+// version: an older coffer must refuse a limit it would not enforce, and not overlook it. Records
+// of older versions have fewer fields, and are read all the same.
 const recordVersion = 7
 
 // maxRecord bounds sandbox.json, for reading and for writing.
@@ -260,8 +259,7 @@ func (r *Record) encode() ([]byte, error) {
 	return out, nil
 }
 
-// decodeRecord reads sandbox.json. The errors continue a sentence that starts
-// with the file's name.
+// decodeRecord reads sandbox.json. The errors continue a sentence that starts with the file's name.
 func decodeRecord(data []byte) (Record, error) {
 	if len(data) == 0 {
 		return Record{}, errEmpty

@@ -57,9 +57,8 @@ func (sb *Sandbox) HasGit() bool {
 	return exists(filepath.Join(sb.dir, gitName)) || exists(filepath.Join(sb.dir, includeName))
 }
 
-// Owe notes that something outside the folder has to be put right when the sandbox
-// stops, before it is done; Settle that it has been. If the process dies in between,
-// Sweep calls Mend.
+// Owe notes that something outside the folder has to be put right when the sandbox stops, before it
+// is done; Settle that it has been. If the process dies in between, Sweep calls Mend.
 func (sb *Sandbox) Owe() error {
 	return os.WriteFile(filepath.Join(sb.dir, debtName), nil, 0o600)
 }

@@ -5,8 +5,7 @@ import (
 	"path/filepath"
 )
 
-// maxSocketPath stays below what a socket address holds: 108 bytes on Linux, 104
-// on macOS.
+// maxSocketPath stays below what a socket address holds: 108 bytes on Linux, 104 on macOS.
 const maxSocketPath = 100
 
 // Socket returns a path of control.sock to listen on or connect to. Usually it is

@@ -24,9 +24,8 @@ const (
 type Store struct {
 	dir string
 
-	// Mend, if set, is called by Sweep for a sandbox that stays but whose
-	// supervisor was killed, with its folder. After an error it is called again by
-	// the next sweep.
+	// Mend, if set, is called by Sweep for a sandbox that stays but whose supervisor was killed,
+	// with its folder. After an error it is called again by the next sweep.
 	Mend func(folder string) error
 }
 
@@ -87,8 +86,7 @@ func (s *Store) make() error {
 	return s.check()
 }
 
-// lock takes the store lock, waiting for it. Holders never wait for anything
-// but the disk.
+// lock takes the store lock, waiting for it. Holders never wait for anything but the disk.
 func (s *Store) lock() (unlock func(), err error) {
 	path := filepath.Join(s.dir, storeLockName)
 	fd, err := openFile(path, unix.O_RDWR|unix.O_CREAT)

@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Remove deletes the sandbox and releases the lock. From the first moment on the
-// sandbox is gone for everybody else; then purge deletes its tree, where it now
-// is. A nil purge is safepath.RemoveTree; a caller whose sandboxes hold files of other
-// uids passes one that enters a user namespace first. If purge fails, the next
-// sweep tries again.
+// Remove deletes the sandbox and releases the lock. From the first moment on the sandbox is gone
+// for everybody else; then purge deletes its tree, where it now is. A nil purge is
+// safepath.RemoveTree; a caller whose sandboxes hold files of other uids passes one that enters a
+// user namespace first. If purge fails, the next sweep tries again.
 func (l *Lock) Remove(purge func(tree string) error) error {
 	defer l.Release()
 	sb := l.sb
@@ -52,11 +51,10 @@ func (sb *Sandbox) Remove(purge func(tree string) error) error {
 	return lock.Remove(purge)
 }
 
-// Sweep puts right what dead processes left: throw-away sandboxes nobody runs,
-// folders half made or half deleted, and sockets nobody listens on. Like
-// Lock.Remove it deletes trees with purge. It touches nothing that a living
-// process works on, and goes on after an error; in a store with nothing to do it
-// only looks.
+// Sweep puts right what dead processes left: throw-away sandboxes nobody runs, folders half made or
+// half deleted, and sockets nobody listens on. Like Lock.Remove it deletes trees with purge. It
+// touches nothing that a living process works on, and goes on after an error; in a store with
+// nothing to do it only looks.
 func (s *Store) Sweep(purge func(tree string) error) error {
 	entries, err := s.entries()
 	if err != nil {
@@ -74,9 +72,8 @@ func (s *Store) Sweep(purge func(tree string) error) error {
 	return errors.Join(errs...)
 }
 
-// suspect looks, without any lock, whether an entry is worth one. It costs
-// nothing for leftovers, one system call for a sandbox that is to stay, and
-// three for a throw-away.
+// suspect looks, without any lock, whether an entry is worth one. It costs nothing for leftovers,
+// one system call for a sandbox that is to stay, and three for a throw-away.
 func (s *Store) suspect(name string) bool {
 	dir := filepath.Join(s.dir, name)
 	switch {
@@ -152,10 +149,9 @@ func (s *Store) abandoned(id string) bool {
 	return sb.Ephemeral
 }
 
-// A discarded folder has its .gone- name and waits to be deleted. Whoever
-// deletes it holds a flock on the folder itself, so that the next command leaves
-// a deletion that takes its time alone. Safety does not need it: two may delete
-// the same tree.
+// A discarded folder has its .gone- name and waits to be deleted. Whoever deletes it holds a flock
+// on the folder itself, so that the next command leaves a deletion that takes its time alone.
+// Safety does not need it: two may delete the same tree.
 type discarded struct {
 	path string
 	lock *os.File // nil if the folder cannot be opened

@@ -27,9 +27,8 @@ func (c *controlSeq) param(i int) int {
 	return 0
 }
 
-// parse takes apart ESC [ … final. It accepts only the form all
-// terminals read alike: at most one private marker, which comes first, then
-// numbers, then at most two intermediates.
+// parse takes apart ESC [ … final. It accepts only the form all terminals read alike: at most one
+// private marker, which comes first, then numbers, then at most two intermediates.
 func (c *controlSeq) parse(seq []byte) bool {
 	*c = controlSeq{params: c.params[:0]}
 	body := seq[2:]
@@ -107,8 +106,7 @@ func when(v verdict, values ...int) func(*controlSeq) verdict {
 	}
 }
 
-// controlRules lists the CSI sequences that pass. Worth naming among those
-// that do not:
+// controlRules lists the CSI sequences that pass. Worth naming among those that do not:
 //
 //	i, ?i      media copy: prints, or sends the screen to the printer port
 //	*y         DECRQCRA: checksums of screen areas, which spell out their text

@@ -1,17 +1,14 @@
-// Package terminal stands between a hostile program and the terminal of the
-// person who runs it.
+// Package terminal stands between a hostile program and the terminal of the person who runs it.
 //
-// A terminal is not a display, it is an interpreter. The bytes a program
-// prints can make it type text back as if the user had (answerback, title and
-// setting reports), read or replace the clipboard, print, write files, resize
-// windows, or, through a wrapper such as tmux or GNU screen, reach the
-// terminal outside. A sandbox that copies bytes from inside to the user's
-// terminal therefore has a hole the size of that interpreter.
+// A terminal is not a display, it is an interpreter. The bytes a program prints can make it type
+// text back as if the user had (answerback, title and setting reports), read or replace the
+// clipboard, print, write files, resize windows, or, through a wrapper such as tmux or GNU screen,
+// reach the terminal outside. A sandbox that copies bytes from inside to the user's terminal
+// therefore has a hole the size of that interpreter.
 //
-// [Filter] closes it. It reads the stream the way a terminal does and lets a
-// sequence through only when it is on a list of what full-screen programs
-// need; the lists, with a reason for each entry, are the tables in csi.go,
-// modes.go, osc.go and strings.go. Three rules carry the safety:
+// [Filter] closes it. It reads the stream the way a terminal does and lets a sequence through only
+// when it is on a list of what full-screen programs need; the lists, with a reason for each entry,
+// are the tables in csi.go, modes.go, osc.go and strings.go. Three rules carry the safety:
 //
 //   - A sequence is collected until it is complete, judged, and then written
 //     in one piece or not at all. Whatever was dropped, the terminal is left
@@ -28,11 +25,10 @@
 // that off is dropped: in a terminal set to Latin-1 half of all UTF-8 text
 // contains 8-bit controls, and no filter could tell them apart.
 //
-// Some queries must pass because programs wait for the answer: where is the
-// cursor, what is the background colour. The answers hold no text the asker
-// chose, but one that arrives after the program has gone would be typed into
-// the user's shell. A killed program also leaves the mouse reporting or the
-// cursor hidden. So a session ends in this order, the terminal still raw:
+// Some queries must pass because programs wait for the answer: where is the cursor, what is the
+// background colour. The answers hold no text the asker chose, but one that arrives after the
+// program has gone would be typed into the user's shell. A killed program also leaves the mouse
+// reporting or the cursor hidden. So a session ends in this order, the terminal still raw:
 //
 //	filter.Close()                           // a cut-off image is closed
 //	out.Write(filter.Undo())                 // what was switched on is off

@@ -33,12 +33,11 @@ const (
 	sentinelReply = "\x1b[0n"
 )
 
-// Drain discards what the terminal sends on behalf of a program that has
-// ended, so that it is not typed into the shell. The terminal must still be
-// in raw mode, and nothing else may be reading from in. When asked is set,
-// as by Filter.Asked, answers may still be on the way: Drain then waits for
-// them, until the terminal has answered a question of our own, which comes after
-// theirs, and for a few seconds at most. Ctrl-C ends the wait.
+// Drain discards what the terminal sends on behalf of a program that has ended, so that it is not
+// typed into the shell. The terminal must still be in raw mode, and nothing else may be reading
+// from in. When asked is set, as by Filter.Asked, answers may still be on the way: Drain then waits
+// for them, until the terminal has answered a question of our own, which comes after theirs, and
+// for a few seconds at most. Ctrl-C ends the wait.
 //
 // What the user typed meanwhile is discarded as well: it was meant for the
 // program. On what is not a terminal, Drain does nothing.
@@ -74,8 +73,7 @@ func withFd(file *os.File, f func(fd int)) {
 // awaitAnswers asks and reads until the answer, or for as long as it is worth.
 func (p patience) awaitAnswers(in, out int) {
 	end := time.Now().Add(p.limit)
-	// Byte by byte, as ready means room for one, and a blocked write could
-	// not be called off.
+	// Byte by byte, as ready means room for one, and a blocked write could not be called off.
 	for _, b := range []byte(sentinel) {
 		if !ready(out, unix.POLLOUT, writable) {
 			return // stopped by the user or gone: nothing will be answered

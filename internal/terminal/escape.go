@@ -7,13 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Escape returns s as it can be shown within one line of our own output, be it
-// a file name, a host or an error from inside the sandbox. What is not visible
-// as itself is spelled out: control characters and invalid bytes as \x1b,
-// other characters as \u202e or \U000e0001. These include bidirectional
-// controls, which reorder what is around them, and spaces other than the
-// common one. A backslash is doubled, so that the result says exactly what s
-// was.
+// Escape returns s as it can be shown within one line of our own output, be it a file name, a host
+// or an error from inside the sandbox. What is not visible as itself is spelled out: control
+// characters and invalid bytes as \x1b, other characters as \u202e or \U000e0001. These include
+// bidirectional controls, which reorder what is around them, and spaces other than the common one.
+// A backslash is doubled, so that the result says exactly what s was.
 func Escape(s string) string { return spell(s, isVisible) }
 
 // Plain is Escape for words of a stranger that the user decides about: everything that

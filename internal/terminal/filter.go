@@ -20,10 +20,9 @@ type Options struct {
 	Unheard bool
 }
 
-// A Filter passes the bytes of a hostile program on to a terminal, without
-// the sequences described in the package comment. Output does not depend on
-// how the input is cut into writes. Memory is bounded by the longest write
-// plus the longest sequence that is collected (maxString).
+// A Filter passes the bytes of a hostile program on to a terminal, without the sequences described
+// in the package comment. Output does not depend on how the input is cut into writes. Memory is
+// bounded by the longest write plus the longest sequence that is collected (maxString).
 //
 // One goroutine writes and closes; Asked and Undo may be called from any.
 type Filter struct {
@@ -61,8 +60,7 @@ func (f *Filter) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	out := f.filter(p)
 	f.mu.Unlock()
-	// Written outside the lock, so that Undo does not wait for a terminal
-	// that has stopped reading.
+	// Written outside the lock, so that Undo does not wait for a terminal that has stopped reading.
 	if err := f.pass(out); err != nil {
 		return 0, err
 	}
@@ -179,10 +177,9 @@ func (f *Filter) bulk(p []byte) int {
 	return 0
 }
 
-// screenControls are the C0 controls that pass outside of sequences. SO and
-// SI pass as well, but are noted on the way. Of the others ENQ makes the
-// terminal send its answerback, CAN begins a ZMODEM transfer that Konsole and
-// others offer to receive, and the rest does nothing on a screen.
+// screenControls are the C0 controls that pass outside of sequences. SO and SI pass as well, but
+// are noted on the way. Of the others ENQ makes the terminal send its answerback, CAN begins a
+// ZMODEM transfer that Konsole and others offer to receive, and the rest does nothing on a screen.
 var screenControls = setOf("\x00\a\b\t\n\v\f\r")
 
 // lineControls are those that pass where lines are shown. A line may be begun anew, as
@@ -266,11 +263,10 @@ func (p *partial) next() (r rune, raw byte, ok bool) {
 
 const noRune = -1
 
-// textByte handles a byte of 0x80 and above in text. Invalid bytes pass, as
-// terminals show a replacement for them, but 0x80–0x9f pass only as part of a
-// character: alone they are controls for some terminals. What follows a
-// dropped control is left to be shown as text: only the introducer is
-// dangerous, and terminals do not agree whether it is one.
+// textByte handles a byte of 0x80 and above in text. Invalid bytes pass, as terminals show a
+// replacement for them, but 0x80–0x9f pass only as part of a character: alone they are controls for
+// some terminals. What follows a dropped control is left to be shown as text: only the introducer
+// is dangerous, and terminals do not agree whether it is one.
 func (f *Filter) textByte(b byte) {
 	f.rune.add(b)
 	for {

@@ -99,9 +99,8 @@ func (l *leftovers) private(mode int, on bool) {
 	l.modes[mode], l.ever[mode] = true, true
 }
 
-// restore notes that modes were restored to what they were when saved. Not all
-// terminals do this, so any that was ever changed may now be changed; undoing
-// one too many does no harm.
+// restore notes that modes were restored to what they were when saved. Not all terminals do this,
+// so any that was ever changed may now be changed; undoing one too many does no harm.
 func (l *leftovers) restore(modes []int) {
 	for mode := range l.ever {
 		if len(modes) == 0 {
@@ -204,8 +203,7 @@ func (l *leftovers) command(number int, arg []byte) {
 	}
 }
 
-// setsColour reports whether one of the pairs of index and colour is not a
-// query.
+// setsColour reports whether one of the pairs of index and colour is not a query.
 func setsColour(arg []byte) bool {
 	for i, field := range bytes.Split(arg, []byte(";")) {
 		if i%2 == 1 && !isQuery(field) {

@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// oscRules lists the operating system commands that pass, by number; arg is
-// what follows "number;", nil if nothing does. What is not listed is dropped.
-// Worth naming among those:
+// oscRules lists the operating system commands that pass, by number; arg is what follows "number;",
+// nil if nothing does. What is not listed is dropped. Worth naming among those:
 //
 //	3          sets X properties of the window
 //	6          per-tab document, in Apple's Terminal; special colours in xterm
@@ -123,9 +122,8 @@ func passIf(ok bool) verdict {
 	return drop
 }
 
-// isColour accepts the forms of XParseColor: a name, #rgb, rgb:r/g/b and its
-// relatives. The old rxvt has menu commands under the same number, which
-// begin with brackets or a slash.
+// isColour accepts the forms of XParseColor: a name, #rgb, rgb:r/g/b and its relatives. The old
+// rxvt has menu commands under the same number, which begin with brackets or a slash.
 func isColour(s []byte) bool {
 	if len(s) == 0 || len(s) > 64 || !letters[s[0]] && s[0] != '#' {
 		return false

@@ -193,8 +193,7 @@ const (
 	ask // passes, and the terminal will send something because of it
 )
 
-// judge writes the collected sequence or does not, and says whether the program may
-// count on it.
+// judge writes the collected sequence or does not, and says whether the program may count on it.
 func (f *Filter) judge(v verdict) bool {
 	if v == drop || v == ask && f.opts.Unheard {
 		return false
@@ -265,9 +264,8 @@ func (f *Filter) stringByte(b byte) {
 			continue
 		}
 		f.bad = true
-		// The 8-bit string terminator, raw or in UTF-8. Terminals that know
-		// it would go on in ground state, and so does the filter, but the
-		// string is dropped as others do not.
+		// The 8-bit string terminator, raw or in UTF-8. Terminals that know it would go on in
+		// ground state, and so does the filter, but the string is dropped as others do not.
 		if r == 0x9c || raw == 0x9c {
 			f.state, f.rune.n = ground, 0
 			return

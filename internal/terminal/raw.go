@@ -89,8 +89,7 @@ func (s *State) Again() error {
 // from several goroutines, as from a deferred call and a signal handler; once
 // it has succeeded, further calls do nothing. A nil State does nothing.
 //
-// It does not wait for output to be read, or a terminal stopped with Ctrl-S
-// would hold it forever.
+// It does not wait for output to be read, or a terminal stopped with Ctrl-S would hold it forever.
 func (s *State) Restore() error {
 	if s == nil {
 		return nil

@@ -101,18 +101,16 @@ func (f *Filter) beginImage() {
 	f.state = image
 }
 
-// vetDCS judges a device control string that is not a sixel image. Not on the
-// list: DECRQSS ($q), whose answer repeats what was asked in some terminals;
-// DECUDK, which puts text on function keys; macros, fonts; "tmux;" and GNU
-// screen's bare DCS, which pass anything to the terminal outside; and kitty's
-// remote control (@kitty-cmd).
+// vetDCS judges a device control string that is not a sixel image. Not on the list: DECRQSS ($q),
+// whose answer repeats what was asked in some terminals; DECUDK, which puts text on function keys;
+// macros, fonts; "tmux;" and GNU screen's bare DCS, which pass anything to the terminal outside;
+// and kitty's remote control (@kitty-cmd).
 func vetDCS(payload []byte) verdict {
 	switch string(payload) {
 	case "=1s", "=2s": // synchronized output, older form
 		return pass
 	}
-	// XTGETTCAP: what is this terminfo entry. Hex digits are all that
-	// terminals repeat.
+	// XTGETTCAP: what is this terminfo entry. Hex digits are all that terminals repeat.
 	names, ok := bytes.CutPrefix(payload, []byte("+q"))
 	if !ok || len(names) == 0 || !hexList.holds(names) {
 		return drop
@@ -151,10 +149,9 @@ func vetGraphics(payload []byte) verdict {
 	return v
 }
 
-// iterm judges iTerm2's commands other than File, which is streamed. Not on
-// the list: ReportVariable and RequestUpload, which send things back, Copy,
-// CurrentDir, SetProfile, SetUserVar (which starts handlers in WezTerm),
-// OpenURL, Custom, RequestAttention and many more.
+// iterm judges iTerm2's commands other than File, which is streamed. Not on the list:
+// ReportVariable and RequestUpload, which send things back, Copy, CurrentDir, SetProfile,
+// SetUserVar (which starts handlers in WezTerm), OpenURL, Custom, RequestAttention and many more.
 func iterm(arg []byte, _ Options) verdict {
 	name, value, _ := bytes.Cut(arg, []byte("="))
 	switch string(name) {
