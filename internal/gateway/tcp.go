@@ -18,7 +18,10 @@ func (f *flow) talk() (sniff.Kind, *refusal) {
 	if possible.Best().Verdict == policy.Deny {
 		return f.overhear(possible)
 	}
-	wait := f.g.limits.first
+	wait, head := f.g.limits.first, f.g.limits.head
+	if possible.Raw.Verdict != policy.Deny {
+		head = f.g.limits.sniff // it may wait for an answer to half a line
+	}
 	switch possible.Raw.Verdict {
 	case policy.Allow: // the server may speak first
 		if r := f.connectRaw(); r != nil {
@@ -28,13 +31,16 @@ func (f *flow) talk() (sniff.Kind, *refusal) {
 	case policy.Ask:
 		wait = f.g.limits.sniff
 	}
-	kind, err := f.client.first(wait, f.g.limits.head)
+	kind, err := f.client.first(wait, head)
 	if isTimeout(err) && len(f.client.ahead) == 0 && possible.Raw.Verdict == policy.Ask {
 		// It waits for the server to speak: the question is about raw TCP.
 		if r := f.connectRaw(); r != nil {
 			return sniff.NeedMore, r
 		}
-		kind, err = f.client.first(0, f.g.limits.head)
+		kind, err = f.client.first(0, head)
+	}
+	if isTimeout(err) && len(f.client.ahead) > 0 && possible.Raw.Verdict != policy.Deny && f.failed() == nil {
+		return sniff.NeedMore, f.relayLine()
 	}
 	if err == nil && len(f.client.ahead) == 0 && f.opened == nil {
 		err = io.EOF // it hung up, and nobody was to be reached without a word from it
@@ -82,6 +88,45 @@ func (f *flow) speak(kind sniff.Kind) *refusal {
 	}
 	return f.relay()
 }
+
+// relayLine passes on half a line, because the program waits for an answer to it. If it becomes
+// HTTP after all, the server has not seen the whole line, and never will.
+func (f *flow) relayLine() *refusal {
+	if r := f.permit(f.ask(policy.TCP), policy.Query{}, f.client.watch); r != nil {
+		return r
+	}
+	if r := f.ready(); r != nil {
+		return r
+	}
+	var seen []byte
+	for len(seen) < maxLine {
+		seen = append(seen, f.client.ahead...)
+		switch sniff.Classify(seen) {
+		case sniff.NeedMore:
+		case sniff.Unknown, sniff.SSH:
+			return f.relay()
+		default:
+			return &refusal{what: "bad request", decision: policy.Decision{Rule: builtin, Reason: "it became TLS or HTTP after a pause"}}
+		}
+		err := f.send(len(f.client.ahead))
+		if err == nil {
+			if err = f.client.more(); err == io.EOF {
+				f.finish(nil)
+				return nil
+			} else if err != nil {
+				err = &sideError{false, err}
+			}
+		}
+		if err != nil {
+			f.finish(err)
+			return nil
+		}
+	}
+	return &refusal{closed: "the program sent a long line in pieces", hangUp: true}
+}
+
+// maxLine bounds a line that comes in pieces.
+const maxLine = 8 << 10
 
 // silent says what to do about a program whose first bytes did not come.
 func (f *flow) silent(err error) *refusal {
