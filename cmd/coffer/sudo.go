@@ -16,6 +16,7 @@ import (
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 )
 
@@ -100,6 +101,9 @@ func sudoArgs(args, env []string) (s sudoLine, err error) {
 
 // su runs the system's program of that name as root of the sandbox.
 func su(name string, args []string) int {
+	if oneID() {
+		return report(errOneID)
+	}
 	return asRoot(append([]string{systemProgram(name)}, args...), os.Environ(), "/root", "root")
 }
 
@@ -126,7 +130,19 @@ func asUser(name string, args, env []string) int {
 		}
 		return report(err)
 	}
+	if oneID() {
+		return report(errOneID)
+	}
 	return asRoot(append([]string{systemProgram("runuser"), "-u", name, "--"}, args...), env, u.HomeDir, name)
+}
+
+var errOneID = ui.Error("this sandbox has one id, so no program can become another account", "run 'coffer doctor' outside: it says how to get a range of ids")
+
+// oneID reports whether the sandbox has a single id, for its user and its root alike.
+func oneID() bool {
+	data, err := os.ReadFile("/proc/self/uid_map")
+	fields := strings.Fields(string(data))
+	return err == nil && len(fields) == 3 && fields[2] == "1"
 }
 
 func setEnv(env []string, name, value string) []string {

@@ -248,7 +248,8 @@ func (j *jail) become() error {
 
 // environment is the program's, with a directory for temporary files.
 func (j *jail) environment(tmp string) []string {
-	env := slices.Concat(j.Env, []string{"TMPDIR=" + tmp})
+	// The context is a mount point, and git may look for its repository above.
+	env := slices.Concat(j.Env, []string{"TMPDIR=" + tmp, "GIT_DISCOVERY_ACROSS_FILESYSTEM=1"})
 	if j.Walls(j.host).OnlyPorts {
 		env = append(env, "RES_OPTIONS=use-vc") // names are asked for by TCP
 	}
