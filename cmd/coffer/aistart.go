@@ -15,17 +15,20 @@ import (
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/git"
+	"github.com/cofferhq/coffer/internal/network"
+	"github.com/cofferhq/coffer/internal/origin"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 
 // agentHost is where agents are looked for.
 func agentHost() agent.Host {
-	return agent.Host{Home: supervisor.Me().Home, Tools: filepath.Join(dataDir(), "tools"), Variable: os.Getenv, Written: sync.OnceValue(writtenInside)}
+	return agent.Host{Home: sandbox.Me().Home, Tools: filepath.Join(dataDir(), "tools"), Variable: os.Getenv, Written: sync.OnceValue(writtenInside)}
 }
 
 // dataDir is where coffer keeps what is not a sandbox. No sandbox sees it.
@@ -153,7 +156,7 @@ func stillRuns(sb *sandbox.Sandbox) (agentName string, last bool) {
 	if err != nil || t.Program == "" {
 		return "", false
 	}
-	line, err := supervisor.Connect(sb)
+	line, err := wire.Connect(sb)
 	if err != nil {
 		return "", false
 	}
@@ -203,7 +206,7 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 		return nil, err
 	}
 	defer home.Close()
-	where := supervisor.Me().Home
+	where := sandbox.Me().Home
 	certificates, err := trustToo(home, where, a)
 	if err != nil {
 		return nil, err
@@ -320,20 +323,20 @@ func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 	}
 	var err error
 	if !sb.Network.None() {
-		facts.Policy, _, err = supervisor.Policy(sb)
+		facts.Policy, _, err = network.Policy(sb)
 	}
 	return facts, err
 }
 
 // hasGH says whether the host has gh, and a remote that it knows.
 func hasGH(sb *sandbox.Sandbox, b *git.Bridge) bool {
-	reach := supervisor.Writes(sb)
+	reach := sb.Writes()
 	if _, err := gh.Look(b.Writable(reach)); err != nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()
-	_, err := supervisor.OnGitHub(ctx, b, reach)
+	_, err := origin.OnGitHub(ctx, b, reach)
 	return err == nil
 }
 

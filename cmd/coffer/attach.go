@@ -13,7 +13,6 @@ import (
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/session"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -34,7 +33,7 @@ prints, until it ends. Ctrl-C or Ctrl-\ stops the watching and not the program.
 The exit code is the program's. An agent that has ended goes on with 'coffer ai -m'.`,
 		Example: "  id=$(coffer ai --detach --tty claude \"fix issue 42\")\n  coffer attach $id",
 		RunE: onSandbox(func(c *cobra.Command, sb *sandbox.Sandbox) error {
-			if line, err := supervisor.Connect(sb); err == nil {
+			if line, err := wire.Connect(sb); err == nil {
 				defer line.Close()
 				if st, err := line.Status(false); err == nil && len(st.Programs) > 0 {
 					return comeBack(c, sb)
@@ -55,7 +54,7 @@ func comeBack(c *cobra.Command, sb *sandbox.Sandbox) error {
 	if !terminal.IsTerminal(0) || !terminal.IsTerminal(1) {
 		return ui.Error("the program in sandbox "+sb.Name+" has a terminal, and there is none here", "attach on a terminal; 'coffer logs' shows how programs ended")
 	}
-	line, err := supervisor.Connect(sb)
+	line, err := wire.Connect(sb)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -121,7 +120,7 @@ func chooseAudited(args []string) (*sandbox.Sandbox, error) {
 	if dirErr != nil {
 		return nil, err
 	}
-	if kept, keptErr := sandbox.Open(supervisor.KeptStore(dir)); keptErr == nil {
+	if kept, keptErr := sandbox.Open(sandbox.KeptStore(dir)); keptErr == nil {
 		if gone, goneErr := kept.Find(args[0]); goneErr == nil {
 			return gone, nil
 		}

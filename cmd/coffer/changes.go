@@ -14,7 +14,6 @@ import (
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -22,7 +21,7 @@ import (
 
 // A copy-on-write sandbox keeps its changes in a layer of its own until the user decides.
 
-func upper(sb *sandbox.Sandbox) string { return supervisor.WorkspaceLayer(sb) }
+func upper(sb *sandbox.Sandbox) string { return sb.Upper() }
 func work(sb *sandbox.Sandbox) string  { return filepath.Join(sb.Layers(), "workspace", "work") }
 
 // forChanges is about sandboxes with changes of their own.

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -173,7 +174,7 @@ func undo(c *cobra.Command, sb *sandbox.Sandbox, n int, force bool) error {
 }
 
 // agreeToUndo asks before files are taken back under a running program, which may not have written its work yet.
-func agreeToUndo(c *cobra.Command, line *supervisor.Line, sb *sandbox.Sandbox, n int) error {
+func agreeToUndo(c *cobra.Command, line *wire.Line, sb *sandbox.Sandbox, n int) error {
 	st, err := line.Status(false)
 	if err != nil || st.Execs == 0 {
 		return err

@@ -23,7 +23,7 @@ var floorPath = ""
 
 // placesFor are the config files that count in a directory; in "", only the user's and the administrator's.
 func placesFor(dir string) config.Places {
-	p := config.DefaultPlaces(dir, supervisor.Me().Home)
+	p := config.DefaultPlaces(dir, sandbox.Me().Home)
 	if floorPath != "" {
 		p.Floor = floorPath
 	}
@@ -157,7 +157,7 @@ func (s *settings) complete(rec *sandbox.Record) (err error) {
 	if err := floorRepositories(l.Floor, rec, ""); err != nil {
 		return err
 	}
-	return l.Floor.Enforce(rec, defaultEngine().Name(), supervisor.Me().Home)
+	return l.Floor.Enforce(rec, defaultEngine().Name(), sandbox.Me().Home)
 }
 
 // inOrder sorts mounts by their targets, outer before inner.
@@ -197,7 +197,7 @@ func newNetwork() (sandbox.Network, error) {
 		err = addNetwork(l, &rec.Network)
 	}
 	if err == nil {
-		err = l.Floor.Enforce(&rec, defaultEngine().Name(), supervisor.Me().Home)
+		err = l.Floor.Enforce(&rec, defaultEngine().Name(), sandbox.Me().Home)
 	}
 	return rec.Network, err
 }
@@ -214,7 +214,7 @@ func holdToFloor(sb *sandbox.Sandbox) error {
 	if err := floorRepositories(floor, &sb.Record, sb.Dir()); err != nil {
 		return err
 	}
-	return floor.Enforce(&sb.Record, defaultEngine().Name(), supervisor.Me().Home)
+	return floor.Enforce(&sb.Record, defaultEngine().Name(), sandbox.Me().Home)
 }
 
 // floorRepositories enforces the floor on a sandbox's repositories. folder is "" for one that is not made yet.
@@ -222,7 +222,7 @@ func floorRepositories(floor *config.Floor, rec *sandbox.Record, folder string) 
 	if !floor.Forbids() {
 		return nil
 	}
-	home := supervisor.Me().Home
+	home := sandbox.Me().Home
 	var own []string
 	if w := rec.Workspace; w.Path != "" && w.Mode != sandbox.WorkspaceTree {
 		// Where git cannot be followed, the sandbox gets nothing of it.

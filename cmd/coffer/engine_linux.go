@@ -8,6 +8,7 @@ import (
 	"github.com/cofferhq/coffer/internal/engine/container"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/jail"
+	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -55,7 +56,7 @@ func purgeForgotten(tree string) error {
 
 // purgeSupervised is purge for whoever supervised the sandbox and puts the rest right.
 func purgeSupervised(tree string) error {
-	if err := supervisor.KeepAudit(tree); err != nil {
+	if err := sandbox.KeepAudit(tree); err != nil {
 		return err
 	}
 	return purgeFiles(tree)

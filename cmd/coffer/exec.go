@@ -104,7 +104,7 @@ func execNew(l *listener, store *sandbox.Store, s settings, tree *treeFlags, idl
 }
 
 // newSandbox makes a sandbox that stays, and starts it. Without tree flags, it has no worktree.
-func newSandbox(l *listener, store *sandbox.Store, s *settings, tree *treeFlags, idle time.Duration, args []string) (_ *sandbox.Sandbox, _ *supervisor.Line, err error) {
+func newSandbox(l *listener, store *sandbox.Store, s *settings, tree *treeFlags, idle time.Duration, args []string) (_ *sandbox.Sandbox, _ *wire.Line, err error) {
 	defer func() { err = orGivenUp(l.ctx, err) }()
 	if idle <= 0 {
 		return nil, nil, usagef("--idle must be more than 0")
@@ -188,7 +188,7 @@ func execIn(c *cobra.Command, sb *sandbox.Sandbox, s settings, args []string) er
 }
 
 // execOn runs a program in the running sandbox at the end of the line.
-func execOn(l *listener, line *supervisor.Line, sb *sandbox.Sandbox, s settings, args []string) error {
+func execOn(l *listener, line *wire.Line, sb *sandbox.Sandbox, s settings, args []string) error {
 	e, err := s.exec(sb, args)
 	if err != nil {
 		return err

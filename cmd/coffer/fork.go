@@ -11,10 +11,12 @@ import (
 
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/git"
+	"github.com/cofferhq/coffer/internal/hidden"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -60,7 +62,7 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 		return err
 	}
 	included := git.Included(sb.Dir())
-	access, err := supervisor.HiddenFrom(ctx, sb, included)
+	access, err := hidden.From(ctx, sb, included)
 	if err != nil {
 		return err
 	}
@@ -92,7 +94,7 @@ func fork(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, at int
 
 // settleForFork has a running sandbox take a checkpoint, or returns the lock of a worktree's that is stopped.
 func settleForFork(ctx context.Context, sb *sandbox.Sandbox) (*sandbox.Lock, error) {
-	line, err := supervisor.Connect(sb)
+	line, err := wire.Connect(sb)
 	if err != nil && sb.Workspace.Mode != sandbox.WorkspaceTree {
 		if line, err = supervisor.Reach(ctx, sb, nil); err != nil {
 			return nil, err

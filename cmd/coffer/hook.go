@@ -101,7 +101,7 @@ func runHook(ctx context.Context, b *git.Bridge, h *git.Hook) (exit int, err err
 }
 
 // startIn starts a program in a sandbox, which may be on its way out.
-func startIn(ctx context.Context, sb *sandbox.Sandbox, e wire.Exec) (line *supervisor.Line, p *wire.Process, err error) {
+func startIn(ctx context.Context, sb *sandbox.Sandbox, e wire.Exec) (line *wire.Line, p *wire.Process, err error) {
 	for range 20 {
 		if line, err = supervisor.Reach(ctx, sb, nil); err != nil {
 			return nil, nil, err

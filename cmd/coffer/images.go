@@ -242,7 +242,7 @@ func parseImage(text string) (image.Reference, error) {
 			return r, err
 		}
 	}
-	return r.In(here, supervisor.Me().Home), nil
+	return r.In(here, sandbox.Me().Home), nil
 }
 
 func (s *settings) takeImage(ctx context.Context, rec *sandbox.Record) error {
@@ -255,7 +255,7 @@ func (s *settings) takeImage(ctx context.Context, rec *sandbox.Record) error {
 		return orGivenUp(ctx, err)
 	}
 	rec.Image = sandbox.Image{Ref: ref.String(), Digest: found.Digest.String(), Env: found.Env}
-	for _, shell := range []string{supervisor.Me().Shell, "/bin/bash", "/bin/sh"} {
+	for _, shell := range []string{sandbox.Me().Shell, "/bin/bash", "/bin/sh"} {
 		if found.Has(shell) {
 			rec.Image.Shell = shell
 			break
@@ -273,7 +273,7 @@ func (s *settings) takeImage(ctx context.Context, rec *sandbox.Record) error {
 // pullImage gets an image and shows progress. After a pull it says which settings of the image are ignored.
 func pullImage(ctx context.Context, ref image.Reference, get func(context.Context, image.Reference, image.Options) (*image.Image, error)) (*image.Image, error) {
 	p, pulled := ui.NewProgress(), false
-	i, err := get(ctx, ref, image.Options{Home: supervisor.Me().Home, Written: writtenInside, Tell: func(what string, done, total int64) {
+	i, err := get(ctx, ref, image.Options{Home: sandbox.Me().Home, Written: writtenInside, Tell: func(what string, done, total int64) {
 		pulled = true
 		if total == 0 {
 			p.Show(what, "")

@@ -10,7 +10,6 @@ import (
 	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
 )
@@ -77,7 +76,7 @@ func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f i
 	}
 	floor, err := wordPlaces().ReadFloor()
 	if err == nil {
-		err = floor.EnforceRepository(r.Common, supervisor.Me().Home, false)
+		err = floor.EnforceRepository(r.Common, sandbox.Me().Home, false)
 	}
 	if err != nil {
 		return err
@@ -96,7 +95,7 @@ func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f i
 	defer unlock()
 	made := ui.Busy("making the worktree")
 	b, err := r.Include(ctx, git.IncludeOptions{
-		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Workspace: sb.Workspace.Path, Layer: supervisor.WorkspaceLayer(sb), As: f.as, Branch: f.branch, Base: base,
+		ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Workspace: sb.Workspace.Path, Layer: sb.Upper(), As: f.as, Branch: f.branch, Base: base,
 	})
 	made()
 	if err != nil {
@@ -185,7 +184,7 @@ func uninclude(ctx context.Context, sb *sandbox.Sandbox, name string, force, bra
 	if all, _, err := checkpoint.Read(sb.Dir()); err == nil && len(all) > 1 {
 		fmt.Fprintf(os.Stderr, "coffer: what %s was at earlier checkpoints is gone with it: 'coffer undo' does not bring it back\n", b.Include)
 	}
-	if layer := supervisor.WorkspaceLayer(sb); layer != "" {
+	if layer := sb.Upper(); layer != "" {
 		b.RemovePlace(layer)
 	} else {
 		removePlace(b)

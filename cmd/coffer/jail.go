@@ -15,7 +15,6 @@ import (
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -170,7 +169,7 @@ func (s *jailSettings) holdToFloor() error {
 
 // program finds out what to run, and with which environment.
 func (s *jailSettings) program(args []string, command bool) error {
-	s.Home = supervisor.Me().Home
+	s.Home = sandbox.Me().Home
 	env := ownEnvironment()
 	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"} {
 		if v := os.Getenv(name); v != "" {

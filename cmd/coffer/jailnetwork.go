@@ -9,9 +9,9 @@ import (
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/jail"
+	"github.com/cofferhq/coffer/internal/network"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 )
 
@@ -66,7 +66,7 @@ func (s *jailSettings) connect() error {
 	if err != nil {
 		return err
 	}
-	far := supervisor.NewJailed(store, sandbox.Record{
+	far := network.NewJail(store, sandbox.Record{
 		Command: printable(s.Argv), Network: s.rules,
 		Workspace: sandbox.Workspace{Path: s.Context, Mode: sandbox.WorkspaceDirect},
 	})
@@ -107,7 +107,7 @@ func jailStore() (*sandbox.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sandbox.Open(supervisor.JailStore(dir))
+	return sandbox.Open(network.JailStore(dir))
 }
 
 // tellings are notices about the network. While the program has the terminal, only urgent ones are shown.

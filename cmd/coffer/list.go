@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/git"
+	"github.com/cofferhq/coffer/internal/network"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -45,7 +45,7 @@ type described struct {
 	// Only show has these.
 	Live    []policy.RuleSource `json:"live_rules,omitempty"`
 	Engine  string              `json:"engine,omitempty"`
-	Budgets []supervisor.Spent  `json:"budgets,omitempty"`
+	Budgets []network.Spent     `json:"budgets,omitempty"`
 }
 
 // describe asks a sandbox's supervisor, if it has one, how it is, and with ports what listens inside.
@@ -55,7 +55,7 @@ func describe(sb *sandbox.Sandbox, ports bool) described {
 		return d
 	}
 	d.State = "running"
-	line, err := supervisor.Connect(sb)
+	line, err := wire.Connect(sb)
 	if err != nil {
 		d.State = "starting"
 		return d
@@ -223,7 +223,7 @@ func listing(list []described, width int) ui.Table {
 
 // fromHome is a path as people write it.
 func fromHome(path string) string {
-	home := supervisor.Me().Home
+	home := sandbox.Me().Home
 	if rest, ok := strings.CutPrefix(path, home+"/"); ok && home != "" {
 		return "~/" + rest
 	}

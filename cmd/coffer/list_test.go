@@ -8,7 +8,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 )
 
 // TestListingFits: on narrow terminals, no line of the sandboxes' listing is wider than it.
@@ -71,7 +70,7 @@ func TestSlug(t *testing.T) {
 // TestListingFromHome: on a terminal, every repository is named as people write it, those
 // that a sandbox includes too.
 func TestListingFromHome(t *testing.T) {
-	home := supervisor.Me().Home
+	home := sandbox.Me().Home
 	d := described{Git: &git.Standing{Repository: home + "/parser"}}
 	d.Included = []included{{Name: "library", Standing: git.Standing{Repository: home + "/library"}}}
 	var b strings.Builder

@@ -14,6 +14,7 @@ import (
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/git"
+	"github.com/cofferhq/coffer/internal/hidden"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -45,7 +46,7 @@ commits of the repository have added, which can be read in git's objects.`,
 			if err != nil {
 				return err
 			}
-			supervisor.MarkTracked(list, root)
+			hidden.MarkTracked(list, root)
 			if asJSON {
 				return printJSON(list)
 			}
@@ -60,16 +61,16 @@ commits of the repository have added, which can be read in git's objects.`,
 }
 
 // listMasks lists what is hidden, and the directory that it is about.
-func listMasks(ctx context.Context, match string) (list []supervisor.Hidden, root string, err error) {
+func listMasks(ctx context.Context, match string) (list []hidden.File, root string, err error) {
 	var rec sandbox.Record
 	if match == "" {
 		rec, err = maskedHere()
 	} else {
 		var sb *sandbox.Sandbox
 		if sb, err = forName.chosen(match); err == nil {
-			if line, err := supervisor.Connect(sb); err == nil {
+			if line, err := wire.Connect(sb); err == nil {
 				defer line.Close()
-				if list, err = supervisor.Masked(line); err == nil {
+				if list, err = hidden.Ask(line); err == nil {
 					return list, sb.Workspace.Path, nil
 				}
 			}
@@ -79,21 +80,21 @@ func listMasks(ctx context.Context, match string) (list []supervisor.Hidden, roo
 	if err != nil {
 		return nil, "", err
 	}
-	list = []supervisor.Hidden{}
+	list = []hidden.File{}
 	if rec.Workspace.Mode == sandbox.WorkspaceNone {
 		return list, "", nil
 	}
-	tree, err := supervisor.OpenMasks(&rec)
+	tree, err := hidden.Open(&rec)
 	if err != nil {
 		return nil, "", err
 	}
 	defer tree.Close()
 	r, err := tree.Scan(ctx)
 	if err != nil {
-		return nil, "", supervisor.MaskProblem(err)
+		return nil, "", hidden.Problem(err)
 	}
 	for _, f := range r.Hidden {
-		list = append(list, supervisor.Hidden{Path: filepath.Join(tree.Root, f.Path), Dir: f.Dir, Rule: f.Rule, From: f.From})
+		list = append(list, hidden.File{Path: filepath.Join(tree.Root, f.Path), Dir: f.Dir, Rule: f.Rule, From: f.From})
 	}
 	return list, tree.Root, nil
 }
@@ -143,7 +144,7 @@ func agreedTo(places config.Places, l *config.Loaded) (bool, error) {
 	return store.Has(l, widens)
 }
 
-func printMasks(list []supervisor.Hidden, root string) error {
+func printMasks(list []hidden.File, root string) error {
 	if len(list) == 0 {
 		fmt.Fprintln(os.Stderr, "nothing is hidden")
 		return nil
@@ -173,12 +174,12 @@ func printMasks(list []supervisor.Hidden, root string) error {
 }
 
 // hiddenFrom says what of a workspace is hidden from a sandbox, until it is done.
-func hiddenFrom(ctx context.Context, rec *sandbox.Record) (hidden changes.Masked, done func(), err error) {
-	tree, err := supervisor.OpenMasks(rec)
+func hiddenFrom(ctx context.Context, rec *sandbox.Record) (masked changes.Masked, done func(), err error) {
+	tree, err := hidden.Open(rec)
 	if err != nil {
 		return nil, nil, err
 	}
-	covered, err := supervisor.Covered(ctx, tree)
+	covered, err := hidden.Covered(ctx, tree)
 	if err != nil {
 		tree.Close()
 		return nil, nil, err
@@ -212,18 +213,18 @@ func noteHidden(super *supervisor.Supervisor) {
 }
 
 // tellHidden names what is hidden in a sandbox that stays, once.
-func tellHidden(sb *sandbox.Sandbox, line *supervisor.Line) {
+func tellHidden(sb *sandbox.Sandbox, line *wire.Line) {
 	told := filepath.Join(sb.Dir(), "hidden.told")
 	if _, err := os.Lstat(told); err == nil {
 		return
 	}
-	list, _ := supervisor.Masked(line)
+	list, _ := hidden.Ask(line)
 	if text := hiddenHere(sb.Workspace.Path, list); text != "" && os.WriteFile(told, nil, 0o600) == nil {
 		attach.Note(fmt.Sprintf("%s; see 'coffer masks -m %s'", text, sb.Name))
 	}
 }
 
-func hiddenHere(workspace string, list []supervisor.Hidden) string {
+func hiddenHere(workspace string, list []hidden.File) string {
 	var names []string
 	for _, h := range list {
 		if name, ok := strings.CutPrefix(h.Path, workspace+"/"); ok && workspace != "" {
@@ -237,7 +238,7 @@ func hiddenHere(workspace string, list []supervisor.Hidden) string {
 }
 
 // history lists the files in the repository's history that would be hidden. cut says that there are more.
-func history(ctx context.Context, limit time.Duration) (list []supervisor.Committed, cut bool, err error) {
+func history(ctx context.Context, limit time.Duration) (list []hidden.Committed, cut bool, err error) {
 	rec, err := maskedHere()
 	if err != nil {
 		return nil, false, err
@@ -257,7 +258,7 @@ func history(ctx context.Context, limit time.Duration) (list []supervisor.Commit
 	if err != nil {
 		return nil, false, err
 	}
-	return supervisor.CommittedSecrets(ctx, r, rec.Masks, limit)
+	return hidden.InHistory(ctx, r, rec.Masks, limit)
 }
 
 func showHistory(ctx context.Context, asJSON bool) error {

@@ -12,7 +12,6 @@ import (
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 )
 
 // A repository's tools for mise come from the host's mise, read-only, and from 'mise install' inside. The host never
@@ -35,7 +34,7 @@ const trustVariable = "MISE_TRUSTED_CONFIG_PATHS"
 
 // findMise finds the host's mise and mounts it in a new sandbox; nil if there is none or no tools are named.
 func (s *settings) findMise(rec *sandbox.Record, top string) *mise {
-	home := supervisor.Me().Home
+	home := sandbox.Me().Home
 	data := miseData(home)
 	if info, err := os.Stat(data); err != nil || !info.IsDir() {
 		return nil
@@ -88,7 +87,7 @@ func (m *mise) furnish(sb *sandbox.Sandbox) error {
 	if m == nil {
 		return nil
 	}
-	own := filepath.Join(supervisor.Me().Home, ownTools)
+	own := filepath.Join(sandbox.Me().Home, ownTools)
 	env := []string{trustVariable + "=" + sb.Workspace.Path, "MISE_YES=1"}
 	path := []string{rootfs.Own + "/bin"}
 	if sb.Network.None() {

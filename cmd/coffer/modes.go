@@ -14,7 +14,6 @@ import (
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/jail"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -107,7 +106,7 @@ func (m *mode) becomeOff(ctx context.Context, floor *config.Floor, args, variabl
 		return err
 	}
 	if len(args) == 0 {
-		args = []string{supervisor.Me().Shell}
+		args = []string{sandbox.Me().Shell}
 	}
 	warn(fmt.Sprintf("no sandbox: %s runs as you, with all your files, keys and network", args[0]))
 	if !m.yes {
@@ -151,7 +150,7 @@ func (s *settings) inJail(l *listener, rec *sandbox.Record, args []string, faile
 		return ui.Hint(fmt.Errorf("%w\na jail, which this host could have instead, cannot do what is asked for: %s", failed, strings.Join(wants, ", ")), "%s", ui.HintOf(failed))
 	}
 	if len(args) == 0 {
-		args = []string{supervisor.Me().Shell}
+		args = []string{sandbox.Me().Shell}
 	}
 	j := jailSettings{}
 	j.Private, j.given = true, &rec.Network
@@ -206,7 +205,7 @@ func beyondJail(s *settings, rec *sandbox.Record) (wants []string) {
 }
 
 func ownEnvironment() map[string]string {
-	me := supervisor.Me()
+	me := sandbox.Me()
 	env := map[string]string{}
 	for _, e := range os.Environ() {
 		if name, value, ok := strings.Cut(e, "="); ok && sandbox.PassesVariable(name) {

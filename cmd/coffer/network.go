@@ -9,9 +9,9 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/attach"
+	"github.com/cofferhq/coffer/internal/network"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
@@ -73,7 +73,7 @@ func (s *networkFlags) rules() ([]policy.Source, error) {
 			if _, err := policy.ParseTarget(host); err != nil {
 				return nil, ui.Hint(usagef("%s: %w", flag, err), "a target is a host, *.example.com, an address range or @GROUP, and may end in :PORT; see 'coffer policy --help'")
 			}
-			r := supervisor.RuleFor(host, flag == "--allow")
+			r := network.RuleFor(host, flag == "--allow")
 			r.Protocol, r.Origin = protocol, flag
 			layer.Rules = append(layer.Rules, r)
 		}
@@ -89,7 +89,7 @@ func (d *described) addNetwork(sb *sandbox.Sandbox) error {
 	live, err := sb.LiveRules()
 	d.Live = live.Rules
 	if err == nil && d.State != "starting" && d.State != "suspended" {
-		d.Budgets, err = supervisor.Budgets(sb)
+		d.Budgets, err = network.Budgets(sb)
 	}
 	return err
 }

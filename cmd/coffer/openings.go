@@ -14,7 +14,6 @@ import (
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
@@ -173,7 +172,7 @@ func checkMounts(rec *sandbox.Record) error {
 }
 
 // publishOn makes the forwards that the flags ask for in a running sandbox.
-func (o *openings) publishOn(line *supervisor.Line) error {
+func (o *openings) publishOn(line *wire.Line) error {
 	forwards, err := parseForwards(o.publish)
 	if err != nil || len(forwards) == 0 {
 		return err
@@ -303,7 +302,7 @@ func sandboxAndPorts(match string, args []string) (string, []wire.Forward, error
 }
 
 func addForwards(ctx context.Context, sb *sandbox.Sandbox, ports []wire.Forward) error {
-	asked, running, err := forward.Change(ctx, sb, wire.Forwarding{Add: ports}, supervisor.LogOnce)
+	asked, running, err := forward.Change(ctx, sb, wire.Forwarding{Add: ports})
 	if err != nil {
 		return err
 	}
@@ -324,7 +323,7 @@ func clearForwards(ctx context.Context, sb *sandbox.Sandbox, ports []wire.Forwar
 		}
 		change.Clear = append(change.Clear, p)
 	}
-	_, _, err := forward.Change(ctx, sb, change, supervisor.LogOnce)
+	_, _, err := forward.Change(ctx, sb, change)
 	return err
 }
 

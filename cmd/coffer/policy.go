@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/network"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -63,7 +63,7 @@ func (a *about) policy() (v view, err error) {
 	switch {
 	case err == nil:
 		v = view{whose: "sandbox " + sb.Name, sb: sb, network: sb.Network}
-		v.set, _, err = supervisor.Policy(sb)
+		v.set, _, err = network.Policy(sb)
 		return v, err
 	case a.match != "" || !errors.As(err, new(noneHere)):
 		return v, err // several, or something is wrong
@@ -72,7 +72,7 @@ func (a *about) policy() (v view, err error) {
 	if v.network, err = newNetwork(); err != nil {
 		return v, err
 	}
-	v.set, err = supervisor.Compile(v.network, policy.Source{})
+	v.set, err = network.Compile(v.network, policy.Source{})
 	return v, err
 }
 
@@ -140,12 +140,12 @@ func policyAllow(allow bool) *cobra.Command {
 		Short:   short,
 		Example: "  coffer policy " + verb + " '*.example.com:443' --for 1h",
 		RunE: func(_ *cobra.Command, args []string) error {
-			change := supervisor.Change{Do: verb}
+			change := network.Change{Do: verb}
 			for _, t := range args {
 				if _, err := policy.ParseTarget(t); err != nil {
 					return usage{err}
 				}
-				r := supervisor.RuleFor(t, allow)
+				r := network.RuleFor(t, allow)
 				r.Protocol = protocol
 				if lasts > 0 {
 					r.Expires = time.Now().Add(lasts).UTC()
@@ -162,7 +162,7 @@ func policyAllow(allow bool) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := supervisor.ChangePolicy(sb, change); err != nil {
+			if _, err := network.ChangePolicy(sb, change); err != nil {
 				return err
 			}
 			if !allow {
@@ -179,7 +179,7 @@ func policyAllow(allow bool) *cobra.Command {
 
 // stillDecides warns when another rule has the last word about what was just allowed.
 func stillDecides(sb *sandbox.Sandbox, targets []string, protocol string) error {
-	set, _, err := supervisor.Policy(sb)
+	set, _, err := network.Policy(sb)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func policyReset() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := supervisor.ChangePolicy(sb, supervisor.Change{Do: "reset", Targets: args})
+			r, err := network.ChangePolicy(sb, network.Change{Do: "reset", Targets: args})
 			if err != nil {
 				return err
 			}

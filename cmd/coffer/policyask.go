@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway"
+	"github.com/cofferhq/coffer/internal/network"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -47,7 +47,7 @@ func (a *about) questions() (list []waits, err error) {
 	}
 	var errs []error
 	for _, sb := range all {
-		r, err := supervisor.ChangePolicy(sb, supervisor.Change{Do: "pending"})
+		r, err := network.ChangePolicy(sb, network.Change{Do: "pending"})
 		if err != nil && (a.match != "" || sb.Running()) { // one that has just ended has nothing to say
 			errs = append(errs, fmt.Errorf("ask sandbox %s what waits: %w", sb.Name, err))
 		}
@@ -99,7 +99,7 @@ sandboxes that run, or in the one that is named.`,
 			}
 			t := ui.Table{{"NUMBER", "DESTINATION", "WAITS", "CONNECTIONS", "SANDBOX", "WHY"}}
 			for _, q := range list {
-				t.Add(strconv.Itoa(q.ID), supervisor.Describe(q.Request), time.Since(q.Since).Round(time.Second).String(), strconv.Itoa(q.Flows), q.Sandbox, q.Reason)
+				t.Add(strconv.Itoa(q.ID), network.Describe(q.Request), time.Since(q.Since).Round(time.Second).String(), strconv.Itoa(q.Flows), q.Sandbox, q.Reason)
 			}
 			return errors.Join(t.Print(stdout), err)
 		},
@@ -137,11 +137,11 @@ all of that kind that come within that time. Reading and writing with gh are two
 			if err != nil {
 				return err
 			}
-			change := supervisor.Change{Do: "answer", ID: id, Allow: args[1] == "allow", Once: once}
+			change := network.Change{Do: "answer", ID: id, Allow: args[1] == "allow", Once: once}
 			if lasts > 0 {
 				change.Expires = time.Now().Add(lasts).UTC()
 			}
-			r, err := supervisor.ChangePolicy(sb, change)
+			r, err := network.ChangePolicy(sb, change)
 			if err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ all of that kind that come within that time. Reading and writing with gh are two
 			if change.Allow {
 				done = "allowed"
 			}
-			fmt.Fprintf(os.Stderr, "coffer: %s in sandbox %s: %s\n", done, sb.Name, terminal.Escape(supervisor.Describe(r.Answered)))
+			fmt.Fprintf(os.Stderr, "coffer: %s in sandbox %s: %s\n", done, sb.Name, terminal.Escape(network.Describe(r.Answered)))
 			return nil
 		},
 	}

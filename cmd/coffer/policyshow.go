@@ -12,9 +12,9 @@ import (
 
 	"github.com/cofferhq/coffer/internal/gateway"
 	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/network"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -41,7 +41,7 @@ func question(text string) (policy.Query, error) {
 
 // decide answers as the gateway will.
 func (v view) decide(q policy.Query) policy.Decision {
-	return supervisor.Decide(v.network, v.set, q)
+	return network.Decide(v.network, v.set, q)
 }
 
 func policyShow() *cobra.Command {
@@ -85,18 +85,18 @@ type shownPolicy struct {
 	Rules     []policy.Shown     `json:"rules"`
 	HostPorts []sandbox.HostPort `json:"host_ports"`
 	Forwards  []sandbox.Forward  `json:"forwards"`
-	Budgets   []supervisor.Spent `json:"budgets"`
+	Budgets   []network.Spent    `json:"budgets"`
 }
 
 func (v view) shown() (shownPolicy, error) {
 	p := shownPolicy{
 		Of: v.whose, Mode: v.network.Describe(), Max: v.network.Max, Default: v.set.Default(), Rules: v.set.Rules(),
-		HostPorts: append([]sandbox.HostPort{}, v.network.HostPorts...), Forwards: []sandbox.Forward{}, Budgets: []supervisor.Spent{},
+		HostPorts: append([]sandbox.HostPort{}, v.network.HostPorts...), Forwards: []sandbox.Forward{}, Budgets: []network.Spent{},
 	}
 	if v.sb != nil {
 		p.ID = v.sb.ID
 		p.Forwards = append(p.Forwards, describe(v.sb, true).Forwards...)
-		spent, err := supervisor.Budgets(v.sb)
+		spent, err := network.Budgets(v.sb)
 		if err != nil {
 			return p, err
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/cofferhq/coffer/internal/changes"
 	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/git"
+	"github.com/cofferhq/coffer/internal/origin"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -71,8 +71,8 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 	if err != nil {
 		return err
 	}
-	reach := supervisor.Writes(sb)
-	at, err := supervisor.OnGitHub(ctx, b, reach)
+	reach := sb.Writes()
+	at, err := origin.OnGitHub(ctx, b, reach)
 	if remote := new(gh.RemoteError); errors.As(err, &remote) {
 		return ui.Error(fmt.Sprintf("the remote %s is %s, which is not on GitHub, nor on a server of the same kind", terminal.Escape(remote.Remote), terminal.Escape(remote.URL)),
 			"push the branch yourself; or, if ssh knows the server by a name of yours, give that name a HostName in ~/.ssh/config")

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
+	"github.com/cofferhq/coffer/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -102,7 +103,7 @@ func bringRunning(sb *sandbox.Sandbox) {
 	if !sb.HasGit() {
 		return
 	}
-	line, err := supervisor.Connect(sb)
+	line, err := wire.Connect(sb)
 	if err != nil {
 		return
 	}

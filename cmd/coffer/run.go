@@ -93,9 +93,8 @@ func run(l *listener, s settings, args []string) error {
 	}
 	super.LookBack(historyPlace(sb))
 	options := attach.Options{Clipboard: s.clipboard, Stop: func() { super.Stop(0, "you asked three times") }, TakeOver: l.takeOver, Notices: super}
-	super.Ran(&exec)
 	var exit wire.Exit
-	notes := super.Bridged(func() { exit, err = attach.Run(l.ctx, super, exec, options) })
+	notes := super.Foreground(&exec, func() { exit, err = attach.Run(l.ctx, super, exec, options) })
 	for _, n := range notes {
 		attach.Note(n)
 	}
@@ -104,10 +103,7 @@ func run(l *listener, s settings, args []string) error {
 		noteHidden(super)
 		noteRefused(exit)
 	}
-	super.LetFinish()
-	super.StopDaemons()
-	// The kernel takes its time to end the namespaces, so this comes before all else.
-	super.Kill()
+	super.Finish() // first: the kernel takes its time to end the namespaces
 	if len(notes) > 0 && sb.Workspace.Mode == sandbox.WorkspaceDirect {
 		s.take = s.take || s.conf.Config.Git.Take
 		s.landCommits(l, super)
@@ -159,7 +155,6 @@ func leave(store *sandbox.Store, super *supervisor.Supervisor, lock *sandbox.Loc
 			return
 		}
 	}
-	super.Kill()
 	if ownRepository(sb) {
 		fmt.Fprintln(os.Stderr, "coffer: the repository that was made inside is gone with its commits, the files stay; to have one, 'git init' first")
 	}

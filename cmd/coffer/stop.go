@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -50,7 +49,7 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 		if !force {
 			return ui.Error(fmt.Sprintf("sandbox %s is suspended, as by Ctrl-Z, and hears nothing", sb.Name), "let it go on with 'fg' in its terminal, or kill it with 'coffer stop --force "+sb.Name+"'")
 		}
-		if err := supervisor.KillHung(sb); err != nil {
+		if err := wire.KillHung(sb); err != nil {
 			return err
 		}
 	}
@@ -68,7 +67,7 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 	for try := 1; sb.Running(); try++ {
 		// One that is just being started does not listen yet.
 		if !asked {
-			if session, err := supervisor.Connect(sb); err == nil {
+			if session, err := wire.Connect(sb); err == nil {
 				defer session.Close()
 				process, asked = askToStop(session, grace)
 			}
@@ -77,7 +76,7 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 		}
 		if time.Now().After(deadline) {
 			if force && !killed {
-				if err := supervisor.KillHung(sb); err != nil {
+				if err := wire.KillHung(sb); err != nil {
 					return err
 				}
 				killed, deadline = true, time.Now().Add(patience)
@@ -99,7 +98,7 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 }
 
 // askToStop says whether the supervisor was told to end the sandbox, and which process it is.
-func askToStop(l *supervisor.Line, grace time.Duration) (process int, ok bool) {
+func askToStop(l *wire.Line, grace time.Duration) (process int, ok bool) {
 	s, err := l.Socket()
 	if err != nil {
 		return 0, false

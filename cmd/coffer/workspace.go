@@ -13,7 +13,6 @@ import (
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -60,7 +59,7 @@ func workspaceOf(here, mode string) (dir, why string) {
 	if err == nil {
 		_, err = rootfs.FindRepository(top)
 	}
-	if bad := unsuitable(top, supervisor.Me().Home); bad != "" {
+	if bad := unsuitable(top, sandbox.Me().Home); bad != "" {
 		return here, fmt.Sprintf("%s cannot be the workspace: %s", top, bad)
 	}
 	if err != nil {
@@ -71,7 +70,7 @@ func workspaceOf(here, mode string) (dir, why string) {
 
 // refuseWorkspace refuses a directory that nobody should work on.
 func refuseWorkspace(here string, force bool) error {
-	why := unsuitable(here, supervisor.Me().Home)
+	why := unsuitable(here, sandbox.Me().Home)
 	if why == "" || force && !never(here) {
 		return nil
 	}
@@ -165,7 +164,7 @@ func unsuitable(dir, home string) string {
 // writtenInside are directories in which sandboxes may write, or may have: also here and the repositories here.
 func writtenInside() (dirs []string) {
 	if here, err := syscall.Getwd(); err == nil { // as the kernel has it, without links
-		home := supervisor.Me().Home
+		home := sandbox.Me().Home
 		// No workspace is a whole home.
 		for dir := here; dir != home && !safepath.Within(home, dir); dir = filepath.Dir(dir) {
 			if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil || dir == here {

@@ -18,7 +18,6 @@ import (
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -82,7 +81,7 @@ func (t treeFlags) plan(ctx context.Context, store *sandbox.Store, s *settings) 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.conf.Floor.EnforceRepository(p.repository.Common, supervisor.Me().Home, true); err != nil {
+	if err := s.conf.Floor.EnforceRepository(p.repository.Common, sandbox.Me().Home, true); err != nil {
 		return nil, err
 	}
 	p.base, err = p.repository.Base(ctx, t.base, t.branch)

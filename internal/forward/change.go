@@ -15,9 +15,8 @@ import (
 )
 
 // Change changes the forwards of a sandbox. If it runs, they change now; if not, when it
-// starts. It returns those that were asked for. log writes down what changes in one that does
-// not run.
-func Change(ctx context.Context, sb *sandbox.Sandbox, w wire.Forwarding, log Log) (asked []wire.Forward, running bool, err error) {
+// starts. It returns those that were asked for.
+func Change(ctx context.Context, sb *sandbox.Sandbox, w wire.Forwarding) (asked []wire.Forward, running bool, err error) {
 	const tries = 400
 	for try := range tries {
 		line, err := wire.Connect(sb)
@@ -26,7 +25,7 @@ func Change(ctx context.Context, sb *sandbox.Sandbox, w wire.Forwarding, log Log
 			line.Close()
 			return asked, true, err
 		}
-		asked, err = changeStopped(sb, w, log)
+		asked, err = changeStopped(sb, w)
 		if !errors.Is(err, sandbox.ErrRunning) {
 			return asked, false, err
 		}
@@ -40,12 +39,9 @@ func Change(ctx context.Context, sb *sandbox.Sandbox, w wire.Forwarding, log Log
 	return nil, false, ui.Error("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.Name+"'")
 }
 
-// A Log writes events of a sandbox that does not run.
-type Log func(*sandbox.Sandbox, ...audit.Event) error
-
 // changeStopped changes the record of a sandbox that does not run. The ports are
 // taken for a moment, to see whether they can be.
-func changeStopped(sb *sandbox.Sandbox, w wire.Forwarding, log Log) ([]wire.Forward, error) {
+func changeStopped(sb *sandbox.Sandbox, w wire.Forwarding) ([]wire.Forward, error) {
 	lock, err := sb.Lock()
 	if err != nil {
 		return nil, err
@@ -69,26 +65,18 @@ func changeStopped(sb *sandbox.Sandbox, w wire.Forwarding, log Log) ([]wire.Forw
 		}
 		defer e.close()
 	}
-	if err := log(sb, c.events(sb.Forwards)...); err != nil {
+	if err := sb.LogOnce(c.events(sb.Forwards)...); err != nil {
 		return nil, err
 	}
 	sb.Forwards = c.result()
 	return c.asked(w), sb.Save()
 }
 
-// Change changes the forwards while the sandbox runs.
-func (f *Forwarder) Change(w wire.Forwarding) wire.Event {
+// Change changes the forwards while the sandbox runs. It takes new ports before it gives up old
+// ones, so that it does all or nothing.
+func (f *Forwarder) Change(w wire.Forwarding) (*wire.Ports, error) {
 	f.changing.Lock()
 	defer f.changing.Unlock()
-	asked, err := f.change(w)
-	if err != nil {
-		return wire.Event{Failure: &wire.Failure{Code: 125, Message: err.Error(), Advice: ui.HintOf(err)}}
-	}
-	return wire.Event{Ports: &wire.Ports{Forwards: asked}}
-}
-
-// change takes new ports before it gives up old ones, so that it does all or nothing.
-func (f *Forwarder) change(w wire.Forwarding) (asked []wire.Forward, err error) {
 	if f.session.IsClosed() {
 		return nil, wire.ErrGone
 	}
@@ -131,7 +119,7 @@ func (f *Forwarder) change(w wire.Forwarding) (asked []wire.Forward, err error) 
 	for _, e := range c.events(old) {
 		f.log(e)
 	}
-	return c.asked(w), nil
+	return &wire.Ports{Forwards: c.asked(w)}, nil
 }
 
 // planned is a change of forwards.

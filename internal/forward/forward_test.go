@@ -270,19 +270,19 @@ func TestForwardChanges(t *testing.T) {
 	serveAll(guest, echo)
 	f.open(t)
 	first := f.sb.Forwards[0].Host
-	e := f.Change(wire.Forwarding{Add: []wire.Forward{{Inside: 4000}, {Inside: 3000}}})
-	if e.Failure != nil || len(e.Ports.Forwards) != 2 || e.Ports.Forwards[1].Host != first {
-		t.Fatalf("got %+v", e)
+	ports, err := f.Change(wire.Forwarding{Add: []wire.Forward{{Inside: 4000}, {Inside: 3000}}})
+	if err != nil || len(ports.Forwards) != 2 || ports.Forwards[1].Host != first {
+		t.Fatalf("got %+v, %v", ports, err)
 	}
-	second := e.Ports.Forwards[0].Host
+	second := ports.Forwards[0].Host
 	taken, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
 	busy := uint16(taken.Addr().(*net.TCPAddr).Port)
-	if e := f.Change(wire.Forwarding{Add: []wire.Forward{{Inside: 5000}, {Host: busy, Inside: 6000}}}); e.Failure == nil || e.Failure.Advice == "" {
-		t.Errorf("got %+v", e)
+	if _, err := f.Change(wire.Forwarding{Add: []wire.Forward{{Inside: 5000}, {Host: busy, Inside: 6000}}}); ui.HintOf(err) == "" {
+		t.Errorf("got %v", err)
 	}
 	saved := func() (ports []uint16) {
 		store, _ := sandbox.Open(filepath.Dir(f.sb.Dir()))
@@ -302,8 +302,8 @@ func TestForwardChanges(t *testing.T) {
 	if err := errors.Join(talks(old), talks(dialPort(t, second))); err != nil {
 		t.Fatal(err)
 	}
-	if e := f.Change(wire.Forwarding{Clear: []wire.Forward{{Host: first}}}); e.Failure != nil {
-		t.Fatalf("got %+v", e)
+	if _, err := f.Change(wire.Forwarding{Clear: []wire.Forward{{Host: first}}}); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, old); err == nil {
 		t.Error("a connection outlived its forward, or ended as if all were well")

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -72,6 +73,12 @@ func (f *Forwarder) Listening() []wire.Port {
 		return *list
 	}
 	return nil
+}
+
+// ListensOn says whether something inside listens on a port. The kernel inside is asked: a daemon
+// may complain of a visitor who says nothing, or take it for its only one.
+func (f *Forwarder) ListensOn(port uint16) bool {
+	return slices.ContainsFunc(f.Listening(), func(p wire.Port) bool { return p.Port == port })
 }
 
 // believable takes from what a guest says what could be true, and can be shown.

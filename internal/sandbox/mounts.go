@@ -69,3 +69,16 @@ func (m Mount) validate() error {
 func (r *Record) WritesHost() bool {
 	return r.Workspace.Mode == WorkspaceDirect || r.Workspace.Mode == WorkspaceTree || slices.ContainsFunc(r.Mounts, func(m Mount) bool { return !m.ReadOnly })
 }
+
+// Writes are directories of the host, besides those of the store, that the sandbox can write.
+func (r *Record) Writes() (dirs []string) {
+	if r.Workspace.Mode == WorkspaceDirect {
+		dirs = append(dirs, r.Workspace.Path)
+	}
+	for _, m := range r.Mounts {
+		if !m.ReadOnly && !m.Copy {
+			dirs = append(dirs, m.Source)
+		}
+	}
+	return dirs
+}

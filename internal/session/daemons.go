@@ -94,9 +94,6 @@ func (all *Daemons) Stop() {
 	all.over.Wait()
 }
 
-// Any says whether there are daemons.
-func (all *Daemons) Any() bool { return len(all.all) > 0 }
-
 // States are how the daemons are.
 func (all *Daemons) States() (list []wire.Daemon) {
 	for _, d := range all.all {

@@ -16,15 +16,6 @@ import (
 	"github.com/cofferhq/coffer/internal/wire"
 )
 
-// Me is the calling user.
-var Me = sandbox.Me
-
-// A Line leads to the supervisor of a running sandbox.
-type Line = wire.Line
-
-// Connect reaches the supervisor of a running sandbox.
-func Connect(sb *sandbox.Sandbox) (*Line, error) { return wire.Connect(sb) }
-
 // silent is how long a supervisor may take to answer before it is checked for being suspended.
 const silent = time.Second
 
@@ -39,9 +30,9 @@ func TellSuspended(sb *sandbox.Sandbox, tell func(string)) (stop func() bool) {
 
 // Reach connects to a sandbox's supervisor, starting one if there is none. lock may
 // be the sandbox's lock if the caller holds it, and is released.
-func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*Line, error) {
+func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*wire.Line, error) {
 	if lock == nil {
-		if s, err := Connect(sb); err == nil {
+		if s, err := wire.Connect(sb); err == nil {
 			return s, nil
 		}
 	}
@@ -63,7 +54,7 @@ func Reach(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) (*Line,
 				return nil, err
 			}
 		}
-		s, err := Connect(sb)
+		s, err := wire.Connect(sb)
 		if err == nil {
 			return s, nil
 		}
@@ -112,7 +103,7 @@ func spawn(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) error {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{held, tell}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err = keepDescriptors(); err == nil {
+	if err = closeOnExec(); err == nil {
 		err = cmd.Start()
 	}
 	tell.Close()

@@ -25,8 +25,8 @@ type system struct {
 func Images(data string) *image.Store { return image.Open(filepath.Join(data, "images")) }
 
 // openImage finds the image that the sandbox was made with, and the user's place in it.
-func (s *Supervisor) openImage(data string) (f system, err error) {
-	me, i := sandbox.Me(), s.Sandbox.Image
+func openImage(sb *sandbox.Sandbox, data string) (f system, err error) {
+	me, i := sandbox.Me(), sb.Image
 	if i.None() {
 		f.passwd, f.group = me.Accounts()
 		login, _ := os.ReadFile("/etc/profile")
@@ -35,7 +35,7 @@ func (s *Supervisor) openImage(data string) (f system, err error) {
 	}
 	found, err := Images(data).Get(i.Digest)
 	if errors.Is(err, image.ErrNotHere) {
-		err = ui.Error(fmt.Sprintf("the image %s, which sandbox %s was made with, is no longer on this machine", i.Ref, s.Sandbox.Name),
+		err = ui.Error(fmt.Sprintf("the image %s, which sandbox %s was made with, is no longer on this machine", i.Ref, sb.Name),
 			"pull it again with 'coffer images pull "+image.Pinned(i.Ref, i.Digest)+"'")
 	}
 	if err != nil {

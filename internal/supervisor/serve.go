@@ -1,8 +1,8 @@
 package supervisor
 
 import (
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -13,118 +13,77 @@ import (
 
 // Listen opens the sandbox's socket to commands of the same user.
 func (s *Supervisor) Listen() (io.Closer, error) {
-	path, release, err := s.Sandbox.Socket()
+	door, err := wire.Listen(s.Sandbox, s.serve)
 	if err != nil {
 		return nil, err
 	}
-	os.Remove(path) // one that a killed supervisor left; we hold the lock
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		release()
-		return nil, fmt.Errorf("listen for commands: %w", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
-		release()
-		return nil, err
-	}
-	go s.serve(l)
 	go func() {
-		// Nobody shall come to a sandbox that is dead already.
-		<-s.session.CloseChan()
-		l.Close()
+		<-s.session.CloseChan() // nobody shall come to a sandbox that is dead
+		door.Close()
 	}()
-	return closer(func() error { defer release(); return l.Close() }), nil
+	return door, nil
 }
 
-type closer func() error
-
-func (c closer) Close() error { return c() }
-
-func (s *Supervisor) serve(l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			time.Sleep(10 * time.Millisecond) // out of descriptors: some will come back
-			continue
-		}
-		if err := trusted(c.(*net.UnixConn)); err != nil {
-			if !errors.Is(err, os.ErrNotExist) { // it was there, and still is
-				fmt.Fprintln(os.Stderr, "coffer: refused a client:", err)
-			}
-			c.Close()
-			continue
-		}
-		go s.stream(c)
+// Run serves until the sandbox is stopped, idle for long enough, or dead.
+func (s *Supervisor) Run() {
+	s.activity.start()
+	select {
+	case <-s.activity.rested:
+		s.daemons.Stop()
+	case <-s.instance.Done():
 	}
 }
 
-// stream serves one connection of a command.
-func (s *Supervisor) stream(c net.Conn) {
-	defer c.Close()
+// serve serves one connection of a command.
+func (s *Supervisor) serve(c net.Conn) {
 	r, err := wire.ReadRequest(c)
+	if err != nil {
+		return
+	}
 	switch {
-	case err != nil:
-	case r.Passes():
-		if s.enter() {
-			defer s.leave()
-			s.handOn(c, r)
+	case r.Op == wire.OpExec && r.Exec != nil:
+		s.exec(c, r)
+	case r.Op == wire.OpAttach && r.Attach != nil:
+		s.sessions.Attach(c, *r.Attach)
+	case r.Op == wire.OpWatch && r.Watch != nil:
+		s.notices.serve(c, r.Watch.Since, s.disks.frozen())
+	case r.Op == wire.OpStop && r.Stop != nil:
+		s.activity.end()
+		if r.Stop.Grace > 0 {
+			s.commits.syncSoon()
 		}
+		s.Stop(min(max(r.Stop.Grace, 0), time.Minute), "the sandbox was stopped")
 	default:
-		s.attend(c, r)
+		e, err := s.answer(r)
+		wire.Reply(c, e, err)
 	}
 }
 
-// attend does what a command wants, if that is not a program that lives as long as it does.
-func (s *Supervisor) attend(c net.Conn, r wire.Request) {
-	switch r.Op {
-	case wire.OpExec:
-		if r.Exec != nil {
-			s.keep(c, *r.Exec)
-		}
-	case wire.OpAttach:
-		if r.Attach != nil {
-			s.sessions.Attach(c, *r.Attach)
-		}
-	case wire.OpStatus:
-		_ = wire.WriteMessage(c, wire.Event{Status: s.status(r.Ports != nil)})
-	case wire.OpPolicy:
-		s.answerPolicy(c, r.Policy)
-	case wire.OpSync:
-		s.answerSync(c, r.Sync)
-	case wire.OpUndo:
-		s.answerUndo(c, r.Undo)
-	case wire.OpMasks:
-		s.answerMasks(c)
-	case wire.OpWatch:
-		if r.Watch != nil {
-			s.watch(c, r.Watch.Since)
-		}
-	case wire.OpStop:
-		if r.Stop != nil {
-			s.end()
-			if r.Stop.Grace > 0 {
-				s.syncSoon()
-			}
-			s.Stop(min(max(r.Stop.Grace, 0), time.Minute), "the sandbox was stopped")
-		}
-	case wire.OpForward:
-		if r.Forward != nil {
-			_ = wire.WriteMessage(c, s.forward.Change(*r.Forward))
-		}
+// answer answers what a command asks in one message.
+func (s *Supervisor) answer(r wire.Request) (e wire.Event, err error) {
+	switch {
+	case r.Op == wire.OpStatus:
+		e.Status = s.status(r.Ports != nil)
+	case r.Op == wire.OpPolicy:
+		return s.network.Answer(s.Sandbox, r.Policy)
+	case r.Op == wire.OpSync:
+		e.Synced, err = s.commits.answer(r.Sync)
+	case r.Op == wire.OpUndo:
+		e.Undone, err = s.checkpoints.answer(r.Undo)
+	case r.Op == wire.OpMasks:
+		e.Masks, err = json.Marshal(s.hidden.List())
+	case r.Op == wire.OpForward && r.Forward != nil:
+		e.Ports, err = s.forward.Change(*r.Forward)
+	default:
+		err = errors.New("the supervisor does not know this request")
 	}
+	return e, err
 }
 
-// status says what runs and, if they are asked for, which ways lead inside.
+// status says what runs and, if they are asked for, which ports lead inside.
 func (s *Supervisor) status(ports bool) *wire.Status {
-	s.mu.Lock()
-	st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.execs, Daemons: s.daemons.States()}
-	s.mu.Unlock()
+	st := wire.Status{PID: os.Getpid(), Since: s.since, Execs: s.activity.running(), Daemons: s.daemons.States(), Frozen: s.disks.frozen()}
 	st.Programs, st.Silent = s.sessions.Programs()
-	st.Frozen = s.frozen()
 	st.Background, _ = s.background()
 	if ports {
 		st.Ports = s.forward.Ports()
@@ -132,26 +91,36 @@ func (s *Supervisor) status(ports bool) *wire.Status {
 	return &st
 }
 
-// isSettingUp says whether the sandbox is being set up by what runs now.
+// background asks the guest for programs that no command waits for.
+func (s *Supervisor) background() (wire.Background, error) {
+	if why := s.disks.frozen(); why != "" {
+		return wire.Background{}, errors.New(why)
+	}
+	e, err := s.askGuest(wire.Request{Op: wire.OpBackground}, surveyPatience)
+	if err == nil && e.Background == nil {
+		err = errors.New("the guest did not say what runs")
+	}
+	if err != nil {
+		return wire.Background{}, err
+	}
+	// The guest is not trusted.
+	e.Background.Count = max(e.Background.Count, 0)
+	e.Background.Names = e.Background.Names[:min(len(e.Background.Names), wire.MaxNames)]
+	return *e.Background, nil
+}
+
+// isBusy says whether an idle sandbox must stay: programs were left in the background, or it is
+// frozen and may not be idle at all.
+func (s *Supervisor) isBusy() bool {
+	if s.forOneProgram() {
+		return s.disks.frozen() != ""
+	}
+	left, _ := s.background()
+	return left.Count > 0 || s.disks.frozen() != ""
+}
+
+// isSettingUp says whether what runs now sets the sandbox up.
 func (s *Supervisor) isSettingUp() bool {
 	_, err := os.Lstat(s.Sandbox.SetupMark())
 	return err == nil
 }
-
-// Run serves until the sandbox is stopped, idle for long enough, or dead.
-func (s *Supervisor) Run() {
-	s.mu.Lock()
-	first := s.idleTime
-	s.idleTime = max(first, firstUse)
-	s.rest()
-	s.idleTime = first
-	s.mu.Unlock()
-	select {
-	case <-s.rested:
-		s.daemons.Stop()
-	case <-s.instance.Done():
-	}
-}
-
-// firstUse is how long a new supervisor waits for the command that wanted it.
-const firstUse = 10 * time.Second

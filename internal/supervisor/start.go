@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,11 +13,16 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
+	"github.com/cofferhq/coffer/internal/checkpoint"
 	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/forward"
 	"github.com/cofferhq/coffer/internal/git"
+	"github.com/cofferhq/coffer/internal/guest"
+	"github.com/cofferhq/coffer/internal/hidden"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/network"
+	"github.com/cofferhq/coffer/internal/origin"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/session"
@@ -27,180 +33,186 @@ import (
 // pidsDefault keeps a runaway program from using up the host's processes.
 const pidsDefault = 16384
 
-// A Supervisor is a running sandbox.
+// A Supervisor is a running sandbox. Its parts own their state; the supervisor starts and ends
+// them, and answers commands.
 type Supervisor struct {
 	Sandbox *sandbox.Sandbox
 
+	// life ends when the sandbox is closed or dead.
+	life    context.Context
+	endLife context.CancelFunc
+
+	limits   *limits.Group
 	instance engine.Instance
 	session  *wire.Session
-	limits   *limits.Group
-	reserved *os.File // the workspace's empty .git, while it is reserved
 	since    time.Time
-	network  *network // nil without one
-	audit    *journal
-	git      commits
-	included included // of other repositories
-	keeper   keeper   // of checkpoints
-	masks    masks
-	nested   nested
-	fullDisk fullDisk
-	notices  notices
-	daemons  session.Daemons
-	consents consents
 
-	renewing sync.Mutex // one look at an agent's credentials at a time
-	refused  string     // why they were not taken over
+	notices     notices
+	activity    *activity
+	audit       *audit.Log
+	reserved    *os.File         // the workspace's empty .git, while it is reserved
+	network     *network.Network // nil without one
+	forward     *forward.Forwarder
+	commits     commits
+	checkpoints checkpoints
+	hidden      *hidden.Files
+	disks       disks
+	logins      logins
+	daemons     session.Daemons
+	sessions    session.List
 
 	mu       sync.Mutex
-	stopping bool          // the sandbox is about to end, see ending.go
-	starting int           // programs that the guest is being given
-	started  chan struct{} // closed when there are none, once somebody waits
-	execs    int
-	// preparing is set if the last of them set the sandbox up, for another one to come.
-	preparing bool
-	idle      *time.Timer
-	idleTime  time.Duration
-	login     looking
-	deadline  *time.Timer
-	log       *session.Log // of programs that outlive their commands
-	sessions  session.List
-	why       string // what ended the sandbox, if it was us
-	closed    sync.Once
-	rested    chan struct{} // closed when the sandbox was idle for long enough
-	resting   sync.Once
-	passing   int           // streams between commands and the guest
-	passed    chan struct{} // closed when there are none, once somebody waits
-
-	forward *forward.Forwarder
-	visits  int           // connections through it
-	late    bool          // the idle time is over, but for these
-	left    chan struct{} // closed when there are none, once somebody waits
+	log      *session.Log // of programs that outlive their commands
+	why      string       // what ended the sandbox, if it was us
+	deadline *time.Timer
+	closed   sync.Once
 }
 
 // Start boots the sandbox. The caller holds its lock.
 func Start(ctx context.Context, e engine.Engine, sb *sandbox.Sandbox) (*Supervisor, error) {
-	s := &Supervisor{Sandbox: sb, since: time.Now(), rested: make(chan struct{}), idleTime: sb.Limits.Idle}
-	s.forward = forward.New(sb, func(e audit.Event) { s.audit.add(e) }, s.visitors)
-	s.keeper.open()
-	var err error
-	s.limits, err = limits.Prepare(sb.ID, limits.Limits{
-		Memory: sb.Limits.Memory, Pids: sb.Limits.Pids, CPUs: sb.Limits.CPUs,
-		OpenFiles: sb.Limits.OpenFiles, PidsDefault: pidsDefault,
-	})
-	if err != nil {
-		var no *limits.UnavailableError
-		if errors.As(err, &no) {
-			err = ui.Error(fmt.Sprintf("cannot limit %s: %s", no.Limit, no.Reason), no.Fix)
-		}
-		return nil, err
-	}
-	if err = s.requireAudit(); err == nil {
-		s.audit, err = openJournal(sb, s.unlogged)
-	}
-	if err == nil {
-		err = s.boot(ctx, e)
-	}
-	if err != nil {
+	s := newSupervisor(sb)
+	if err := s.start(ctx, e); err != nil {
 		s.cleanUp()
 		return nil, err
 	}
-	s.audit.add(audit.Event{Kind: audit.KindStart, Detail: "network " + sb.Network.Describe()})
-	s.overlookHidden(ctx)
-	s.watchGit()
-	s.resumeUndo(ctx)
-	s.watchMasks()
-	s.watchDisks()
+	s.audit.Add(audit.Event{Kind: audit.KindStart, Detail: "network " + sb.Network.Describe()})
+	s.commits.overlook(ctx, s.hidden.Noted(), s.notices.tell)
+	s.commits.start(s.life)
+	s.checkpoints.resume(ctx)
+	s.hidden.Start(s.life)
+	s.disks.start(s.life)
+	s.logins.start(s.life)
 	if sb.Limits.Timeout > 0 {
 		s.deadline = time.AfterFunc(sb.Limits.Timeout, func() {
 			s.because(fmt.Sprintf("the time limit of %s was reached", sb.Limits.Timeout))
 			s.instance.Kill()
 		})
 	}
-	if err := s.daemons.Start(ctx, sb, session.Host{Programs: s, Ended: s.instance.Done(), Listens: s.listens}); err != nil {
+	if err := s.daemons.Start(ctx, sb, session.Host{Programs: s, Ended: s.instance.Done(), Listens: s.forward.ListensOn}); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Supervisor) boot(ctx context.Context, e engine.Engine) (err error) {
+func newSupervisor(sb *sandbox.Sandbox) *Supervisor {
+	s := &Supervisor{Sandbox: sb, since: time.Now(), activity: newActivity(sb.Limits.Idle)}
+	s.life, s.endLife = context.WithCancel(context.Background())
+	s.activity.settingUp, s.activity.busy = s.isSettingUp, s.isBusy
+	s.forward = forward.New(sb, func(e audit.Event) { s.audit.Add(e) }, s.activity.visit)
+	s.commits = commits{opener: s, programs: s.activity.running}
+	s.checkpoints = newCheckpoints(s)
+	s.hidden = hidden.New(sb, hidden.Host{Ask: s.askGuest, Tell: s.notices.tell, Once: s.notices.once})
+	s.logins = logins{sb: sb, notices: &s.notices}
+	return s
+}
+
+// start takes what the sandbox needs of the host, in order, and boots it.
+func (s *Supervisor) start(ctx context.Context, e engine.Engine) (err error) {
+	sb := s.Sandbox
+	if s.limits, err = prepareLimits(sb); err != nil {
+		return err
+	}
+	if s.audit, err = sb.OpenLog(); err != nil {
+		return err
+	}
+	s.disks = disks{sb: sb, limits: s.limits, notices: &s.notices, log: s.audit}
 	if err := s.forward.Reserve(); err != nil {
 		return err
 	}
-	rules, live, err := Policy(s.Sandbox)
+	rules, err := network.Load(sb)
 	if err != nil {
 		return err
 	}
 	plan, err := s.plan(ctx)
-	if err == nil {
-		err = context.Cause(ctx)
-	}
 	if err != nil {
 		return err
 	}
-	s.instance, err = e.Boot(ctx, &engine.Machine{
-		Hostname: s.Sandbox.Name, Root: plan,
-		Limits: s.limits, FewProcesses: s.Sandbox.Limits.Pids > 0, Nesting: s.Sandbox.Nesting,
-		SetID: !s.Sandbox.WritesHost(), NoAllocate: keepFree(s.Sandbox.Limits) > 0, Network: !s.Sandbox.Network.None(),
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	instance, err := e.Boot(ctx, &engine.Machine{
+		Hostname: sb.Name, Root: plan,
+		Limits: s.limits, FewProcesses: sb.Limits.Pids > 0, Nesting: sb.Nesting,
+		SetID: !sb.WritesHost(), NoAllocate: keepFree(sb.Limits) > 0, Network: !sb.Network.None(),
 	})
 	if err != nil {
 		return err
 	}
-	if err = s.connect(rules, live); err == nil {
-		s.session, err = wire.NewClient(s.instance.Control())
+	s.instance = instance
+	if err = s.connect(rules); err == nil {
+		s.session, err = wire.NewClient(instance.Control())
 	}
 	if err == nil {
-		err = layGiven(s.Sandbox)
+		err = layGiven(sb)
 	}
 	if err == nil {
 		err = s.forward.Open(s.session)
 	}
 	if err != nil {
-		s.instance.Kill()
-		<-s.instance.Done()
+		instance.Kill()
+		<-instance.Done()
+		return err
 	}
-	return err
+	go func() {
+		<-s.session.CloseChan()
+		s.endLife()
+	}()
+	return nil
+}
+
+func prepareLimits(sb *sandbox.Sandbox) (*limits.Group, error) {
+	group, err := limits.Prepare(sb.ID, limits.Limits{
+		Memory: sb.Limits.Memory, Pids: sb.Limits.Pids, CPUs: sb.Limits.CPUs,
+		OpenFiles: sb.Limits.OpenFiles, PidsDefault: pidsDefault,
+	})
+	var no *limits.UnavailableError
+	if errors.As(err, &no) {
+		err = ui.Error(fmt.Sprintf("cannot limit %s: %s", no.Limit, no.Reason), no.Fix)
+	}
+	return group, err
 }
 
 // plan decides what the sandbox sees.
 func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 	sb, me := s.Sandbox, sandbox.Me()
-	includes := s.openIncluded()
 	for _, dir := range []string{sb.Home(), sb.Layers()} {
 		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
 			return nil, err
 		}
 	}
 	program, err := os.Executable()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		program, err = filepath.EvalSymlinks(program)
 	}
-	if program, err = filepath.EvalSymlinks(program); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	dir, err := filepath.EvalSymlinks(sb.Dir())
 	if err != nil {
 		return nil, err
 	}
+	data := filepath.Dir(filepath.Dir(dir))
+	hide := []string{data}
+	if sb.Workspace.Mode == sandbox.WorkspaceTree {
+		hide = nil // the workspace is in the store, and all that is seen of it
+	}
+	from, err := openImage(sb, data)
+	if err != nil {
+		return nil, err
+	}
+	includes := s.commits.openIncluded(sb, s.notices.tell)
 	private, err := s.reserveGit()
 	if err != nil {
 		return nil, err
 	}
-	hide := []string{filepath.Dir(filepath.Dir(dir))}
-	from, err := s.openImage(filepath.Dir(filepath.Dir(dir)))
-	if err != nil {
-		return nil, err
-	}
-	bridged, err := s.openGit(ctx)
+	bridged, err := s.commits.openOwn(ctx, sb)
 	if err != nil {
 		return nil, err
 	}
 	gitConfig := ""
 	if sb.Workspace.Path != "" {
 		gitConfig = git.SystemConfig(ctx, filepath.Join("/", from.tree, "etc"), !sb.Git.NoSettings)
-	}
-	if sb.Workspace.Mode == sandbox.WorkspaceTree {
-		hide = nil // the workspace is in the store, and all that is seen of it
 	}
 	resolver := ""
 	if !sb.Network.None() {
@@ -210,18 +222,101 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	masks, err := s.scanMasks(ctx)
+	masks, err := s.hidden.Scan(ctx, s.commits.includedBridges())
 	if err != nil {
 		return nil, err
 	}
+	var caches []rootfs.Cache
+	for _, c := range sb.Caches {
+		caches = append(caches, rootfs.Cache(c))
+	}
 	return rootfs.HostView(rootfs.View{
 		Memory: sb.Limits.Memory, CPUs: sb.Limits.CPUs,
-		Mounts: mounts, Caches: caches(sb), Profile: rootfs.ProfileText(sb.Workspace.Path, sb.Profile),
+		Mounts: mounts, Caches: caches, Profile: rootfs.ProfileText(sb.Workspace.Path, sb.Profile),
 		Sandbox: dir, Image: from.tree, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
 		Hostname: sb.Name, Passwd: from.passwd, Group: from.group, Login: from.login, Resolver: resolver, GitConfig: gitConfig, Program: program,
 		Hide: hide, Git: bridged, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
-		Includes: includes, Masks: masks, Programs: s.shims(),
+		Includes: includes, Masks: masks, Programs: shims(sb, s.commits.all()),
 	})
+}
+
+// connect starts the gateway at the far end of the machine's link.
+func (s *Supervisor) connect(rules *network.Rules) (err error) {
+	if s.Sandbox.Network.None() {
+		return nil
+	}
+	l := s.instance.Link()
+	if l == nil {
+		return ui.Error("this engine gives a sandbox no network", "go without one: --net none")
+	}
+	if own, ok := l.(interface{ Ports() []uint16 }); ok {
+		s.forward.Hide(own.Ports()...)
+	}
+	s.network, err = network.Start(l, s.Sandbox, rules, network.Options{
+		Log: s.audit.Add, Tell: s.notices.tell, Serve: s.serveHost(),
+	})
+	return err
+}
+
+// serveHost answers what programs inside ask of coffer.internal.
+func (s *Supervisor) serveHost() http.Handler {
+	h := origin.Host{Sandbox: s.Sandbox, Log: s.audit.Add, Tell: s.notices.tell,
+		Consent: func(ctx context.Context, q network.Question, say func(string)) error {
+			return s.network.Consent(ctx, q, say)
+		}}
+	return origin.Handler(h, func() (all []origin.Repository) {
+		for _, r := range s.commits.all() {
+			all = append(all, origin.Repository{Bridge: r.bridge, Name: r.name, Sync: func(patience time.Duration) error {
+				return s.commits.syncWithin(r, patience).err
+			}})
+		}
+		return all
+	})
+}
+
+// shims are the programs inside that ask the host. A gh of the system's is covered: it could not
+// log in.
+func shims(sb *sandbox.Sandbox, all []*repository) []string {
+	remote := func(r *repository) bool { return r.bridge.State.Upstream }
+	if sb.Network.None() || sb.Git.GH == "deny" && sb.Git.GHRead == "deny" || !slices.ContainsFunc(all, remote) {
+		return nil
+	}
+	return []string{guest.GHName}
+}
+
+// access says how the files for checkpoints are reached, and which are hidden.
+func (s *Supervisor) access() git.Access {
+	a := s.hidden.Access()
+	if s.Sandbox.Workspace.Mode == sandbox.WorkspaceCOW {
+		a.Top = s.insideTop
+	}
+	return a
+}
+
+// insideTop opens the workspace as the sandbox sees it: what it changed lies over what the
+// user has, and only there.
+func (s *Supervisor) insideTop() (top *checkpoint.Dir, writer int, err error) {
+	root, owner, err := s.instance.Root()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer root.Close()
+	if owner != os.Geteuid() {
+		writer = owner
+	}
+	top, err = checkpoint.OpenDirStrictly(fmt.Sprintf("/proc/self/fd/%d", root.Fd()), s.Sandbox.Workspace.Path)
+	return top, writer, err
+}
+
+// Hidden lists the files that are hidden now.
+func (s *Supervisor) Hidden() []hidden.File { return s.hidden.List() }
+
+// LookBack tells the user, once, of files in git's history that would be hidden. place is where it
+// is kept what the user knows.
+func (s *Supervisor) LookBack(place func() (dir string, err error)) {
+	if s.commits.own != nil {
+		s.hidden.LookBack(s.commits.own.bridge, place)
+	}
 }
 
 // Open opens a stream to the guest agent.
@@ -241,14 +336,14 @@ func (s *Supervisor) askGuest(r wire.Request, patience time.Duration) (e wire.Ev
 	return e, err
 }
 
-// StopDaemons asks the daemons to end, and waits until they have or their time is over.
-func (s *Supervisor) StopDaemons() { s.daemons.Stop() }
-
-// listens says whether something inside listens on a port. The kernel is asked: a daemon may
-// complain of a visitor who says nothing, or take it for its only one.
-func (s *Supervisor) listens(port uint16) bool {
-	return slices.ContainsFunc(s.forward.Listening(), func(p wire.Port) bool { return p.Port == port })
-}
+const (
+	// surveyPatience is how long the guest may take to answer, and guestPatience how long it may
+	// take to do something.
+	surveyPatience = time.Second
+	guestPatience  = 20 * time.Second
+	// lastAnswers is how long a sandbox that ends waits for connections that end too.
+	lastAnswers = 500 * time.Millisecond
+)
 
 // because notes what ended the sandbox, the first reason if there are several.
 func (s *Supervisor) because(why string) {
@@ -269,18 +364,22 @@ func (s *Supervisor) Why() string {
 	return s.why
 }
 
+// Finish ends a sandbox whose one program has ended. Connections from outside have a moment for
+// the program's last answer, and daemons have their time. It does not wait for the machine.
+func (s *Supervisor) Finish() {
+	s.activity.wait(&s.activity.visits, s.instance.Done(), lastAnswers)
+	s.daemons.Stop()
+	s.instance.Kill()
+}
+
 // Stop ends the sandbox: programs are asked to terminate, and after the grace time
 // everything is killed.
 func (s *Supervisor) Stop(grace time.Duration, why string) {
-	started := s.end()
+	s.activity.end()
 	s.because(why)
-	if grace > 0 && s.frozen() == "" {
+	if grace > 0 && s.disks.frozen() == "" {
 		s.daemons.Stop()
-		select {
-		case <-started:
-		case <-s.instance.Done():
-		case <-time.After(grace):
-		}
+		s.activity.wait(&s.activity.starting, s.instance.Done(), grace)
 		if c, err := s.Open(); err == nil {
 			_ = wire.WriteRequest(c, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}})
 			select {
@@ -293,73 +392,66 @@ func (s *Supervisor) Stop(grace time.Duration, why string) {
 	<-s.instance.Done()
 }
 
-// Kill ends the sandbox at once and does not wait for it.
-func (s *Supervisor) Kill() { s.instance.Kill() }
-
 // Close ends the sandbox at once and leaves nothing behind but its folder.
 func (s *Supervisor) Close() {
 	s.closed.Do(func() {
 		if s.deadline != nil {
 			s.deadline.Stop()
 		}
-		s.lastSync()
+		select {
+		case <-s.instance.Done():
+		default:
+			s.commits.syncSoon()
+		}
 		s.Stop(0, "")
-		s.hearOut()
+		select { // what the guest said last
+		case <-s.session.CloseChan():
+		case <-time.After(time.Second):
+		}
 		s.session.Close()
+		s.endLife()
 		s.daemons.Stop()
-		s.drain()
-		s.endLogin()
+		s.commits.close()
+		s.checkpoints.close()
+		// Commands read what their programs said last. One that does not read is not waited for.
+		s.activity.wait(&s.activity.programs, nil, time.Second)
+		s.logins.close()
+		s.disks.close()
 		s.cleanUp()
 	})
 }
 
-// hearOut reads what the guest said last. It is dead, so there is an end to it.
-func (s *Supervisor) hearOut() {
-	select {
-	case <-s.session.CloseChan():
-	case <-time.After(time.Second):
-	}
-}
-
-// drain lets commands read what their programs said last. One that does not read is
-// not waited for.
-func (s *Supervisor) drain() {
-	s.mu.Lock()
-	s.passed = make(chan struct{})
-	if s.passing == 0 {
-		close(s.passed)
-	}
-	s.mu.Unlock()
-	select {
-	case <-s.passed:
-	case <-time.After(time.Second):
-	}
-}
-
-// passes counts the streams that are passed on.
-func (s *Supervisor) passes(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.passing += n
-	if s.passing == 0 && n < 0 && s.passed != nil {
-		select {
-		case <-s.passed:
-		default:
-			close(s.passed)
-		}
-	}
-}
-
+// cleanUp gives back what start took.
 func (s *Supervisor) cleanUp() {
+	s.endLife()
 	if s.instance != nil {
 		if words := s.instance.Words(); words != "" {
 			fmt.Fprintln(os.Stderr, "the guest agent said:", words)
 		}
 	}
-	s.unwatchMasks()
-	s.disconnect()
+	s.hidden.Close()
+	s.network.Close()
 	_ = s.limits.Close()
 	s.forward.Close()
 	s.releaseGit()
-	s.audit.close()
+	if s.audit != nil {
+		s.audit.Add(audit.Event{Kind: audit.KindStop})
+		// A throw-away's folder may be gone already, and the log with it.
+		if err := s.audit.Close(); err != nil && !s.Sandbox.Ephemeral {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+}
+
+// ForgetGit takes back what a throw-away has in the user's repository, if it ever had
+// something there.
+func (s *Supervisor) ForgetGit() { s.commits.forget() }
+
+// CameOut is the sandbox's branch if something that was committed over the user's own directory is
+// on it, and it is still checked out inside.
+func (s *Supervisor) CameOut() string {
+	if s.commits.own == nil {
+		return ""
+	}
+	return s.commits.own.bridge.CameOut()
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 // patience bounds every wait. Whoever uses it up has found a hang.
 const patience = time.Minute
 
-// newSupervisor is one with a record, and a guest that is whatever the test makes it.
-func newSupervisor(t *testing.T, rec sandbox.Record) (*Supervisor, *wire.Session) {
+// testSupervisor is one with a record, and a guest that is whatever the test makes it.
+func testSupervisor(t *testing.T, rec sandbox.Record) (*Supervisor, *wire.Session) {
 	t.Helper()
 	// Not t.TempDir: its path is too long for a socket.
 	dir, err := os.MkdirTemp("", "coffer-")
@@ -35,7 +36,13 @@ func newSupervisor(t *testing.T, rec sandbox.Record) (*Supervisor, *wire.Session
 		t.Fatal(err)
 	}
 	t.Cleanup(lock.Release)
-	s := &Supervisor{Sandbox: sb, rested: make(chan struct{}), idleTime: time.Hour}
+	s := newSupervisor(sb)
+	s.activity.idleTime = time.Hour
+	if s.audit, err = sb.OpenLog(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.audit.Close() })
+	s.disks = disks{sb: sb, notices: &s.notices, log: s.audit}
 	a, b := net.Pipe()
 	if s.session, err = wire.NewClient(a); err != nil {
 		t.Fatal(err)
@@ -61,25 +68,70 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 // A connection from outside keeps a sandbox from being idle.
 func TestVisitorsAndIdleTime(t *testing.T) {
-	s, _ := newSupervisor(t, sandbox.Record{})
-	s.idleTime = time.Nanosecond
-	s.visitors(1)
-	s.enter()
-	s.leave()
-	eventually(t, "the idle time is over", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.late
-	})
+	a := newActivity(time.Nanosecond)
+	a.visit(1)
+	a.enter()
+	a.leave()
 	select {
-	case <-s.rested:
+	case <-a.rested:
 		t.Fatal("it stopped in the middle of a connection")
-	default:
+	case <-time.After(10 * time.Millisecond):
 	}
-	s.visitors(-1)
+	a.visit(-1)
 	select {
-	case <-s.rested:
+	case <-a.rested:
 	case <-time.After(patience):
 		t.Error("it does not stop")
+	}
+}
+
+// A sandbox waits longer for its first program, and for the one that it is set up for.
+func TestFirstUse(t *testing.T) {
+	a := newActivity(time.Nanosecond)
+	a.settingUp = func() bool { return true }
+	a.start()
+	a.visit(1)
+	a.visit(-1)
+	a.enter()
+	a.leave()
+	select {
+	case <-a.rested:
+		t.Error("it did not wait for its program")
+	case <-time.After(10 * time.Millisecond):
+	}
+	a.settingUp = func() bool { return false }
+	a.enter()
+	a.leave()
+	<-a.rested
+}
+
+// What is told once is heard by whoever listens or the next one who does; and if nobody does, it is
+// a last word.
+func TestToldOnce(t *testing.T) {
+	var n notices
+	heard := map[string]bool{}
+	once := func(line string) { n.once(line, func() { heard[line] = true }) }
+	once("early")
+	lines, leave := n.listen(time.Now().Add(time.Hour))
+	once("now")
+	if !heard["early"] || !heard["now"] || len(lines) != 2 || <-lines != "early" || <-lines != "now" {
+		t.Error("a listener is not told what is for it, or more")
+	}
+	leave()
+	leave()
+	once("late")
+	if heard["late"] {
+		t.Error("nobody can have heard it")
+	}
+	if last := n.left(); !slices.Equal(last, []string{"late"}) || !heard["late"] {
+		t.Errorf("last words: %q", last)
+	}
+	_, leave = n.listen(time.Now().Add(time.Hour))
+	for range 100 { // a program has its pushes refused, and nobody reads that
+		n.tell("noise")
+	}
+	once("to who has too much to read")
+	if leave(); len(n.left()) != 1 {
+		t.Error("a program makes so much noise that what is told once is lost")
 	}
 }

@@ -55,8 +55,15 @@ func (l *Line) Close() {
 	l.release()
 }
 
-// Ask sends a request and waits for its answer, for so long. What says no is a
-// [*Failure].
+// Reply answers a request with an event, or with why there is none, or not all of it.
+func Reply(w io.Writer, e Event, err error) {
+	if err != nil {
+		e.Failure = &Failure{Code: 125, Message: err.Error(), Advice: ui.HintOf(err)}
+	}
+	_ = WriteMessage(w, e)
+}
+
+// Ask sends a request and waits for its answer. A refusal is a [*Failure] with its hint.
 func (l *Line) Ask(r Request, patience time.Duration) (e Event, err error) {
 	s, err := l.Socket()
 	if err != nil {
@@ -71,7 +78,9 @@ func (l *Line) Ask(r Request, patience time.Duration) (e Event, err error) {
 	}
 	err = ReadMessage(s, MaxList, &e)
 	if err == nil && e.Failure != nil {
-		err = e.Failure
+		if err = e.Failure; e.Failure.Advice != "" {
+			err = ui.Hint(err, "%s", e.Failure.Advice)
+		}
 	}
 	return e, err
 }
@@ -80,10 +89,6 @@ func (l *Line) Ask(r Request, patience time.Duration) (e Event, err error) {
 // those that were asked for.
 func (l *Line) Forward(w Forwarding) ([]Forward, error) {
 	e, err := l.Ask(Request{Op: OpForward, Forward: &w}, 20*time.Second)
-	var f *Failure
-	if errors.As(err, &f) {
-		return nil, ui.Hint(f, "%s", f.Advice)
-	}
 	if err == nil && e.Ports == nil {
 		err = errors.New("the supervisor told no ports")
 	}

@@ -2,10 +2,19 @@
 
 package wire
 
-import "syscall"
+import (
+	"errors"
+	"net"
+	"syscall"
+)
 
-// PeerPID knows of nobody.
+func trusted(*net.UnixConn) error { return errors.ErrUnsupported }
+
+// PeerPID is not known on this system.
 func PeerPID(syscall.Conn) int { return 0 }
 
-// Suspended knows of nobody.
+// Suspended is not known on this system.
 func Suspended(Place) bool { return false }
+
+// KillHung does not work on this system.
+func KillHung(Place) error { return errors.ErrUnsupported }

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package supervisor
+
+func closeOnExec() error { return nil }
