@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -27,9 +26,6 @@ func BenchmarkBulk(b *testing.B) {
 	machines := map[string]linktest.Machine{
 		"socket": overSocket(b, uid, Options{}),
 		"stream": overStream(b, uid, Options{}), // with the cost of what stands for QEMU
-	}
-	if hasTAP() {
-		machines["tap"] = overTAP(b, os.Getuid(), "large tap vnet", Options{})
 	}
 	compare(b, machines, server)
 }

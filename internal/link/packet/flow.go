@@ -1,6 +1,7 @@
 package packet
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -52,7 +53,7 @@ func (f *flow) Accept() (link.Conn, error) {
 		// case, and helps where it is us who failed.
 		f.request.Complete(true)
 		f.link.connections.leave()
-		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: net.TCPAddrFromAddrPort(f.destination), Err: errorOf(err)}
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: net.TCPAddrFromAddrPort(f.destination), Err: errors.New(err.String())}
 	}
 	f.request.Complete(false)
 	select {
@@ -65,7 +66,7 @@ func (f *flow) Accept() (link.Conn, error) {
 	default:
 	}
 	f.link.connections.size(e)
-	return newConn(f, queue, e), nil
+	return newConn(f.link, queue, e), nil
 }
 
 // Refuse resets the connection before it exists.

@@ -20,9 +20,9 @@ type bench struct {
 	closed chan struct{}
 }
 
-func (b *bench) receive(func([]byte, int), *room) { <-b.closed }
-func (b *bench) offloads() bool                   { return false }
-func (b *bench) close()                           { close(b.closed) }
+func (b *bench) receive(func([]byte, int)) { <-b.closed }
+func (b *bench) offloads() bool            { return false }
+func (b *bench) close()                    { close(b.closed) }
 
 func (b *bench) send(parts [][]byte, _ offload) bool {
 	f := bytes.Join(parts, nil)

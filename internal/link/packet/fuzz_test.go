@@ -192,7 +192,7 @@ func FuzzStream(f *testing.F) {
 			}
 			joined = binary.BigEndian.AppendUint32(joined, uint32(len(frame)))
 			joined = append(joined, frame...)
-		}, nil)
+		})
 		if !bytes.HasPrefix(data, joined) {
 			t.Fatalf("% x came out of % x", joined, data)
 		}

@@ -13,10 +13,9 @@ import (
 
 // A wire carries Ethernet frames.
 type wire interface {
-	// receive hands over frames until the wire ends. A frame is valid during the
-	// call only, or longer if it is in the room. Of a frame that stands for several UDP
-	// datagrams, segment is the size of each.
-	receive(frame func(b []byte, segment int), r *room)
+	// receive hands over frames until the wire ends. A frame is valid during the call
+	// only. Of a frame that stands for several UDP datagrams, segment is the size of each.
+	receive(frame func(b []byte, segment int))
 	// send sends a frame, given in parts. It may be called from several goroutines,
 	// and it does not wait: what finds no room is lost, as on any network.
 	send(parts [][]byte, o offload) bool
@@ -63,7 +62,6 @@ type port struct {
 
 	dispatcher atomic.Pointer[stack.NetworkDispatcher]
 	reading    sync.WaitGroup
-	room       room // of the goroutine that reads
 }
 
 var (
@@ -80,8 +78,7 @@ func newPort(w wire, mtu int) *port {
 // start hands over frames until the wire ends, and then calls ended.
 func (p *port) start(frame func([]byte, int), ended func()) {
 	p.reading.Go(func() {
-		p.wire.receive(frame, &p.room)
-		p.room.close()
+		p.wire.receive(frame)
 		go ended() // it waits for this goroutine
 	})
 }
@@ -102,11 +99,7 @@ func (p *port) deliver(protocol tcpip.NetworkProtocolNumber, packet []byte, head
 	headers = min(headers, len(packet))
 	payload := buffer.MakeWithView(buffer.NewViewWithData(packet[:headers]))
 	if rest := packet[headers:]; len(rest) > 0 {
-		v := p.room.keep(rest)
-		if v == nil {
-			v = buffer.NewViewWithData(rest)
-		}
-		payload.Append(v)
+		payload.Append(buffer.NewViewWithData(rest))
 	}
 	b := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: payload})
 	(*d).DeliverNetworkPacket(protocol, b)

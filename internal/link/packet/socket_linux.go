@@ -18,17 +18,11 @@ const receiveBuffer = 4 << 20
 // A ring in shared memory (PACKET_MMAP) was tried and is slower: it costs another copy
 // of every packet, and a slot of 64 kB even for a small one.
 func NewSocket(f *os.File, o Options) (*Link, error) {
-	d, err := openDevice(f, func(fd int) (bool, error) {
-		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
-			return false, fmt.Errorf("ask for offloads: %w", err)
+	d, err := openDevice(f, func(fd int) error {
+		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 		}
-		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) == nil {
-			return true, nil
-		}
-		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer); err != nil {
-			return false, fmt.Errorf("set the size of its buffer: %w", err)
-		}
-		return true, nil
+		return unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("packet socket: %w", err)

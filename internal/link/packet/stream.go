@@ -43,7 +43,7 @@ func newStream(c net.Conn) *stream {
 	return s
 }
 
-func (s *stream) receive(frame func([]byte, int), _ *room) {
+func (s *stream) receive(frame func([]byte, int)) {
 	b := make([]byte, 256<<10)
 	have := 0 // bytes in b
 	for {
