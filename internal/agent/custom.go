@@ -8,24 +8,16 @@ import (
 	"strings"
 )
 
-// Custom describes an agent in a config file, or changes what is known about one. What
-// is empty stays what it was.
+// Custom describes an agent in a config file, or changes what is known about one; what is empty
+// stays. It has the fields of config.Agent.
 type Custom struct {
-	Command      string
-	Package      string
-	Args         []string
-	Headless     []string
-	Prompt       []string
-	Resume       []string
-	Instructions string
-	Conversation string
-	Credentials  []string
-	Login        []string
-	Env          map[string]string
-	Pass         []string
-	CA           []string
-	Hosts        []string
-	State        []string // directories of the home
+	Command, Package               string
+	Args, Headless, Prompt, Resume []string
+	Conversation, Instructions     string
+	State, Credentials, Login      []string
+	Env                            map[string]string
+	Pass, CA, Hosts                []string
+	Enabled                        *bool
 }
 
 // With returns an agent that is like another one but for what a config file says. Without

@@ -20,7 +20,7 @@ func (l *Loaded) Known() []*agent.Agent {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Config.Agents)) {
 		c := l.Config.Agents[name]
-		a := c.custom().With(name, agent.Find(all, name))
+		a := agent.Custom(c).With(name, agent.Find(all, name))
 		i := slices.IndexFunc(all, func(o *agent.Agent) bool { return o.Name == name })
 		switch {
 		case c.off() && i >= 0:
@@ -37,21 +37,13 @@ func (l *Loaded) Known() []*agent.Agent {
 
 func (a Agent) off() bool { return a.Enabled != nil && !*a.Enabled }
 
-func (a Agent) custom() agent.Custom {
-	return agent.Custom{
-		Command: a.Command, Package: a.Package, Args: a.Args, Headless: a.Headless, Prompt: a.Prompt, Resume: a.Resume,
-		Instructions: a.Instructions, Conversation: a.Conversation, Credentials: a.Credentials, Login: a.Login,
-		Env: a.Env, Pass: a.Pass, CA: a.CA, Hosts: a.Hosts, State: a.State,
-	}
-}
-
 func (k *checker) agents() {
 	for _, name := range slices.Sorted(maps.Keys(k.Agents)) {
 		a := k.Agents[name]
 		if !isEntryName(name) || strings.HasPrefix(name, "-") {
 			k.at(path("agents", name), errors.New("a name has letters, digits, - and _ only, 60 at most"))
 		}
-		k.at(path("agents", name), a.custom().Check())
+		k.at(path("agents", name), agent.Custom(a).Check())
 		k.knownStart(name)
 		for i, v := range a.Pass {
 			k.at(path("agents", name, "pass", i), checkVariable(v))

@@ -3,22 +3,20 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/mask"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
-// readIgnoreFiles reads the files of the repository that say what to hide, from its root to
-// the workspace. Those further down are found by who looks through the workspace; they show
-// nothing, but for those that the user has agreed to: see [Loaded.FindNested].
+// readIgnoreFiles reads the .sandboxignore files from the repository's root to the workspace. Those
+// further down are found by the walk of the workspace, and show nothing.
 func (l *Loaded) readIgnoreFiles() error {
 	rel, err := filepath.Rel(l.Repository, l.places.Dir)
 	if err != nil || l.places.Dir == "" {
@@ -47,32 +45,20 @@ func (l *Loaded) readIgnoreFiles() error {
 	return nil
 }
 
-// readIgnore reads one of the files, which must be a file and in the repository. A link is
-// none: who looks through the workspace does not follow it either.
+// readIgnore reads one of the files. A link counts as none: a walk of the tree does not follow it
+// either.
 func readIgnore(repository, file string) (string, error) {
-	root, err := os.OpenRoot(repository)
+	root, err := safepath.OpenDir(repository)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
-	info, err := root.Lstat(file)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode()&fs.ModeSymlink != 0 {
+	text, err := safepath.ReadFile(root, file, mask.MaxFile)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ELOOP) {
 		return "", nil
 	}
-	f, err := root.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", fmt.Errorf("read what to hide: %w", err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("read what to hide: %s is not a regular file", file)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, mask.MaxFile+1))
-	if err != nil {
-		return "", fmt.Errorf("read what to hide: %w", err)
-	}
-	if len(text) > mask.MaxFile {
-		return "", fmt.Errorf("%s has more than %d bytes", file, mask.MaxFile)
 	}
 	return string(text), nil
 }

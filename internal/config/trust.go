@@ -6,13 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/safepath"
@@ -75,29 +74,36 @@ func grantName(repository string, files []File) string {
 	return newFile("", string(text)).Sum + ".json"
 }
 
-// Has says whether the user has agreed to the files of a repository as they are, when they
+// Has reports whether the user has agreed to the files of a repository as they are, when they
 // asked for no less than they do now.
 func (t Trust) Has(l *Loaded, widens []string) (bool, error) {
-	return t.has(grantName(l.Repository, l.asked), l.Repository, l.asked, widens)
-}
-
-func (t Trust) has(name, repository string, files []File, widens []string) (bool, error) {
-	g, err := t.read(name)
+	g, err := t.read(grantName(l.Repository, l.asked))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	// The name says it all, but a file that was put there by mistake says otherwise.
-	same := g.Version == grantVersion && g.Repository == repository && slices.EqualFunc(g.Files, files, File.same)
+	same := g.Version == grantVersion && g.Repository == l.Repository && slices.EqualFunc(g.Files, l.asked, File.same)
 	return same && !slices.ContainsFunc(widens, func(w string) bool { return !slices.Contains(g.Widens, w) }), err
 }
 
 // Add remembers a yes to the files of a repository, and what they ask for.
 func (t Trust) Add(l *Loaded, widens []string) error {
-	return t.write(grantName(l.Repository, l.asked), Grant{Repository: l.Repository, Widens: widens, Files: l.asked})
+	g := Grant{Version: grantVersion, Repository: l.Repository, Widens: widens, Given: time.Now().UTC().Truncate(time.Second), Files: l.asked}
+	data, err := json.MarshalIndent(g, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(t.dir, 0o700)
+	}
+	if err == nil {
+		err = safepath.File{Path: filepath.Join(t.dir, grantName(l.Repository, l.asked)), Synced: true}.Write(append(data, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("remember your answer: %w", err)
+	}
+	return nil
 }
 
-// Changes says how the files of a repository differ from those that the user agreed to last, ""
-// if they do not, or there never were any.
+// Changes is a diff of the files of a repository from those that the user agreed to last, "" if
+// there is none.
 func (t Trust) Changes(l *Loaded) string {
 	all, err := t.List()
 	if err != nil {
@@ -112,38 +118,22 @@ func (t Trust) Changes(l *Loaded) string {
 	if last == nil {
 		return ""
 	}
-	var b strings.Builder
-	text := func(files []File, path string) []byte {
-		i := slices.IndexFunc(files, func(f File) bool { return f.Path == path })
-		if i < 0 {
-			return nil
+	texts := func(files []File) map[string]string {
+		m := map[string]string{}
+		for _, f := range files {
+			m[f.Path] = f.Text
 		}
-		return []byte(files[i].Text)
+		return m
 	}
-	var done []string
-	for _, f := range slices.Concat(l.asked, last) {
-		if !slices.Contains(done, f.Path) {
-			done = append(done, f.Path)
-			_, lines, _ := strings.Cut(string(diff.Diff(f.Path+", agreed to", text(last, f.Path), f.Path+", now", text(l.asked, f.Path))), "\n")
-			b.WriteString(lines)
-		}
+	was, is := texts(last), texts(l.asked)
+	paths := maps.Clone(was)
+	maps.Copy(paths, is)
+	var b strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		_, lines, _ := strings.Cut(string(diff.Diff(path+", agreed to", []byte(was[path]), path+", now", []byte(is[path]))), "\n")
+		b.WriteString(lines)
 	}
 	return b.String()
-}
-
-func (t Trust) write(name string, g Grant) error {
-	g.Version, g.Given = grantVersion, time.Now().UTC().Truncate(time.Second)
-	data, err := json.MarshalIndent(g, "", "  ")
-	if err == nil {
-		err = os.MkdirAll(t.dir, 0o700)
-	}
-	if err == nil {
-		err = safepath.File{Path: filepath.Join(t.dir, name), Synced: true}.Write(append(data, '\n'))
-	}
-	if err != nil {
-		return fmt.Errorf("remember your answer: %w", err)
-	}
-	return nil
 }
 
 // List returns all yeses, the oldest first.
@@ -194,13 +184,11 @@ func (t Trust) files() (names []string, err error) {
 }
 
 func (t Trust) read(name string) (g Grant, err error) {
-	// A link could lead to where programs write, and a pipe would keep us waiting.
-	f, err := os.OpenFile(filepath.Join(t.dir, name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
+	file := filepath.Join(t.dir, name)
+	data, err := safepath.ReadOwn(file, maxGrant)
+	if errors.Is(err, fs.ErrNotExist) {
 		return g, err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxGrant))
 	if err == nil {
 		err = json.Unmarshal(data, &g)
 	}
@@ -208,7 +196,7 @@ func (t Trust) read(name string) (g Grant, err error) {
 		err = fmt.Errorf("has version %d, which this coffer does not know", g.Version)
 	}
 	if err != nil {
-		return g, fmt.Errorf("read what you agreed to: %s: %w", f.Name(), err)
+		err = fmt.Errorf("read what you agreed to: %s: %w", file, err)
 	}
-	return g, nil
+	return g, err
 }

@@ -9,14 +9,13 @@ import (
 	"github.com/cofferhq/coffer/internal/safepath"
 )
 
-// The user's word is what counts without a question: config.toml, the presets, what was
-// agreed to, and above them the administrator's floor. A program that can write one of
-// them in one sandbox has its way in the next. So nothing that leads to them may be in a
-// place that programs write to: neither the files, nor a directory on the way, nor a link
-// on the way, be it there already or still to be made.
+// What counts without a question is config.toml, the presets, what was agreed to, and the
+// administrator's floor. A program that can write one of them in one sandbox has its way in the
+// next. So neither these files, nor a directory or a link on the way to them, be it there already
+// or still to be made, may be in a place that programs write to.
 
-// word lists the places of the user's word. The ones below the home count even while a
-// variable names others: the next start may be without it.
+// word lists these places. Those below the home count even while a variable names others: the next
+// start may be without it.
 func (p Places) word() []string {
 	list := []string{p.User, p.Presets, p.Trust, p.Floor}
 	if p.Home != "" {
@@ -24,18 +23,14 @@ func (p Places) word() []string {
 		list = append(list, filepath.Join(conf, "config.toml"), filepath.Join(conf, "presets"),
 			filepath.Join(p.Home, ".local", "state", "coffer", "trust"))
 	}
-	list = slices.DeleteFunc(list, func(path string) bool { return path == "" })
-	slices.Sort(list)
-	return slices.Compact(list)
+	return slices.DeleteFunc(list, func(path string) bool { return path == "" })
 }
 
-// Holds says which place of the user's word a program could change that can write to a
-// directory or file, "" if none. The path has no symbolic links.
-func (p Places) Holds(path string) string {
-	return holds(path, p.word()...)
-}
+// Holds returns the place that a program could change that can write to a directory or file, ""
+// if none. The path has no symbolic links.
+func (p Places) Holds(path string) string { return holds(path, p.word()...) }
 
-// Leads says whether a program that can write to a path could change what is in a directory, or
+// Leads reports whether a program that can write to a path could change what is in a directory, or
 // put another in its place.
 func Leads(path, dir string) bool {
 	if dir == "" {
@@ -49,27 +44,23 @@ func Leads(path, dir string) bool {
 	return err == nil && gone == nil && safepath.Within(path, real)
 }
 
-// holds looks for a way to one of the places that leads through a path.
+// holds returns the first place to which a way leads through a path.
 func holds(path string, places ...string) string {
 	if path == "" {
 		return ""
 	}
 	info, _ := os.Lstat(path)
-	// The same directory can have two names, by a mount or where case does not count.
+	// A directory can have two names, by a mount or where case does not count.
 	same := func(name string) bool {
-		if name == path {
-			return true
-		}
 		other, err := os.Lstat(name)
-		return info != nil && err == nil && os.SameFile(info, other)
+		return name == path || info != nil && err == nil && os.SameFile(info, other)
 	}
 	seen := map[string]bool{}
 	for _, place := range places {
 		for _, way := range ways(place) {
 			for i, step := range way {
-				// What is looked up in the directory, or is itself the last step.
 				if i < len(way)-1 {
-					step = filepath.Dir(step)
+					step = filepath.Dir(step) // what is looked up in a directory
 				}
 				for ; !seen[step]; step = filepath.Dir(step) {
 					if same(step) {
@@ -83,8 +74,7 @@ func holds(path string, places ...string) string {
 	return ""
 }
 
-// ways are the way to a place, and to each of the files that are read in it: people link
-// presets one by one.
+// ways are the way to a place, and to each link in it: people link presets one by one.
 func ways(place string) [][]string {
 	list := [][]string{way(place)}
 	files, _ := os.ReadDir(place) // a file, or not there: then there is nothing in it
@@ -96,12 +86,8 @@ func ways(place string) [][]string {
 	return list
 }
 
-// mostLinks is where the kernel gives up too.
-const mostLinks = 40
-
 // way lists what is looked up on the way to a path, in this order: each a name in a real
-// directory, links before what they stand for. Where nothing is there yet, it is what
-// would be made. The last is where the path really is.
+// directory, links before what they stand for. The last is where the path is, or would be made.
 func way(path string) (steps []string) {
 	at, rest, links := "/", strings.Split(filepath.Clean(path), "/"), 0
 	for len(rest) > 0 {
@@ -121,7 +107,7 @@ func way(path string) (steps []string) {
 			at = step
 			continue
 		}
-		if links++; links > mostLinks {
+		if links++; links > 40 { // as in the kernel
 			return steps
 		}
 		if filepath.IsAbs(to) {
@@ -129,8 +115,7 @@ func way(path string) (steps []string) {
 		}
 		rest = append(strings.Split(to, "/"), rest...)
 	}
-	// A link may end at a directory that was passed before.
-	return append(steps, at)
+	return append(steps, at) // a link may end at a directory that was passed before
 }
 
 // realPlace is where a path is, or would be.
@@ -139,15 +124,12 @@ func realPlace(path string) string {
 	return w[len(w)-1]
 }
 
-// Touches says whether a change of a path, which has no symbolic links above its last
-// part, changes the user's word or the way to it.
+// Touches reports whether a change of a path, which has no symbolic links above its last part,
+// changes one of these places or the way to it.
 func (p Places) Touches(path string) bool {
-	for _, place := range p.word() {
-		for _, w := range ways(place) {
-			if slices.Contains(w, path) || safepath.Within(path, w[len(w)-1]) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.word(), func(place string) bool {
+		return slices.ContainsFunc(ways(place), func(w []string) bool {
+			return slices.Contains(w, path) || safepath.Within(path, w[len(w)-1])
+		})
+	})
 }
