@@ -384,21 +384,24 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestAskHangUp: a program that gives up frees its place; one that has only ended its side waits on.
+// TestAskHangUp: a program that gives up frees its place.
 func TestAskHangUp(t *testing.T) {
 	r := newRig(t, rules(t, "ask example.com"))
 	r.serve("example.com", 80, script(ok))
 	c := r.connect("example.com", 80)
 	io.WriteString(c, getRequest)
 	q := r.waitPending(1)
-	half := r.connect("example.com", 80)
-	io.WriteString(half, getRequest)
-	half.CloseWrite()
+	other := r.connect("example.com", 80)
+	io.WriteString(other, getRequest)
+	ended := r.connect("example.com", 80)
+	io.WriteString(ended, getRequest)
+	r.waitPending(3)
+	ended.Close()
 	r.waitPending(2)
 	hangUp(c)
 	r.waitPending(1)
 	r.g.Answer(q.ID, true)
-	if said, _ := outcome(half); said != ok {
+	if said, _ := outcome(other); said != ok {
 		t.Errorf("%q", said)
 	}
 	if e := r.waitEvents("flow", 1)[0]; !strings.Contains(e.Close, "did not wait") {

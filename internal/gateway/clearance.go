@@ -30,7 +30,7 @@ type clearance struct {
 }
 
 // waiter says how a program that hangs up is noticed while the user is asked.
-type waiter func(policy.Protocol) (gone <-chan struct{}, stop func())
+type waiter func() (gone <-chan struct{}, stop func())
 
 // permit decides about a query, asks the user if it must, and makes what it permits the
 // clearance. It returns nil, or why not. foreign is a name that was given for a bare address.
@@ -85,7 +85,7 @@ func (c *clearance) hold(q policy.Query, d policy.Decision, wait waiter) (reply,
 		return r, why
 	}
 	defer c.g.asks.release(p)
-	gone, stop := wait(q.Protocol)
+	gone, stop := wait()
 	defer stop()
 	select {
 	case <-p.done:

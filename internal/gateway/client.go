@@ -9,7 +9,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/gateway/sniff"
 	"github.com/cofferhq/coffer/internal/link"
-	"github.com/cofferhq/coffer/internal/policy"
 )
 
 // client is the program's end of a flow, with what was read of it and not passed on yet.
@@ -194,23 +193,20 @@ func (c *client) part(linger time.Duration) {
 	_ = c.Close()
 }
 
-// watch reads ahead while the user is asked, to notice when the program hangs up. One that
-// has only ended its side may still wait for an answer; not so in TLS, where it has more to say.
-func (c *client) watch(p policy.Protocol) (gone <-chan struct{}, stop func()) {
+// watch reads ahead while the user is asked, to notice when the program hangs up. One that has
+// ended its side counts too: it looks the same as one that was killed.
+func (c *client) watch() (gone <-chan struct{}, stop func()) {
 	ended, hungUp := make(chan struct{}), make(chan struct{})
 	_ = c.SetReadDeadline(time.Time{})
 	go func() {
 		defer close(ended)
 		for len(c.ahead) < maxAhead/2 {
-			err := c.more()
-			switch {
-			case err == nil:
-				continue
-			case isTimeout(err), errors.Is(err, errFull):
-			case len(c.ahead) == 0, p == policy.TLS, !errors.Is(err, io.EOF):
-				close(hungUp)
+			if err := c.more(); err != nil {
+				if !isTimeout(err) && !errors.Is(err, errFull) {
+					close(hungUp)
+				}
+				return
 			}
-			return
 		}
 	}()
 	return hungUp, func() {

@@ -154,7 +154,7 @@ func (t *sessions) serve(s *session) {
 
 // open takes the decision about a session to its end and connects its socket.
 func (t *sessions) open(s *session) *refusal {
-	wait := func(policy.Protocol) (<-chan struct{}, func()) { return s.ctx.Done(), func() {} }
+	wait := func() (<-chan struct{}, func()) { return s.ctx.Done(), func() {} }
 	if r := s.permit(s.ask(policy.UDP), policy.Query{}, wait); r != nil {
 		return r
 	}
