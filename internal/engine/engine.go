@@ -30,9 +30,7 @@ type Machine struct {
 	Hostname string
 	Root     *rootfs.Plan // the file system
 	Limits   *limits.Group
-	// FewProcesses says that Limits has one on processes that the user asked for.
-	FewProcesses bool
-	Nesting      bool // containers inside are allowed
+	Nesting  bool // containers inside are allowed
 	// SetID lets root of the machine set set-user-id bits: no directory that it
 	// can write to is one that others on the host can enter.
 	SetID bool

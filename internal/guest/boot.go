@@ -1,11 +1,8 @@
 package guest
 
 import (
-	"io"
-
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
-	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // Boot tells the agent what to build.
@@ -20,8 +17,6 @@ type Boot struct {
 	Landlock bool
 	SetID    bool // root may set set-user-id bits
 	Rlimits  []limits.Rlimit
-	// FewProcesses says that a limit on processes was asked for.
-	FewProcesses bool
 	// NoAllocate says that room on a disk can be taken by writing only.
 	NoAllocate bool
 	// Processors is how many programs see, 0 for all.
@@ -29,12 +24,6 @@ type Boot struct {
 	// Grouped says that the sandbox has control groups of its own.
 	Grouped bool
 }
-
-// Send sends it.
-func (b *Boot) Send(w io.Writer) error { return wire.WriteMessage(w, b) }
-
-// Receive reads it.
-func (b *Boot) Receive(r io.Reader) error { return wire.ReadMessage(r, wire.MaxRequest, b) }
 
 // Ready is the agent's answer. Error is empty when the sandbox stands.
 type Ready struct {
@@ -44,9 +33,3 @@ type Ready struct {
 	Link    string
 	Sockets int
 }
-
-// Send sends it.
-func (a *Ready) Send(w io.Writer) error { return wire.WriteMessage(w, a) }
-
-// Receive reads it.
-func (a *Ready) Receive(r io.Reader) error { return wire.ReadMessage(r, wire.MaxReply, a) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/wire"
 )
 
 // Every field of what is said at a start arrives: one that is new has to be written and read.
@@ -14,11 +15,11 @@ func TestBootArrives(t *testing.T) {
 	boot := &Boot{}
 	fill(t, reflect.ValueOf(boot).Elem())
 	var line bytes.Buffer
-	if err := boot.Send(&line); err != nil {
+	if err := wire.WriteMessage(&line, boot); err != nil {
 		t.Fatal(err)
 	}
 	got := &Boot{Hostname: "another"}
-	if err := got.Receive(&line); err != nil {
+	if err := wire.ReadMessage(&line, wire.MaxRequest, &got); err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got, boot) {
@@ -26,11 +27,11 @@ func TestBootArrives(t *testing.T) {
 	}
 	ready := &Ready{}
 	fill(t, reflect.ValueOf(ready).Elem())
-	if err := ready.Send(&line); err != nil {
+	if err := wire.WriteMessage(&line, ready); err != nil {
 		t.Fatal(err)
 	}
 	var heard Ready
-	if err := heard.Receive(&line); err != nil || heard != *ready {
+	if err := wire.ReadMessage(&line, wire.MaxRequest, &heard); err != nil || heard != *ready {
 		t.Errorf("%+v arrived as %+v, %v", ready, heard, err)
 	}
 }
@@ -58,23 +59,23 @@ func fill(t *testing.T, v reflect.Value) {
 // FuzzBoot: bytes that are no message are refused, and what is taken comes out the same again.
 func FuzzBoot(f *testing.F) {
 	var line bytes.Buffer
-	if err := (&Boot{Plan: &rootfs.Plan{}, Hostname: "h", Rlimits: []limits.Rlimit{{Resource: 1, Soft: 2, Hard: 3}}}).Send(&line); err != nil {
+	if err := wire.WriteMessage(&line, &Boot{Plan: &rootfs.Plan{}, Hostname: "h", Rlimits: []limits.Rlimit{{Resource: 1, Soft: 2, Hard: 3}}}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(line.Bytes())
 	f.Add([]byte{0, 0, 0, 3, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var boot, again Boot
-		if boot.Receive(bytes.NewReader(b)) == nil {
+		if wire.ReadMessage(bytes.NewReader(b), wire.MaxRequest, &boot) == nil {
 			var out bytes.Buffer
-			if err := boot.Send(&out); err != nil {
+			if err := wire.WriteMessage(&out, boot); err != nil {
 				t.Fatal(err)
 			}
-			if err := again.Receive(&out); err != nil || !reflect.DeepEqual(boot, again) {
+			if err := wire.ReadMessage(&out, wire.MaxRequest, &again); err != nil || !reflect.DeepEqual(boot, again) {
 				t.Errorf("%+v came again as %+v, %v", boot, again, err)
 			}
 		}
 		var ready Ready
-		_ = ready.Receive(bytes.NewReader(b))
+		_ = wire.ReadMessage(bytes.NewReader(b), wire.MaxRequest, &ready)
 	})
 }

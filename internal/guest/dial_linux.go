@@ -3,14 +3,17 @@ package guest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -76,19 +79,6 @@ func refuse(s net.Conn, err error) {
 // each the host holds a buffer, and anybody inside can open them.
 const maxOffered = 64
 
-// offers counts the connections to sockets that lead to the host.
-type offers struct {
-	once  sync.Once
-	slots chan struct{}
-}
-
-func (o *offers) take() {
-	o.once.Do(func() { o.slots = make(chan struct{}, maxOffered) })
-	o.slots <- struct{}{}
-}
-
-func (o *offers) give() { <-o.slots }
-
 // listen offers a socket inside. For each connection to it a stream is opened to the
 // host, which knows where it leads and may refuse.
 func (a *agent) listen(s net.Conn, path string) {
@@ -99,17 +89,22 @@ func (a *agent) listen(s net.Conn, path string) {
 	}
 	_ = wire.WriteMessage(s, wire.Event{Connected: true})
 	wire.HangUp(s)
+	acceptAll(l, a.offered, func(conn net.Conn) { a.lead(conn, path) })
+}
+
+// acceptAll serves all connections to a listener, each while it has a slot.
+func acceptAll(l net.Listener, slots chan struct{}, serve func(net.Conn)) {
 	for {
-		a.offered.take()
+		slots <- struct{}{}
 		conn, err := l.Accept()
 		if err != nil {
-			a.offered.give()
+			<-slots
 			time.Sleep(10 * time.Millisecond) // out of descriptors: some will come back
 			continue
 		}
 		go func() {
-			defer a.offered.give()
-			a.lead(conn, path)
+			defer func() { <-slots }()
+			serve(conn)
 		}()
 	}
 }
@@ -173,4 +168,53 @@ func (a *agent) makeDirs(dir string) error {
 		return err
 	}
 	return os.Lchown(dir, a.boot.UID, a.boot.GID)
+}
+
+// maxHostPort is how many connections to one port of localhost may lead to the host at once.
+const maxHostPort = 256
+
+// openHostPort listens on a port of both loopback addresses, and connects each connection with the
+// same port of link.HostName. So the gateway decides about it, as if the program had used that name.
+func (a *agent) openHostPort(s net.Conn, port uint16) {
+	var listeners []net.Listener
+	for _, at := range []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()} {
+		l, err := net.Listen("tcp", netip.AddrPortFrom(at, port).String())
+		switch {
+		case err == nil:
+			listeners = append(listeners, l)
+		case at.Is4(): // a kernel may have no IPv6
+			refuse(s, fmt.Errorf("listen on port %d of localhost inside: %w", port, plain(err)))
+			return
+		}
+	}
+	_ = wire.WriteMessage(s, wire.Event{Connected: true})
+	wire.HangUp(s)
+	slots := make(chan struct{}, maxHostPort)
+	for _, l := range listeners {
+		go acceptAll(l, slots, func(in net.Conn) {
+			out, err := net.DialTimeout("tcp", netip.AddrPortFrom(link.Host4, port).String(), dialPatience)
+			if err != nil {
+				wire.Reset(in)
+				return
+			}
+			join(in.(*net.TCPConn), out.(*net.TCPConn))
+		})
+	}
+}
+
+// join carries bytes both ways until both ends have closed. A connection that breaks breaks the other.
+func join(a, b *net.TCPConn) {
+	carry := func(to, from *net.TCPConn) {
+		_, err := io.Copy(to, from)
+		if err = errors.Join(err, to.CloseWrite()); err != nil {
+			wire.Reset(a)
+			wire.Reset(b)
+		}
+	}
+	var one sync.WaitGroup
+	one.Go(func() { carry(a, b) })
+	carry(b, a)
+	one.Wait()
+	a.Close()
+	b.Close()
 }

@@ -3,6 +3,7 @@ package guest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,23 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confinement is what a thread gives up before it starts a program.
-type confinement struct {
-	Nesting  bool // containers inside are allowed
-	Landlock bool // the second wall around files
-	Write    []string
-	// UserNamespaces keeps what it takes to start a process in a user namespace
-	// of its own: capabilities, and that one flag of clone.
-	UserNamespaces bool
-	SetID          bool
-	NoAllocate     bool // room on a disk is taken by writing only
-	Processors     *unix.CPUSet
-	Grouped        bool // the sandbox has control groups of its own
-	// MapRoot keeps CAP_SETFCAP, without which the kernel lets nobody map id 0 into a user
-	// namespace. It would also allow file capabilities, so no extended attribute may be set then.
-	MapRoot bool
-}
-
 // rootCapabilities are what root of the sandbox keeps, over files and processes of
 // the sandbox's own ids. None of them reaches a mount, a device or the network.
 // CAP_SETFCAP comes with the right to set set-user-id bits: on a file that others on
@@ -42,49 +26,29 @@ var rootCapabilities = []int{
 	unix.CAP_SYS_CHROOT, unix.CAP_MKNOD, unix.CAP_AUDIT_WRITE,
 }
 
-func (b *Boot) confinement(root bool) confinement {
-	c := confinement{Nesting: b.Nesting, Landlock: b.Landlock && !b.Nesting, Write: b.Plan.Writable, NoAllocate: b.NoAllocate, Processors: b.processors(), Grouped: b.Grouped}
-	c.MapRoot = b.Nesting && b.UID == 0 && !root
+// thread is what the thread gives up that starts programs as the user, or as root. That of root
+// keeps what it takes to make a user namespace: capabilities, and that one flag of clone.
+func (b *Boot) thread(root bool) *confine.Thread {
+	t := &confine.Thread{Seccomp: confine.SeccompOptions{Nesting: b.Nesting, NoAllocate: b.NoAllocate}}
+	write := b.Plan.Writable
 	if root {
-		c.UserNamespaces, c.SetID = true, b.SetID
-		c.Write = nil
+		t.KeepAll, t.Seccomp.UserNamespaces, t.Seccomp.SetID = true, true, b.SetID
+		write = nil
 		entries, _ := os.ReadDir("/")
 		for _, e := range entries {
 			if e.IsDir() && "/"+e.Name() != rootfs.Own && e.Name() != "sys" {
-				c.Write = append(c.Write, "/"+e.Name())
+				write = append(write, "/"+e.Name())
 			}
 		}
+	} else if b.Nesting && b.UID == 0 {
+		// Without CAP_SETFCAP the kernel lets nobody map id 0 into a user namespace. It would also
+		// allow file capabilities, so no extended attribute may be set.
+		t.Keep, t.Seccomp.NoExtended = []int{unix.CAP_SETFCAP}, true
 	}
-	return c
-}
-
-// apply confines the calling thread, in the order that the steps need each other.
-func (c confinement) apply() error {
-	// The session keyring came with us from the host: join a new one, without a
-	// name. A kernel without keyrings has none to leave.
-	if _, _, err := unix.RawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0); err != 0 && err != unix.ENOSYS {
-		return fmt.Errorf("leave the session keyring: %w", err)
+	if b.Landlock && !b.Nesting {
+		t.Landlock = &confine.LandlockRules{Write: write}
 	}
-	if err := confine.NoNewPrivs(); err != nil {
-		return err
-	}
-	if c.Landlock {
-		if err := confine.Landlock(confine.LandlockRules{Write: c.Write}); err != nil {
-			return err
-		}
-	}
-	if !c.UserNamespaces {
-		var keep []int
-		if c.MapRoot {
-			keep = append(keep, unix.CAP_SETFCAP)
-		}
-		if err := confine.DropCapabilities(keep...); err != nil {
-			return err
-		}
-	}
-	return confine.Seccomp(confine.SeccompOptions{
-		Nesting: c.Nesting, UserNamespaces: c.UserNamespaces, SetID: c.SetID, NoExtended: c.MapRoot, NoAllocate: c.NoAllocate,
-	})
+	return t
 }
 
 // launcher starts programs from a thread of its own, which is confined for good.
@@ -92,7 +56,7 @@ type launcher struct {
 	jobs chan func()
 }
 
-func newLauncher(c confinement) (*launcher, error) {
+func newLauncher(b *Boot, root bool) (*launcher, error) {
 	l := &launcher{jobs: make(chan func())}
 	started := make(chan error)
 	go OffMain(func() {
@@ -100,10 +64,10 @@ func newLauncher(c confinement) (*launcher, error) {
 		// started; the agent keeps its own, whatever it makes meanwhile.
 		err := os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_FS))
 		if err == nil {
-			err = c.showLimits()
+			err = b.showLimits()
 		}
 		if err == nil {
-			err = c.apply()
+			err = b.thread(root).Confine()
 		}
 		started <- err
 		if err != nil {
@@ -114,6 +78,43 @@ func newLauncher(c confinement) (*launcher, error) {
 		}
 	})
 	return l, <-started
+}
+
+// processors are those that programs run on, nil for all: runtimes count them to size
+// themselves. Sandboxes begin at different ones. The limit itself is the control group's, so
+// a program may choose others.
+func (b *Boot) processors() *unix.CPUSet {
+	var all, some unix.CPUSet
+	if b.Processors <= 0 || unix.SchedGetaffinity(0, &all) != nil || all.Count() <= b.Processors {
+		return nil
+	}
+	var list []int
+	for i := 0; len(list) < all.Count(); i++ {
+		if all.IsSet(i) {
+			list = append(list, i)
+		}
+	}
+	first := rand.IntN(len(list))
+	for i := range b.Processors {
+		some.Set(list[(first+i)%len(list)])
+	}
+	return &some
+}
+
+// showLimits has programs of the calling thread see the limits as their own: the number of
+// processors, and their control group as the topmost one in /proc/self/cgroup.
+func (b *Boot) showLimits() error {
+	if some := b.processors(); some != nil {
+		if err := unix.SchedSetaffinity(0, some); err != nil {
+			return fmt.Errorf("choose processors: %w", err)
+		}
+	}
+	if b.Grouped {
+		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+			return fmt.Errorf("make a cgroup namespace: %w", err)
+		}
+	}
+	return nil
 }
 
 // OffMain runs f on a thread of its own, which is never unlocked: the runtime must not
@@ -159,8 +160,8 @@ func (l *launcher) fork(r *reaper, leads bool, path string, argv []string, attr 
 	return pid, end, err
 }
 
-// candidates lists the files that a command name may mean.
-func candidates(name, dir string, env []string) []string {
+// Candidates lists the files that a command name may mean.
+func Candidates(name, dir string, env []string) []string {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(dir, name)
@@ -198,7 +199,7 @@ func spawn(argv, env []string, dir string, try func(path string, argv []string) 
 		return &wire.Failure{Code: 125, Message: fmt.Sprintf("the directory %q does not exist in the sandbox", dir)}
 	}
 	failure := &wire.Failure{Code: 127, Message: fmt.Sprintf("%q: command not found in the sandbox", shown)}
-	for _, path := range candidates(name, dir, env) {
+	for _, path := range Candidates(name, dir, env) {
 		info, err := os.Stat(path)
 		if err != nil {
 			if !os.IsNotExist(err) && !errors.Is(err, unix.ENOTDIR) {

@@ -32,7 +32,7 @@ type agent struct {
 	layers   *rootfs.Layers
 	network  network
 	session  *wire.Session // with the host
-	offered  offers
+	offered  chan struct{} // slots for connections to sockets that lead to the host
 
 	writable     sync.Mutex // guards what root needs, made when first asked for
 	opened       bool
@@ -54,7 +54,7 @@ func Main() int {
 	} else {
 		ready.Link, ready.Sockets = a.network.kind, len(a.network.sockets)
 	}
-	if ready.Send(conn) != nil || err != nil {
+	if wire.WriteMessage(conn, ready) != nil || err != nil {
 		return 125
 	}
 	if HandFiles(conn, a.network.sockets) != nil {
@@ -62,48 +62,28 @@ func Main() int {
 	}
 	go a.reaper.run()
 	go a.serveInside(a.inside)
-	a.spareThreads()
+	makeThreads(8)
 	a.serve(conn)
 	return 0
 }
 
-// Immune makes this process ignore the signals that would end it. One without handler
-// cannot hurt a first process, but Go installs handlers for all.
-//
-// Most are ignored by the kernel, and behind the back of Go's signal package: to tell
-// that takes a third of a millisecond. Programs do not inherit it, because Go takes its
-// handlers back when it forks. The three that Go leaves to C libraries they inherit; by
-// default those would end a first process if they came while its main thread happens to
-// block them, and C libraries install handlers when they use them.
-//
-// Two signals Go leaves ignored if it finds them so, as below nohup. With keep programs inherit
-// that.
+// Immune makes this process ignore the signals that would end it. The kernel keeps those without a
+// handler from a first process, but Go installs handlers for all. Programs do not inherit this:
+// Go takes its handlers back when it forks. With keep they inherit what was ignored before, as by nohup.
 func Immune(keep bool) {
-	for _, n := range []os.Signal{unix.SIGHUP, unix.SIGINT} {
-		if signal.Ignored(n) && !keep {
-			signal.Notify(make(chan os.Signal, 1), n)
-		}
-	}
-	var ignore [64]byte // struct sigaction, as the kernel has it: the handler comes first
-	ignore[0] = 1       // SIG_IGN, on the little-endian machines that we know
+	ignore := make(chan os.Signal, 1)
 	for _, n := range deadly {
-		if keep && signal.Ignored(n) {
-			continue
+		if !keep || !signal.Ignored(n) {
+			signal.Notify(ignore, n)
 		}
-		unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(&ignore)), 0, 8, 0, 0)
 	}
-	// Nobody asks to hear of dead children: the reaper waits for them in the kernel.
-	var standard [64]byte
-	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&standard)), 0, 8, 0, 0)
-	// These Go needs, for faults of our own. It ignores those that are sent.
-	signal.Ignore(unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS)
 }
 
-// deadly are the signals that end a process of Go, and never come from a fault.
-var deadly = [...]unix.Signal{
-	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE,
-	unix.SIGALRM, unix.SIGTERM, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGIO,
-	unix.SIGPWR, 32, 33, 34,
+// deadly are the signals that end a process of Go when they are sent.
+var deadly = []os.Signal{
+	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGTERM,
+	unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGIO, unix.SIGPWR, unix.SIGSTKFLT, unix.SIGSYS,
+	unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV,
 }
 
 // Stream opens the control stream.
@@ -124,7 +104,7 @@ func Stream() (*net.UnixConn, error) {
 
 // start builds the sandbox, in the order that privileges require.
 func start(conn *net.UnixConn) (*agent, error) {
-	a := &agent{reaper: newReaper()}
+	a := &agent{reaper: newReaper(), offered: make(chan struct{}, maxOffered)}
 	// Nobody inside may look into this process.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("close this process to others: %w", err)
@@ -136,7 +116,7 @@ func start(conn *net.UnixConn) (*agent, error) {
 	// Nothing needs to be known for it, and most of its time it waits in the kernel: it
 	// goes side by side with all that follows.
 	connected := connect(slices.Contains(os.Args[1:], networkArg))
-	if err := a.boot.Receive(conn); err != nil {
+	if err := wire.ReadMessage(conn, wire.MaxRequest, &a.boot); err != nil {
 		return nil, fmt.Errorf("read the boot message: %w", err)
 	}
 	handed, err := Receive(conn, a.boot.Handed)
@@ -163,7 +143,7 @@ func start(conn *net.UnixConn) (*agent, error) {
 			return nil, fmt.Errorf("set resource limit %d: %w", l.Resource, err)
 		}
 	}
-	if a.launcher, err = newLauncher(a.boot.confinement(false)); err != nil {
+	if a.launcher, err = newLauncher(&a.boot, false); err != nil {
 		return nil, err
 	}
 	a.network, err = connected()
@@ -209,18 +189,8 @@ func listenInside() (net.Listener, error) {
 	return l, os.Chmod(Socket, 0o666)
 }
 
-// spareThreads makes the threads that the agent may need later, before a program
+// makeThreads makes the threads that the agent may need later, before a program
 // inside uses up the sandbox's processes: Go cannot go on without a thread it wants.
-// With a low limit that must be now; otherwise it can wait until a short run is over.
-func (a *agent) spareThreads() {
-	const spare = 8
-	if a.boot.FewProcesses {
-		makeThreads(spare)
-		return
-	}
-	time.AfterFunc(200*time.Millisecond, func() { makeThreads(spare) })
-}
-
 func makeThreads(n int) {
 	var all sync.WaitGroup
 	gate := make(chan struct{})

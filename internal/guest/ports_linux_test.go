@@ -188,7 +188,7 @@ func TestInsideMayNot(t *testing.T) {
 // An offered socket leads to the host, which is told its path.
 func TestOffer(t *testing.T) {
 	host, guest := sessions(t)
-	a := &agent{session: guest, boot: Boot{UID: os.Getuid(), GID: os.Getgid()}}
+	a := &agent{session: guest, offered: make(chan struct{}, maxOffered), boot: Boot{UID: os.Getuid(), GID: os.Getgid()}}
 	go func() {
 		for {
 			s, err := guest.Accept()

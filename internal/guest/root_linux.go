@@ -56,7 +56,7 @@ func (a *agent) prepareRoot() error {
 	if a.rootLauncher != nil {
 		return nil
 	}
-	l, err := newLauncher(a.boot.confinement(true))
+	l, err := newLauncher(&a.boot, true)
 	if err != nil {
 		return err
 	}

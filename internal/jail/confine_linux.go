@@ -4,53 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/confine"
+	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
-// confinement is what a thread gives up before it starts the program, or becomes it.
-type confinement struct {
-	Landlock confine.LandlockRules
-	Seccomp  confine.SeccompOptions
-}
-
-// confinement is for a jail with these walls. Where programs may write and read is left
-// to the caller.
-func (p *Policy) confinement(w Walls) confinement {
-	return confinement{
-		Landlock: confine.LandlockRules{Scoped: true, NoSockets: !p.Unix, NoPorts: w.NoInternet || w.OnlyPorts, Ports: p.ports, NoLinks: true, ABI: p.abi},
+// thread is what the program's thread gives up in a jail with these walls. Where programs may write
+// and read is left to the caller.
+func (p *Policy) thread(w Walls) *confine.Thread {
+	return &confine.Thread{
+		Landlock: &confine.LandlockRules{Scoped: true, NoSockets: !p.Unix, NoPorts: w.NoInternet || w.OnlyPorts, Ports: p.ports, NoLinks: true, ABI: p.abi},
 		Seccomp:  confine.SeccompOptions{NoUnix: w.NoUnix, NoInternet: w.NoInternet, OnlyTCP: w.OnlyPorts, NoTruncate: w.NoTruncate},
 	}
-}
-
-// apply confines the calling thread for good.
-func (c *confinement) apply() error {
-	// That marks the whole process: limits are not a thread's own.
-	if err := confine.Mark(); err != nil {
-		return err
-	}
-	// The session keyring is the user's: join a new one, without a name. A kernel
-	// without keyrings has none to leave.
-	if _, _, err := unix.RawSyscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0); err != 0 && err != unix.ENOSYS {
-		return fmt.Errorf("leave the session keyring: %w", err)
-	}
-	if err := confine.NoNewPrivs(); err != nil {
-		return err
-	}
-	if err := confine.Landlock(c.Landlock); err != nil {
-		return err
-	}
-	if err := confine.DropCapabilities(); err != nil {
-		return err
-	}
-	return confine.Seccomp(c.Seccomp)
 }
 
 // devices are what a program without a /dev of its own may use: nothing that belongs to
@@ -124,21 +95,8 @@ func FindProgram(name, dir string, env []string) (string, error) {
 	if name == "" {
 		return "", &wire.Failure{Code: 127, Message: "the command is empty"}
 	}
-	places := []string{""}
-	if !strings.Contains(name, "/") {
-		places = nil
-		for _, e := range env {
-			if path, ok := strings.CutPrefix(e, "PATH="); ok {
-				places = filepath.SplitList(path)
-			}
-		}
-	}
 	failure := &wire.Failure{Code: 127, Message: fmt.Sprintf("%q: command not found", shown)}
-	for _, place := range places {
-		path := filepath.Join(place, name)
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
+	for _, path := range guest.Candidates(name, dir, env) {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
@@ -161,16 +119,21 @@ func launch(path string, argv []string, start func(path string, argv []string) e
 		err = start("/bin/sh", append([]string{"sh", path}, argv[1:]...))
 	}
 	var no syscall.Errno
-	if err == nil || !errors.As(err, &no) {
+	switch {
+	case err == nil || !errors.As(err, &no):
 		return err
+	case no == unix.ENOENT:
+		return &wire.Failure{Code: 127, Message: fmt.Sprintf("%q, or its interpreter, cannot be found", path)}
 	}
-	return notExecuted(path, no)
+	return &wire.Failure{Code: 126, Message: fmt.Sprintf("%q cannot be executed: %v", path, no)}
 }
 
-// notExecuted is about a program that is there but could not be executed.
-func notExecuted(path string, errno unix.Errno) error {
-	if errno == unix.ENOENT {
-		return &wire.Failure{Code: 127, Message: fmt.Sprintf("%q, or its interpreter, is not to be seen in the jail", path)}
+// Off turns this process into a program with no wall around it at all, for users who
+// insist. It returns only if that failed, with the exit code that a wall would have given.
+func Off(argv []string, dir string, env []string) error {
+	path, err := FindProgram(argv[0], dir, env)
+	if err != nil {
+		return err
 	}
-	return &wire.Failure{Code: 126, Message: fmt.Sprintf("%q cannot be executed: %v", path, errno)}
+	return launch(path, argv, func(path string, argv []string) error { return syscall.Exec(path, argv, env) })
 }

@@ -22,9 +22,8 @@ const Name = "coffer-jail"
 // An order tells the first process what to build and to run.
 type order struct {
 	Root     *rootfs.Plan
-	Landlock confine.LandlockRules // but for places
+	Thread   *confine.Thread // but for places
 	Read     rootfs.Paths
-	Seccomp  confine.SeccompOptions
 	Loopback bool // a network of its own, with nothing but that
 	Link     bool // and with a link to the gateway
 	Ruleless bool // as if there were no packet rules
@@ -155,9 +154,11 @@ func (o *order) confine(mask int) error {
 		return os.NewSyscallError("unshare", err)
 	}
 	unix.Umask(mask)
-	o.Landlock.Write, o.Landlock.Read = o.Root.Writable, o.Read
-	c := confinement{Landlock: o.Landlock, Seccomp: o.Seccomp}
-	return c.apply()
+	o.Thread.Landlock.Write, o.Thread.Landlock.Read = o.Root.Writable, o.Read
+	if err := confine.Mark(); err != nil { // the whole process: limits are not a thread's own
+		return err
+	}
+	return o.Thread.Confine()
 }
 
 // obey does what it is told while the program runs, until nobody is there to tell.

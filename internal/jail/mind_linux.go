@@ -25,17 +25,12 @@ func listen() <-chan os.Signal {
 	return signals
 }
 
-// collected is how many signals have come so far. Package os/signal hands them out when it gets
-// to it; who stops to listen has that done first.
+// collected is how many signals have come so far. Package os/signal hands them out in the
+// background; Stop waits until it has.
 func collected(signals <-chan os.Signal) int {
-	for _, s := range forwarded {
-		if !signal.Ignored(s) {
-			other := make(chan os.Signal, 1)
-			signal.Notify(other, s)
-			signal.Stop(other)
-			break
-		}
-	}
+	other := make(chan os.Signal, 1)
+	signal.Notify(other, unix.SIGURG) // which the runtime sends itself anyway
+	signal.Stop(other)
 	return len(signals)
 }
 

@@ -69,14 +69,7 @@ func (j *jail) runNamespaces() (code int, err error) {
 
 // clone starts the first process.
 func (j *jail) clone() (*first, error) {
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("socketpair", err)
-	}
-	ours, theirs := os.NewFile(uintptr(ends[0]), "jail"), os.NewFile(uintptr(ends[1]), "jail")
-	defer ours.Close()
-	defer theirs.Close()
-	sys := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	sys := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWNS}
 	if j.apart {
 		sys.Cloneflags |= unix.CLONE_NEWNET
 	}
@@ -88,21 +81,11 @@ func (j *jail) clone() (*first, error) {
 		sys.UidMappings, sys.GidMappings = self(os.Geteuid()), self(os.Getegid())
 		sys.AmbientCaps = guest.Capabilities()
 	}
-	f := &first{words: make(chan word)}
-	f.pid, err = syscall.ForkExec("/proc/self/exe", []string{Name}, &syscall.ProcAttr{
-		Env: []string{"GOTRACEBACK=none", "GOMAXPROCS=2"}, Files: []uintptr{0, 1, 2, theirs.Fd()}, Sys: sys,
-	})
+	pid, conn, err := guest.Spawn([]string{Name}, []uintptr{0, 1, 2}, sys)
 	if err != nil {
-		return nil, fmt.Errorf("%w: make namespaces: %w", errRefused, err)
+		return nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	c, err := net.FileConn(ours)
-	if err != nil {
-		_ = unix.Kill(f.pid, unix.SIGKILL)
-		_, _ = unix.Wait4(f.pid, nil, 0, nil)
-		return nil, err
-	}
-	f.conn = c.(*net.UnixConn)
-	return f, nil
+	return &first{pid: pid, conn: conn, words: make(chan word)}, nil
 }
 
 // mayMount says whether this process may make mounts without a user namespace.
@@ -206,9 +189,8 @@ func (j *jail) order() (*order, error) {
 	if j.Private {
 		view.Home = l.home
 	}
-	c := j.confinement(w)
 	o := &order{
-		Landlock: c.Landlock, Seccomp: c.Seccomp, Loopback: j.apart, Link: j.wired(), Ruleless: j.ruleless,
+		Thread: j.thread(w), Loopback: j.apart, Link: j.wired(), Ruleless: j.ruleless,
 		Path: j.program, Argv: bytesOf(j.Argv), Env: bytesOf(j.environment("/tmp")), Dir: j.Policy.Dir,
 	}
 	if o.Root, err = view.Plan(); err == nil && j.Private {
@@ -265,12 +247,7 @@ func (f *first) end() {
 	if f.pid == 0 {
 		return
 	}
-	_ = unix.Kill(f.pid, unix.SIGKILL)
-	for {
-		if _, err := unix.Wait4(f.pid, nil, 0, nil); err != unix.EINTR {
-			break
-		}
-	}
+	guest.End(f.pid)
 	f.pid = 0
 	f.conn.Close()
 }

@@ -25,7 +25,6 @@ import (
 // The marks of what is there to take a name.
 const (
 	reservedMode   = fs.ModeDir | fs.ModeSticky | 0o755
-	reservedBefore = fs.ModeDir | fs.ModeSticky | 0o555 // by an earlier version
 	reservedSocket = fs.ModeSocket | fs.ModeSticky
 )
 
@@ -33,7 +32,7 @@ const (
 // was and has something in it.
 func reserved(place rootfs.Place, info fs.FileInfo) bool {
 	switch mode := info.Mode(); {
-	case mode == reservedMode || mode == reservedBefore || mode == reservedSocket:
+	case mode == reservedMode || mode == reservedSocket:
 		return !place.File
 	case !place.File || mode != 0o444 || info.Size() != int64(len(place.Content)):
 		return false
@@ -176,7 +175,7 @@ func giveBack(path string) {
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Mode != unix.S_IFDIR|0o1755 && st.Mode != unix.S_IFDIR|0o1555 {
+	if unix.Fstat(fd, &st) != nil || st.Mode != unix.S_IFDIR|0o1755 {
 		return
 	}
 	if unix.Rmdir(path) != nil {

@@ -223,8 +223,8 @@ func (j *jail) become() error {
 	if err != nil {
 		return err
 	}
-	c := j.confinement(w)
-	if err := j.layout.openWithoutMounts(&c.Landlock, j.Private, tmp); err != nil {
+	thread := j.thread(w)
+	if err := j.layout.openWithoutMounts(thread.Landlock, j.Private, tmp); err != nil {
 		return err
 	}
 	// The descriptors that our caller's shell left open to us go no further.
@@ -234,7 +234,10 @@ func (j *jail) become() error {
 	if err := os.Chdir(j.Policy.Dir); err != nil {
 		return fmt.Errorf("enter the directory: %w", err)
 	}
-	if err := c.apply(); err != nil {
+	if err := confine.Mark(); err != nil {
+		return err
+	}
+	if err := thread.Confine(); err != nil {
 		return err
 	}
 	// Only now it is certain.
@@ -257,4 +260,21 @@ func (j *jail) environment(tmp string) []string {
 		env = append(env, "CLAUDE_CODE_TMPDIR="+tmp)
 	}
 	return env
+}
+
+// sharedTmp is the directory for temporary files of this user's jails without mounts, which
+// cannot have a /tmp of their own. Its parent is open to everybody, so a name may be taken by
+// somebody else, or by another namespace's user of the same number.
+func sharedTmp() (string, error) {
+	for n := range 10 {
+		dir := fmt.Sprintf("/tmp/coffer-jail-%d.%d", os.Getuid(), n)
+		if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
+			return "", fmt.Errorf("make a directory for temporary files: %w", err)
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(dir, &st); err == nil && st.Mode == unix.S_IFDIR|0o700 && int(st.Uid) == os.Getuid() {
+			return dir, nil
+		}
+	}
+	return "", ui.Error(fmt.Sprintf("no directory for temporary files: /tmp/coffer-jail-%d.* are not yours alone", os.Getuid()), "remove them")
 }

@@ -2,12 +2,12 @@ package rootfs
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,19 +48,10 @@ func (a *assembly) replace(s *Step) error {
 	}
 	defer unix.Close(fd)
 	err = cover(fd, at, unix.MOUNT_ATTR_RDONLY|safe)
-	if !errors.Is(err, unix.ENOENT) {
-		return err
+	if errors.Is(err, unix.ENOENT) {
+		return ui.Error("it is a mount of a file that was removed", "restart the container that coffer runs in, or unmount "+s.Target)
 	}
-	// What is there is a mount of a file that was removed, over which nothing can be
-	// mounted. Some container engines leave such files.
-	if err := a.rebuild(s.Target); err != nil {
-		return fmt.Errorf("make its directory anew: %w", err)
-	}
-	if at, err = a.root.open(s.Target); err != nil {
-		return err
-	}
-	defer unix.Close(at)
-	return cover(fd, at, unix.MOUNT_ATTR_RDONLY|safe)
+	return err
 }
 
 // seed makes a file that programs inside may change. What is there already is theirs, and

@@ -133,7 +133,7 @@ func (s *Supervisor) start(ctx context.Context, e engine.Engine) (err error) {
 	}
 	instance, err := e.Boot(ctx, &engine.Machine{
 		Hostname: sb.Name, Root: plan,
-		Limits: s.limits, FewProcesses: sb.Limits.Pids > 0, Nesting: sb.Nesting,
+		Limits: s.limits, Nesting: sb.Nesting,
 		SetID: !sb.WritesHost(), NoAllocate: keepFree(sb.Limits) > 0, Network: !sb.Network.None(),
 	})
 	if err != nil {

@@ -33,15 +33,12 @@ func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, err
 	if err != nil {
 		return nil, refused(err)
 	}
-	i, err := newInstance(first)
-	if err != nil {
-		return nil, err
-	}
+	i := &instance{pid: first.PID, who: first.IDs, control: first.Control, done: make(chan struct{})}
+	go i.wait(first.Said)
 	// Ctrl-C while booting: kill it, and the reads below fail.
 	stop := context.AfterFunc(ctx, i.Kill)
 	defer stop()
-	err = i.build(m)
-	if err != nil {
+	if err := i.build(m); err != nil {
 		i.Kill()
 		<-i.done
 		i.control.Close()
@@ -66,21 +63,6 @@ type instance struct {
 	pid  int
 	mu   sync.Mutex
 	gone bool // reaped: the process id may be somebody else's
-}
-
-// newInstance is a container whose first process waits for its orders.
-func newInstance(first *guest.Process) (*instance, error) {
-	i := &instance{pid: first.PID, who: first.IDs, done: make(chan struct{})}
-	go i.wait(first.Said)
-	c, err := net.FileConn(first.Control)
-	first.Control.Close()
-	if err != nil {
-		i.Kill()
-		<-i.done
-		return nil, err
-	}
-	i.control = c.(*net.UnixConn)
-	return i, nil
 }
 
 func (i *instance) wait(said *os.File) {
@@ -157,10 +139,9 @@ func (i *instance) build(m *engine.Machine) error {
 		Plan: m.Root, Hostname: m.Hostname, Handed: len(handed),
 		UID: who.UID, GID: who.GID, Alone: who.Count == 1,
 		Nesting: m.Nesting, SetID: m.SetID, Landlock: confine.LandlockABI() > 0, Rlimits: m.Limits.Rlimits(),
-		FewProcesses: m.FewProcesses, NoAllocate: m.NoAllocate,
-		Processors: m.Limits.Processors(), Grouped: m.Limits.Grouped(),
+		NoAllocate: m.NoAllocate, Processors: m.Limits.Processors(), Grouped: m.Limits.Grouped(),
 	}
-	if err := boot.Send(i.control); err != nil {
+	if err := wire.WriteMessage(i.control, boot); err != nil {
 		return i.lost(err)
 	}
 	if len(handed) > 0 {
@@ -169,7 +150,7 @@ func (i *instance) build(m *engine.Machine) error {
 		}
 	}
 	var ready guest.Ready
-	if err := ready.Receive(i.control); err != nil {
+	if err := wire.ReadMessage(i.control, wire.MaxReply, &ready); err != nil {
 		return i.lost(err)
 	}
 	if ready.Error != "" {

@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -43,5 +44,25 @@ func (p *Plan) profile(v View) {
 	}
 	for _, name := range []string{".bashrc", ".zshrc"} {
 		p.add(Step{Do: Seed, Target: filepath.Join(v.Home, name), Data: shellStart})
+	}
+}
+
+// clones are directories of a cache with clones of git repositories, whose configuration may
+// hold a token. The sandbox has an empty directory in their place.
+var clones = []string{"cache/vcs", "git-v0"}
+
+// caches lays the overlays. Each takes a millisecond or so.
+func (p *Plan) caches(v View) {
+	for _, c := range v.Caches {
+		lower := Own + "/caches/" + c.Name
+		p.add(
+			Step{Do: Bind, Source: c.Source, Target: lower, Mine: true, ReadOnly: true},
+			Step{Do: Overlay, Source: lower, Target: c.Target, Data: "caches/" + c.Name},
+		)
+		for _, name := range clones {
+			if info, err := os.Lstat(filepath.Join(c.Source, name)); err == nil && info.IsDir() {
+				p.add(Step{Do: Scratch, Target: filepath.Join(c.Target, name)})
+			}
+		}
 	}
 }
