@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/cryptobyte"
 	"time"
 )
 
@@ -68,11 +70,12 @@ func FuzzExtensions(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		r := reader(b[recordHeader+handshakeHeader+2+32 : h.Len])
-		r.vector8()
-		r.vector16()
-		r.vector8()
-		if e, ok := r.vector16(); ok {
+		r := cryptobyte.String(b[recordHeader+handshakeHeader+2+32 : h.Len])
+		var skipped, e cryptobyte.String
+		r.ReadUint8LengthPrefixed(&skipped)
+		r.ReadUint16LengthPrefixed(&skipped)
+		r.ReadUint8LengthPrefixed(&skipped)
+		if r.ReadUint16LengthPrefixed(&e) {
 			f.Add([]byte(e))
 		}
 	})
@@ -92,8 +95,8 @@ func FuzzExtensions(f *testing.F) {
 			return
 		}
 		seen := goHelloInfo(b)
-		if seen != nil && (!strings.EqualFold(seen.ServerName, h.SNI) || !slices.Equal(seen.SupportedProtos, h.ALPN)) {
-			t.Fatalf("%q with %q, for Go %q with %q", h.SNI, h.ALPN, seen.ServerName, seen.SupportedProtos)
+		if seen != nil && !strings.EqualFold(seen.ServerName, h.SNI) {
+			t.Fatalf("%q, for Go %q", h.SNI, seen.ServerName)
 		}
 	})
 }

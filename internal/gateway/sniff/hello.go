@@ -3,7 +3,10 @@ package sniff
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"strings"
+
+	"golang.org/x/crypto/cryptobyte"
 )
 
 // MaxHello bounds a ClientHello with its record headers. One with the key shares of
@@ -12,16 +15,14 @@ const MaxHello = 64 << 10
 
 // A Hello is what a ClientHello says about where it wants to go.
 type Hello struct {
-	SNI  string   // server name, in lower case, without trailing dot; "" if there is none
-	ALPN []string // protocols offered; any bytes
+	SNI string // server name, in lower case, without trailing dot; "" if there is none
 	// ECH says that there is an encrypted ClientHello (or the encrypted SNI that came
 	// before it). Whether it is a real one, with another server name inside, or just
 	// looks so (browsers send such by default; curl, Go, Node and Python do not) cannot
 	// be told from outside.
 	ECH       bool
-	EarlyData bool     // data may follow before the server has answered
-	Versions  []uint16 // versions of TLS offered, without those that mean nothing
-	Len       int      // how many bytes it took, with record headers
+	EarlyData bool // data may follow before the server has answered
+	Len       int  // how many bytes it took, with record headers
 }
 
 const (
@@ -127,25 +128,22 @@ func helloSize(start []byte) (int, error) {
 }
 
 // parseHello reads the body of a ClientHello.
-func parseHello(b reader) (h Hello, err error) {
+func parseHello(b cryptobyte.String) (h Hello, err error) {
 	const random = 32
-	legacy, ok1 := b.uint16()
-	ok2 := b.skip(random)
-	session, ok3 := b.vector8()
-	suites, ok4 := b.vector16()
-	compression, ok5 := b.vector8()
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || len(session) > 32 || len(suites) == 0 || len(suites)%2 != 0 || len(compression) == 0 {
+	var legacy uint16
+	var session, suites, compression, extensions cryptobyte.String
+	if !b.ReadUint16(&legacy) || !b.Skip(random) || !b.ReadUint8LengthPrefixed(&session) ||
+		!b.ReadUint16LengthPrefixed(&suites) || !b.ReadUint8LengthPrefixed(&compression) ||
+		len(session) > 32 || len(suites) == 0 || len(suites)%2 != 0 || len(compression) == 0 {
 		return Hello{}, tlsError(AlertDecodeError, "malformed ClientHello")
 	}
 	if legacy>>8 != 3 {
 		return Hello{}, tlsError(AlertProtocolVersion, "ClientHello of an unknown version")
 	}
-	h.Versions = []uint16{legacy}
 	if len(b) == 0 { // as old as TLS 1.0
 		return h, nil
 	}
-	extensions, ok := b.vector16()
-	if !ok || len(b) != 0 {
+	if !b.ReadUint16LengthPrefixed(&extensions) || len(b) != 0 {
 		return Hello{}, tlsError(AlertDecodeError, "malformed ClientHello")
 	}
 	if err := h.extensions(extensions); err != nil {
@@ -156,39 +154,32 @@ func parseHello(b reader) (h Hello, err error) {
 
 // Extensions that say something about the destination.
 const (
-	extServerName        = 0
-	extALPN              = 16
-	extEarlyData         = 42
-	extSupportedVersions = 43
-	extECH               = 0xfe0d
-	extFirstDraftECH     = 0xfe08 // drafts up to 0xfe0c had numbers of their own
-	extESNI              = 0xffce
+	extServerName    = 0
+	extEarlyData     = 42
+	extECH           = 0xfe0d
+	extFirstDraftECH = 0xfe08 // drafts up to 0xfe0c had numbers of their own
+	extESNI          = 0xffce
 )
 
 // extensions reads the extensions. Servers differ in which of two equal ones they
 // take, so there may be one of each only.
-func (h *Hello) extensions(b reader) error {
-	var seen [128]uint16
-	for n := 0; len(b) > 0; n++ {
-		typ, ok1 := b.uint16()
-		data, ok2 := b.vector16()
-		if !ok1 || !ok2 || n == len(seen) {
+func (h *Hello) extensions(b cryptobyte.String) error {
+	const most = 128
+	var seen []uint16
+	for len(b) > 0 {
+		var typ uint16
+		var data cryptobyte.String
+		if !b.ReadUint16(&typ) || !b.ReadUint16LengthPrefixed(&data) || len(seen) == most {
 			return tlsError(AlertDecodeError, "malformed extensions")
 		}
-		for _, s := range seen[:n] {
-			if s == typ {
-				return tlsError(AlertIllegalParameter, "the same extension twice")
-			}
+		if slices.Contains(seen, typ) {
+			return tlsError(AlertIllegalParameter, "the same extension twice")
 		}
-		seen[n] = typ
+		seen = append(seen, typ)
 		var err error
 		switch {
 		case typ == extServerName:
 			err = h.serverName(data)
-		case typ == extALPN:
-			err = h.protocols(data)
-		case typ == extSupportedVersions:
-			err = h.versions(data)
 		case typ == extEarlyData:
 			h.EarlyData = true
 		case typ >= extFirstDraftECH && typ <= extECH, typ == extESNI:
@@ -201,15 +192,11 @@ func (h *Hello) extensions(b reader) error {
 	return nil
 }
 
-func (h *Hello) serverName(b reader) error {
+func (h *Hello) serverName(b cryptobyte.String) error {
 	const hostName = 0
-	list, ok := b.vector16()
-	if !ok || len(b) != 0 || len(list) == 0 {
-		return tlsError(AlertDecodeError, "malformed server name")
-	}
-	typ, _ := list.uint8()
-	name, ok := list.vector16()
-	if !ok || typ != hostName {
+	var list, name cryptobyte.String
+	var typ uint8
+	if !b.ReadUint16LengthPrefixed(&list) || len(b) != 0 || !list.ReadUint8(&typ) || typ != hostName || !list.ReadUint16LengthPrefixed(&name) {
 		return tlsError(AlertDecodeError, "malformed server name")
 	}
 	if len(list) != 0 {
@@ -220,39 +207,6 @@ func (h *Hello) serverName(b reader) error {
 		return tlsError(AlertIllegalParameter, "the server name is not a host name")
 	}
 	h.SNI = sni
-	return nil
-}
-
-func (h *Hello) protocols(b reader) error {
-	const most = 64
-	list, ok := b.vector16()
-	if !ok || len(b) != 0 || len(list) == 0 {
-		return tlsError(AlertDecodeError, "malformed protocol list")
-	}
-	for len(list) > 0 {
-		p, ok := list.vector8()
-		if !ok || len(p) == 0 || len(h.ALPN) == most {
-			return tlsError(AlertDecodeError, "malformed protocol list")
-		}
-		h.ALPN = append(h.ALPN, string(p))
-	}
-	return nil
-}
-
-func (h *Hello) versions(b reader) error {
-	list, ok := b.vector8()
-	if !ok || len(b) != 0 || len(list) == 0 || len(list)%2 != 0 {
-		return tlsError(AlertDecodeError, "malformed version list")
-	}
-	h.Versions = h.Versions[:0]
-	for len(list) > 0 {
-		v, _ := list.uint16()
-		// Clients throw in values that mean nothing (GREASE: 0a0a, 1a1a, ...) so that
-		// servers keep ignoring what they do not know.
-		if v&0x0f0f != 0x0a0a || v>>8 != v&0xff {
-			h.Versions = append(h.Versions, v)
-		}
-	}
 	return nil
 }
 

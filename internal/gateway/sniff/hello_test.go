@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -100,12 +99,6 @@ func TestHelloOfGo(t *testing.T) {
 				if err != nil || need != 0 || h.SNI != "www.example.com" || h.ECH || h.EarlyData || h.Len != len(in)-len("what follows") {
 					t.Errorf("in pieces of %d: %+v, %d, %v", n, h, need, err)
 				}
-				if !slices.Equal(h.ALPN, []string{"h2", "http/1.1"}) {
-					t.Errorf("protocols %q", h.ALPN)
-				}
-				if most := slices.Max(h.Versions); c.MaxVersion != 0 && most != c.MaxVersion || c.MaxVersion == 0 && most != tls.VersionTLS13 {
-					t.Errorf("versions %x", h.Versions)
-				}
 			}
 			checkPrefixes(t, b)
 			checkPrefixes(t, pieces(b, 200))
@@ -136,33 +129,27 @@ func checkPrefixes(t testing.TB, b []byte) {
 // The files of testdata/client hold what programs have sent to a TLS server on loopback,
 // from the first byte on; the name says which program.
 func TestRecordedClients(t *testing.T) {
-	both, old := []uint16{0x304, 0x303}, []uint16{0x303}
-	most := []uint16{0x304, 0x303, 0x302, 0x301}
-	var many []string
-	for i := range 40 {
-		many = append(many, fmt.Sprint("protocol-number-", i))
-	}
 	tests := map[string]Hello{
-		"curl-7.88":             {SNI: "www.example.com", ALPN: []string{"h2", "http/1.1"}, Versions: most},
-		"curl-7.88-http1.1":     {SNI: "www.example.com", ALPN: []string{"http/1.1"}, Versions: most},
-		"curl-7.88-no-alpn":     {SNI: "www.example.com", Versions: most},
-		"curl-7.88-address":     {ALPN: []string{"h2", "http/1.1"}, Versions: most},
-		"node-20":               {SNI: "www.example.com", Versions: both},
-		"node-20-alpn":          {SNI: "www.example.com", ALPN: []string{"h2"}, Versions: both},
-		"node-20-resumed":       {SNI: "www.example.com", Versions: both},
-		"python-3.11":           {SNI: "www.example.com", Versions: both},
-		"python-3.11-resumed":   {SNI: "www.example.com", Versions: both},
-		"openssl-3.0":           {SNI: "www.example.com", Versions: most},
-		"openssl-3.0-no-name":   {Versions: most},
-		"openssl-3.0-tls1.2":    {SNI: "www.example.com", Versions: old},
-		"openssl-3.0-tls1.1":    {SNI: "www.example.com", Versions: []uint16{0x302}},
-		"openssl-3.0-resumed":   {SNI: "www.example.com", Versions: most},
-		"openssl-3.0-early":     {SNI: "www.example.com", EarlyData: true, Versions: most},
-		"openssl-3.0-fragments": {SNI: "www.example.com", ALPN: many, Versions: most},
-		"go-1.26":               {SNI: "www.example.com", Versions: both},
-		"go-1.26-tls1.2":        {SNI: "www.example.com", Versions: old},
-		"go-1.26-retry":         {SNI: "www.example.com", Versions: both},
-		"go-1.26-ech":           {SNI: "public.example", ECH: true, Versions: []uint16{0x304}},
+		"curl-7.88":             {SNI: "www.example.com"},
+		"curl-7.88-http1.1":     {SNI: "www.example.com"},
+		"curl-7.88-no-alpn":     {SNI: "www.example.com"},
+		"curl-7.88-address":     {},
+		"node-20":               {SNI: "www.example.com"},
+		"node-20-alpn":          {SNI: "www.example.com"},
+		"node-20-resumed":       {SNI: "www.example.com"},
+		"python-3.11":           {SNI: "www.example.com"},
+		"python-3.11-resumed":   {SNI: "www.example.com"},
+		"openssl-3.0":           {SNI: "www.example.com"},
+		"openssl-3.0-no-name":   {},
+		"openssl-3.0-tls1.2":    {SNI: "www.example.com"},
+		"openssl-3.0-tls1.1":    {SNI: "www.example.com"},
+		"openssl-3.0-resumed":   {SNI: "www.example.com"},
+		"openssl-3.0-early":     {SNI: "www.example.com", EarlyData: true},
+		"openssl-3.0-fragments": {SNI: "www.example.com"},
+		"go-1.26":               {SNI: "www.example.com"},
+		"go-1.26-tls1.2":        {SNI: "www.example.com"},
+		"go-1.26-retry":         {SNI: "www.example.com"},
+		"go-1.26-ech":           {SNI: "public.example", ECH: true},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -171,8 +158,7 @@ func TestRecordedClients(t *testing.T) {
 			if err != nil || need != 0 || got.Len == 0 {
 				t.Fatalf("%+v, %d, %v", got, need, err)
 			}
-			if got.SNI != want.SNI || got.ECH != want.ECH || got.EarlyData != want.EarlyData ||
-				!slices.Equal(got.ALPN, want.ALPN) || !slices.Equal(got.Versions, want.Versions) {
+			if got.SNI != want.SNI || got.ECH != want.ECH || got.EarlyData != want.EarlyData {
 				t.Errorf("got %+v", got)
 			}
 			checkPrefixes(t, b)
@@ -218,8 +204,8 @@ func TestHello(t *testing.T) {
 		{"encrypted SNI", hello(extension(0xffce, "whatever")), Hello{ECH: true}, 0},
 		{"early data", hello(extension(42, "")), Hello{EarlyData: true}, 0},
 		{"GREASE", hello(extension(0x0a0a, ""), serverName("a.example"), extension(0x1a1a, "\x00"),
-			extension(43, vector(1, "\x2a\x2a\x03\x04\x03\x03"))), Hello{SNI: "a.example", Versions: []uint16{0x304, 0x303}}, 0},
-		{"protocols", hello(extension(16, vector(2, vector(1, "h2"), vector(1, "\x00\xff")))), Hello{ALPN: []string{"h2", "\x00\xff"}}, 0},
+			extension(43, vector(1, "\x2a\x2a\x03\x04\x03\x03"))), Hello{SNI: "a.example"}, 0},
+		{"protocols", hello(extension(16, vector(2, vector(1, "h2"), vector(1, "\x00\xff")))), Hello{}, 0},
 
 		{"two names", hello(serverName("a.example", "b.example")), Hello{}, AlertIllegalParameter},
 		{"the same name twice", hello(serverName("a.example", "a.example")), Hello{}, AlertIllegalParameter},
@@ -242,8 +228,6 @@ func TestHello(t *testing.T) {
 		{"long label", hello(serverName(strings.Repeat("a", 64) + ".example")), Hello{}, AlertIllegalParameter},
 		{"long name", hello(serverName(strings.Repeat("a.", 127) + "a")), Hello{}, AlertIllegalParameter},
 		{"bytes after the name", hello(extension(0, vector(2, "\x00"+vector(2, "a.example"))+"x")), Hello{}, AlertDecodeError},
-		{"empty protocol", hello(extension(16, vector(2, vector(1, "")))), Hello{}, AlertDecodeError},
-		{"odd list of versions", hello(extension(43, vector(1, "\x03\x04\x03"))), Hello{}, AlertDecodeError},
 		{"very many extensions", hello(manyExtensions(200)), Hello{}, AlertDecodeError},
 		{"bytes after the extensions", record(helloBody(vector(2) + "x")), Hello{}, AlertDecodeError},
 		{"cut in the random", record("\x03\x03rrrr"), Hello{}, AlertDecodeError},
@@ -273,11 +257,7 @@ func TestHello(t *testing.T) {
 				}
 				return
 			}
-			if tt.want.Versions == nil {
-				tt.want.Versions = []uint16{0x303}
-			}
-			if err != nil || h.SNI != tt.want.SNI || h.ECH != tt.want.ECH || h.EarlyData != tt.want.EarlyData || h.Len != len(tt.in) ||
-				!slices.Equal(h.ALPN, tt.want.ALPN) || !slices.Equal(h.Versions, tt.want.Versions) {
+			if err != nil || h.SNI != tt.want.SNI || h.ECH != tt.want.ECH || h.EarlyData != tt.want.EarlyData || h.Len != len(tt.in) {
 				t.Errorf("got %+v, %v", h, err)
 			}
 		})
