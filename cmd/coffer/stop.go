@@ -103,7 +103,7 @@ func askToStop(l *wire.Line, grace time.Duration) (process int, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	return wire.PeerPID(s), wire.WriteRequest(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}}) == nil
+	return wire.PeerPID(s), wire.WriteMessage(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}}) == nil
 }
 
 // anew reports whether a sandbox has another supervisor than this one: it was stopped and started.

@@ -56,15 +56,7 @@ func (f *Forwarder) offerHostPorts() error {
 
 // listenInside has the guest listen.
 func (f *Forwarder) listenInside(t wire.Target) error {
-	c, err := f.session.Open()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	c.SetReadDeadline(time.Now().Add(visitPatience))
-	if err = wire.WriteMessage(c, wire.Request{Op: wire.OpListen, Listen: &t}); err == nil {
-		_, err = wire.Answer(c)
-	}
+	_, err := wire.Call(f.session, wire.Request{Op: wire.OpListen, Listen: &t}, visitPatience)
 	return err
 }
 

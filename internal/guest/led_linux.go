@@ -53,7 +53,7 @@ func leadArgs(fd int) []string { return []string{LeadName, strconv.Itoa(fd)} }
 
 // hear tells the leader what to run, and hears whether that could be done.
 func (p *led) hear(e *wire.Exec) error {
-	err := wire.WriteRequest(p.line, wire.Request{Op: wire.OpExec, Exec: &wire.Exec{Argv: e.Argv, Dir: e.Dir}})
+	err := wire.WriteMessage(p.line, wire.Request{Op: wire.OpExec, Exec: &wire.Exec{Argv: e.Argv, Dir: e.Dir}})
 	var n news
 	if err == nil {
 		err = wire.ReadMessage(p.line, wire.MaxReply, &n)

@@ -9,6 +9,7 @@ package session
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -138,7 +139,7 @@ func (k *Session) listen(v *viewer) {
 	defer k.leave(v)
 	in := wire.NewInbox(func(n int) { _ = v.out.Message(wire.Event{Credit: n}) })
 	defer in.Close()
-	go wire.Copy(k.p, in)
+	go io.Copy(k.p, in)
 	frames := wire.NewFrameReader(v.conn)
 	for {
 		kind, body, err := frames.Next()

@@ -43,7 +43,8 @@ type commits struct {
 	own      *repository   // nil without
 	included []*repository // those of 'coffer include'
 
-	life context.Context // nil before start
+	life context.Context // of what syncs; nil before start
+	end  context.CancelFunc
 	work sync.WaitGroup
 }
 
@@ -167,25 +168,30 @@ func (c *commits) overlook(ctx context.Context, list []hidden.File, tell func(st
 }
 
 // start syncs in the background until the context ends.
-func (c *commits) start(life context.Context) {
-	c.life = life
+func (c *commits) start(ctx context.Context) {
+	c.life, c.end = context.WithCancel(context.Background())
 	for _, r := range c.all() {
-		c.work.Go(func() { c.follow(life, r) })
+		c.work.Go(func() { c.follow(ctx, r) })
 	}
 }
 
 // close waits until nothing syncs any more. The context of start has ended.
-func (c *commits) close() { c.work.Wait() }
+func (c *commits) close() {
+	if c.end != nil {
+		c.end()
+	}
+	c.work.Wait()
+}
 
 // follow syncs when refs move.
-func (c *commits) follow(life context.Context, r *repository) {
+func (c *commits) follow(ctx context.Context, r *repository) {
 	var refs watch.Watch
 	defer refs.Close()
 	pause := syncEvery
-	for sleep(life, pause) {
+	for sleep(ctx, pause) {
 		r.bridge.Watch(&refs) // before the look: nothing is missed in between
 		came := c.sync(r)
-		_ = r.bridge.Refresh(life) // what cannot be read now stays as it was
+		_ = r.bridge.Refresh(ctx) // what cannot be read now stays as it was
 		_, settled := r.bridge.Settled()
 		switch {
 		case came.err != nil:
@@ -195,7 +201,7 @@ func (c *commits) follow(life context.Context, r *repository) {
 		case refs.Blind():
 			pause = syncBlind
 		default:
-			refs.Wait(life)
+			refs.Wait(ctx)
 			if pause = syncEvery; c.programs() == 0 {
 				pause = syncIdle
 			}

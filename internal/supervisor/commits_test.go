@@ -14,7 +14,7 @@ import (
 func TestLateAgain(t *testing.T) {
 	r := newRepository(&git.Bridge{}, "")
 	life, end := context.WithCancel(t.Context())
-	c := &commits{life: life}
+	c := &commits{life: life, end: end}
 	r.turn <- struct{}{} // a sync that does not end
 	if s := c.syncWithin(r, time.Millisecond); !errors.Is(s.err, errLate) || !r.late {
 		t.Errorf("the first time: %v", s.err)

@@ -116,10 +116,10 @@ func (s *Supervisor) pass(client net.Conn, request wire.Request, around *errand)
 func pipe(client net.Conn, guest io.ReadWriteCloser) {
 	defer guest.Close()
 	go func() {
-		wire.Copy(guest, client)
+		_, _ = io.Copy(guest, client)
 		guest.Close() // this direction only
 	}()
-	wire.Copy(client, guest)
+	_, _ = io.Copy(client, guest)
 }
 
 // hand gives a program to the guest, and returns its stream, or nil if it was not taken.
@@ -132,7 +132,7 @@ func (s *Supervisor) hand(request wire.Request) io.ReadWriteCloser {
 	if err != nil {
 		return nil
 	}
-	if wire.WriteRequest(guest, request) != nil || !wire.ReadTaken(guest) {
+	if wire.WriteMessage(guest, request) != nil || !wire.ReadTaken(guest) {
 		guest.Close()
 		return nil
 	}

@@ -9,6 +9,16 @@ import (
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
+// Dial is an [Opener] that connects to a Unix socket for every stream.
+type Dial string
+
+// Open connects.
+func (d Dial) Open() (io.ReadWriteCloser, error) { return d.connect() }
+
+func (d Dial) connect() (*net.UnixConn, error) {
+	return net.DialUnix("unix", nil, &net.UnixAddr{Name: string(d), Net: "unix"})
+}
+
 // A Line leads a command to the supervisor of a running sandbox.
 type Line struct {
 	path    Dial
@@ -28,7 +38,7 @@ func Connect(at Place) (*Line, error) {
 		return nil, err
 	}
 	l := &Line{path: Dial(path), release: release}
-	if l.first, err = l.path.Connect(); err != nil {
+	if l.first, err = l.path.connect(); err != nil {
 		release()
 		return nil, err
 	}
@@ -44,7 +54,7 @@ func (l *Line) Socket() (*net.UnixConn, error) {
 		l.first = nil
 		return s, nil
 	}
-	return l.path.Connect()
+	return l.path.connect()
 }
 
 // Close lets go of the line. Streams that were opened stay.
@@ -73,7 +83,7 @@ func (l *Line) Ask(r Request, patience time.Duration) (e Event, err error) {
 	if err := s.SetDeadline(time.Now().Add(patience)); err != nil {
 		return e, err
 	}
-	if err := WriteRequest(s, r); err != nil {
+	if err := WriteMessage(s, r); err != nil {
 		return e, err
 	}
 	err = ReadMessage(s, MaxList, &e)

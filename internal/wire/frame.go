@@ -32,6 +32,18 @@ const (
 	MaxNote = 4 << 10
 )
 
+// LeastBuffer is where a buffer for a program's output starts. Most programs say little.
+const LeastBuffer = 4 << 10
+
+// Grown returns the buffer for the next read, after one of n bytes: a large one, if they
+// filled it.
+func Grown(buf []byte, n int) []byte {
+	if n < len(buf) || len(buf) >= MaxData {
+		return buf
+	}
+	return make([]byte, MaxData)
+}
+
 // frameHead is the size of a frame's header: a kind and a length.
 const frameHead = 5
 

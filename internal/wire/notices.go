@@ -49,12 +49,12 @@ func (n *Notices) Watch(show func(line string)) (stop func(failed bool)) {
 // listen shows lines until it is over, and then what is left. Without a supervisor that
 // answers there are none; they are in the log.
 func (n *Notices) listen(show func(string), over <-chan bool) {
-	s, err := n.path.Connect()
+	s, err := n.path.connect()
 	if err != nil {
 		<-over
 		return
 	}
-	err = WriteRequest(s, Request{Op: OpWatch, Watch: &Watch{Since: n.since}})
+	err = WriteMessage(s, Request{Op: OpWatch, Watch: &Watch{Since: n.since}})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -43,7 +43,7 @@ func open(o Opener, r Request) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := WriteRequest(conn, r); err != nil {
+	if err := WriteMessage(conn, r); err != nil {
 		conn.Close()
 		return nil, err
 	}

@@ -29,3 +29,17 @@ func config() *yamux.Config {
 	c.LogOutput = io.Discard
 	return c
 }
+
+// Call sends a request on a stream of its own, and waits for its answer of one message.
+func Call(s *Session, r Request, patience time.Duration) (e Event, err error) {
+	c, err := s.Open()
+	if err != nil {
+		return e, err
+	}
+	defer HangUp(c)
+	c.SetDeadline(time.Now().Add(patience))
+	if err := WriteMessage(c, r); err != nil {
+		return e, err
+	}
+	return Answer(c)
+}

@@ -28,8 +28,7 @@
 // is simpler than a multiplexed one. A client cannot tell (and need not know) which
 // of them it talks to.
 //
-// // request is packed, its start and its end are frames of their own. Both ends treat what
-// they read as a stranger's: sizes are bounded before anything is allocated.
+// Both ends treat what they read as a stranger's: sizes are bounded before anything is allocated.
 package wire
 
 import (
@@ -99,6 +98,17 @@ type Request struct {
 	Forward *Forwarding `json:"forward,omitempty"`
 	// Hide are the places inside that OpMasks hides: paths as bytes, as the kernel has them.
 	Hide [][]byte `json:"hide,omitempty"`
+}
+
+// ReadRequest receives a request.
+func ReadRequest(r io.Reader) (req Request, err error) {
+	err = ReadMessage(r, MaxRequest, &req)
+	return req, err
+}
+
+// Passes says whether this asks for a program that lives as long as its client.
+func (r Request) Passes() bool {
+	return r.Op == OpExec && r.Exec != nil && !r.Exec.Log && !r.Exec.Keep
 }
 
 // UsualUmask is the umask of a program that nobody says anything else of.
@@ -294,23 +304,9 @@ func readBody(r io.Reader, limit int) ([]byte, error) {
 	if n > uint32(limit) {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrMessage, n, limit)
 	}
-	if n <= MaxReply {
-		body := make([]byte, n)
-		if _, err := io.ReadFull(r, body); err != nil {
-			return nil, cutShort(err)
-		}
-		return body, nil
-	}
 	body, err := io.ReadAll(io.LimitReader(r, int64(n)))
 	if err == nil && len(body) < int(n) {
 		err = io.ErrUnexpectedEOF
 	}
 	return body, err
-}
-
-func cutShort(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

@@ -25,7 +25,7 @@ func TestRequests(t *testing.T) {
 		{Op: OpStop, Stop: &Stop{Grace: 5}},
 	} {
 		var first, second bytes.Buffer
-		if err := WriteRequest(&first, in); err != nil {
+		if err := WriteMessage(&first, in); err != nil {
 			t.Fatal(err)
 		}
 		passed, err := ReadRequest(&first)
@@ -36,7 +36,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("Passes is %v for %+v", got, in)
 		}
 		// What a supervisor passes on arrives as it was sent.
-		if err := WriteRequest(&second, passed); err != nil {
+		if err := WriteMessage(&second, passed); err != nil {
 			t.Fatal(err)
 		}
 		out, err := ReadRequest(&second)
@@ -69,7 +69,7 @@ func mask(bits uint16) *uint16 { return &bits }
 func FuzzReadRequest(f *testing.F) {
 	for _, r := range []Request{{Op: OpExec, Exec: &Exec{Argv: [][]byte{[]byte("true")}, Dir: "/", TTY: &Size{1, 2}}}, {Op: OpStop, Stop: &Stop{Grace: 1}}} {
 		var b bytes.Buffer
-		if err := WriteRequest(&b, r); err != nil {
+		if err := WriteMessage(&b, r); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b.Bytes())
@@ -82,7 +82,7 @@ func FuzzReadRequest(f *testing.F) {
 		}
 		// What was understood can be said again.
 		var again bytes.Buffer
-		if err := WriteRequest(&again, r); err != nil {
+		if err := WriteMessage(&again, r); err != nil {
 			t.Fatal(err)
 		}
 		same, err := ReadRequest(&again)

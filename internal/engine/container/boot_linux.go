@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -68,7 +69,7 @@ type instance struct {
 func (i *instance) wait(said *os.File) {
 	listening := make(chan struct{})
 	go func() {
-		wire.Copy(&i.words, said)
+		io.Copy(&i.words, said)
 		close(listening)
 	}()
 	i.reap()
