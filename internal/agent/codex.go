@@ -2,6 +2,7 @@ package agent
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -118,23 +119,7 @@ func developerInstructions(data []byte) string {
 	return "\n" + c.Words
 }
 
-// tomlText is a text as TOML writes it. Go's way of quoting is TOML's too, but for the
-// characters that it writes with \x and \a, \v.
+// tomlText is a text as TOML writes it: as JSON does, but for the delete character.
 func tomlText(s string) string {
-	out := []byte{'"'}
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			out = append(out, '\\', byte(r))
-		case r == '\n':
-			out = append(out, '\\', 'n')
-		case r == '\t':
-			out = append(out, '\\', 't')
-		case r < ' ' || r == 0x7f:
-			out = append(out, '\\', 'u', '0', '0', "0123456789abcdef"[r>>4], "0123456789abcdef"[r&15])
-		default:
-			out = append(out, string(r)...)
-		}
-	}
-	return string(append(out, '"'))
+	return strings.ReplaceAll(strings.TrimSuffix(string(jsonText(s)), "\n"), "\x7f", `\u007f`)
 }

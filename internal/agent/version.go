@@ -2,32 +2,31 @@ package agent
 
 import (
 	"encoding/json"
-	"io"
-	"os"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/cofferhq/coffer/internal/safepath"
 )
 
 // packageVersion reads the version of the npm package that a program belongs to.
 func packageVersion(real string) string {
 	for dir := filepath.Dir(real); strings.Contains(dir, "/node_modules/"); dir = filepath.Dir(dir) {
-		f, err := os.Open(filepath.Join(dir, "package.json"))
-		if err != nil {
+		data, err := safepath.ReadOwn(filepath.Join(dir, "package.json"), 1<<20)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		defer f.Close()
 		var p struct{ Version string }
-		data, err := io.ReadAll(io.LimitReader(f, 1<<20))
 		if err != nil || json.Unmarshal(data, &p) != nil {
 			return ""
 		}
 		return VersionIn(p.Version)
 	}
-	// Installers name a directory or a file by it.
-	return VersionIn(filepath.Base(real))
+	return VersionIn(filepath.Base(real)) // installers name a directory or a file by it
 }
 
 var versionPattern = sync.OnceValue(func() *regexp.Regexp {

@@ -173,3 +173,17 @@ func (l *Loaded) Jail() Jail {
 	}
 	return j
 }
+
+// Git is what a sandbox may have the host do with its repository.
+func (l *Loaded) Git() sandbox.Git {
+	g := l.Config.Git
+	for _, answer := range []*string{&g.Push, &g.Upstream, &g.GH, &g.GHRead} {
+		if *answer == "ask" {
+			*answer = "" // as every record has it that says nothing
+		}
+	}
+	if g.Nested == "lock" {
+		g.Nested = ""
+	}
+	return sandbox.Git{Push: g.Push, Patterns: g.PushPatterns, Upstream: g.Upstream, GH: g.GH, GHRead: g.GHRead, Nested: g.Nested, NoSettings: l.Config.Home.withoutGit()}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,27 +86,17 @@ func (k *checker) image() {
 
 func (k *checker) limits() {
 	l := k.Limits
-	has := func(name string) bool { return k.tree.get("limits", name) != nil }
-	if has("memory") {
-		_, err := limits.ParseMemory(l.Memory)
-		k.at(path("limits", "memory"), err)
-	}
-	if has("pids") {
-		k.at(path("limits", "pids"), limits.CheckPids(l.Pids))
-	}
-	if has("open_files") {
-		k.at(path("limits", "open_files"), limits.CheckOpenFiles(l.OpenFiles))
-	}
-	if has("cpus") {
-		k.at(path("limits", "cpus"), limits.CheckCPUs(l.CPUs))
-	}
-	if has("keep_free") {
-		_, err := limits.ParseKeepFree(l.KeepFree)
-		k.at(path("limits", "keep_free"), err)
-	}
-	if has("timeout") {
-		_, err := parseTime(l.Timeout)
-		k.at(path("limits", "timeout"), err)
+	for name, check := range map[string]func() error{
+		"memory":     func() error { _, err := limits.ParseMemory(l.Memory); return err },
+		"pids":       func() error { return limits.CheckPids(l.Pids) },
+		"open_files": func() error { return limits.CheckOpenFiles(l.OpenFiles) },
+		"cpus":       func() error { return limits.CheckCPUs(l.CPUs) },
+		"keep_free":  func() error { _, err := limits.ParseKeepFree(l.KeepFree); return err },
+		"timeout":    func() error { _, err := parseTime(l.Timeout); return err },
+	} {
+		if k.tree.get("limits", name) != nil {
+			k.at(path("limits", name), check())
+		}
 	}
 }
 
@@ -269,4 +260,18 @@ func (p Port) Parse() (h sandbox.HostPort, err error) {
 		return h, fmt.Errorf("%s is not a port, nor two with a colon between", quote(string(p)))
 	}
 	return sandbox.HostPort{Inside: uint16(in), Outside: uint16(out)}, nil
+}
+
+func (k *checker) git() {
+	for i, file := range k.Git.Copy {
+		if file == "" || filepath.IsAbs(file) || filepath.Clean(file) != file || file == "." || strings.HasPrefix(file, "../") || strings.ContainsAny(file, "\x00*?[") ||
+			slices.ContainsFunc(strings.Split(file, "/"), func(part string) bool { return strings.EqualFold(part, ".git") }) {
+			k.at(path("git", "copy", i), errors.New("want the path of a file in the repository"))
+		}
+	}
+	for i, p := range k.Git.PushPatterns {
+		if p == "" || strings.HasPrefix(p, "-") || strings.HasPrefix(p, "refs/") || strings.ContainsAny(p, " \x00~^:?[\\") || strings.Contains(p, "..") {
+			k.at(path("git", "push_patterns", i), fmt.Errorf("%s cannot match the name of a branch", quote(p)))
+		}
+	}
 }

@@ -2,27 +2,26 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/image"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/secret"
 )
 
-// A dev container's settings are another tool's, in another language: JSON with comments.
-// They are read when the user asks for it, once, and turned into lines of a coffer.toml
-// that he can read before they count.
+// A dev container's settings are JSON with comments, in another tool's language. They are read when
+// the user asks for it, and turned into lines of a coffer.toml that he can read before they count.
 
-// devContainer are the settings that mean something here. The rest is said not to.
+// devContainer are the settings that mean something here.
 type devContainer struct {
 	Image         string         `json:"image"`
 	ForwardPorts  []any          `json:"forwardPorts"`
@@ -38,25 +37,22 @@ type devContainer struct {
 // devContainerFiles are the places it can be in.
 var devContainerFiles = []string{".devcontainer/devcontainer.json", ".devcontainer.json"}
 
-// DevContainer turns a repository's devcontainer.json into the text of a config, to be
-// added to a starter. It is "" if there is none.
+// DevContainer turns a repository's devcontainer.json into the text of a config, to be added to a
+// starter. It is "" if there is none.
 func DevContainer(root string) (text string, err error) {
-	r, err := os.OpenRoot(root)
+	dir, err := safepath.OpenDir(root)
 	if err != nil {
 		return "", err
 	}
-	defer r.Close()
+	defer dir.Close()
 	for _, name := range devContainerFiles {
-		f, err := r.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-		if err != nil {
+		data, err := safepath.ReadFile(dir, name, maxFile)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		defer f.Close()
-		data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-		if err != nil {
-			return "", err
+		if err == nil {
+			text, err = translate(data)
 		}
-		text, err := translate(data)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", name, err)
 		}
@@ -66,42 +62,34 @@ func DevContainer(root string) (text string, err error) {
 }
 
 func translate(data []byte) (string, error) {
-	if len(data) > maxFile {
-		return "", fmt.Errorf("is larger than %d bytes", maxFile)
-	}
 	var d devContainer
 	if err := json.Unmarshal(agent.StripComments(data), &d); err != nil {
 		return "", fmt.Errorf("is not what a dev container's settings look like: %w", err)
 	}
 	var b strings.Builder
-	if d.Image != "" {
-		if _, err := image.Parse(d.Image); err != nil {
-			fmt.Fprintf(&b, "# not taken over: image: %s\n", printable(err.Error()))
-		} else {
-			fmt.Fprintf(&b, "image = %s\n", tomlString(d.Image))
-		}
+	no := func(what string) { fmt.Fprintf(&b, "# not taken over: %s\n", printable(what)) }
+	if _, err := image.Parse(d.Image); d.Image != "" && err != nil {
+		no("image: " + err.Error())
+	} else if d.Image != "" {
+		fmt.Fprintf(&b, "image = %s\n", tomlString(d.Image))
 	}
-	for _, no := range []struct {
-		is   bool
-		what string
-	}{
-		{d.Build != nil, "build: this machine's own tools are used"},
-		{d.DockerCompose != nil, "dockerComposeFile: list the ports of its services in host_ports"},
-		{len(d.Features) > 0, "features: what they bring is not installed"},
-	} {
-		if no.is {
-			fmt.Fprintf(&b, "# not taken over: %s\n", printable(no.what))
-		}
+	if d.Build != nil {
+		no("build: this machine's own tools are used")
+	}
+	if d.DockerCompose != nil {
+		no("dockerComposeFile: list the ports of its services in host_ports")
+	}
+	if len(d.Features) > 0 {
+		no("features: what they bring is not installed")
 	}
 	for _, name := range unknownTo(data) {
-		fmt.Fprintf(&b, "# not taken over: %s\n", printable(name))
+		no(name)
 	}
 	b.WriteString(d.ports() + d.env() + d.mounts() + d.setup())
 	return b.String(), nil
 }
 
-// meaningless are settings of editors and of the container itself, without which programs have
-// what they need all the same.
+// meaningless are settings of editors and of the container itself, which are left out silently.
 const meaningless = "name $schema customizations settings extensions remoteUser containerUser updateRemoteUserUID workspaceFolder workspaceMount shutdownAction overrideCommand portsAttributes otherPortsAttributes userEnvProbe waitFor service runServices"
 
 // unknownTo lists the settings that would do something in a dev container, and do nothing here.
@@ -122,9 +110,8 @@ func unknownTo(data []byte) (names []string) {
 	return names
 }
 
-// setup: the command after creation is run when a sandbox is made. It is a line for a
-// shell, a program with its arguments, or several of these by name, which a dev container
-// runs side by side and we one after the other.
+// setup: the command after creation is a line for a shell, a program with its arguments, or several
+// of these by name, which are run one after the other.
 func (d *devContainer) setup() string {
 	named := map[string]any{"": d.PostCreate}
 	if several, ok := d.PostCreate.(map[string]any); ok {
@@ -225,8 +212,7 @@ func localEnv(s string) (out string, ok bool) {
 	return out, err == nil && !strings.ContainsRune(out, 0)
 }
 
-// mounts: those of directories. A dev container's volumes have nothing to do with this
-// machine's files.
+// mounts: those of directories, not of volumes.
 func (d *devContainer) mounts() string {
 	var b strings.Builder
 	n := 0

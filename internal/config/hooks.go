@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -91,13 +90,11 @@ func (k *checker) daemon(name string, d Daemon) {
 			at("stop_signal", fmt.Errorf("there is no signal %s", quote(d.StopSignal)))
 		}
 	}
-	if has("grace") {
-		_, err := parseTime(d.Grace)
-		at("grace", err)
-	}
-	if has("ready_timeout") {
-		_, err := parseTime(d.ReadyTimeout)
-		at("ready_timeout", err)
+	for key, text := range map[string]string{"grace": d.Grace, "ready_timeout": d.ReadyTimeout} {
+		if has(key) {
+			_, err := parseTime(text)
+			at(key, err)
+		}
 	}
 	if has("ready") {
 		_, _, err := d.Ready.parse()
@@ -156,10 +153,8 @@ func (l *Loaded) Mise() bool {
 
 // In adds the script that counts without being named, if the workspace has it.
 func (p Preparation) In(workspace string) Preparation {
-	if !p.named && workspace != "" {
-		if _, err := os.Lstat(filepath.Join(workspace, SetupScript)); err == nil {
-			p.Scripts = []string{SetupScript}
-		}
+	if !p.named && workspace != "" && exists(filepath.Join(workspace, SetupScript)) {
+		p.Scripts = []string{SetupScript}
 	}
 	return p
 }
@@ -175,13 +170,10 @@ func (l *Loaded) Profile(workspace string) []string {
 			return c.Scripts
 		}
 	}
-	if workspace == "" {
+	if workspace == "" || !exists(filepath.Join(workspace, ProfileScript)) {
 		return nil
 	}
-	if _, err := os.Lstat(filepath.Join(workspace, ProfileScript)); err == nil {
-		return []string{ProfileScript}
-	}
-	return nil
+	return []string{ProfileScript}
 }
 
 // Daemons are those that are in force, in the order of their names.
@@ -200,9 +192,8 @@ func (l *Loaded) Daemons() (list []sandbox.Daemon, err error) {
 		}
 		if c.Ready != "" {
 			d.ReadyPort, d.ReadyCommand, _ = c.Ready.parse()
-			d.ReadyTimeout = readyTime
-			if c.ReadyTimeout != "" {
-				d.ReadyTimeout, _ = parseTime(c.ReadyTimeout)
+			if d.ReadyTimeout, _ = parseTime(c.ReadyTimeout); d.ReadyTimeout == 0 {
+				d.ReadyTimeout = readyTime
 			}
 		}
 		for _, v := range slices.Sorted(maps.Keys(c.Env)) {

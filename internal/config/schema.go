@@ -1,8 +1,17 @@
 package config
 
-import "github.com/cofferhq/coffer/internal/policy"
+import (
+	_ "embed"
+
+	"github.com/cofferhq/coffer/internal/policy"
+)
 
 //go:generate go run ./gendoc
+
+// JSONSchema describes config files to editors. It is made from the types below.
+//
+//go:embed schema.json
+var JSONSchema []byte
 
 // The comments of these types are the text of docs/config.md and of the JSON Schema:
 // the first is about a table, the others about its keys.

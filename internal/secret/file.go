@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"filippo.io/age"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -64,29 +66,23 @@ func problem(path string, err error) error {
 
 // readOwn reads a file of the vault. Only the user may have been able to read or write it.
 func readOwn(path string) ([]byte, error) {
-	// A link could lead anywhere, and a pipe would keep us waiting.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ELOOP) {
+	f, info, err := safepath.OpenOwn(path)
+	switch {
+	case errors.Is(err, syscall.ELOOP):
 		return nil, ui.Error(fmt.Sprintf("%s of the vault is a symbolic link", path), "put the file itself there")
-	}
-	if errors.Is(err, fs.ErrNotExist) {
+	case errors.Is(err, safepath.ErrNotRegular):
+		return nil, ui.Error(fmt.Sprintf("%s of the vault is no file", path), "remove it")
+	case errors.Is(err, fs.ErrNotExist):
 		err = cmp.Or(safepath.Dangling(path), err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the vault: %w", err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("read the vault: %w", err)
-	}
-	stat, _ := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !info.Mode().IsRegular():
-		return nil, ui.Error(fmt.Sprintf("%s of the vault is no file", path), "remove it")
-	case stat != nil && int(stat.Uid) != os.Geteuid():
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
 		return nil, ui.Error(fmt.Sprintf("%s of the vault belongs to another user", path), "run coffer as the user whose vault it is, or set XDG_DATA_HOME to a directory of yours")
-	case info.Mode().Perm()&0o077 != 0:
+	}
+	if info.Mode().Perm()&0o077 != 0 {
 		return nil, ui.Error(fmt.Sprintf("%s of the vault is open to other users (mode %04o)", path, info.Mode().Perm()),
 			"close it, if you trust what is in it: chmod 600 "+path)
 	}
@@ -95,4 +91,112 @@ func readOwn(path string) ([]byte, error) {
 		err = ui.Error(fmt.Sprintf("%s of the vault is larger than any vault", path), "put a copy of it back, or remove it")
 	}
 	return data, err
+}
+
+// lock makes this process the only writer. What another one left half written goes.
+func (v *Vault) lock() (unlock func(), err error) {
+	if err := safepath.Directory(v.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make a place for the vault: %w", err)
+	}
+	info, err := os.Lstat(v.dir)
+	if err != nil {
+		return nil, fmt.Errorf("make a place for the vault: %w", err)
+	}
+	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
+		return nil, ui.Error(fmt.Sprintf("the vault's directory %s is open to other users (%s)", v.dir, info.Mode()), "close it: chmod 700 "+v.dir)
+	}
+	f, err := os.OpenFile(filepath.Join(v.dir, "lock"), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the vault: %w", err)
+	}
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+	}
+	for _, name := range []string{identityName, fileName} {
+		if err == nil {
+			err = v.remove(name + safepath.Suffix)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("lock the vault: %w", err)
+	} else {
+		err = v.migrate()
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+// replace replaces a file, for good.
+func (v *Vault) replace(name string, data []byte) error {
+	if err := (safepath.File{Path: filepath.Join(v.dir, name), Synced: true, Alone: true}).Write(data); err != nil {
+		return fmt.Errorf("write the vault: %w", err)
+	}
+	return v.sync()
+}
+
+func (v *Vault) remove(name string) error {
+	err := os.Remove(filepath.Join(v.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write the vault: %w", err)
+	}
+	return v.sync()
+}
+
+// sync makes renames survive a power cut. File systems that cannot have nothing to sync.
+func (v *Vault) sync() error {
+	d, err := os.Open(v.dir)
+	if err != nil {
+		return fmt.Errorf("write the vault: %w", err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return fmt.Errorf("write the vault: %w", err)
+	}
+	return nil
+}
+
+// labelled puts the label into the header, as a recipient that nobody is.
+type labelled []byte
+
+func (l labelled) Wrap([]byte) ([]*age.Stanza, error) {
+	return []*age.Stanza{{Type: stanza, Args: []string{stanzaVersion}, Body: l}}, nil
+}
+
+// seal makes the vault's file.
+func seal(id *age.X25519Identity, plain, label []byte) ([]byte, error) {
+	return encrypt(plain, labelled(label), id.Recipient())
+}
+
+func encrypt(plain []byte, to ...age.Recipient) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := age.Encrypt(&b, to...)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(plain); err != nil {
+		return nil, err
+	}
+	err = w.Close()
+	return b.Bytes(), err
+}
+
+var errNotOpened = errors.New("does not open")
+
+// unseal is the reverse. What was changed, and another identity, look the same.
+func unseal(file []byte, id age.Identity) ([]byte, error) {
+	r, err := age.Decrypt(bytes.NewReader(file), id)
+	if err != nil {
+		return nil, errNotOpened
+	}
+	plain, err := io.ReadAll(r)
+	if err != nil {
+		return nil, errNotOpened
+	}
+	return plain, nil
 }
