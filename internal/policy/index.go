@@ -28,11 +28,6 @@ type Set struct {
 // bucket is the clauses for one key, sorted by rank.
 type bucket struct {
 	entries []entry
-
-	// Where there are many, those for one port are found by where the port lies
-	// between the ends of their ranges: parts[i] is for ports from cuts[i] on.
-	cuts  []uint16
-	parts [][]entry
 }
 
 // entry is what of a clause is looked at first: small, so that many fit in a cache
@@ -91,43 +86,8 @@ func (s *Set) build(clauses []clause) {
 	s.addr4, s.addr6 = newRanges(prefixes)
 }
 
-// finish sorts a bucket, and splits it by port if it is large.
 func (b *bucket) finish() {
 	slices.SortStableFunc(b.entries, func(x, y entry) int { return cmp.Compare(x.rank, y.rank) })
-	const large, copies = 16, 8
-	if len(b.entries) <= large {
-		return
-	}
-	cuts := []uint16{0}
-	for _, e := range b.entries {
-		cuts = append(cuts, e.ports.lo)
-		if e.ports.hi < realPorts.hi {
-			cuts = append(cuts, e.ports.hi+1)
-		}
-	}
-	slices.Sort(cuts)
-	cuts = slices.Compact(cuts)
-	parts := make([][]entry, len(cuts))
-	total := 0
-	for _, e := range b.entries {
-		i, _ := slices.BinarySearch(cuts, e.ports.lo)
-		for ; i < len(cuts) && cuts[i] <= e.ports.hi; i++ {
-			parts[i] = append(parts[i], e)
-			if total++; total > copies*len(b.entries) {
-				return // wide ranges in plenty: not worth their copies
-			}
-		}
-	}
-	b.cuts, b.parts = cuts, parts
-}
-
-// at returns the entries that may be about a port.
-func (b *bucket) at(port uint16) []entry {
-	if b.parts == nil {
-		return b.entries
-	}
-	i := sort.Search(len(b.cuts), func(i int) bool { return b.cuts[i] > port })
-	return b.parts[i-1]
 }
 
 // ranges finds the prefixes around an address. Two prefixes are either disjoint or one

@@ -189,9 +189,8 @@ const (
 // take looks at the clauses of a bucket up to a rank.
 func (m *matcher) take(b *bucket, most rank) {
 	port, proto := m.q.Port, m.q.Protocol
-	list := b.at(port)
-	for i := range list {
-		e := &list[i]
+	for i := range b.entries {
+		e := &b.entries[i]
 		if e.rank > most || e.rank >= m.best && (!m.set.budgets || m.best == rankDeny) {
 			return // nothing further down can change the answer
 		}

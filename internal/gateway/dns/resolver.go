@@ -53,8 +53,7 @@ type Resolver struct {
 	// dot, but it may have any other byte in it: it comes from a stranger.
 	Allow func(name string) (ok bool, why string)
 	// Lookup asks the real world for records other than addresses, of an allowed name:
-	// NS, MX, TXT, SRV, NAPTR, SSHFP, TLSA or CAA. Records of another type than qtype
-	// are dropped. An error is answered with SERVFAIL. Nil: there are no such records.
+	// NS, MX, TXT or SRV. Records of another type than qtype are dropped. An error is answered with SERVFAIL. Nil: there are no such records.
 	Lookup func(ctx context.Context, name string, qtype dnsmessage.Type) ([]dnsmessage.ResourceBody, error)
 }
 
@@ -130,8 +129,7 @@ func (r *Resolver) reply(ctx context.Context, name string, t dnsmessage.Type) re
 	case dnsmessage.TypeA, dnsmessage.TypeAAAA, dnsmessage.TypeALL:
 		v4, v6 := r.Table.Addresses(name)
 		return address(t, v4, v6)
-	case dnsmessage.TypeNS, dnsmessage.TypeMX, dnsmessage.TypeTXT, dnsmessage.TypeSRV,
-		typeNAPTR, typeSSHFP, typeTLSA, typeCAA:
+	case dnsmessage.TypeNS, dnsmessage.TypeMX, dnsmessage.TypeTXT, dnsmessage.TypeSRV:
 		return r.lookup(ctx, name, t)
 	case dnsmessage.TypeAXFR, typeIXFR:
 		return reply{rcode: dnsmessage.RCodeNotImplemented}
@@ -141,14 +139,8 @@ func (r *Resolver) reply(ctx context.Context, name string, t dnsmessage.Type) re
 	return reply{}
 }
 
-// Types that dnsmessage has no constant for.
-const (
-	typeNAPTR dnsmessage.Type = 35
-	typeSSHFP dnsmessage.Type = 44
-	typeTLSA  dnsmessage.Type = 52
-	typeIXFR  dnsmessage.Type = 251
-	typeCAA   dnsmessage.Type = 257
-)
+// typeIXFR is a type that dnsmessage has no constant for.
+const typeIXFR dnsmessage.Type = 251
 
 func blocked(why string) reply {
 	return reply{rcode: dnsmessage.RCodeNameError, ede: edeBlocked, why: why}

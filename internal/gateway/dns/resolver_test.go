@@ -272,11 +272,6 @@ func TestLookup(t *testing.T) {
 		t.Errorf("MX: %q", got)
 	}
 
-	bodies = []dnsmessage.ResourceBody{&dnsmessage.UnknownResource{Type: typeCAA, Data: []byte("\x00\x05issueCA")}}
-	if m := answer(t, r, ask(t, "example.com.", typeCAA, 0), true); len(m.Answers) != 1 {
-		t.Errorf("CAA: %v", m.Answers)
-	}
-
 	bodies = nil
 	for range 3 * maxRecords {
 		bodies = append(bodies, &dnsmessage.TXTResource{TXT: []string{strings.Repeat("t", 200)}})
@@ -292,7 +287,7 @@ func TestLookup(t *testing.T) {
 	for i := range bodies {
 		bodies[i] = &dnsmessage.TXTResource{TXT: slices.Repeat([]string{strings.Repeat("t", 255)}, 4)}
 	}
-	if b := r.Answer(t.Context(), txt, false); len(b) > maxTCP || len(b) < maxTCP-2000 {
+	if b := r.Answer(t.Context(), txt, false); len(b) > maxTCP || len(b) < maxTCP/4 {
 		t.Errorf("over TCP: %d bytes", len(b))
 	}
 

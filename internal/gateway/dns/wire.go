@@ -81,21 +81,30 @@ func (q *query) options(p *dnsmessage.Parser) dnsmessage.RCode {
 // the OPT record.
 const badVersion dnsmessage.RCode = 16
 
-// pack writes the answer.
+// pack writes the answer. One that is too long is cut: over UDP it has no records, so that the
+// program asks again over TCP, and there it has as many as fit.
 func (q *query) pack(a reply, udp bool) []byte {
 	limit := maxTCP
 	if udp {
 		limit = q.udpSize
 	}
-	records, whole := fit(a.records, limit-q.overhead(a))
-	if udp && !whole {
-		records = nil // half an answer over UDP would only be thrown away
+	out := q.build(a, false)
+	for len(out) > limit && len(a.records) > 0 {
+		a.records = a.records[:len(a.records)/2]
+		if udp {
+			a.records = nil // half an answer over UDP would only be thrown away
+		}
+		out = q.build(a, udp)
 	}
+	return out
+}
+
+func (q *query) build(a reply, truncated bool) []byte {
 	h := dnsmessage.Header{
 		ID:                 q.header.ID,
 		Response:           true,
 		OpCode:             q.header.OpCode,
-		Truncated:          udp && !whole,
+		Truncated:          truncated,
 		RecursionDesired:   q.header.RecursionDesired,
 		RecursionAvailable: true,
 		CheckingDisabled:   q.header.CheckingDisabled,
@@ -108,8 +117,8 @@ func (q *query) pack(a reply, udp bool) []byte {
 		b.Question(q.question)
 	}
 	b.StartAnswers()
-	for _, r := range records {
-		add(&b, q.question.Name, r)
+	for _, r := range a.records {
+		_ = add(&b, q.question.Name, r)
 	}
 	if q.edns {
 		b.StartAdditionals()
@@ -122,16 +131,6 @@ func (q *query) pack(a reply, udp bool) []byte {
 		return nil
 	}
 	return out
-}
-
-// overhead bounds the size of all but the records.
-func (q *query) overhead(a reply) int {
-	const header, question, opt, ede = 12, 1 + 4, 11, 4 + 2 + maxReason
-	n := header + int(q.question.Name.Length) + question + opt
-	if a.ede != 0 {
-		n += ede
-	}
-	return n
 }
 
 // option is the extended DNS error, if there is one.
@@ -158,44 +157,6 @@ func printable(s string) string {
 	return s
 }
 
-// fit returns the records that have space in an answer, and whether all have. Records
-// that cannot be packed (they come from outside) are left out.
-func fit(records []dnsmessage.ResourceBody, space int) (fitting []dnsmessage.ResourceBody, whole bool) {
-	fitting = records[:0]
-	for _, r := range records {
-		n, ok := size(r)
-		if !ok {
-			continue
-		}
-		if n > space {
-			return fitting, false
-		}
-		space -= n
-		fitting = append(fitting, r)
-	}
-	return fitting, true
-}
-
-// size is the size of a record that shares no name with any other but its own. The
-// usual ones need no trial.
-func size(r dnsmessage.ResourceBody) (n int, ok bool) {
-	const fixed = 2 + 10 // pointer to the name; type, class, ttl, length
-	switch r.(type) {
-	case *dnsmessage.AResource:
-		return fixed + 4, true
-	case *dnsmessage.AAAAResource:
-		return fixed + 16, true
-	}
-	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{})
-	b.StartAnswers()
-	root := dnsmessage.Name{Data: [255]byte{'.'}, Length: 1}
-	if add(&b, root, r) != nil {
-		return 0, false
-	}
-	out, err := b.Finish()
-	return len(out) - 12 + 1, err == nil // a pointer has one byte more than the root
-}
-
 // add packs a record of a type that an answer can have.
 func add(b *dnsmessage.Builder, name dnsmessage.Name, r dnsmessage.ResourceBody) error {
 	h := dnsmessage.ResourceHeader{Name: name, Class: dnsmessage.ClassINET, TTL: ttl}
@@ -220,9 +181,14 @@ func add(b *dnsmessage.Builder, name dnsmessage.Name, r dnsmessage.ResourceBody)
 	return dnsmessage.ErrNotStarted
 }
 
-// typeOf is the type of a record that add can pack.
+// typeOf is the type of a record from outside, 0 for one that an answer cannot have.
 func typeOf(r dnsmessage.ResourceBody) dnsmessage.Type {
-	switch r := r.(type) {
+	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{})
+	b.StartAnswers()
+	if add(&b, dnsmessage.Name{Data: [255]byte{'.'}, Length: 1}, r) != nil {
+		return 0
+	}
+	switch r.(type) {
 	case *dnsmessage.NSResource:
 		return dnsmessage.TypeNS
 	case *dnsmessage.MXResource:
@@ -231,8 +197,6 @@ func typeOf(r dnsmessage.ResourceBody) dnsmessage.Type {
 		return dnsmessage.TypeTXT
 	case *dnsmessage.SRVResource:
 		return dnsmessage.TypeSRV
-	case *dnsmessage.UnknownResource:
-		return r.Type
 	}
 	return 0
 }
