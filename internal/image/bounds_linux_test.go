@@ -137,7 +137,7 @@ func TestPullAfterPrune(t *testing.T) {
 // A pull that would take the last of a disk ends.
 func TestNearlyFull(t *testing.T) {
 	for short, want := range map[string]string{"": "<nil>", "less than 1 GiB is free": "the disk is nearly full: less than 1 GiB is free"} {
-		c := &careful{Reader: io.LimitReader(zeros{}, 3*lookEvery), short: func() string { return short }}
+		c := &careful{ctx: t.Context(), Reader: io.LimitReader(zeros{}, 3*lookEvery), short: func() string { return short }}
 		if _, err := io.Copy(io.Discard, c); fmt.Sprint(err) != want {
 			t.Errorf("%v, want %s", err, want)
 		}

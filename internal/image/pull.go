@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sync/errgroup"
 )
 
 // Options are what a pull depends on.
@@ -157,9 +157,10 @@ func (p *pull) blobPath(d v1.Descriptor) string {
 
 // fetchAll gets the config and the layers, and those that are here already not again.
 func (p *pull) fetchAll(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	missing, seen := []v1.Descriptor{}, map[v1.Hash]bool{}
+	seen := map[v1.Hash]bool{}
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(atOnce)
+	var missing []v1.Descriptor
 	for _, d := range append([]v1.Descriptor{p.Config}, p.Layers...) {
 		if info, err := os.Stat(p.blobPath(d)); !seen[d.Digest] && (err != nil || d.Size > 0 && info.Size() != d.Size) {
 			missing = append(missing, d)
@@ -167,19 +168,10 @@ func (p *pull) fetchAll(ctx context.Context) error {
 		}
 		seen[d.Digest] = true
 	}
-	places := make(chan struct{}, atOnce)
-	var work sync.WaitGroup
 	for _, d := range missing {
-		places <- struct{}{}
-		work.Go(func() {
-			defer func() { <-places }()
-			if err := p.fetch(ctx, d); err != nil {
-				cancel(err)
-			}
-		})
+		work.Go(func() error { return p.fetch(ctx, d) })
 	}
-	work.Wait()
-	return context.Cause(ctx)
+	return work.Wait()
 }
 
 // fetch gets one blob, and checks it before it has its name.
@@ -207,7 +199,7 @@ func (p *pull) fetch(ctx context.Context, d v1.Descriptor) (err error) {
 		most = d.Size
 	}
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, sum, counter{p}), &cancellable{ctx, &careful{Reader: io.LimitReader(r, most+1), short: p.disk.Short}})
+	n, err := io.Copy(io.MultiWriter(f, sum, counter{p}), p.careful(ctx, io.LimitReader(r, most+1)))
 	switch got := hex.EncodeToString(sum.Sum(nil)); {
 	case err != nil:
 		return fmt.Errorf("fetch %s: %w", short(d.Digest), err)
@@ -234,19 +226,6 @@ func (c counter) Write(b []byte) (int, error) {
 	}
 	c.p.tell("pulling "+c.p.ref.String(), done, c.p.total.Load())
 	return len(b), nil
-}
-
-// cancellable ends when the context does.
-type cancellable struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (c *cancellable) Read(b []byte) (int, error) {
-	if c.ctx.Err() != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	return c.Reader.Read(b)
 }
 
 // build lays the layers into a tree, and puts that in its place.
@@ -322,7 +301,7 @@ func (p *pull) layer(ctx context.Context, t *tree, d v1.Descriptor, diff v1.Hash
 	}
 	defer plain.Close()
 	sum := sha256.New()
-	all := io.TeeReader(&cancellable{ctx, &careful{Reader: &bounded{plain, left}, short: p.disk.Short}}, sum)
+	all := io.TeeReader(p.careful(ctx, &bounded{plain, left}), sum)
 	if err := t.layer(all); err != nil {
 		return err
 	}
@@ -337,18 +316,27 @@ func (p *pull) layer(ctx context.Context, t *tree, d v1.Descriptor, diff v1.Hash
 	return nil
 }
 
-// careful reads what will be written, and fails before the last of the disk is used: what is
-// fetched is as large as a stranger says, and a layer grows a thousandfold when it is unpacked.
+// careful reads what will be written. It ends with the context, and before the last of the disk is
+// used: what is fetched is as large as a stranger says, and a layer grows a thousandfold when it is
+// unpacked.
 type careful struct {
+	ctx context.Context
 	io.Reader
 	short func() string // what is short on the disk
 	since int
+}
+
+func (p *pull) careful(ctx context.Context, r io.Reader) io.Reader {
+	return &careful{ctx: ctx, Reader: r, short: p.disk.Short}
 }
 
 // lookEvery is after how many bytes the disk is looked at again.
 const lookEvery = 4 << 20
 
 func (c *careful) Read(b []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
 	n, err := c.Reader.Read(b)
 	if c.since += n; c.since < lookEvery {
 		return n, err

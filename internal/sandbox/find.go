@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
+
+	"github.com/cofferhq/coffer/internal/terminal"
 )
 
 // ErrNotFound is for a sandbox that does not exist, or no longer.
@@ -23,7 +23,7 @@ type BrokenError struct {
 }
 
 func (e *BrokenError) Error() string {
-	return fmt.Sprintf("sandbox %s: %s %v", printable(e.ID), printable(filepath.Join(e.Dir, recordName)), e.Err)
+	return fmt.Sprintf("sandbox %s: %s %v", terminal.Escape(e.ID), terminal.Escape(filepath.Join(e.Dir, recordName)), e.Err)
 }
 
 // Hint says what to do with it.
@@ -43,28 +43,15 @@ type AmbiguousError struct {
 }
 
 func (e *AmbiguousError) Error() string {
-	width := 0
+	var names []string
 	for _, sb := range e.Candidates {
-		width = max(width, len(sb.Name))
+		names = append(names, fmt.Sprintf("\n  %s  %s  %s", sb.ID, sb.Name, cmp.Or(terminal.Escape(sb.Workspace.Path), "(no workspace)")))
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q could be any of %d sandboxes:", e.Match, len(e.Candidates))
-	for _, sb := range e.Candidates {
-		fmt.Fprintf(&b, "\n  %s  %-*s  %s", sb.ID, width, sb.Name, cmp.Or(printable(sb.Workspace.Path), "(no workspace)"))
-	}
-	return b.String()
+	return fmt.Sprintf("%q could be any of %d sandboxes:%s", e.Match, len(names), strings.Join(names, ""))
 }
 
 // Hint says how to mean one of them.
 func (e *AmbiguousError) Hint() string { return "write the whole name, or the id" }
-
-// printable quotes a path that would play tricks on a terminal.
-func printable(path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		return strconv.Quote(path)
-	}
-	return path
-}
 
 // Get returns the sandbox with exactly this id.
 func (s *Store) Get(id string) (*Sandbox, error) {
