@@ -170,7 +170,7 @@ func printAudit(ctx context.Context, out io.Writer, sb *sandbox.Sandbox, filter 
 			fmt.Fprintf(buffered, eventForm+"\n", "TIME", "KIND", "VERDICT", "TARGET", "SENT", "RECEIVED", "LASTED", "RULE", "DETAIL")
 		}
 		if asJSON {
-			buffered.Write(r.Line())
+			buffered.Write(terminal.JSON(r.Line()))
 			buffered.WriteByte('\n')
 		} else {
 			fmt.Fprintln(buffered, eventLine(&r.Event))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -162,12 +161,7 @@ long ago it began its last turn or, if that is over, ended it.`,
 	return c
 }
 
-func printJSON(v any) error {
-	e := json.NewEncoder(stdout)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
+func printJSON(v any) error { return ui.JSON(stdout, v) }
 
 // listing is the table of sandboxes, of which a terminal gets what fits; a width of 0 is all.
 func listing(list []described, width int) ui.Table {

@@ -1,9 +1,11 @@
 package terminal
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -36,6 +38,30 @@ func Content(s string) string {
 	}
 	return b.String()
 }
+
+// JSON is Escape for JSON that is printed: what is not visible is spelled out as JSON does, so that a
+// program reads the same from it. The text is an encoder's, which has escaped C0 controls.
+func JSON(text []byte) []byte {
+	if utf8.Valid(text) && !bytes.ContainsFunc(text, hidden) {
+		return text
+	}
+	var out []byte
+	for _, r := range string(text) {
+		switch {
+		case !hidden(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			a, b := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, a, b)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
+}
+
+// hidden says whether a rune can stand in JSON and is not visible.
+func hidden(r rune) bool { return r >= del && !isVisible(r) }
 
 func spell(s string, shown func(rune) bool) string {
 	if isClear(s) {

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"encoding/json"
 	"testing"
 	"unicode"
 	"unicode/utf8"
@@ -71,4 +72,24 @@ func FuzzEscape(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What JSON prints has nothing a terminal obeys, and means the same.
+func TestJSON(t *testing.T) {
+	for _, s := range []string{"", "plain é 漢字 \\ \" <&>", "\x1b[31m\x7f\u009b21t", "a\u202eb\u2066\u200b\ufeff\u2028", "tag \U000e0041", "\xff"} {
+		plain, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := JSON(plain)
+		for _, r := range string(shown) {
+			if r < 0x20 || r >= del && !isVisible(r) {
+				t.Errorf("%q is shown with %U", s, r)
+			}
+		}
+		var was, is string
+		if json.Unmarshal(plain, &was) != nil || json.Unmarshal(shown, &is) != nil || was != is {
+			t.Errorf("%s became %s", plain, shown)
+		}
+	}
 }
