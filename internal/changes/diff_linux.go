@@ -136,7 +136,7 @@ func (d *differ) read(t *tree, rel string, n *node) (Side, error) {
 	s := Side{Mode: unix.S_IFREG | n.mode&0o777}
 	f, now, err := t.regular(rel)
 	if err == unix.EACCES && t == d.w.lower {
-		s.Huge, s.Size = true, n.size
+		s.Huge, s.Unread, s.Size = true, true, n.size
 		return s, nil
 	}
 	if err != nil {

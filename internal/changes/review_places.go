@@ -35,6 +35,8 @@ func programs(l *look) {
 	switch {
 	case l.New.Mode == 0o120000 || l.New.Mode == 0o160000:
 		return
+	case l.New.Unread:
+		l.find(Medium, "unreadable", 0, "cannot be read, or a program holds a lease on it, so it was not looked at")
 	case l.New.Huge:
 		l.find(Medium, "large", 0, fmt.Sprintf("%d bytes, too large to be looked at", l.New.Size))
 	case IsBinary(l.New.Text):

@@ -15,6 +15,8 @@ type Side struct {
 	Text []byte
 	Size int64
 	Huge bool // too large, or not to be read: there is no text
+	// Unread says that it is Huge because it cannot be read. A program can see to that, by a lease.
+	Unread bool
 }
 
 // A File is a path with both its sides.
@@ -39,6 +41,8 @@ func WriteFile(out *bufio.Writer, p string, old, now Side) {
 		fmt.Fprintf(out, "old mode %o\nnew mode %o\n", old.Mode, now.Mode)
 	}
 	switch {
+	case old.Unread || now.Unread:
+		fmt.Fprintf(out, "Files %s and %s differ (not shown: cannot be read, or a program holds a lease)\n", a, b)
 	case old.Huge || now.Huge:
 		if old.Mode == 0 || now.Mode == 0 || old.Size != now.Size || old.Mode == now.Mode {
 			fmt.Fprintf(out, "Files %s and %s differ (too large to show: %d and %d bytes)\n", a, b, old.Size, now.Size)

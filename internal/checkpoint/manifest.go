@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -166,29 +167,42 @@ func Side(root string, d Delta, limit int64) changes.Side {
 	if d.New.Mode == 0 {
 		return s
 	}
-	dir, name, err := Find(root, d.Path)
-	if err != nil {
-		s.Huge = true // not to be read
-		return s
-	}
-	defer dir.Close()
 	if d.New.Mode == Symlink {
-		target, err := dir.Link(name)
-		s.Text, s.Size, s.Huge = []byte(target), int64(len(target)), err != nil
+		target, err := readLink(root, d.Path)
+		s.Text, s.Size, s.Huge, s.Unread = []byte(target), int64(len(target)), err != nil, err != nil
 		return s
 	}
-	f, st, err := dir.Open(name)
+	f, st, err := openFile(root, d.Path)
 	if err != nil {
-		s.Huge = true
+		s.Huge, s.Unread = true, true
 		return s
 	}
 	defer f.Close()
 	s.Size = st.Size
 	if s.Huge = st.Size > limit; !s.Huge {
 		s.Text, err = io.ReadAll(io.LimitReader(f, limit))
-		s.Huge = err != nil
+		s.Huge, s.Unread = err != nil, err != nil
 	}
 	return s
+}
+
+// openFile opens a regular file of a tree, and readLink reads a link of it.
+func openFile(root, rel string) (*os.File, Stat, error) {
+	dir, name, err := Find(root, rel)
+	if err != nil {
+		return nil, Stat{}, err
+	}
+	defer dir.Close()
+	return dir.Open(name)
+}
+
+func readLink(root, rel string) (string, error) {
+	dir, name, err := Find(root, rel)
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	return dir.Link(name)
 }
 
 const maxConverted = 8 << 20
@@ -226,12 +240,7 @@ func pointer(b []byte) (sum string, size int64, ok bool) {
 
 // holds says whether a file has this size and SHA-256.
 func holds(root, rel, sum string, size int64) bool {
-	dir, name, err := Find(root, rel)
-	if err != nil {
-		return false
-	}
-	defer dir.Close()
-	f, st, err := dir.Open(name)
+	f, st, err := openFile(root, rel)
 	if err != nil {
 		return false
 	}

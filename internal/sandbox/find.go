@@ -43,9 +43,13 @@ type AmbiguousError struct {
 }
 
 func (e *AmbiguousError) Error() string {
+	width := 0
+	for _, sb := range e.Candidates {
+		width = max(width, len(sb.Name))
+	}
 	var names []string
 	for _, sb := range e.Candidates {
-		names = append(names, fmt.Sprintf("\n  %s  %s  %s", sb.ID, sb.Name, cmp.Or(terminal.Escape(sb.Workspace.Path), "(no workspace)")))
+		names = append(names, fmt.Sprintf("\n  %s  %-*s  %s", sb.ID, width, sb.Name, cmp.Or(terminal.Escape(sb.Workspace.Path), "(no workspace)")))
 	}
 	return fmt.Sprintf("%q could be any of %d sandboxes:%s", e.Match, len(names), strings.Join(names, ""))
 }
