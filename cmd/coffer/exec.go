@@ -222,6 +222,7 @@ func execOn(l *listener, line *wire.Line, sb *sandbox.Sandbox, s settings, args 
 	if !s.keep && failed(exit, err) {
 		tellHidden(sb, line)
 		noteRefused(exit)
+		noteNesting(sb, args)
 	}
 	return ended(exit, unseen(err, sb, args), "")
 }
@@ -243,8 +244,12 @@ func unseen(err error, sb *sandbox.Sandbox, argv []string) error {
 	return ui.Hint(err, "the sandbox does not see %s; name its directory in [mounts] of your config and make a new sandbox, or try 'coffer jail -- %s'", path, argv[0])
 }
 
-// isBrowser says whether a command starts a Chromium that makes a sandbox of its own.
-func isBrowser(argv []string) bool {
-	name := strings.Join(argv, " ")
-	return !strings.Contains(name, "--no-sandbox") && (strings.Contains(name, "chrom") || strings.Contains(name, "playwright") || strings.Contains(name, "puppeteer"))
+// noteNesting says what a program that failed may lack, if it makes namespaces, as browsers do for a
+// sandbox of their own.
+func noteNesting(sb *sandbox.Sandbox, argv []string) {
+	line := strings.Join(argv, " ")
+	wants := func(name string) bool { return strings.Contains(line, name) }
+	if !sb.Nesting && !wants("--no-sandbox") && slices.ContainsFunc([]string{"chrom", "playwright", "puppeteer", "bwrap", "unshare"}, wants) {
+		attach.Note("if it could not make a sandbox of its own: that needs a sandbox with --nesting")
+	}
 }

@@ -102,14 +102,12 @@ func run(l *listener, s settings, args []string) error {
 	if failed(exit, err) {
 		noteHidden(super)
 		noteRefused(exit)
+		noteNesting(sb, args)
 	}
 	super.Finish() // first: the kernel takes its time to end the namespaces
 	if len(notes) > 0 && sb.Workspace.Mode == sandbox.WorkspaceDirect {
 		s.take = s.take || s.conf.Config.Git.Take
 		s.landCommits(l, super)
-	}
-	if exit.Status() != 0 && !sb.Nesting && isBrowser(args) {
-		attach.Note("if the browser's own sandbox did not start: it needs --nesting")
 	}
 	return ended(exit, unseen(err, sb, args), why)
 }
