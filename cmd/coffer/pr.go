@@ -84,9 +84,9 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 	program, err := gh.Look(b.Writable(reach))
 	if err != nil {
 		return ui.Error("there is no gh to open the pull request with: "+err.Error(),
-			fmt.Sprintf("install it, see https://cli.github.com; or push with 'git push %s %s', and open the pull request at https://%s", remote, b.Branch, to))
+			fmt.Sprintf("install it, see https://cli.github.com; or push with 'git push %s %s', and open the pull request at https://%s", remote.Name, b.Branch, to))
 	}
-	offer, err := b.Offer(ctx, remote)
+	offer, err := remote.Offer(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,14 +94,14 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 		return err
 	}
 	if !offer.There {
-		said, err := b.Push(ctx, offer.Move, reach)
+		said, err := remote.Push(ctx, offer.Move, reach)
 		for _, line := range said {
 			fmt.Fprintln(os.Stderr, "remote:", terminal.Escape(line))
 		}
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "coffer: %s on %s of %s\n", are(offer.Commits, "commit"), offer.Branch, terminal.Escape(remote))
+		fmt.Fprintf(os.Stderr, "coffer: %s on %s of %s\n", are(offer.Commits, "commit"), offer.Branch, terminal.Escape(remote.Name))
 	}
 	head := offer.Branch
 	if !at.From.Same(to) {

@@ -242,7 +242,7 @@ func forgetGit(folder string, branches bool) (gone []string, err error) {
 		forgot := b.Forget(context.Background(), branches)
 		hint := strings.TrimPrefix(ui.HintOf(forgot)+", and then ", ", and then ") + "run 'coffer gc'" + cmp.Or(b.Where(), " in its repository")
 		err = errors.Join(err, ui.Hint(forgot, "%s", hint))
-		gone = append(gone, b.Dropped()...)
+		gone = append(gone, b.Left.Deleted...)
 		sayStayed(b)
 		if b.Include != "" {
 			removePlace(b)
@@ -267,11 +267,11 @@ func removePlace(b *git.Bridge) {
 
 // sayStayed says which branches, stashes and tags of a sandbox that is gone are left.
 func sayStayed(b *git.Bridge) {
-	for _, branch := range b.Stayed() {
+	for _, branch := range b.Left.Branches {
 		branch = terminal.Escape(branch)
 		fmt.Fprintf(os.Stderr, "coffer: the branch %s stays; delete it with 'git branch -D %s'%s\n", branch, branch, terminal.Escape(b.Where()))
 	}
-	sayAside(b.Kept(), b.Where())
+	sayAside(b.Left.Kept, b.Where())
 }
 
 func cdCommand() *cobra.Command {

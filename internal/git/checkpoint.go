@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
 )
@@ -62,7 +61,10 @@ func (b *Bridge) checkpoints(ctx context.Context, access Access, first int) (*Ch
 		store.Seed(func(context.Context) []checkpoint.Seed { return b.seeds() })
 		return c, store.Start(first, b.Base, b.Branch)
 	}
-	store.Seed(func(ctx context.Context) []checkpoint.Seed { return b.plainSeeds(ctx, r, base, commit) })
+	// There, a file is to come back as it was, and not as git would check it out.
+	if !r.converts(base) {
+		store.Seed(func(context.Context) []checkpoint.Seed { return b.seeds() })
+	}
 	return c, nil
 }
 
@@ -117,7 +119,7 @@ func (c *Checkpoints) now(command string) checkpoint.Checkpoint {
 			about.Command = "(start)"
 		}
 	}
-	about.Head, about.Branch = c.bridge.insideHead()
+	about.Head, about.Branch = c.bridge.private().head()
 	return about
 }
 
@@ -153,7 +155,7 @@ func (c *Checkpoints) quiet() bool {
 	if len(all) == 0 || !c.Store.Quiet() {
 		return false
 	}
-	head, branch := c.bridge.insideHead()
+	head, branch := c.bridge.private().head()
 	return all[len(all)-1].Head == head && all[len(all)-1].Branch == branch
 }
 
@@ -171,10 +173,6 @@ func (c *Checkpoints) arm(ctx context.Context) error {
 	_, _, err = c.Look(ctx, w)
 	return err
 }
-
-// kept is where a commit is held for a checkpoint, in the host's repository, which the
-// sandbox sees.
-func (b *Bridge) kept(n int) string { return b.own() + "checkpoints/" + strconv.Itoa(n) }
 
 // keepHead holds a commit that the checkpoint before does not hold. It may not have been
 // brought over; then only the sandbox has it. Over a directory of the user's, the commit

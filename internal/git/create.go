@@ -7,12 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
-// Options say what a new worktree is to be.
+// Options describe a new worktree.
 type Options struct {
 	ID, Name string
 	Folder   string // the sandbox's
@@ -20,38 +21,13 @@ type Options struct {
 	Branch   string // its branch; none is coffer/<name>
 	Base     string // a commit, from [Repository.Base]
 	Start    string // the directory in which the sandbox is made
-	// Include and Inside are for a repository besides the sandbox's own: its name, and
-	// where the tree is seen inside.
+	// Include and Inside are for a repository besides the sandbox's own: its name, and the
+	// path of the tree inside.
 	Include, Inside string
 }
 
-// Base finds the commit that a worktree is to start from, and says whether one can be
-// made at all. Nothing is changed.
-func (r *Repository) Base(ctx context.Context, word, branch string) (string, error) {
-	if err := r.suits(); err != nil {
-		return "", err
-	}
-	base, err := r.commit(ctx, word)
-	if err == nil {
-		err = r.complete(ctx, base)
-	}
-	if err != nil {
-		return "", err
-	}
-	if branch == "" {
-		return base, nil
-	}
-	if _, err := r.git().text(ctx, "check-ref-format", "refs/heads/"+branch); err != nil || branch[0] == '-' {
-		return "", ui.Error(fmt.Sprintf("%q cannot be the name of a branch", branch), "see 'git help check-ref-format'")
-	}
-	if strings.HasPrefix(branch, "coffer/") && strings.Contains(branch, "@") {
-		return "", ui.Error(fmt.Sprintf("%q cannot be the branch of a sandbox: names such as coffer/…@… are for the branches made inside", branch), "choose another name")
-	}
-	return base, nil
-}
-
 // Create makes a worktree and the sandbox's own git directory for it.
-func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err error) {
+func (r *Repository) Create(ctx context.Context, o Options) (_ *Bridge, err error) {
 	if o.Branch == "" {
 		o.Branch = "coffer/" + o.Name
 	}
@@ -59,7 +35,7 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 	if err != nil {
 		return nil, err
 	}
-	b = &Bridge{dir: folder, State: State{
+	b := &Bridge{dir: folder, State: State{
 		ID: o.ID, Name: o.Name, Common: r.Common, Tree: o.Tree, Start: o.Start, Prefix: r.Prefix,
 		Branch: o.Branch, Base: o.Base, Format: r.Format, Upstream: len(r.remotes()) > 0,
 		Include: o.Include, Inside: o.Inside, Apart: o.Include != "",
@@ -67,61 +43,41 @@ func (r *Repository) Create(ctx context.Context, o Options) (b *Bridge, err erro
 	if b.Objects, err = r.objects(); err != nil {
 		return nil, err
 	}
-	// Known before it is there: should we be killed, it can be taken away again.
+	// Saved before anything is made: if we are killed, it can be removed.
 	if err := b.save(); err != nil {
 		return nil, err
 	}
 	if err := b.addWorktree(ctx, r); err != nil {
-		return nil, err
+		return nil, errors.Join(b.taken(err), b.Forget(context.WithoutCancel(ctx), true))
 	}
-	made := b // what is returned is none, if it fails
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, made.Forget(context.WithoutCancel(ctx), true))
-		}
-	}()
-	if err := b.protect(); err != nil {
-		return nil, fmt.Errorf("protect the worktree: %w", err)
+	if err := b.complete(ctx, r); err != nil {
+		return nil, errors.Join(err, b.Forget(context.WithoutCancel(ctx), true))
 	}
-	if err := b.markLinks(ctx); err != nil {
-		return nil, err
-	}
-	if err := b.age(ctx, r); err != nil {
-		return nil, fmt.Errorf("tell the worktree's index how old its files are: %w", err)
-	}
-	refs, err := snapshot(ctx, r.Common)
-	if err == nil {
-		err = inTheWay(refs)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := b.writePrivate(r, refs); err != nil {
-		return nil, fmt.Errorf("make the sandbox's git directory: %w", err)
-	}
-	return b, errors.Join(b.save(), b.remember(b.look(), b.outside(), nil))
+	return b, nil
 }
 
-// addWorktree makes the worktree and its branch, or has git do so.
+// addWorktree has git make the worktree and its branch. Refs of ours come first, and only
+// if there is no such branch: so whoever finds them knows whose it is.
 func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
 	if err := os.MkdirAll(filepath.Dir(b.Tree), 0o700); err != nil {
 		return err
 	}
-	if r.ordinary() {
-		return b.layTree(ctx, r)
-	}
 	if err := r.perWorktree(ctx); err != nil {
 		return err
 	}
-	if err := b.reserve(ctx, false); err != nil {
+	orders := fmt.Sprintf("create %sbase %s\ncreate %s%s %s\nverify %s %s\n",
+		b.own(), b.Base, b.synced(), b.Branch, b.Base, b.branchRef(), strings.Repeat("0", len(b.Base)))
+	if err := b.moveRefs(ctx, madeFor+b.dir, orders); err != nil {
 		return err
 	}
 	h := r.git()
 	h.locks, h.mind = true, true
 	_, err := h.run(ctx, "", "worktree", "add", "-q", "--no-track", "-b", b.Branch, b.Tree, b.Base)
-	if err != nil {
-		return errors.Join(b.taken(err), b.Forget(context.WithoutCancel(ctx), true))
-	}
+	return err
+}
+
+// complete makes the rest of a worktree that git has added.
+func (b *Bridge) complete(ctx context.Context, r *Repository) error {
 	line, err := firstLine(filepath.Join(b.Tree, ".git"))
 	if err != nil {
 		return err
@@ -131,40 +87,49 @@ func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
 		return fmt.Errorf("the new worktree says %q, which is not understood", line)
 	}
 	b.Admin = admin
-	return nil
-}
-
-// reserve makes the first refs of our own: where it began, and what both sides agree on. They
-// are there before the branch, and only if that is not: so who finds them knows whose it is.
-// Or they are made together with it, and before it, for a git that is killed has made some.
-func (b *Bridge) reserve(ctx context.Context, branch bool) error {
-	last := fmt.Sprintf("verify %s %s\n", b.branchRef(), strings.Repeat("0", len(b.Base)))
-	if branch {
-		last = fmt.Sprintf("create %s %s\n", b.branchRef(), b.Base)
+	if err := b.protect(); err != nil {
+		return fmt.Errorf("protect the worktree: %w", err)
 	}
-	err := b.moveRefs(ctx, madeFor+b.dir, fmt.Sprintf("create %sbase %s\ncreate %s%s %s\n", b.own(), b.Base, b.synced(), b.Branch, b.Base)+last)
-	if err != nil && strings.Contains(err.Error(), "reference already exists") {
-		err = fmt.Errorf("a branch named %s already exists", b.Branch)
+	links, err := rootfs.Gitlinks(filepath.Join(b.Admin, "index"))
+	if err == nil {
+		err = mark(ctx, b.tree(), links)
 	}
-	return b.taken(err)
-}
-
-// taken says what to do about a branch that cannot be made.
-func (b *Bridge) taken(err error) error {
-	switch {
-	case err == nil || !strings.Contains(err.Error(), "already exists") && !strings.Contains(err.Error(), "cannot lock ref"):
+	if err != nil {
+		return fmt.Errorf("mark the submodules of the index: %w", err)
+	}
+	refs, err := b.refs().usersRefs(ctx)
+	if err == nil {
+		err = inTheWay(refs)
+	}
+	if err != nil {
 		return err
-	case strings.Contains(err.Error(), "'"+wayRef+"' exists"):
+	}
+	if err := b.writePrivate(r, refs); err != nil {
+		return fmt.Errorf("make the sandbox's git directory: %w", err)
+	}
+	return errors.Join(b.save(), b.remember(b.Glance(), b.outside(), nil, nil))
+}
+
+// taken adds a hint to the error about a branch that cannot be made.
+func (b *Bridge) taken(err error) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "'"+wayRef+"' exists"):
 		return errWay
-	case b.Include != "": // the sandbox has its name already
+	case strings.Contains(text, "reference already exists"):
+		err = fmt.Errorf("a branch named %s already exists", b.Branch)
+	case !strings.Contains(text, "already exists") && !strings.Contains(text, "cannot lock ref"):
+		return err
+	}
+	if b.Include != "" { // the sandbox has its name already
 		return ui.Hint(err, "choose another branch with --branch")
 	}
 	return ui.Hint(err, "choose another branch with --branch, or another --name; see what is on it with 'git log %s'", b.Branch)
 }
 
-// settings are the worktree's own, over those of the repository and of the user. They
-// are about what the user types there: nothing among the files shall be run, and what
-// they look like shall not be believed where it can be feigned.
+// settings are the worktree's own, above those of the repository and the user. They are
+// about what the user types there: nothing among the files is run, and nothing about them
+// that can be feigned is believed.
 const settings = `
 # Written by coffer: a sandbox writes the files of this worktree.
 [core]
@@ -195,7 +160,7 @@ const settings = `
 
 // protect writes the worktree's settings and the hooks they name.
 func (b *Bridge) protect() error {
-	if err := b.writeHooks(); err != nil {
+	if err := b.hooks().write(); err != nil {
 		return err
 	}
 	path := filepath.Join(b.Admin, "config.worktree")
@@ -203,23 +168,62 @@ func (b *Bridge) protect() error {
 	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	return os.WriteFile(path, append(old, fmt.Sprintf(settings, quote(b.hooks()))...), 0o644)
+	return os.WriteFile(path, append(old, fmt.Sprintf(settings, quote(b.hooks().dir()))...), 0o644)
 }
 
-// markLinks keeps git out of the submodules of the host's index.
-func (b *Bridge) markLinks(ctx context.Context) error {
-	index := filepath.Join(b.Admin, "index")
-	links, err := rootfs.Gitlinks(index)
-	if err != nil {
-		return fmt.Errorf("find submodules in the index: %w", err)
-	}
-	return mark(ctx, b.tree(), links)
-}
-
+// mark keeps git out of the submodules of an index: without the mark, it looks into each
+// whatever diff.ignoreSubmodules says, if a .gitmodules file asks for it.
 func mark(ctx context.Context, h host, links []string) error {
 	if len(links) == 0 {
 		return nil
 	}
 	_, err := h.run(ctx, strings.Join(links, "\x00")+"\x00", "update-index", "-z", "--skip-worktree", "--stdin")
 	return err
+}
+
+// perWorktree lets worktrees have a config of their own, as git-worktree(1) describes: what
+// is about the main one only moves to that one's config.
+func (r *Repository) perWorktree(ctx context.Context) error {
+	if r.config["extensions.worktreeconfig"] == "true" {
+		return nil
+	}
+	common, own := filepath.Join(r.Common, "config"), filepath.Join(r.Common, "config.worktree")
+	for _, key := range []string{"core.bare", "core.worktree"} {
+		if known := r.config[key]; known == "" || known == "false" {
+			continue // no file says so
+		}
+		value, err := r.git().text(ctx, "config", "--file", common, "--get", key)
+		if code(err) == 1 || err == nil && key == "core.bare" && value != "true" {
+			continue
+		}
+		if err == nil {
+			err = r.configure(ctx, "--file", own, key, value)
+		}
+		if err == nil {
+			err = r.configure(ctx, "--file", common, "--unset-all", key)
+		}
+		if err != nil && code(err) != gitUnset {
+			return fmt.Errorf("give worktrees a config of their own: %w", err)
+		}
+	}
+	if err := r.configure(ctx, "--file", common, "extensions.worktreeConfig", "true"); err != nil {
+		return fmt.Errorf("give worktrees a config of their own: %w", err)
+	}
+	return nil
+}
+
+// gitUnset is git config's exit code when there is nothing to remove: another one who makes
+// a worktree was quicker.
+const gitUnset = 5
+
+// configure has git write a config. Git does not wait for the lock, so this does, for five
+// seconds.
+func (r *Repository) configure(ctx context.Context, args ...string) error {
+	for try := 1; ; try++ {
+		_, err := r.git().run(ctx, "", append([]string{"config"}, args...)...)
+		var said *Error
+		if !errors.As(err, &said) || !said.isConfigLocked() || try == 250 || !pause(ctx, 20*time.Millisecond) {
+			return err
+		}
+	}
 }

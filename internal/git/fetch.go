@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/ui"
@@ -19,73 +21,82 @@ import (
 // maxFetch bounds what one fetch takes out of a sandbox. Only tests have another bound.
 var maxFetch int64 = 4 << 30
 
-// errLarge is that there is more to fetch.
 var errLarge = ui.Error("what was committed is too much to be fetched (4 GiB at most)", "take large files out of the commits, inside")
 
-// maxWords bounds what git inside may say besides.
-const maxWords = 16 << 10
-
-// farEnd is the descriptor on which git on the host hears the sandbox: a socket, because git
-// and its children hold it, and only a socket can be told that there is no more to come
-// while others hold it.
-const farEnd = 3
-
-func unixConn(f *os.File) (*net.UnixConn, error) {
-	defer f.Close()
-	c, err := net.FileConn(f)
-	if err != nil {
-		return nil, err
-	}
-	conn, ok := c.(*net.UnixConn)
-	if !ok {
-		c.Close()
-		return nil, errors.New("not a socket")
-	}
-	return conn, nil
+// A quarantine is a directory that git on the host fetches into: a git directory that shares
+// everything with the user's but has refs and objects of its own. Git checks objects only
+// when they come, and some of its checks come last; what it has once it trusts. So nothing
+// is among the user's objects before all of it was found good.
+type quarantine struct {
+	*Bridge
+	far far
+	dir string
 }
 
-// socketPair is a connection with both its ends.
-func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
-	syscall.ForkLock.RLock()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err == nil {
-		syscall.CloseOnExec(fds[0])
-		syscall.CloseOnExec(fds[1])
-	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return nil, nil, err
-	}
-	theirs = os.NewFile(uintptr(fds[1]), "sandbox")
-	if ours, err = unixConn(os.NewFile(uintptr(fds[0]), "git")); err != nil {
-		theirs.Close()
-	}
-	return ours, theirs, err
-}
+// landed is where refs are in a quarantine: git keeps those apart for every worktree.
+const landed = "refs/worktree/"
 
-// fetch brings over what refspecs name inside, which is to land in the quarantine. It returns the
-// refs that landed, and those of the host below other prefixes. No ref of the host has moved then.
-func (b *Bridge) fetch(ctx context.Context, o wire.Opener, refspecs []string, prefixes ...string) (refs map[string]tip, err error) {
+// fetch fetches refspecs from inside, which are to land in a quarantine, and releases them. It
+// returns the refs that landed, and those of the host below other prefixes. No ref of the
+// host has moved then.
+func (b *Bridge) fetch(ctx context.Context, f far, refspecs []string, prefixes ...string) (refs map[string]Ref, err error) {
 	if err := b.begin(ctx); err != nil {
 		return nil, err
 	}
-	q, err := b.quarantine()
+	q := quarantine{Bridge: b, far: f}
+	// By this name git knows it for what it is, if we are killed.
+	if q.dir, err = os.MkdirTemp(b.Objects[0], "tmp_objdir-coffer-"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(q.dir)
+	if err := q.make(); err != nil {
+		return nil, err
+	}
+	if err := q.fetch(ctx, refspecs); err != nil {
+		return nil, err
+	}
+	all, err := q.git().list(ctx, append(prefixes, landed)...)
 	if err != nil {
 		return nil, err
 	}
-	defer q.remove()
-	if err := b.fetchInto(ctx, q, o, refspecs); err != nil {
-		return nil, err
+	if err := q.release(); err != nil {
+		return nil, fmt.Errorf("store what was fetched: %w", err)
 	}
-	if refs, err = b.list(ctx, q.git(b), append(prefixes, landed)...); err != nil {
-		return nil, err
-	}
-	return refs, q.release(ctx, b)
+	return byName(all), nil
 }
 
-// fetchInto has git on the host fetch. It checks every object; git inside is a stranger to it, as a
-// server on the internet would be.
-func (b *Bridge) fetchInto(ctx context.Context, q quarantine, o wire.Opener, refspecs []string) error {
+func (q *quarantine) make() error {
+	dirs := []string{"objects/pack"}
+	if isDir(filepath.Join(q.Common, "reftable")) {
+		dirs = append(dirs, "reftable")
+	}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(filepath.Join(q.dir, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	return writeFiles(q.dir, map[string]string{"HEAD": "ref: refs/heads/main\n", "commondir": q.Common + "\n"})
+}
+
+func (q *quarantine) objects() string { return filepath.Join(q.dir, "objects") }
+
+// git runs in it.
+func (q *quarantine) git() host {
+	return host{dir: "/", where: []string{"--git-dir=" + q.dir}, objects: q.objects(),
+		env: []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoteObjects(q.Objects[0])}}
+}
+
+// quoteObjects makes one word of a path in a list of directories.
+func quoteObjects(path string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
+}
+
+// farEnd is the descriptor on which git on the host hears the sandbox: a socket, because git
+// and its children hold it, and only a socket can be shut down while others hold it.
+const farEnd = 3
+
+// fetch has git on the host fetch, and check every object.
+func (q *quarantine) fetch(ctx context.Context, refspecs []string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patienceFetch, errors.New("it took too long"))
 	defer cancel()
 	ours, theirs, err := socketPair()
@@ -93,23 +104,22 @@ func (b *Bridge) fetchInto(ctx context.Context, q quarantine, o wire.Opener, ref
 		return err
 	}
 	defer ours.Close()
-	h := q.git(b)
-	// What the sandbox hears of the host's refs is what it gave itself.
+	h := q.git()
 	h.config = []string{
 		"fetch.fsckObjects=true", "transfer.fsckObjects=true", "transfer.bundleURI=false", "fetch.uriProtocols=",
-		"protocol.allow=never", "protocol.fd.allow=always", "protocol.version=2", "core.fsync=none",
+		"protocol.allow=never", "protocol.fd.allow=always", "protocol.version=2",
 		"core.sshCommand=false", "credential.helper=", "remote.pushDefault=",
 	}
-	if b.Base == "" { // then there may be no ref of ours to tell about yet
+	if q.Base == "" { // there may be no ref of ours yet
 		h.config = append(h.config, "fetch.negotiationAlgorithm=noop")
 	}
+	// The sandbox hears only of those refs of the host that it gave itself.
 	c := h.command(ctx, append([]string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
 		"--no-recurse-submodules", "--force", "--no-show-forced-updates", "--no-write-commit-graph",
-		"--negotiation-tip=" + b.own() + "*",
+		"--negotiation-tip=" + q.own() + "*",
 		fmt.Sprintf("fd::%d", farEnd)}, refspecs...)...)
 	words := &limited{left: maxWords, drop: true}
-	c.Stderr = words
-	c.ExtraFiles = []*os.File{theirs}
+	c.Stderr, c.ExtraFiles = words, []*os.File{theirs}
 	err = start(c)
 	theirs.Close()
 	if err != nil {
@@ -117,7 +127,7 @@ func (b *Bridge) fetchInto(ctx context.Context, q quarantine, o wire.Opener, ref
 	}
 	inside := make(chan error, 1)
 	go func() {
-		inside <- b.upload(ctx, o, ours)
+		inside <- q.upload(ctx, ours)
 		_ = ours.CloseWrite()
 	}()
 	err = c.Wait()
@@ -141,33 +151,39 @@ func (b *Bridge) fetchInto(ctx context.Context, q quarantine, o wire.Opener, ref
 }
 
 // upload runs git-upload-pack inside, at the other end of the pipe.
-func (b *Bridge) upload(ctx context.Context, o wire.Opener, pipe io.ReadWriter) error {
-	words := &limited{left: maxWords, drop: true}
-	out := &counted{w: &refCount{w: pipe}, left: maxFetch}
-	exit, err := run(ctx, o, b.program("upload-pack", "--strict", b.InsideDir()), pipe, out, words)
-	if out.left < 0 {
-		return errLarge
-	}
-	if errors.Is(err, errRefs) {
-		return errRefs
-	}
-	if err == nil && exit != 0 {
-		err = fmt.Errorf("git inside ended with %d: %s", exit, strings.TrimSpace(words.String()))
+func (q *quarantine) upload(ctx context.Context, pipe io.ReadWriter) error {
+	words, out := &limited{left: maxWords, drop: true}, &upload{w: pipe, left: maxFetch}
+	exit, err := q.far.run(ctx, q.far.program(q.At(), "upload-pack", "--strict", q.InsideDir()), pipe, out, words)
+	switch {
+	case out.failed != nil:
+		return out.failed
+	case err == nil && exit != 0:
+		return fmt.Errorf("git inside ended with %d: %s", exit, strings.TrimSpace(words.String()))
 	}
 	return err
 }
 
-// counted passes on so much and then fails.
-type counted struct {
-	w    io.Writer
-	left int64
-}
-
-func (c *counted) Write(p []byte) (int, error) {
-	if c.left -= int64(len(p)); c.left < 0 {
-		return 0, errLarge
+// socketPair is a connection with both its ends.
+func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
+	syscall.ForkLock.RLock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
 	}
-	return c.w.Write(p)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	theirs = os.NewFile(uintptr(fds[1]), "sandbox")
+	f := os.NewFile(uintptr(fds[0]), "git")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return c.(*net.UnixConn), theirs, nil
 }
 
 // maxFetchedRefs bounds how many refs the sandbox may have: each becomes one of the host's.
@@ -175,98 +191,102 @@ const maxFetchedRefs = 20000
 
 var errRefs = fmt.Errorf("the sandbox has more than %d branches", maxFetchedRefs)
 
-// refCount passes on what git upload-pack says, and fails when it names too many refs. What it
-// says are lines, each behind its length in four hexadecimal digits; the pack is in lines too.
-type refCount struct {
-	w     io.Writer
+// upload passes on what git upload-pack says, and fails when it is too much, or names too
+// many refs. It consists of lines, each behind its length in four hexadecimal digits; the
+// pack is in lines too.
+type upload struct {
+	w      io.Writer
+	left   int64
+	failed error
+
 	head  []byte // of the line, up to 4 bytes
-	left  int    // bytes of the line that are to come
+	rest  int    // bytes of the line that are to come
 	fresh bool   // none of them has come
 	n     int    // lines that are not of the pack
 }
 
-func (c *refCount) Write(p []byte) (int, error) {
-	for rest := p; len(rest) > 0; {
-		if c.left == 0 {
-			n := min(len(rest), 4-len(c.head))
-			c.head, rest = append(c.head, rest[:n]...), rest[n:]
-			if len(c.head) < 4 {
+func (u *upload) Write(p []byte) (int, error) {
+	if u.left -= int64(len(p)); u.left < 0 {
+		u.failed = errLarge
+	}
+	for rest := p; len(rest) > 0 && u.failed == nil; {
+		if u.rest == 0 {
+			n := min(len(rest), 4-len(u.head))
+			u.head, rest = append(u.head, rest[:n]...), rest[n:]
+			if len(u.head) < 4 {
 				break
 			}
-			size, err := strconv.ParseUint(string(c.head), 16, 16)
+			size, err := strconv.ParseUint(string(u.head), 16, 16)
 			if err != nil {
-				return 0, fmt.Errorf("git upload-pack inside sent a line of length %q", c.head)
+				u.failed = fmt.Errorf("git upload-pack inside sent a line of length %q", u.head)
 			}
-			c.head, c.left, c.fresh = c.head[:0], max(int(size)-4, 0), true
+			u.head, u.rest, u.fresh = u.head[:0], max(int(size)-4, 0), true
 			continue
 		}
-		if c.fresh && rest[0] > 3 { // below are the channels of the pack
-			if c.n++; c.n > maxFetchedRefs {
-				return 0, errRefs
+		if u.fresh && rest[0] > 3 { // below are the channels of the pack
+			if u.n++; u.n > maxFetchedRefs {
+				u.failed = errRefs
 			}
 		}
-		c.fresh = false
-		n := min(len(rest), c.left)
-		c.left, rest = c.left-n, rest[n:]
+		u.fresh = false
+		n := min(len(rest), u.rest)
+		u.rest, rest = u.rest-n, rest[n:]
 	}
-	return c.w.Write(p)
+	if u.failed != nil {
+		return 0, u.failed
+	}
+	return u.w.Write(p)
 }
 
-// program is git inside, which minds nothing but the private directory's own settings.
-func (b *Bridge) program(args ...string) wire.Exec { return b.programAt(b.At(), args...) }
-
-// programAt is program with another directory for a working tree.
-func (b *Bridge) programAt(tree string, args ...string) wire.Exec {
-	e := wire.Exec{Dir: tree}
-	for _, a := range append([]string{"git"}, args...) {
-		e.Argv = append(e.Argv, []byte(a))
-	}
-	for _, v := range []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LC_ALL=C",
-		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_PROTOCOL=version=2",
-		"GIT_DIR=" + b.InsideDir(), "GIT_WORK_TREE=" + tree,
-	} {
-		e.Env = append(e.Env, []byte(v))
-	}
-	return e
-}
-
-// run runs a program inside. in may be nil.
-func run(ctx context.Context, o wire.Opener, e wire.Exec, in io.Reader, out, errs io.Writer) (status int, err error) {
-	e.NoInput = in == nil
-	p, err := wire.Start(o, e)
+// release moves what was fetched and checked among the user's objects, as git itself does:
+// the index of a pack comes last, because it makes the pack visible.
+func (q *quarantine) release() error {
+	var files []string
+	err := fs.WalkDir(os.DirFS(q.objects()), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, name)
+		}
+		return err
+	})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	var once sync.Once
-	end := func() { once.Do(p.Close) }
-	defer end()
-	stop := context.AfterFunc(ctx, end)
-	defer stop()
-	if err := p.WaitStart(); err != nil {
-		return 0, err
+	last := func(name string) int { return strings.Count(name, ".idx") }
+	slices.SortStableFunc(files, func(a, b string) int { return last(a) - last(b) })
+	for _, name := range files {
+		from, to := filepath.Join(q.objects(), name), filepath.Join(q.Objects[0], name)
+		if exists(to) {
+			continue // the same object
+		}
+		if err := sameDir(filepath.Dir(from), filepath.Dir(to)); err != nil {
+			return err
+		}
+		if err := os.Rename(from, to); err != nil {
+			return err
+		}
 	}
-	if in != nil {
-		go func() {
-			io.Copy(p, in)
-			_ = p.CloseInput()
-		}()
-	}
-	exit, err := p.Wait(out, errs)
-	return exit.Status(), err
+	return nil
 }
 
-// ask runs git inside for a short answer.
-func (b *Bridge) ask(ctx context.Context, o wire.Opener, args ...string) (answer string, status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	out, errs := &limited{left: maxWords, drop: true}, &limited{left: maxWords, drop: true}
-	status, err = run(ctx, o, b.program(args...), nil, out, errs)
-	if err == nil && ctx.Err() != nil {
-		err = ctx.Err()
+// sameDir makes a directory with the mode of another, unless it is there.
+func sameDir(like, dir string) error {
+	info, err := os.Stat(like)
+	if err != nil || isDir(dir) {
+		return err
 	}
-	if status != 0 {
-		return strings.TrimSpace(errs.String()), status, err
+	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
 	}
-	return strings.TrimSuffix(out.String(), "\n"), status, err
+	return os.Chmod(dir, info.Mode())
+}
+
+// Fetch fetches one commit that a program inside has made, and of which no branch need know.
+func (b *Bridge) Fetch(ctx context.Context, o wire.Opener, commit string) error {
+	if validCommit(commit) == "" {
+		return fmt.Errorf("%q is not the name of a commit", commit)
+	}
+	if _, err := b.fetch(ctx, b.far(o), []string{commit + ":" + landed + "hook"}); err != nil {
+		return err
+	}
+	return b.moveRefs(ctx, b.why(), fmt.Sprintf("update %shook %s\n", b.own(), commit))
 }

@@ -23,7 +23,7 @@ func TestRefCount(t *testing.T) {
 	} {
 		for _, piece := range []int{1, 7, 1 << 16} {
 			var out bytes.Buffer
-			c, err := &refCount{w: &out}, error(nil)
+			c, err := &upload{w: &out, left: maxFetch}, error(nil)
 			for rest := []byte(tt.text); len(rest) > 0 && err == nil; rest = rest[min(piece, len(rest)):] {
 				_, err = c.Write(rest[:min(piece, len(rest))])
 			}
@@ -32,7 +32,7 @@ func TestRefCount(t *testing.T) {
 			}
 		}
 	}
-	if _, err := (&refCount{w: &bytes.Buffer{}}).Write([]byte("what?")); err == nil {
+	if _, err := (&upload{w: &bytes.Buffer{}, left: maxFetch}).Write([]byte("what?")); err == nil {
 		t.Error("a line without a length was passed on")
 	}
 }

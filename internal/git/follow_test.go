@@ -23,7 +23,7 @@ func TestIndexStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.moveIndex(ctx, index, strings.Repeat("1", 40), strings.Repeat("2", 40)); err == nil {
+	if err := moveIndex(ctx, b.tree(), index, strings.Repeat("1", 40), strings.Repeat("2", 40)); err == nil {
 		t.Error("it was made that of a commit that is nowhere")
 	}
 	if after, err := os.ReadFile(index); err != nil || string(after) != string(before) {

@@ -23,7 +23,7 @@ func TestHeavy(t *testing.T) {
 		}
 		tree = strings.TrimSpace(made)
 		commit := git("commit-tree", "-m", "x", tree)
-		if is, err := heavy(t.Context(), b.refs(), commit); err != nil || is != (n == 2) {
+		if is, err := b.refs().heavy(t.Context(), commit); err != nil || is != (n == 2) {
 			t.Errorf("%d levels: %v, %v", n+1, is, err)
 		}
 	}

@@ -8,24 +8,22 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
-
-	"github.com/cofferhq/coffer/internal/wire"
 )
 
-// A Hook is one of the repository's that git on the host wants to be run, for something
-// that the user does in the worktree. It runs inside, and sees what it would see outside:
+// A Hook is one of the repository's that git on the host wants to run, for something that the
+// user does in the worktree. It runs inside, and sees what it would see outside:
 //
 //   - What is staged outside, in an index of its own: its objects are in the host's
 //     repository, which can be seen inside. What the hook stages comes back by a fetch.
-//   - The message that it may change, as a copy. What it made of it comes back as bytes.
-//   - Its arguments, its standard input, and the variables by which git tells it what it
-//     is about.
+//   - The message that it may change, as a copy, which comes back as bytes.
+//   - Its arguments, its standard input, and git's variables.
 //
-// All that it can do outside is to refuse, and to change what is committed to the
-// sandbox's own branch.
+// All that it can do outside is to refuse, and to change what is committed to the sandbox's
+// own branch.
 type Hook struct {
 	Name string
 	// Argv, Env and Dir are the program to run inside, and Input what it reads, or nil.
@@ -110,7 +108,7 @@ func (b *Bridge) Hook(ctx context.Context, name string, args, environ []string) 
 	if err := b.check(); err != nil {
 		return nil, err
 	}
-	if !b.mayHave(name) {
+	if !b.private().mayHaveHook(name) {
 		return nil, nil
 	}
 	h := &Hook{Name: name, Dir: b.At(), bridge: b}
@@ -190,14 +188,14 @@ var (
 
 // hookEnvironment are the variables for the hook, about the same things where they are
 // inside. The index is the program's to make.
-func (b *Bridge) hookEnvironment(environ []string) (env []string) {
+func (s *State) hookEnvironment(environ []string) (env []string) {
 	for _, v := range environ {
 		name, value, _ := strings.Cut(v, "=")
 		switch {
 		case name == "GIT_DIR":
-			env = append(env, "GIT_DIR="+b.InsideDir())
+			env = append(env, "GIT_DIR="+s.InsideDir())
 		case name == "GIT_WORK_TREE":
-			env = append(env, "GIT_WORK_TREE="+b.At())
+			env = append(env, "GIT_WORK_TREE="+s.At())
 		case name == "GIT_EDITOR" && value == ":", slices.Contains(hookVariables, name),
 			slices.ContainsFunc(hookPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }):
 			env = append(env, v)
@@ -207,7 +205,7 @@ func (b *Bridge) hookEnvironment(environ []string) (env []string) {
 }
 
 // credentials are what a URL may have before its host.
-var credentials = lazily(`^([A-Za-z][A-Za-z0-9+.-]*://)[^/]*@`)
+var credentials = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://)[^/]*@`)
 
 // plainURLs takes passwords out of what a hook is told about a remote.
 func plainURLs(name string, args []string) []string {
@@ -216,7 +214,7 @@ func plainURLs(name string, args []string) []string {
 	}
 	args = slices.Clone(args)
 	for i := range args {
-		args[i] = credentials().ReplaceAllString(args[i], "$1")
+		args[i] = credentials.ReplaceAllString(args[i], "$1")
 	}
 	return args
 }
@@ -242,7 +240,7 @@ func (h *Hook) Finish(ctx context.Context, answer []byte, fetch func(commit stri
 	if err := fetch(commit); err != nil {
 		return err
 	}
-	if err := h.bridge.moveIndex(ctx, h.index, h.tree, commit); err != nil {
+	if err := moveIndex(ctx, h.bridge.tree(), h.index, h.tree, commit); err != nil {
 		return fmt.Errorf("stage what the hook staged: %w", err)
 	}
 	return nil
@@ -267,16 +265,4 @@ func (h *Hook) writeMessage(text []byte) error {
 	}
 	_, err = f.Write(text)
 	return errors.Join(err, f.Close())
-}
-
-// Fetch brings over one commit that a program inside has made, of which no branch need
-// have heard.
-func (b *Bridge) Fetch(ctx context.Context, o wire.Opener, commit string) error {
-	if validCommit(commit) == "" {
-		return fmt.Errorf("%q is not the name of a commit", commit)
-	}
-	if _, err := b.fetch(ctx, o, []string{commit + ":" + landed + "hook"}); err != nil {
-		return err
-	}
-	return b.moveRefs(ctx, b.why(), fmt.Sprintf("update %shook %s\n", b.own(), commit))
 }

@@ -1,10 +1,13 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -106,6 +109,18 @@ func SystemConfig(ctx context.Context, etc string, settings bool) string {
 		return "" // what the machine says must not be lost
 	}
 	return string(slices.Concat(system, []byte("\n"), []byte(c.String())))
+}
+
+// configFiles are the system's and the user's own, in the order in which they count. They are
+// read here, as every sandbox starts with them, and git would take longer.
+func configFiles() (files []string) {
+	if os.Getenv("GIT_CONFIG_NOSYSTEM") == "" {
+		files = append(files, cmp.Or(os.Getenv("GIT_CONFIG_SYSTEM"), "/etc/gitconfig"))
+	}
+	if f, ok := os.LookupEnv("GIT_CONFIG_GLOBAL"); ok {
+		return append(files, f)
+	}
+	return append(files, filepath.Join(userConfigDir(), "config"), filepath.Join(os.Getenv("HOME"), ".gitconfig"))
 }
 
 // maxSystemConfig bounds the machine's file.

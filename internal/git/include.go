@@ -36,13 +36,13 @@ const (
 )
 
 // includable are the names that an included repository can have.
-var includable = lazily(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
+var includable = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
 
 // IncludeName is the name that a repository is included by if the user says none.
 func (r *Repository) IncludeName() string {
 	dir := r.Top
 	if dir == "" || filepath.Base(r.Common) == ".git" {
-		dir = (&Bridge{State: State{Common: r.Common}}).place()
+		dir = placeOf(r.Common)
 	}
 	name := strings.TrimSuffix(filepath.Base(dir), ".git")
 	name = regexp.MustCompile(`[^A-Za-z0-9._-]+`).ReplaceAllString(name, "-")
@@ -63,7 +63,7 @@ type IncludeOptions struct {
 // Include makes a worktree of another repository for a sandbox. It is seen inside when the
 // sandbox is started the next time. The caller holds the lock.
 func (r *Repository) Include(ctx context.Context, o IncludeOptions) (*Bridge, error) {
-	if !includable().MatchString(o.As) {
+	if !includable.MatchString(o.As) {
 		return nil, ui.Error(fmt.Sprintf("a repository cannot be included as %q", o.As), "choose another name with --as, of letters, digits, dots and dashes")
 	}
 	if b, err := Open(o.Folder); err == nil && b.Common == r.Common {
@@ -214,7 +214,7 @@ func IncludedNames(folder string) (names []string) {
 		return nil // most have none
 	}
 	for _, e := range entries {
-		if includable().MatchString(e.Name()) {
+		if includable.MatchString(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
@@ -232,11 +232,6 @@ func (b *Bridge) Uninclude(ctx context.Context, branches bool, purge func(dir st
 		return err
 	}
 	return purge(gone)
-}
-
-// Workspace is the directory of the sandbox that an included repository is shown in.
-func (b *Bridge) Workspace() string {
-	return strings.TrimSuffix(b.Inside, "/"+includeAt+"/"+b.Include)
 }
 
 // RemovePlace removes the directories of a workspace, or of the layer over it, that an included
@@ -258,74 +253,5 @@ func (b *Bridge) RemovePlace(dir string) {
 	}
 }
 
-// IgnoreIncluded has git inside not mind what is included. The file is the sandbox's to
-// write, and what is not one stays as it is.
-func (b *Bridge) IgnoreIncluded() {
-	root, err := os.OpenRoot(b.private())
-	if err != nil {
-		return
-	}
-	defer root.Close()
-	const line = "/" + includeAt + "/\n"
-	_ = root.Mkdir("info", 0o755)
-	f, err := root.OpenFile("info/exclude", os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxExcludes {
-		return
-	}
-	text := make([]byte, info.Size())
-	if n, _ := f.ReadAt(text, 0); !strings.Contains("\n"+string(text[:n]), "\n"+line) {
-		if n > 0 && text[n-1] != '\n' {
-			_, _ = f.WriteString("\n")
-		}
-		_, _ = f.WriteString(line)
-	}
-}
-
-// title is what the bridge is called in a sentence, and Words what a command needs to mean
-// it.
-func (b *Bridge) title() string {
-	if b.Include != "" {
-		return fmt.Sprintf("repository %s of sandbox %s", b.Include, b.Name)
-	}
-	return "sandbox " + b.Name
-}
-
-func (b *Bridge) Words() string {
-	if b.Include != "" {
-		return b.Name + " --repo " + b.Include
-	}
-	return b.Name
-}
-
-// Where says, after a command of git's, in which repository it is to be typed, if that is
-// not the sandbox's own: a branch of the same name is there as well.
-func (b *Bridge) Where() string {
-	switch {
-	case b.Include == "":
-		return ""
-	case b.Start == "": // a bare one
-		return " in " + b.Common
-	}
-	return " in " + b.Start
-}
-
-// insidePlace is where the bridge's own things are inside.
-func (b *Bridge) insidePlace() string {
-	if b.Include != "" {
-		return rootfs.Own + "/include/" + b.Include
-	}
-	return rootfs.Own
-}
-
-// insideShown is where the host's things are inside, which can only be read.
-func (b *Bridge) insideShown() string {
-	if b.Apart {
-		return rootfs.Own + "/included/" + b.Include
-	}
-	return b.insidePlace()
-}
+// IgnoreIncluded has git inside ignore what is included.
+func (b *Bridge) IgnoreIncluded() { _ = b.private().exclude([]string{"/" + includeAt + "/"}) }

@@ -5,65 +5,13 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// mostLocks bounds how many names are looked at: the sandbox makes them.
-const mostLocks = 20000
-
-// Unlock removes the locks of gits that were killed with their sandbox, which would stop
-// every git after them. Nothing may run inside. What cannot be removed stays, and git
-// says so.
-func (b *Bridge) Unlock() {
-	root, err := os.OpenRoot(b.private())
-	if err != nil {
-		return // it is in memory, or not there yet
-	}
-	defer root.Close()
-	seen := 0
-	_ = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		seen++
-		switch {
-		case seen > mostLocks:
-			return fs.SkipAll
-		case err != nil:
-			return nil
-		case d.IsDir() && !mayHaveLocks(name):
-			return fs.SkipDir
-		case d.Type().IsRegular() && strings.HasSuffix(name, ".lock"):
-			if err := root.Remove(name); errors.Is(err, fs.ErrPermission) {
-				return fs.SkipDir
-			}
-		}
-		return nil
-	})
-}
-
-// moveRefs has git move refs of the user's repository that are about this sandbox, all or none.
-// A git that was killed in the wrong moment, while the kernel made the file of a lock, has left
-// it, and no other git would ever move that ref again.
-func (b *Bridge) moveRefs(ctx context.Context, why, orders string) error {
-	// Without its last word nothing is done, should we be killed while we speak.
-	orders = "start\n" + orders + "prepare\ncommit\n"
-	for try := 0; ; try++ {
-		_, err := b.refs().run(ctx, orders, "update-ref", "-m", why, "--create-reflog", "--stdin")
-		if err == nil || try == mostTries || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlockOwn() || !pause(ctx, betweenTries) {
-			return err
-		}
-	}
-}
-
-// mostTries is how often a lock is looked at, until it has long been old enough to go.
-const (
-	mostTries    = 150
-	betweenTries = 100 * time.Millisecond
-)
-
-// pause waits a moment, and is false if nobody waits for us.
+// pause waits, and returns false if the context ends first.
 func pause(ctx context.Context, moment time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -73,11 +21,65 @@ func pause(ctx context.Context, moment time.Duration) bool {
 	}
 }
 
+// mostTries is how often a lock is looked at: until it has long been old enough to go.
+const (
+	mostTries    = 150
+	betweenTries = 100 * time.Millisecond
+)
+
+// moveRefs has git move refs of the user's repository that are about this sandbox, all or none.
+// A git that is killed while the kernel makes the file of a lock leaves it, and no other git
+// would ever move that ref again.
+func (b *Bridge) moveRefs(ctx context.Context, why, orders string) error {
+	// If we are killed before the last word, git does nothing.
+	orders = "start\n" + orders + "prepare\ncommit\n"
+	for try := 0; ; try++ {
+		_, err := b.refs().run(ctx, orders, "update-ref", "-m", why, "--create-reflog", "--stdin")
+		if err == nil || try == mostTries || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlockOwn() || !pause(ctx, betweenTries) {
+			return err
+		}
+	}
+}
+
+// How old the lock of a ref is that nobody holds any more. A branch may be moved by the user's
+// git, too, with hooks that take their time.
+const (
+	ownLockAge    = 2 * time.Second
+	branchLockAge = 10 * time.Second
+)
+
+// unlockOwn removes old locks of refs that are nobody's but this sandbox's, and reports
+// whether there are some, or were.
+func (b *Bridge) unlockOwn() (locked bool) {
+	unlock := func(path string, age time.Duration) {
+		info, err := os.Lstat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			return
+		}
+		if time.Since(info.ModTime()) > age {
+			_ = os.Remove(path)
+		}
+		locked = true
+	}
+	_ = filepath.WalkDir(filepath.Join(b.Common, filepath.FromSlash(b.own())), func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".lock") {
+			unlock(path, ownLockAge)
+		}
+		return nil
+	})
+	branch := filepath.Join(b.Common, wayRef, b.Name)
+	unlock(branch+".lock", branchLockAge)
+	others, _ := filepath.Glob(escapeGlob(branch) + "@*.lock")
+	for _, path := range others {
+		unlock(path, branchLockAge)
+	}
+	return locked
+}
+
 // clearRefs removes what is no ref and was left where this sandbox's were, by a git that was
-// killed: locks, logs and directories. Its own refs are gone, so nobody who is still at work
-// there may go on. What cannot be removed does no harm.
+// killed: locks, logs and directories. Its own refs are gone, so no git may go on there.
 func (b *Bridge) clearRefs(ctx context.Context, branch bool) {
-	if !sandboxID().MatchString(b.ID) {
+	if !sandboxID.MatchString(b.ID) {
 		return
 	}
 	for _, top := range []string{"", "logs"} {
@@ -88,52 +90,46 @@ func (b *Bridge) clearRefs(ctx context.Context, branch bool) {
 	if branch || b.Branch != "coffer/"+b.Name {
 		return
 	}
-	log := filepath.Join(b.Common, "logs", filepath.FromSlash(b.branchRef()))
-	_ = os.Remove(log)
+	_ = os.Remove(filepath.Join(b.Common, "logs", filepath.FromSlash(b.branchRef())))
 	for _, top := range []string{"", "logs"} { // if it was the last; a file is a branch of the user's
-		_ = syscall.Rmdir(filepath.Join(b.Common, top, "refs/heads/coffer"))
+		_ = syscall.Rmdir(filepath.Join(b.Common, top, wayRef))
 	}
 }
 
-// How old the lock of a ref is that nobody holds any more: git has it for the time that it takes
-// to write a line. A branch may be moved by the user's git, too, with hooks that take theirs.
-const (
-	ownLockAge    = 2 * time.Second
-	branchLockAge = 10 * time.Second
-)
+// ours is what a lock of ours says.
+const ours = "coffer\n"
 
-// unlockOwn removes locks that were left of refs that are nobody's but this sandbox's: coffer's
-// own, and branches by its name. It says whether there are some, or were.
-func (b *Bridge) unlockOwn() (locked bool) {
-	look := func(path string, d fs.DirEntry, age time.Duration, err error) error {
-		if err != nil || !d.Type().IsRegular() || !strings.HasSuffix(path, ".lock") {
-			return nil
+// indexTries is how often a lock that git holds is tried: for two seconds.
+const indexTries = 100
+
+// lockIndex takes the lock that git takes to write an index.
+func lockIndex(ctx context.Context, index string) (unlock func(), err error) {
+	lock := index + ".lock"
+	for try := 1; ; try++ {
+		if err = putLock(lock); err == nil {
+			return func() { os.Remove(lock) }, nil
 		}
-		info, err := d.Info()
-		if err != nil {
-			return nil // it is gone
+		// Only one of us syncs: the maker of one of ours was killed.
+		if words, err := firstLine(lock); err == nil && words+"\n" == ours {
+			os.Remove(lock)
+			continue
 		}
-		if time.Since(info.ModTime()) > age {
-			_ = os.Remove(path)
+		if !errors.Is(err, fs.ErrExist) || try == indexTries {
+			return nil, err
 		}
-		locked = true
-		return nil
-	}
-	_ = filepath.WalkDir(filepath.Join(b.Common, filepath.FromSlash(b.own())), func(path string, d fs.DirEntry, err error) error {
-		return look(path, d, ownLockAge, err)
-	})
-	branches, _ := os.ReadDir(filepath.Join(b.Common, "refs/heads/coffer"))
-	for _, d := range branches {
-		if name := strings.TrimSuffix(d.Name(), ".lock"); name == b.Name || strings.HasPrefix(name, b.Name+"@") {
-			_ = look(filepath.Join(b.Common, "refs/heads/coffer", d.Name()), d, branchLockAge, nil)
+		if !pause(ctx, 20*time.Millisecond) {
+			return nil, context.Cause(ctx)
 		}
 	}
-	return locked
 }
 
-// mayHaveLocks says whether git makes locks in a directory of its own, besides those of
-// objects, which it makes again under other names.
-func mayHaveLocks(dir string) bool {
-	top, _, _ := strings.Cut(path.Clean(dir), "/")
-	return top == "." || top == "refs" || top == "worktrees"
+// putLock makes a lock that says from its first moment whose it is: if we are killed, it must
+// not look like git's.
+func putLock(lock string) error {
+	mine := strings.TrimSuffix(lock, ".lock") + ".coffer.lock"
+	defer os.Remove(mine)
+	if err := os.WriteFile(mine, []byte(ours), 0o600); err != nil {
+		return err
+	}
+	return os.Link(mine, lock)
 }

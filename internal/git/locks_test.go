@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
@@ -35,7 +36,7 @@ func TestUnlock(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.Unlock()
+	b.private().unlock()
 	for _, path := range gone {
 		if _, err := os.Lstat(path); err == nil {
 			t.Errorf("%s is still there", path)
@@ -109,13 +110,15 @@ func TestConfigLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []func() error
+	var all sync.WaitGroup
 	for range 20 {
-		all = append(all, func() error { return r.perWorktree(t.Context()) })
+		all.Go(func() {
+			if err := r.perWorktree(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	if err := together(all...); err != nil {
-		t.Error(err)
-	}
+	all.Wait()
 	if got := git("config", "--get", "extensions.worktreeConfig"); got != "true" {
 		t.Errorf("it is %q", got)
 	}

@@ -13,7 +13,7 @@ import (
 // are looked at, and the memory for that is not the sandbox's.
 func TestLookIsBounded(t *testing.T) {
 	b := &Bridge{dir: t.TempDir()}
-	heads := filepath.Join(b.private(), "refs/heads")
+	heads := filepath.Join(string(b.private()), "refs/heads")
 	if err := os.MkdirAll(filepath.Join(heads, "a/b"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -23,12 +23,12 @@ func TestLookIsBounded(t *testing.T) {
 		}
 	}
 	note("a/b/c")
-	was := b.look()
-	if !strings.Contains(was, `"refs/heads/a/b/c"`) || was != b.look() {
+	was := b.Glance()
+	if !strings.Contains(was, `"refs/heads/a/b/c"`) || was != b.Glance() {
 		t.Fatalf("not all is seen, or not twice the same:\n%s", was)
 	}
 	note("a/d")
-	if b.look() == was {
+	if b.Glance() == was {
 		t.Error("a new ref is not seen")
 	}
 	for i := range 10 * maxLook {
@@ -36,7 +36,7 @@ func TestLookIsBounded(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	lines := strings.Count(b.look(), "\n")
+	lines := strings.Count(b.Glance(), "\n")
 	runtime.ReadMemStats(&after)
 	if lines > 2*maxLook {
 		t.Errorf("%d were looked at", lines)

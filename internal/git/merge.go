@@ -53,7 +53,7 @@ func (b *Bridge) Take(ctx context.Context, r *Repository, way Way) (*Taking, err
 	case r.Top == b.Tree || safepath.Within(r.Top, b.Tree):
 		return nil, ui.Error("this is the sandbox's own worktree", "change to your own checkout: the sandbox's work comes to the branch that is checked out there")
 	case b.Behind():
-		return nil, ui.Error(fmt.Sprintf("%s has not synced its latest commits with your repository yet", b.title()), fmt.Sprintf("sync them with 'coffer exec -m %s -- true'", b.Name))
+		return nil, ui.Error(fmt.Sprintf("%s has not synced its latest commits with your repository yet", b.title()), b.fetchHint())
 	}
 	tip, err := b.Tip(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (b *Bridge) orders(ctx context.Context, way Way, head, tip string) ([]strin
 	case Squash:
 		return []string{"merge", "--squash", b.Branch}, nil
 	}
-	if forward, err := (&session{Bridge: b}).contains(ctx, tip, head); err != nil || forward {
+	if forward, err := b.refs().contains(ctx, tip, head); err != nil || forward {
 		return []string{"merge", "--ff-only", b.Branch}, err
 	}
 	out, err := b.refs().run(ctx, "", "rev-list", "--reverse", "--topo-order", "--no-merges", "--right-only", "--cherry-pick", head+"..."+tip)
@@ -197,10 +197,7 @@ func (t *Taking) Run(hooks bool) (int, error) {
 
 // Left says whether git has left conflicts for the user to resolve, and how to go on.
 func (t *Taking) Left(ctx context.Context, r *Repository) (advice string, left bool) {
-	here := func(name string) bool {
-		_, err := os.Lstat(filepath.Join(r.Dir, name))
-		return err == nil
-	}
+	here := func(name string) bool { return exists(filepath.Join(r.Dir, name)) }
 	switch {
 	case here("CHERRY_PICK_HEAD") || here("sequencer"):
 		return "resolve the conflicts and go on with 'git cherry-pick --continue', or go back with 'git cherry-pick --abort'", true

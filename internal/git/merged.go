@@ -7,131 +7,108 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
-// A branch is merged if its commits are on another one. It also is if merging it would have changed
-// nothing there at some commit: after a squash, a rebase, or cherry-picks. Where that cannot be
-// told, it is not: the caller is about to remove it.
+// A branch is merged if its commits are on another one. It also is if merging it would have
+// changed nothing there at some commit: after a squash, a rebase, or cherry-picks. When in
+// doubt, it is not: the caller is about to remove it.
 
-// Bounds of that question: how many branches are looked at, and for how long.
+// Bounds of that question.
 const (
-	maxTargets     = 8
+	maxTargets     = 8  // branches
+	maxCandidates  = 32 // commits of each
 	patienceMerged = 20 * time.Second
 )
 
-// unmerged are those of some commits that are neither on one of the user's branches below some
-// prefixes nor have a tag of his, nor are on such a branch by what they change.
-func (b *Bridge) unmerged(ctx context.Context, ids []string, prefixes ...string) (left []string) {
-	like, cancel := context.WithTimeout(ctx, patienceMerged)
-	defer cancel()
-	for _, id := range ids {
-		if !b.reachable(ctx, id, prefixes) && !b.takenBy(like, id, b.targets(like, id, prefixes)) {
-			left = append(left, id)
-		}
-	}
-	return left
+// merges tells what of a sandbox's is merged in the user's repository.
+type merges struct {
+	*State
+	git host
 }
 
-// reachable says whether a commit is on one of the user's branches, or has a tag of his.
-func (b *Bridge) reachable(ctx context.Context, id string, prefixes []string) bool {
-	out, err := b.refs().run(ctx, "", append([]string{"for-each-ref", "--format=%(refname)", "--contains=" + id, "refs/tags/"}, prefixes...)...)
+func (b *Bridge) merges() *merges { return &merges{&b.State, b.refs()} }
+
+// unmerged counts the commits of the sandbox's branches that are on no other branch, tag or
+// remote, neither themselves nor by what they change.
+func (m *merges) unmerged(ctx context.Context) (int, error) {
+	ours, others, err := m.tips(ctx)
 	if err != nil {
-		return false
+		return 0, err
 	}
-	for name := range strings.Lines(out) {
-		if b.isUsers(strings.TrimSuffix(name, "\n")) {
-			return true
+	n, err := m.beyond(ctx, ours, others)
+	if err != nil || n == 0 {
+		return n, err
+	}
+	// Commits of another sandbox's are not looked for by what they change.
+	left := m.without(ctx, ours, "refs/heads/", "refs/remotes/")
+	for _, id := range ours {
+		if !slices.Contains(left, id) {
+			others = append(others, id)
 		}
 	}
-	return false
+	return m.beyond(ctx, left, others)
 }
 
-// isUsers says that a branch or tag is no sandbox's: this one's may have any name.
-func (b *Bridge) isUsers(ref string) bool {
-	_, ours := b.inside(ref)
-	return !ours && !strings.HasPrefix(ref, "refs/heads/coffer/")
+// tips are the commits that the sandbox's refs point to, and those that others do. They are
+// ids: whoever removes another sandbox meanwhile removes refs, and no objects.
+func (m *merges) tips(ctx context.Context) (ours, others []string, err error) {
+	refs, err := m.git.list(ctx, "refs/")
+	for _, r := range refs {
+		if _, ok := m.inside(r.Name); ok || strings.HasPrefix(r.Name, m.incoming()) {
+			ours = append(ours, r.ID)
+		} else if !strings.HasPrefix(r.Name, "refs/coffer/") {
+			others = append(others, r.ID)
+		}
+	}
+	if m.Base != "" {
+		others = append(others, m.Base)
+	}
+	slices.Sort(ours)
+	return slices.Compact(ours), others, err
 }
 
-// targets are the user's branches to which something was committed that a commit has not, the
-// last ones first, and not before the sandbox was made.
-func (b *Bridge) targets(ctx context.Context, id string, prefixes []string) (all []string) {
-	args := append([]string{"for-each-ref", "--sort=-committerdate", "--no-merged=" + id, "--format=%(committerdate:unix) %(objectname) %(refname)"}, prefixes...)
-	out, err := b.refs().run(ctx, "", args...)
-	if err != nil || out == "" {
-		return nil
+// beyond counts the commits that are in ours and not in others.
+func (m *merges) beyond(ctx context.Context, ours, others []string) (count int, err error) {
+	if len(ours) == 0 {
+		return 0, nil
 	}
-	var made int64
-	if b.Base != "" {
-		said, _ := b.refs().text(ctx, "log", "--no-walk", "--format=%ct", "--no-show-signature", b.Base, "--")
-		if made, err = strconv.ParseInt(said, 10, 64); err != nil {
-			return nil
-		}
+	args := strings.Join(ours, "\n") + "\n"
+	for _, id := range others {
+		args += "^" + id + "\n"
 	}
-	seen := map[string]bool{}
-	for line := range strings.Lines(out) {
-		f := strings.Fields(line)
-		if len(f) != 3 || !b.isUsers(f[2]) || seen[f[1]] {
-			continue
-		}
-		seen[f[1]] = true
-		if at, err := strconv.ParseInt(f[0], 10, 64); err == nil && at >= made && len(all) < maxTargets {
-			all = append(all, f[1])
-		}
-	}
-	return all
-}
-
-// takenBy says whether all that a commit brought is in one of others that have parted from it.
-func (b *Bridge) takenBy(ctx context.Context, id string, others []string) bool {
-	if len(others) == 0 {
-		return false
-	}
-	j, err := b.judge(id)
+	n, err := m.git.run(ctx, args, "rev-list", "--count", "--stdin")
 	if err != nil {
-		return false
+		return 0, err
 	}
-	defer j.close()
-	for _, other := range others {
-		if ctx.Err() != nil {
-			return false
-		}
-		if j.taken(ctx, id, other) {
-			return true
-		}
-	}
-	return false
+	_, err = fmt.Sscan(n, &count)
+	return count, err
 }
 
 // A judge merges commits to see what they change. It is git in a repository of its own, which
-// has nothing but the host's objects: no setting and no attribute is there, whoever's, by
-// which a merge would start a program or be another one, and what git writes goes with it.
+// has only the host's objects: there is no setting and no attribute, whoever's, by which a
+// merge would start a program, and what git writes goes with it.
 type judge struct {
 	git host
 	dir string
 }
 
-// judge makes one, for commits with names like this one's.
-func (b *Bridge) judge(id string) (j *judge, err error) {
-	objects, format := filepath.Join(b.Common, "objects"), "sha1"
-	if len(id) == 64 {
-		format = "sha256"
-	}
+// judge makes one. The caller closes it.
+func (m *merges) judge() (j *judge, err error) {
+	objects := filepath.Join(m.Common, "objects")
 	j = &judge{}
-	// By this name git knows it for what it is, should we be killed.
+	// By this name git knows it for what it is, if we are killed.
 	if j.dir, err = os.MkdirTemp(objects, "tmp_objdir-coffer-"); err != nil {
 		return nil, err
 	}
-	err = writeFiles(j.dir, []rootfs.File{{Name: "HEAD", Data: "ref: refs/heads/main\n"}, {Name: "config", Data: bareConfig(format)}})
+	err = writeFiles(j.dir, map[string]string{"HEAD": "ref: refs/heads/main\n", "config": bareConfig(m.Format)})
 	if err == nil {
 		err = os.Mkdir(filepath.Join(j.dir, "objects"), 0o755)
 	}
 	if err == nil {
-		err = copyIn(b.Common, "shallow", filepath.Join(j.dir, "shallow"))
+		err = copyIn(m.Common, "shallow", filepath.Join(j.dir, "shallow"))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		j.close()
@@ -149,25 +126,17 @@ func (b *Bridge) judge(id string) (j *judge, err error) {
 	return j, nil
 }
 
-// quoteObjects makes one word of a path in a list of directories.
-func quoteObjects(path string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
-}
-
 func (j *judge) close() { os.RemoveAll(j.dir) }
 
-// maxCandidates bounds at how many commits of another branch the merge is tried.
-const maxCandidates = 32
-
-// taken says whether all that a commit brought is in another one: whether there is a commit on the
-// way there into which to merge it would have changed nothing. What changed there since does not
-// count.
+// taken reports whether all that a commit brought is in another one: whether, on the way
+// there, merging it into some commit would have changed nothing. What changed there since does
+// not count.
 func (j *judge) taken(ctx context.Context, id, other string) bool {
 	base, err := j.git.text(ctx, "merge-base", other, id)
 	if err != nil {
 		return false
 	}
-	if heavy, err := heavy(ctx, j.git, id); err != nil || heavy {
+	if heavy, err := j.git.heavy(ctx, id); err != nil || heavy {
 		return false
 	}
 	paths, err := j.git.run(ctx, "", "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, id)
@@ -175,7 +144,7 @@ func (j *judge) taken(ctx context.Context, id, other string) bool {
 		return false // what changes nothing is nowhere else
 	}
 	names := strings.Split(strings.TrimSuffix(paths, "\x00"), "\x00")
-	// The newest first; other itself is the one at which what was merged is merely among other changes.
+	// The newest first; other itself is the one at which the merge is among other changes.
 	args := []string{"--literal-pathspecs", "log", "--no-show-signature", "--format=%H %T", fmt.Sprintf("--max-count=%d", maxCandidates)}
 	for _, span := range [][]string{{"--no-walk", other, "--"}, append([]string{base + ".." + other, "--"}, names[:min(len(names), maxCandidates)]...)} {
 		out, err := j.git.run(ctx, "", append(args, span...)...)
@@ -191,4 +160,54 @@ func (j *judge) taken(ctx context.Context, id, other string) bool {
 		}
 	}
 	return false
+}
+
+// takenBy reports whether all that a commit brought is in one of others that have parted from
+// it.
+func (m *merges) takenBy(ctx context.Context, id string, others []string) bool {
+	if len(others) == 0 {
+		return false
+	}
+	j, err := m.judge()
+	if err != nil {
+		return false
+	}
+	defer j.close()
+	return slices.ContainsFunc(others, func(other string) bool { return ctx.Err() == nil && j.taken(ctx, id, other) })
+}
+
+// without are those of some commits that are neither on one of the user's branches below
+// some prefixes nor have a tag, nor are on such a branch by what they change.
+func (m *merges) without(ctx context.Context, ids []string, prefixes ...string) (left []string) {
+	like, cancel := context.WithTimeout(ctx, patienceMerged)
+	defer cancel()
+	for _, id := range ids {
+		on := m.usersTips(ctx, append([]string{"--contains=" + id, "refs/tags/"}, prefixes...)...)
+		if len(on) == 0 && !m.takenBy(like, id, m.targets(like, id, prefixes)) {
+			left = append(left, id)
+		}
+	}
+	return left
+}
+
+// targets are the user's branches to which something was committed that a commit does not
+// have, the latest first.
+func (m *merges) targets(ctx context.Context, id string, prefixes []string) []string {
+	all := m.usersTips(ctx, append([]string{"--sort=-committerdate", "--no-merged=" + id}, prefixes...)...)
+	return all[:min(len(all), maxTargets)]
+}
+
+// usersTips are the commits of those of the user's refs that git for-each-ref finds.
+func (m *merges) usersTips(ctx context.Context, args ...string) (tips []string) {
+	out, err := m.git.run(ctx, "", append([]string{"for-each-ref", "--format=%(objectname) %(refname)"}, args...)...)
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(out) {
+		id, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if m.users(ref) && !slices.Contains(tips, id) {
+			tips = append(tips, id)
+		}
+	}
+	return tips
 }

@@ -14,11 +14,11 @@ func TestWriteRefs(t *testing.T) {
 	}
 	git("add", "-A")
 	ids := []string{"", git("commit-tree", "-m", "one", git("write-tree")), git("commit-tree", "-m", "two", git("write-tree")), git("commit-tree", "-m", "three", git("write-tree"))}
-	s := session{Bridge: b}
 	for _, name := range []string{"a", "b", "c", "d"} {
 		git("update-ref", b.own()+name, ids[1])
 	}
-	if err := s.read(t.Context()); err != nil {
+	s, err := b.readRefs(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, move := range []struct {
@@ -38,13 +38,14 @@ func TestWriteRefs(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{"a": ids[3], "b": ids[1], "d": ids[2], "e": ids[2]}
-	got, err := b.list(t.Context(), b.refs(), b.own())
+	list, err := b.refs().list(t.Context(), b.own())
+	got := byName(list)
 	if err != nil || len(got) != len(want) {
 		t.Errorf("refs %v, %v", got, err)
 	}
 	for name, id := range want {
-		if got[b.own()+name].id != id {
-			t.Errorf("%s is at %s, want %s", name, got[b.own()+name].id, id)
+		if got[b.own()+name].ID != id {
+			t.Errorf("%s is at %s, want %s", name, got[b.own()+name].ID, id)
 		}
 	}
 }

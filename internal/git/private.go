@@ -2,7 +2,6 @@ package git
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,54 +11,10 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
-	"github.com/cofferhq/coffer/internal/safepath"
 )
 
-// A ref of the host that is shown inside.
-type ref struct {
-	name, id, peeled string
-}
-
-// snapshot lists the host's branches and tags. Those of sandboxes are not shown to
-// others.
-func snapshot(ctx context.Context, common string) ([]ref, error) {
-	r := &Repository{Common: common}
-	if !isDir(filepath.Join(common, "reftable")) {
-		if refs, _, err := r.plainRefs(); err == nil && !r.odd {
-			return refs, nil
-		}
-	}
-	out, err := r.git().run(ctx, "", "for-each-ref", "--format=%(objectname) %(refname) %(*objectname)", "refs/heads/", "refs/tags/")
-	if err != nil {
-		return nil, err
-	}
-	var refs []ref
-	for line := range strings.Lines(out) {
-		f := strings.Split(strings.TrimSuffix(line, "\n"), " ")
-		if len(f) != 3 || strings.HasPrefix(f[1], "refs/heads/coffer/") {
-			continue
-		}
-		refs = append(refs, ref{name: f[1], id: f[0], peeled: f[2]})
-	}
-	return refs, nil
-}
-
-// packed writes refs as git packs them.
-func packed(refs []ref) string {
-	slices.SortFunc(refs, func(a, b ref) int { return strings.Compare(a.name, b.name) })
-	var b strings.Builder
-	b.WriteString("# pack-refs with: sorted \n") // which are tags of tags, git looks up
-	for _, r := range refs {
-		fmt.Fprintf(&b, "%s %s\n", r.id, r.name)
-		if r.peeled != "" {
-			fmt.Fprintf(&b, "^%s\n", r.peeled)
-		}
-	}
-	return b.String()
-}
-
-// carried are the settings of the user's that count inside too: who commits, and how
-// files are read and written.
+// carried are the user's settings that count inside too: who commits, and how files are
+// read and written.
 var carried = []string{
 	"user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email",
 	"core.autocrlf", "core.eol", "core.safecrlf", "core.filemode", "core.symlinks", "core.ignorecase", "core.quotepath",
@@ -69,30 +24,32 @@ var carried = []string{
 	"filter.lfs.clean", "filter.lfs.smudge", "filter.lfs.process", "filter.lfs.required",
 }
 
-// contents are the files of the sandbox's git directory, but for the index, and of what it
-// sees of the host's. Git need not be asked: it takes any directory of this shape, and makes
-// itself what else it needs.
-func (b *Bridge) contents(r *Repository, refs []ref) (private, export []rootfs.File, err error) {
+// writePrivate makes the sandbox's git directory, and the repository that it fetches from:
+// the host's branches and tags, without objects of its own. Git takes any directory of this
+// shape, and creates what else it needs.
+func (b *Bridge) writePrivate(r *Repository, refs []Ref) error {
 	var alternates strings.Builder
 	for i := range b.Objects {
 		fmt.Fprintf(&alternates, "%s/%d\n", b.insideObjects(), i)
 	}
-	inside := make([]ref, 0, len(refs)+1)
-	for _, f := range refs {
-		if short, ok := strings.CutPrefix(f.name, "refs/heads/"); ok {
-			f.name = "refs/remotes/origin/" + short
+	inside := slices.Clone(refs)
+	for i := range inside {
+		if short, ok := strings.CutPrefix(inside[i].Name, "refs/heads/"); ok {
+			inside[i].Name = "refs/remotes/origin/" + short
 		}
-		inside = append(inside, f)
 	}
+	head := "ref: refs/heads/main"
 	if b.Base != "" {
-		inside = append(inside, ref{name: b.branchRef(), id: b.Base})
+		head = b.Base
+		inside = append(inside, Ref{Name: b.branchRef(), ID: b.Base})
 	}
-	add := func(to *[]rootfs.File, name, data string) { *to = append(*to, rootfs.File{Name: name, Data: data}) }
-	add(&private, "HEAD", "ref: "+b.branchRef()+"\n")
-	add(&private, "config", b.config(r))
-	add(&private, "packed-refs", packed(inside))
-	if e := r.excludes(); e != "" {
-		add(&private, "info/exclude", e)
+	b.shown.text = packed(refs)
+	private := map[string]string{
+		"HEAD": "ref: " + b.branchRef() + "\n", "config": b.config(r), "packed-refs": packed(inside),
+		"info/exclude": r.excludes(), "objects/info/alternates": alternates.String(),
+	}
+	export := map[string]string{
+		"HEAD": head + "\n", "config": bareConfig(b.Format), "packed-refs": b.shown.text, "objects/info/alternates": alternates.String(),
 	}
 	for name, dir := range map[string]string{"info/sparse-checkout": b.Admin, "info/attributes": b.Common, "shallow": b.Common} {
 		data, err := readIn(dir, name, maxInfo)
@@ -100,77 +57,48 @@ func (b *Bridge) contents(r *Repository, refs []ref) (private, export []rootfs.F
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		add(&private, name, string(data))
-		if name == "shallow" {
-			add(&export, name, string(data))
+		if private[name] = string(data); name == "shallow" {
+			export[name] = string(data)
 		}
 	}
-	private = append(private, r.hooks()...)
-
-	head := b.Base
-	if head == "" {
-		head = "ref: refs/heads/main"
-	}
-	add(&export, "HEAD", head+"\n")
-	add(&export, "config", bareConfig(b.Format))
-	add(&export, "packed-refs", packed(refs))
-	for _, to := range []*[]rootfs.File{&private, &export} {
-		add(to, "objects/info/alternates", alternates.String())
-	}
-	return private, export, nil
-}
-
-// writePrivate makes both directories.
-func (b *Bridge) writePrivate(r *Repository, refs []ref) error {
-	private, export, err := b.contents(r, refs)
-	if err != nil {
+	dir := string(b.private())
+	if err := errors.Join(writeFiles(dir, private), writeFiles(b.export(), export), r.copyHooks(filepath.Join(dir, "hooks")), b.copyIndex(dir)); err != nil {
 		return err
 	}
-	dir := b.private()
-	for _, d := range []string{"hooks", "info"} { // where people put things
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+	if !b.Over {
+		return os.WriteFile(b.pointer(), []byte(b.pointerText()), 0o644)
+	}
+	if isDir(filepath.Join(b.Common, "modules")) { // the host's are mounted on it
+		return os.Mkdir(filepath.Join(dir, "modules"), 0o755)
+	}
+	return nil
+}
+
+// copyIndex copies the host's index, which is good for both sides: the files are the same.
+func (b *Bridge) copyIndex(dir string) error {
+	shared, _ := filepath.Glob(filepath.Join(escapeGlob(b.Admin), "sharedindex.*"))
+	for _, file := range append(shared, "index") {
+		name := filepath.Base(file)
+		if err := copyIn(b.Admin, name, filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if err := writeFiles(dir, private); err != nil {
-		return err
-	}
-	// The index is good for both sides: the files are the same ones.
-	if err := copyIn(b.Admin, "index", filepath.Join(dir, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if b.Over {
-		if isDir(filepath.Join(b.Common, "modules")) { // to lay the host's on
-			if err := os.Mkdir(filepath.Join(dir, "modules"), 0o755); err != nil {
-				return err
-			}
-		}
-	} else if err := os.WriteFile(b.pointer(), []byte(b.pointerText()), 0o644); err != nil {
-		return err
-	}
-	return writeFiles(b.export(), export)
+	return nil
 }
 
-func (b *Bridge) pointerText() string { return "gitdir: " + b.InsideDir() + "\n" }
-
-// writeFiles makes a git directory of files, and refs to be.
-func writeFiles(dir string, files []rootfs.File) error {
+// writeFiles makes a git directory of files, and room for refs.
+func writeFiles(dir string, files map[string]string) error {
 	if err := os.MkdirAll(filepath.Join(dir, "refs"), 0o755); err != nil {
 		return err
 	}
-	for _, f := range files {
-		path, mode := filepath.Join(dir, f.Name), os.FileMode(0o644)
-		if strings.Contains(f.Name, "/") {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				return err
-			}
+	for name, data := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
 		}
-		if f.Exec {
-			mode = 0o755
-		}
-		if err := os.WriteFile(path, []byte(f.Data), mode); err != nil {
+		if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
 			return err
 		}
 	}
@@ -183,34 +111,35 @@ const (
 	maxHook  = 64 << 10
 )
 
-// hooks are the repository's, for the sandbox to run inside. Those that core.hooksPath
-// names in the tree are there already.
-func (r *Repository) hooks() (files []rootfs.File) {
+// copyHooks copies the repository's hooks, for the sandbox to run inside. Those that
+// core.hooksPath names in the tree are there already.
+func (r *Repository) copyHooks(to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
 	root, err := os.OpenRoot(r.Common)
 	if err != nil {
 		return nil
 	}
 	defer root.Close()
-	entries, err := fs.ReadDir(root.FS(), "hooks")
-	if err != nil {
-		return nil // there are none
-	}
+	entries, _ := fs.ReadDir(root.FS(), "hooks")
+	n := 0
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".sample") || !e.Type().IsRegular() || len(files) == maxHooks {
-			continue
-		}
 		info, err := e.Info()
-		if err != nil || info.Mode()&0o100 == 0 || info.Size() > maxHook {
+		if err != nil || strings.HasSuffix(e.Name(), ".sample") || !info.Mode().IsRegular() || info.Mode()&0o100 == 0 || n == maxHooks {
 			continue
 		}
 		if data, err := readIn(r.Common, "hooks/"+e.Name(), maxHook); err == nil {
-			files = append(files, rootfs.File{Name: "hooks/" + e.Name(), Data: string(data), Exec: true})
+			if err := os.WriteFile(filepath.Join(to, e.Name()), data, 0o755); err != nil {
+				return err
+			}
+			n++
 		}
 	}
-	return files
+	return nil
 }
 
-// config is the private directory's, from values that git on the host told.
+// config is the private directory's.
 func (b *Bridge) config(r *Repository) string {
 	var c strings.Builder
 	version := 0
@@ -221,24 +150,23 @@ func (b *Bridge) config(r *Repository) string {
 	if b.Format != "sha1" {
 		fmt.Fprintf(&c, "[extensions]\n\tobjectformat = %s\n", b.Format)
 	}
-	if r.partial() { // what is missing is not lost, though it cannot be had
+	if r.partial() { // what is missing is not lost, though git inside cannot get it
 		fmt.Fprint(&c, "[extensions]\n\tpartialClone = origin\n[remote \"origin\"]\n\tpromisor = true\n")
 	}
 	fmt.Fprintf(&c, "[remote \"origin\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[push]\n\tdefault = current\n[gc]\n\tautoDetach = false\n", b.insideHost(), b.pushURL())
 	if b.Upstream {
-		c.WriteString(b.upstreamConfig())
+		// It asks the user, so only a fetch that names it gets it.
+		fmt.Fprintf(&c, "[remote \"upstream\"]\n\turl = file://%s/upstream\n\tuploadpack = %s/bin/coffer %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/upstream/*\n\tskipFetchAll = true\n",
+			b.pushPath(), rootfs.Own, UpstreamCommand, b.pushURL())
 	}
 	for _, key := range carried {
-		value, ok := r.config[key]
-		switch {
-		case key == "core.hookspath":
+		value := r.config[key]
+		if key == "core.hookspath" {
 			value = r.hooksPath()
-			ok = value != ""
 		}
-		if !ok || strings.ContainsRune(value, 0) {
-			continue
+		if value != "" {
+			writeSetting(&c, key, value)
 		}
-		writeSetting(&c, key, value)
 	}
 	return c.String()
 }
@@ -257,25 +185,28 @@ func quote(value string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\b", `\b`).Replace(value) + `"`
 }
 
-// maxExcludes bounds the user's own list of files to ignore.
+// maxExcludes bounds a list of files to ignore.
 const maxExcludes = 1 << 20
 
-// excludes is what the user ignores everywhere and in this repository: the files are
-// not where git inside would look.
+// excludes is what the user ignores everywhere and in this repository: the files are not
+// where git inside would look.
 func (r *Repository) excludes() string {
 	everywhere := r.config["core.excludesfile"]
-	home, _ := os.UserHomeDir()
-	switch rest, ok := strings.CutPrefix(everywhere, "~/"); {
-	case ok:
+	if rest, ok := strings.CutPrefix(everywhere, "~/"); ok {
+		home, _ := os.UserHomeDir()
 		everywhere = filepath.Join(home, rest)
-	case everywhere == "" && os.Getenv("XDG_CONFIG_HOME") != "":
-		everywhere = filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "git/ignore")
-	case everywhere == "":
-		everywhere = filepath.Join(home, ".config/git/ignore")
+	}
+	if everywhere == "" {
+		everywhere = filepath.Join(userConfigDir(), "ignore")
 	}
 	var all []byte
 	add := func(b []byte, err error) {
-		if err == nil && !blank(b) {
+		// What git init writes is only comments.
+		rules := slices.ContainsFunc(bytes.Split(b, []byte("\n")), func(line []byte) bool {
+			line = bytes.TrimSpace(line)
+			return len(line) > 0 && line[0] != '#'
+		})
+		if err == nil && rules {
 			all = append(append(all, b...), '\n')
 		}
 	}
@@ -286,35 +217,20 @@ func (r *Repository) excludes() string {
 	return string(all)
 }
 
-// blank says whether there is nothing but comments.
-func blank(b []byte) bool {
-	for line := range bytes.Lines(b) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
-			return false
-		}
+// userConfigDir is the directory of git's own files in the user's home.
+func userConfigDir() string {
+	config := os.Getenv("XDG_CONFIG_HOME")
+	if config == "" {
+		home, _ := os.UserHomeDir()
+		config = filepath.Join(home, ".config")
 	}
-	return true
+	return filepath.Join(config, "git")
 }
 
-// bareConfig is the config of the repository that the sandbox fetches from: the host's
-// branches and tags, and no objects of its own.
+// bareConfig is the config of a repository without a working tree.
 func bareConfig(format string) string {
 	if format != "sha1" {
 		return fmt.Sprintf("[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = %s\n", format)
 	}
 	return "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
-}
-
-// showRefs writes them where git inside fetches from.
-func (b *Bridge) showRefs(refs []ref) error {
-	text := packed(refs)
-	if text == b.shown {
-		return nil
-	}
-	path := filepath.Join(b.export(), "packed-refs")
-	if err := (safepath.File{Path: path, Mode: 0o644, Alone: true}).Write([]byte(text)); err != nil {
-		return err
-	}
-	b.shown = text
-	return nil
 }

@@ -2,37 +2,23 @@ package git
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
-	"time"
 
-	"github.com/cofferhq/coffer/internal/link"
-	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
-// A push inside says which branches of the remote are to be where. The host pushes, with
-// the user's credentials, and only what is judged here to be the sandbox's to push:
+// A push inside says which branches of the remote are to be where. The host pushes, with the
+// user's credentials, and only what is judged here to be the sandbox's to push:
 //
-//   - The commit must be on one of the branches that were brought over.
+//   - The commit must be on one of the branches that were synced.
 //   - The branch is the sandbox's own, by its name, or the user named it in git.push_patterns.
-//   - What is there already was made by this sandbox, or the user named the branch
-//     without a wildcard. Only the former may be rewritten or deleted.
+//   - What is there already was made by this sandbox, or the user named the branch without a
+//     wildcard. Only the former may be rewritten or deleted.
 //
-// What git on the host is told to expect of the remote is what was judged: if it is no
-// longer so, the remote refuses.
-
-// patiencePush is how long the remote may take.
-const patiencePush = 5 * time.Minute
-
-// maxShown bounds the branches of the remote that a client is told of.
-const maxShown = 1000
+// The remote refuses if it is no longer as was judged.
 
 // A Move is one branch of the remote that is to change, and was found to be the sandbox's.
 type Move struct {
@@ -55,20 +41,7 @@ func (m Move) String() string {
 	return fmt.Sprintf("push %.12s to the branch %s of %s", m.New, m.Branch, m.Remote)
 }
 
-// pushURL is where git inside pushes to.
-func (b *Bridge) pushURL() string { return "http://" + link.AboutName + b.PushPath() }
-
-// PushPath is the path of that.
-func (b *Bridge) PushPath() string {
-	if b.Include != "" {
-		return "/include/" + b.Include + "/git"
-	}
-	return "/git"
-}
-
-func (b *Bridge) pushed() string { return b.own() + "pushed/" }
-
-// claim says by what right a sandbox would push to a branch.
+// A claim is the right by which a sandbox would push to a branch.
 type claim int
 
 const (
@@ -77,87 +50,51 @@ const (
 	claimAny        // the user named this very branch
 )
 
-func (b *Bridge) claim(branch string, patterns []string) claim {
-	if branch == b.Branch || strings.HasPrefix(branch, "coffer/"+b.Name+"@") {
+func (s *State) claim(branch string, patterns []string) claim {
+	switch {
+	case branch == s.Branch || strings.HasPrefix(branch, "coffer/"+s.Name+"@"):
 		return claimNew
-	}
-	if branch == "coffer" || strings.HasPrefix(branch, "coffer/") {
+	case branch == "coffer" || strings.HasPrefix(branch, "coffer/"):
 		return claimNone // those of other sandboxes, whatever a wildcard says
-	}
-	if slices.Contains(patterns, branch) {
+	case slices.Contains(patterns, branch):
 		return claimAny
 	}
 	for _, p := range patterns {
-		if wild(p, branch) {
+		wild := "(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, ".*") + "$"
+		if ok, err := regexp.MatchString(wild, branch); err == nil && ok {
 			return claimNew
 		}
 	}
 	return claimNone
 }
 
-// wild matches a pattern, in which a * stands for anything.
-func wild(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == name
-	}
-	first, last := parts[0], parts[len(parts)-1]
-	if len(name) < len(first)+len(last) || !strings.HasPrefix(name, first) || !strings.HasSuffix(name, last) {
-		return false
-	}
-	name = name[len(first) : len(name)-len(last)]
-	for _, part := range parts[1 : len(parts)-1] {
-		i := strings.Index(name, part)
-		if i < 0 {
-			return false
-		}
-		name = name[i+len(part):]
-	}
-	return true
-}
+// maxShown bounds the branches of the remote that a client is told of.
+const maxShown = 1000
 
-// upstream is what the host knows of the remote's branches, and which of them the sandbox
-// pushed.
-func (b *Bridge) upstream(ctx context.Context, remote string) (known, pushed map[string]string, err error) {
-	tracked := "refs/remotes/" + remote + "/"
-	out, err := b.refs().run(ctx, "", "for-each-ref", "--format=%(objectname) %(refname)", tracked, b.pushed())
-	if err != nil {
-		return nil, nil, err
-	}
-	known, pushed = map[string]string{}, map[string]string{}
-	for line := range strings.Lines(out) {
-		id, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if branch, ok := strings.CutPrefix(name, tracked); ok && branch != "HEAD" {
-			known[branch] = id
-		} else if branch, ok := strings.CutPrefix(name, b.pushed()); ok {
-			pushed[branch] = id
-		}
-	}
-	return known, pushed, nil
-}
-
-// Pushable lists the branches of the remote that the sandbox could push to and that are
-// there, and the commits of the sandbox that the host has.
-func (b *Bridge) Pushable(ctx context.Context, remote string, patterns []string) (refs []Ref, have []string, err error) {
-	known, _, err := b.upstream(ctx, remote)
+// Pushable lists the remote's branches that the sandbox could push to, and the commits of the
+// sandbox that the host has.
+func (r *Remote) Pushable(ctx context.Context, patterns []string) (refs []Ref, have []string, err error) {
+	known, _, err := r.branches(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	for branch, id := range known {
-		if b.claim(branch, patterns) != claimNone && len(refs) < maxShown {
+		if r.bridge.claim(branch, patterns) != claimNone && len(refs) < maxShown {
 			refs = append(refs, Ref{Name: "refs/heads/" + branch, ID: id})
 		}
 	}
 	slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.Name, b.Name) })
-	out, err := b.refs().run(ctx, "", "for-each-ref", "--format=%(objectname)", fmt.Sprintf("--count=%d", maxShown), b.incoming())
-	have = strings.Fields(out)
+	mine, err := r.bridge.refs().list(ctx, r.bridge.incoming())
+	for _, ref := range mine[:min(len(mine), maxShown)] {
+		have = append(have, ref.ID)
+	}
 	slices.Sort(have)
 	return refs, slices.Compact(have), err
 }
 
-// Judge decides whether a command is the sandbox's to give. Its commits were brought over.
-func (b *Bridge) Judge(ctx context.Context, remote string, patterns []string, c PushCommand) (m Move, err error) {
-	branch := c.Branch()
+// Judge decides whether a command is the sandbox's to give. Its commits were synced.
+func (r *Remote) Judge(ctx context.Context, patterns []string, c PushCommand) (m Move, err error) {
+	b, branch := r.bridge, c.Branch()
 	if branch == "" {
 		return m, ui.Error("only branches can be pushed from a sandbox", "the user can push it, outside")
 	}
@@ -166,174 +103,128 @@ func (b *Bridge) Judge(ctx context.Context, remote string, patterns []string, c 
 		return m, ui.Error(fmt.Sprintf("%s is not a branch of this sandbox", branch), fmt.Sprintf(
 			"push to its own: git push origin HEAD:%s; the user can allow other names with git.push_patterns in coffer.toml", b.Branch))
 	}
-	known, pushed, err := b.upstream(ctx, remote)
+	known, pushed, err := r.branches(ctx)
 	if err != nil {
 		return m, err
 	}
-	m = Move{Remote: remote, Branch: branch, Old: known[branch], New: c.New}
-	if c.Old != m.Old {
-		return m, ui.Error(fmt.Sprintf("%s has moved meanwhile", branch), "push again")
-	}
+	m = Move{Remote: r.Name, Branch: branch, Old: known[branch], New: c.New}
 	ours := m.Old != "" && pushed[branch] == m.Old
 	m.own = m.Old == "" || ours
-	if !m.own && right != claimAny {
-		return m, ui.Error(fmt.Sprintf("%s has a branch %s that this sandbox did not push, or that somebody else has moved since", remote, branch),
+	switch {
+	case c.Old != m.Old:
+		return m, ui.Error(fmt.Sprintf("%s has moved meanwhile", branch), "push again")
+	case !m.own && right != claimAny:
+		return m, ui.Error(fmt.Sprintf("%s has a branch %s that this sandbox did not push, or that somebody else has moved since", r.Name, branch),
 			fmt.Sprintf("push to another name; or the user names it in git.push_patterns, without a *: push_patterns = [%q]", branch))
-	}
-	if m.New == "" {
-		if !ours {
-			return m, ui.Error(fmt.Sprintf("this sandbox did not push %s, and cannot delete it", branch), "the user can, outside")
-		}
+	case m.New == "" && !ours:
+		return m, ui.Error(fmt.Sprintf("this sandbox did not push %s, and cannot delete it", branch), "the user can, outside")
+	case m.New == "":
 		return m, nil
 	}
 	out, err := b.refs().run(ctx, "", "for-each-ref", "--count=1", "--format=x", "--contains="+m.New, b.incoming())
-	if (err != nil || out == "") && m.New == b.Base {
-		return m, ui.Error("there is nothing to push: nothing was committed in this sandbox yet", "commit something first")
-	}
-	if err != nil || out == "" {
-		return m, ui.Error(fmt.Sprintf("%.12s is on no branch of this sandbox that has come out", m.New), "commit it to a branch, and push again")
-	}
-	if m.Old != "" {
-		ahead, err := (&session{Bridge: b}).contains(ctx, m.New, m.Old)
-		if err != nil {
-			return m, err
-		}
-		m.Rewrite = !ahead
-	}
-	if m.Rewrite && !ours {
-		return m, ui.Error(fmt.Sprintf("%s has commits on %s that %.12s does not have, and that are not this sandbox's", remote, branch, m.New), "the user can fetch them outside; then merge or rebase, and push again")
-	}
-	return m, nil
-}
-
-// Push has the host push. reach are directories that the sandbox can write. said is what the remote's server said, and is a stranger's.
-func (b *Bridge) Push(ctx context.Context, m Move, reach []string) (said []string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patiencePush, errors.New("it took too long"))
-	defer cancel()
-	ref := "refs/heads/" + m.Branch
-	h := b.refs()
-	h.far = true
-	if h.dir, err = b.remoteDir(ctx, m.Remote, reach); err != nil {
-		return nil, err
-	}
-	h.config = []string{"push.followTags=false", "push.gpgSign=false", "push.recurseSubmodules=no", "push.default=nothing"}
-	c := h.command(ctx, "push", "--porcelain", "--no-verify", "--no-progress", "--force-with-lease="+ref+":"+m.Old, "--", m.Remote, m.New+":"+ref)
-	alone(c.SysProcAttr)
-	out, errs := &limited{left: maxWords, drop: true}, &limited{left: maxWords, drop: true}
-	c.Stdout, c.Stderr = out, errs
-	err = c.Run()
-	said = remoteWords(errs.String())
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
-	} else if err != nil {
-		err = pushError(out.String(), errs.String(), err)
-	}
-	if err != nil {
-		return said, fmt.Errorf("push to %s: %w", m.Remote, err)
-	}
 	switch {
-	case m.New == "":
-		_, err = b.refs().run(ctx, "", "update-ref", "-d", b.pushed()+m.Branch)
-	case m.own:
-		_, err = b.refs().run(ctx, "", "update-ref", b.pushed()+m.Branch, m.New)
+	case (err != nil || out == "") && m.New == b.Base:
+		return m, ui.Error("there is nothing to push: nothing was committed in this sandbox yet", "commit something first")
+	case err != nil || out == "":
+		return m, ui.Error(fmt.Sprintf("%.12s is on no branch of this sandbox that has come out", m.New), "commit it to a branch, and push again")
+	case m.Old == "":
+		return m, nil
 	}
-	return said, err
+	ahead, err := b.refs().contains(ctx, m.New, m.Old)
+	if m.Rewrite = !ahead; err == nil && m.Rewrite && !ours {
+		err = ui.Error(fmt.Sprintf("%s has commits on %s that %.12s does not have, and that are not this sandbox's", r.Name, branch, m.New), "the user can fetch them outside; then merge or rebase, and push again")
+	}
+	return m, err
 }
 
-// remoteDir is where git is to run to reach a remote. One that is a directory of this
-// machine has hooks, which run here: so it must not be where a sandbox can write.
-func (b *Bridge) remoteDir(ctx context.Context, remote string, reach []string) (dir string, err error) {
-	dir = "/"
-	for _, way := range []string{"--push", "--all"} {
-		urls, err := b.refs().text(ctx, "remote", "get-url", "--all", way, "--", remote)
-		if err != nil {
-			return "", err
-		}
-		for url := range strings.SplitSeq(urls, "\n") {
-			path, local := localPath(url)
-			if !local {
-				continue
-			}
-			if !filepath.IsAbs(path) { // to where the user types git
-				dir = b.Common
-				if filepath.Base(dir) == ".git" {
-					dir = filepath.Dir(dir)
-				}
-				path = filepath.Join(dir, path)
-			}
-			real, err := filepath.EvalSymlinks(path)
-			if err != nil {
-				return "", fmt.Errorf("the remote %s: %w", remote, err)
-			}
-			for _, area := range b.Writable(reach) {
-				if area != "" && (within(path, area) || within(real, area)) {
-					return "", fmt.Errorf("the remote %s is a directory in %s, where a sandbox could have put programs for git to run", remote, area)
-				}
-			}
-		}
-	}
-	return dir, nil
-}
-
-// Writable is all that sandboxes can write of the host's, besides these places: all
-// worktrees and layers are in one directory.
-func (b *Bridge) Writable(reach []string) []string {
-	folder := b.dir
-	if b.Include != "" {
-		folder = filepath.Dir(filepath.Dir(folder)) // the sandbox's
-	}
-	return append(slices.Clone(reach), b.Tree, filepath.Dir(folder))
-}
-
-func within(path, dir string) bool { return path == dir || safepath.Within(path, dir) }
-
-// localPath is the directory of this machine that a URL means, by git's rules: what has a
-// colon before any slash is another machine's.
-func localPath(url string) (path string, ok bool) {
-	if path, ok := strings.CutPrefix(url, "file://"); ok {
-		return path, true
-	}
-	colon, slash := strings.IndexByte(url, ':'), strings.IndexByte(url, '/')
-	return url, colon < 0 || slash >= 0 && slash < colon
-}
-
-// alone takes a program away from the user's terminal: ssh would ask there.
-func alone(a *syscall.SysProcAttr) { a.Setpgid, a.Setsid = false, true }
-
-// RejectedError is the remote's own refusal, which may be told inside. What else goes wrong may
-// name the user's credentials.
+// A RejectedError is the remote's own refusal, which may be told inside. What else goes wrong
+// may name the user's credentials.
 type RejectedError struct{ Reason string }
 
 func (e *RejectedError) Error() string { return e.Reason }
 
-func pushError(out, errs string, err error) error {
-	for line := range strings.Lines(out) {
-		f := strings.Split(strings.TrimSpace(line), "\t")
-		if len(f) == 3 && f[0] == "!" {
-			return &RejectedError{f[2]}
+// Push has the host push. reach are directories that the sandbox can write. said is what the
+// remote's server said, and is a stranger's.
+func (r *Remote) Push(ctx context.Context, m Move, reach []string) (said []string, err error) {
+	ref := "refs/heads/" + m.Branch
+	out, errs, err := r.run(ctx, reach, []string{"push.followTags=false", "push.gpgSign=false", "push.recurseSubmodules=no", "push.default=nothing"},
+		"push", "--porcelain", "--no-verify", "--no-progress", "--force-with-lease="+ref+":"+m.Old, "--", r.Name, m.New+":"+ref)
+	for line := range strings.Lines(errs) {
+		if text, ok := strings.CutPrefix(line, "remote:"); ok && len(said) < 40 && strings.TrimSpace(text) != "" {
+			said = append(said, strings.TrimSpace(text))
 		}
 	}
-	return &Error{Args: []string{"push"}, Err: err, Said: Redact(errs)}
-}
-
-var userinfo = lazily(`://[^/\s@]+@`)
-
-// lazily compiles an expression when it is first used, which in most commands is never.
-func lazily(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
-// Redact takes credentials out of what git says.
-func Redact(text string) string { return userinfo().ReplaceAllString(text, "://") }
-
-// remoteWords are the lines that the server said.
-func remoteWords(errs string) (said []string) {
-	for line := range strings.Lines(errs) {
-		if text, ok := strings.CutPrefix(line, "remote:"); ok && len(said) < 40 {
-			if text = strings.TrimSpace(text); text != "" {
-				said = append(said, text)
+	if err != nil {
+		for line := range strings.Lines(out) {
+			if f := strings.Split(strings.TrimSpace(line), "\t"); len(f) == 3 && f[0] == "!" {
+				err = &RejectedError{f[2]}
 			}
 		}
+		return said, fmt.Errorf("push to %s: %w", r.Name, err)
 	}
-	return said
+	pushed := r.bridge.pushed() + m.Branch
+	switch {
+	case m.New == "":
+		_, err = r.bridge.refs().run(ctx, "", "update-ref", "-d", pushed)
+	case m.own:
+		_, err = r.bridge.refs().run(ctx, "", "update-ref", pushed, m.New)
+	}
+	return said, err
+}
+
+// userinfo is what a URL may have before its host.
+var userinfo = regexp.MustCompile(`://[^/\s@]+@`)
+
+// Redact removes credentials from what git says.
+func Redact(text string) string { return userinfo.ReplaceAllString(text, "://") }
+
+// An Offer is a sandbox's branch on its way to the user's remote, at the user's own word.
+// Everything was looked at, and nothing was done yet.
+type Offer struct {
+	Move
+	There   bool   // the remote has it already
+	Commits int    // that no other branch of the remote has
+	Dir     string // where the user finds the repository
+}
+
+// Offer looks whether the sandbox's branch can go to the remote. The user sends it, so what is
+// there already need not be the sandbox's, as long as nothing of others is given up.
+func (r *Remote) Offer(ctx context.Context) (*Offer, error) {
+	b := r.bridge
+	if b.Behind() {
+		return nil, ui.Error(fmt.Sprintf("sandbox %s has not synced its latest commits with your repository yet", b.Name), b.fetchHint())
+	}
+	nothing := ui.Error(fmt.Sprintf("there is nothing to send: no commit on %s that %s does not have", b.Branch, r.Name), "commit something in the sandbox first")
+	tip, err := b.Tip(ctx)
+	if err != nil && b.Laid {
+		return nil, nothing // the first commit makes it
+	}
+	if err != nil {
+		return nil, err
+	}
+	known, pushed, err := r.branches(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := &Offer{Move: Move{Remote: r.Name, Branch: b.Branch, Old: known[b.Branch], New: tip}, Dir: b.place()}
+	out, err := b.refs().text(ctx, "rev-list", "--count", tip, "--exclude="+r.Name+"/"+b.Branch, "--not", "--remotes="+r.Name)
+	if err == nil {
+		_, err = fmt.Sscan(out, &o.Commits)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.Commits == 0 {
+		return nil, nothing
+	}
+	ours := o.Old != "" && pushed[b.Branch] == o.Old
+	o.own, o.There = o.Old == "" || ours, o.Old == tip
+	if o.Old == "" || o.There {
+		return o, nil
+	}
+	ahead, err := b.refs().contains(ctx, tip, o.Old)
+	if o.Rewrite = !ahead; err == nil && o.Rewrite && !ours {
+		err = ui.Error(fmt.Sprintf("%s has commits on %s that this sandbox has not, and did not push", r.Name, b.Branch), "look at them with 'git log "+r.Name+"/"+b.Branch+"', and push yourself")
+	}
+	return o, err
 }

@@ -41,9 +41,6 @@ func (c PushCommand) Branch() string {
 	return name
 }
 
-// A Ref names a commit or a tag. Peeled is what a tag points to.
-type Ref struct{ Name, ID, Peeled string }
-
 // AdvertisePush lists the refs that a client may change, and commits it need not send.
 func AdvertisePush(w io.Writer, format string, refs []Ref, have []string) error {
 	out := bufio.NewWriter(w)

@@ -127,9 +127,9 @@ func TestOfferRefs(t *testing.T) {
 		want string
 	}{
 		"nothing": {nil, "", zero + " capabilities^{}\x00C\n"},
-		"a tag, and no HEAD": {[]Ref{{"refs/heads/main", one, ""}, {"refs/tags/v1", two, one}}, "refs/heads/gone",
+		"a tag, and no HEAD": {[]Ref{{Name: "refs/heads/main", ID: one}, {Name: "refs/tags/v1", ID: two, Peeled: one}}, "refs/heads/gone",
 			one + " refs/heads/main\x00C\n" + two + " refs/tags/v1\n" + one + " refs/tags/v1^{}\n"},
-		"HEAD": {[]Ref{{"refs/heads/a", one, ""}, {"refs/heads/main", two, ""}}, "refs/heads/main",
+		"HEAD": {[]Ref{{Name: "refs/heads/a", ID: one}, {Name: "refs/heads/main", ID: two}}, "refs/heads/main",
 			two + " HEAD\x00S\n" + one + " refs/heads/a\n" + two + " refs/heads/main\n"},
 	} {
 		var b strings.Builder

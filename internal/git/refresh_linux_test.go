@@ -9,12 +9,10 @@ import (
 	"time"
 )
 
-// A program's start does not wait for a git that does not end, nor for who waits for one; and
-// that git is ended.
-func TestRefreshMovedIsPatient(t *testing.T) {
+// A program's start does not wait for a git that does not end.
+func TestRefreshIsPatient(t *testing.T) {
 	dir := t.TempDir()
 	common, slow := filepath.Join(dir, "git"), filepath.Join(dir, "slow")
-	// Refs in a reftable are read by git.
 	for _, d := range []string{"reftable", "refs/heads"} {
 		if err := os.MkdirAll(filepath.Join(common, d), 0o700); err != nil {
 			t.Fatal(err)
@@ -27,14 +25,10 @@ func TestRefreshMovedIsPatient(t *testing.T) {
 	var asked atomic.Bool
 	find = func() string { asked.Store(true); return slow }
 	t.Cleanup(func() { find = was })
-	patient := patienceRefs
-	patienceRefs = 2 * patienceMoved
-	t.Cleanup(func() { patienceRefs = patient })
-
 	b := &Bridge{State: State{Common: common}, dir: dir}
 	ended := make(chan error, 2)
-	go func() { ended <- b.RefreshMoved(context.Background()) }()
-	go func() { ended <- b.RefreshMoved(context.Background()) }()
+	go func() { ended <- b.Refresh(context.Background()) }()
+	go func() { ended <- b.Refresh(context.Background()) }()
 	for range 2 {
 		select {
 		case err := <-ended:
@@ -48,12 +42,8 @@ func TestRefreshMovedIsPatient(t *testing.T) {
 	if !asked.Load() {
 		t.Error("git was not asked, so this proves nothing")
 	}
-	// Who reads them next gets the lock when the slow one is gone.
-	b.showing.Lock()
-	b.refPlaces = refPlaces(common, nil)
-	b.refStamp, _ = b.stamp()
-	b.showing.Unlock()
-	if err := b.RefreshMoved(context.Background()); err != nil {
+	b.shown.stamp = stampRefs(common)
+	if err := b.Refresh(context.Background()); err != nil {
 		t.Errorf("nothing has moved: %v", err)
 	}
 }

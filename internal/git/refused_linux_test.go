@@ -36,7 +36,7 @@ func (h *beside) serve(conn net.Conn) error {
 	if err != nil {
 		return err
 	}
-	place := strings.NewReplacer(h.b.InsideDir(), h.b.private())
+	place := strings.NewReplacer(h.b.InsideDir(), string(h.b.private()))
 	var args []string
 	for _, a := range r.Exec.Argv {
 		args = append(args, place.Replace(string(a)))
@@ -132,9 +132,9 @@ func TestTooMuchOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Unlock()
+	b.private().unlock()
 	inside := &beside{b: b}
-	private := []string{"GIT_DIR=" + b.private(), "GIT_WORK_TREE=" + b.Tree, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strings.Join(b.Objects, ":")}
+	private := []string{"GIT_DIR=" + string(b.private()), "GIT_WORK_TREE=" + b.Tree, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strings.Join(b.Objects, ":")}
 	large := make([]byte, 2<<20)
 	for i, x := 0, uint32(1); i < len(large); i++ { // so that nothing makes it smaller
 		x = x*1664525 + 1013904223

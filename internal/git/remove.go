@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,89 +24,19 @@ func (b *Bridge) Dirty(ctx context.Context) (int, error) {
 	h := b.tree()
 	h.locks, h.mind = false, true
 	out, err := h.run(ctx, "", "status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
-	if err != nil {
-		return 0, err
-	}
-	return strings.Count(out, "\x00"), nil
+	return strings.Count(out, "\x00"), err
 }
 
-// Unmerged counts the commits of the sandbox's branches that are on no other branch, tag
-// or remote, neither themselves nor by what they change.
-func (b *Bridge) Unmerged(ctx context.Context) (int, error) {
-	ours, others, err := b.tips(ctx)
-	if err != nil {
-		return 0, err
-	}
-	n, err := b.beyond(ctx, ours, others)
-	if err != nil || n == 0 {
-		return n, err
-	}
-	// Commits of another sandbox's are not looked for by what they change.
-	left := b.unmerged(ctx, ours, "refs/heads/", "refs/remotes/")
-	for _, id := range ours {
-		if !slices.Contains(left, id) {
-			others = append(others, id)
-		}
-	}
-	return b.beyond(ctx, left, others)
-}
+// Unmerged counts the commits of the sandbox's branches that are merged nowhere.
+func (b *Bridge) Unmerged(ctx context.Context) (int, error) { return b.merges().unmerged(ctx) }
 
-// tips are the commits that the sandbox's refs point to, and those that others do. They are
-// ids: whoever removes another sandbox meanwhile takes refs away, and the objects stay.
-func (b *Bridge) tips(ctx context.Context) (ours, others []string, err error) {
-	out, err := b.refs().run(ctx, "", "for-each-ref", "--format=%(objectname) %(refname)", "refs/")
-	if err != nil {
-		return nil, nil, err
-	}
-	for line := range strings.Lines(out) {
-		id, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if _, ok := b.inside(ref); ok || strings.HasPrefix(ref, b.incoming()) {
-			ours = append(ours, id)
-		} else if !strings.HasPrefix(ref, "refs/coffer/") {
-			others = append(others, id)
-		}
-	}
-	if b.Base != "" {
-		others = append(others, b.Base)
-	}
-	slices.Sort(ours)
-	return slices.Compact(ours), others, nil
-}
-
-// beyond counts the commits that are in ours and not in others.
-func (b *Bridge) beyond(ctx context.Context, ours, others []string) (count int, err error) {
-	if len(ours) == 0 {
-		return 0, nil
-	}
-	var args strings.Builder
-	for _, id := range ours {
-		args.WriteString(id + "\n")
-	}
-	for _, id := range others {
-		args.WriteString("^" + id + "\n")
-	}
-	n, err := b.refs().run(ctx, args.String(), "rev-list", "--count", "--stdin")
-	if err != nil {
-		return 0, err
-	}
-	_, err = fmt.Sscan(n, &count)
-	return count, err
-}
-
-// Gone says whether somebody removed the worktree, and did not move it.
+// Gone reports whether somebody removed the worktree, and did not move it.
 func (b *Bridge) Gone() bool {
-	if b.Admin == "" || b.Laid {
-		return false
-	}
-	if _, err := os.Lstat(b.Tree); !errors.Is(err, fs.ErrNotExist) {
-		return false
-	}
-	back, err := firstLine(filepath.Join(b.Admin, "gitdir"))
-	return err != nil || filepath.Clean(back) == filepath.Join(b.Tree, ".git")
+	return b.Admin != "" && !b.Laid && !exists(b.Tree) && (!exists(filepath.Join(b.Admin, "gitdir")) || b.isAdmin(b.Admin))
 }
 
-// MayRemove says what would be lost with the sandbox, or easily forgotten. A tree that is
-// gone holds nothing.
+// MayRemove is an error if something would be lost with the sandbox, or easily forgotten. A
+// tree that is gone holds nothing.
 func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 	n, err := b.Dirty(ctx)
 	if err != nil && !errors.Is(err, ErrTreeGone) {
@@ -115,11 +46,10 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 		return ui.Error(fmt.Sprintf("%s has %s not committed", b.title(), several(n, "changed file", "that is", "that are")),
 			fmt.Sprintf("see 'coffer diff %s', or remove it all the same with --force", b.Words()))
 	}
-	if b.seen.Inside != b.look() {
-		return ui.Error(fmt.Sprintf("%s has not synced its latest commits with your repository yet", b.title()),
-			fmt.Sprintf("sync them with 'coffer exec -m %s -- true', or remove it all the same with --force", b.Name))
+	if b.Behind() {
+		return ui.Error(fmt.Sprintf("%s has not synced its latest commits with your repository yet", b.title()), b.fetchHint()+", or remove it all the same with --force")
 	}
-	if n, err = b.Unmerged(ctx); err != nil {
+	if n, err = b.merges().unmerged(ctx); err != nil {
 		return ui.Hint(err, "remove it all the same with --force")
 	}
 	if n == 0 {
@@ -133,7 +63,6 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 		fmt.Sprintf("see 'git log %s'%s and 'coffer merge %s', or %s", b.Branch, b.Where(), b.Words(), stays))
 }
 
-// several counts things of which something is said.
 func several(n int, thing, is, are string) string {
 	if n == 1 {
 		return fmt.Sprintf("1 %s %s", thing, is)
@@ -141,114 +70,164 @@ func several(n int, thing, is, are string) string {
 	return fmt.Sprintf("%d %ss %s", n, thing, are)
 }
 
-// Forget takes the worktree out of the host's repository: its own directory there, and
-// the refs that are nobody else's. A branch with commits that are merged nowhere stays,
-// unless branches are to go; see [Bridge.Stayed]. The files are the caller's to remove.
+// Left is what [Bridge.Forget] did with branches, and which stashes and tags are left.
+type Left struct {
+	Branches, Deleted []string
+	Kept              []Kept
+}
+
+// Forget takes the worktree out of the host's repository: its own directory there, and the
+// refs that are nobody else's. A branch with commits that are merged nowhere stays, unless
+// branches are to go; see Bridge.Left. The caller removes the files.
 func (b *Bridge) Forget(ctx context.Context, branches bool) error {
-	if _, err := os.Stat(b.Common); errors.Is(err, fs.ErrNotExist) {
+	if !exists(b.Common) {
 		return nil // the whole repository is gone
 	}
 	if !b.Laid {
 		if err := b.forgetAdmin(); err != nil {
-			return err
+			return fmt.Errorf("forget the worktree: %w", err)
 		}
 	}
-	s := &session{Bridge: b}
-	if err := s.read(ctx); err != nil {
+	e, err := b.readRefs(ctx)
+	if err != nil {
 		return err
 	}
-	b.noteKept(s.refs)
 	// Without the first of our refs, the branch was there before us, or we do not know.
-	made := s.refs[b.own()+"base"].id != "" || b.Laid && b.Base == ""
+	made := e.now[b.own()+"base"].ID != "" || b.Laid && b.Base == ""
 	var doubtful, ids []string // branches of ours, that stay if they are not merged
-	for ref, t := range s.refs {
+	for ref, r := range e.was {
 		_, public := b.inside(ref)
+		name := strings.TrimPrefix(ref, b.own())
 		switch {
-		case !public, made && t.tree == "" && (branches || t.id == b.Base):
-			b.drop(s, ref)
-		case made && t.tree == "" && strings.HasPrefix(ref, "refs/heads/coffer/"): // who gave it another name may want it
-			doubtful, ids = append(doubtful, ref), append(ids, t.id)
+		case !public:
+			e.set(ref, "")
+			if slices.ContainsFunc(kept, func(kind string) bool { return strings.HasPrefix(name, kind) }) {
+				b.Left.Kept = append(b.Left.Kept, b.keptOne(name))
+			}
+		case made && r.tree == "" && (branches || r.ID == b.Base):
+			b.drop(&e, ref)
+		case made && r.tree == "" && strings.HasPrefix(ref, wayRef+"/"): // a branch by another name the user may want
+			doubtful, ids = append(doubtful, ref), append(ids, r.ID)
 		case made:
-			b.stayed = append(b.stayed, short(ref))
+			b.Left.Branches = append(b.Left.Branches, short(ref))
 		}
 	}
-	left := b.unmerged(ctx, ids, "refs/heads/")
+	left := b.merges().without(ctx, ids, "refs/heads/")
 	for _, ref := range doubtful {
-		if slices.Contains(left, s.refs[ref].id) {
-			b.stayed = append(b.stayed, short(ref))
+		if slices.Contains(left, e.was[ref].ID) {
+			b.Left.Branches = append(b.Left.Branches, short(ref))
 		} else {
-			b.drop(s, ref)
+			b.drop(&e, ref)
 		}
 	}
-	slices.Sort(b.stayed)
-	if err := s.write(ctx); err != nil {
+	slices.Sort(b.Left.Branches)
+	slices.SortFunc(b.Left.Kept, func(x, y Kept) int { return strings.Compare(x.Take, y.Take) })
+	if err := e.write(ctx); err != nil {
 		return err
 	}
-	_, stays := s.refs[b.branchRef()]
+	_, stays := e.now[b.branchRef()]
 	b.clearRefs(ctx, stays)
 	return nil
 }
 
-// drop deletes a ref, and notes it if it is a branch.
-func (b *Bridge) drop(s *session, ref string) {
-	s.set(ref, "")
-	if strings.HasPrefix(ref, "refs/heads/") {
-		b.dropped = append(b.dropped, short(ref))
-	}
+// drop deletes a branch.
+func (b *Bridge) drop(e *refEdit, ref string) {
+	e.set(ref, "")
+	b.Left.Deleted = append(b.Left.Deleted, short(ref))
 }
-
-// Dropped are the branches that [Bridge.Forget] has deleted.
-func (b *Bridge) Dropped() []string { return b.dropped }
-
-// Stayed are the branches that [Bridge.Forget] has left.
-func (b *Bridge) Stayed() []string { return b.stayed }
 
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// forgetAdmin removes the worktree's own directory, if it is still ours. Not 'git
-// worktree prune', which removes those of others as well.
+// forgetAdmin removes the worktree's own directory, if it is still ours. Not 'git worktree
+// prune', which removes those of others as well.
 func (b *Bridge) forgetAdmin() error {
-	draft := b.adminDraft()
-	if err := os.RemoveAll(draft); err != nil { // of who was killed
-		return fmt.Errorf("forget the worktree: %w", err)
+	all := filepath.Join(b.Common, "worktrees")
+	defer os.Remove(all) // if it was the last
+	draft := filepath.Join(b.Common, "coffer-"+b.ID)
+	if err := removeAll(draft); err != nil { // of one of us who was killed
+		return err
 	}
 	if b.Admin == "" { // we were killed while it was made
-		all, _ := filepath.Glob(filepath.Join(escapeGlob(b.Common), "worktrees", "*", "gitdir"))
-		for _, file := range all {
-			if back, err := firstLine(file); err == nil && filepath.Clean(back) == filepath.Join(b.Tree, ".git") {
-				b.Admin = filepath.Dir(file)
+		dirs, _ := filepath.Glob(filepath.Join(escapeGlob(all), "*"))
+		if i := slices.IndexFunc(dirs, b.isAdmin); i >= 0 {
+			b.Admin = dirs[i]
+		}
+	}
+	if filepath.Dir(b.Admin) != all || !b.isAdmin(b.Admin) {
+		return nil
+	}
+	// All at once: nobody would know whose a part of it is.
+	if os.Rename(b.Admin, draft) != nil {
+		draft = b.Admin
+	}
+	return removeAll(draft)
+}
+
+// removeAll removes a directory in which a git that was left behind may still write.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	for try := 0; errors.Is(err, syscall.ENOTEMPTY) && try < 100; try++ {
+		time.Sleep(20 * time.Millisecond)
+		err = os.RemoveAll(dir)
+	}
+	return err
+}
+
+// sandboxID is what names of sandboxes' refs look like.
+var sandboxID = regexp.MustCompile(`^[a-z0-9]{8}$`)
+
+// Orphans finds what sandboxes of a store, whose folders were deleted, have left in a
+// repository. The log of a sandbox's first ref names its folder, and the worktree's own
+// directory the worktree. Those of other stores are nobody's business here. What is found can
+// be forgotten, and nothing else.
+func Orphans(ctx context.Context, common, store string) (all []*Bridge) {
+	store, err := filepath.EvalSymlinks(store)
+	if err != nil {
+		return nil
+	}
+	known := map[string]bool{}
+	add := func(path, of string, b *Bridge) {
+		rest, ok := strings.CutPrefix(path, store+"/")
+		id, _, _ := strings.Cut(rest, "/")
+		if _, err := os.Lstat(filepath.Join(store, id)); !ok || known[id] || of != "" && of != id || !sandboxID.MatchString(id) || !errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		known[id] = true
+		b.ID, b.Common = id, common
+		b.find(ctx)
+		all = append(all, b)
+	}
+	files, _ := filepath.Glob(filepath.Join(escapeGlob(common), "worktrees", "*", "gitdir"))
+	for _, file := range files {
+		if git, err := firstLine(file); err == nil {
+			add(git, "", &Bridge{State: State{Admin: filepath.Dir(file), Tree: filepath.Dir(filepath.Clean(git))}})
+		}
+	}
+	h := host{dir: "/", where: []string{"--git-dir=" + common}}
+	refs, _ := h.list(ctx, "refs/coffer/*/base")
+	for _, ref := range refs {
+		said, _ := h.run(ctx, "", "log", "-g", "--format=%gs", ref.Name, "--")
+		for line := range strings.Lines(said) {
+			if folder, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), madeFor); ok {
+				add(folder, strings.Split(ref.Name, "/")[2], &Bridge{State: State{Laid: true}})
 			}
 		}
 	}
-	all := filepath.Join(b.Common, "worktrees")
-	defer os.Remove(all) // if it was the last
-	if filepath.Dir(b.Admin) != all {
-		return nil // there never was one
-	}
-	back, err := firstLine(filepath.Join(b.Admin, "gitdir"))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && filepath.Clean(back) != filepath.Join(b.Tree, ".git") {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	// All at once: of a part of it nobody would know whose it is. And a git that somebody who was
-	// killed has left behind does not find it any more.
-	if os.Rename(b.Admin, draft) != nil {
-		draft = b.Admin // then as it goes
-	}
-	err = os.RemoveAll(draft)
-	for range 100 { // unless it stands there
-		if !errors.Is(err, syscall.ENOTEMPTY) {
-			break
+	return all
+}
+
+// find reads from the refs of a sandbox what its folder would have told.
+func (b *Bridge) find(ctx context.Context) {
+	refs, _ := b.refs().list(ctx, b.own())
+	for _, ref := range refs {
+		if ref.Name == b.own()+"base" {
+			b.Base = ref.ID
 		}
-		time.Sleep(20 * time.Millisecond)
-		err = os.RemoveAll(draft)
+		if branch, ok := strings.CutPrefix(ref.Name, b.synced()); ok && (b.Branch == "" || strings.HasPrefix(branch, "coffer/")) {
+			b.Branch = branch
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("forget the worktree: %w", err)
-	}
-	return nil
+	b.Name = strings.TrimPrefix(b.Branch, "coffer/")
 }

@@ -37,12 +37,12 @@ func TestUnmergedWhileRefsGo(t *testing.T) {
 	git("commit", "-q", "--allow-empty", "-m", "other")
 	git("checkout", "-q", "-b", "coffer/box")
 	git("commit", "-q", "--allow-empty", "-m", "box")
-	ours, others, err := b.tips(t.Context())
+	ours, others, err := b.merges().tips(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	git("branch", "-q", "-D", "coffer/other")
-	if n, err := b.beyond(t.Context(), ours, others); err != nil || n != 1 {
+	if n, err := b.merges().beyond(t.Context(), ours, others); err != nil || n != 1 {
 		t.Errorf("%d commits, %v; want 1", n, err)
 	}
 	if n, err := b.Unmerged(t.Context()); err != nil || n != 2 {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -21,14 +23,10 @@ type Repository struct {
 	Prefix string // where in it we are, relative
 	Format string // of object names: sha1 or sha256
 
-	shallow bool
-	bare    bool
-	odd     bool              // there are refs that only git can read
-	config  map[string]string // the last value of each key
-	all     []setting         // of git's own reading
+	config map[string]string // the last value of each key
 }
 
-// ErrNoRepository says that a directory is in none.
+// ErrNoRepository is about a directory that is in none.
 var ErrNoRepository = errors.New("not in a git repository")
 
 // ErrNoCommit is about a repository in which nothing was committed yet.
@@ -36,73 +34,55 @@ var ErrNoCommit = errors.New("the repository has no commit yet, of which a workt
 
 // Find looks for the repository that a directory is in.
 func Find(ctx context.Context, dir string) (*Repository, error) {
-	r, err := findAtOnce(ctx, dir)
-	if err != nil {
-		if r, err = findStepwise(ctx, dir); err != nil {
-			return nil, err
-		}
-	}
-	if r.Prefix, err = filepath.Rel(r.Top, dir); err != nil || strings.HasPrefix(r.Prefix, "..") {
-		r.Prefix = "."
-	}
-	if r.Common, err = filepath.EvalSymlinks(r.Common); err != nil {
-		return nil, err
-	}
-	return r, r.readConfig(ctx)
-}
-
-// findAtOnce asks git one question for all there is to know. It has an answer where there
-// is a working tree, and no path with a line break in it.
-func findAtOnce(ctx context.Context, dir string) (*Repository, error) {
-	if rootfs.IsGitDir(dir) {
-		return nil, errNotPlain
-	}
-	out, err := host{dir: dir}.text(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir", "--absolute-git-dir", "--show-toplevel",
-		"--is-bare-repository", "--is-shallow-repository", "--show-object-format", "--is-inside-work-tree")
-	if err != nil {
-		return nil, err
-	}
-	line := strings.Split(out, "\n")
-	if len(line) != 7 || line[6] != "true" || slices.ContainsFunc(line[:3], func(p string) bool { return !filepath.IsAbs(p) }) {
-		return nil, errNotPlain
-	}
-	return &Repository{Common: line[0], Dir: line[1], Top: line[2], bare: line[3] == "true", shallow: line[4] == "true", Format: line[5]}, nil
-}
-
-// findStepwise asks for each path alone, as they may contain line breaks.
-func findStepwise(ctx context.Context, dir string) (*Repository, error) {
 	h := host{dir: dir}
 	r := &Repository{}
 	var err error
 	if rootfs.IsGitDir(dir) && mine(dir) {
 		h.where = []string{"--git-dir=" + dir} // a bare one, which git does not look for
 	}
-	if r.Common, err = h.text(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir"); err != nil {
+	out, err := h.text(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir",
+		"--is-bare-repository", "--show-object-format", "--is-inside-work-tree", "--is-inside-git-dir")
+	if err != nil {
 		if code(err) == 128 && strings.Contains(err.Error(), "not a git repository") {
 			return nil, ErrNoRepository
 		}
 		return nil, missing(err)
 	}
-	facts, err := h.run(ctx, "", "rev-parse", "--is-bare-repository", "--is-shallow-repository", "--show-object-format", "--is-inside-work-tree", "--is-inside-git-dir")
-	if err != nil {
+	lines := strings.Split(out, "\n")
+	if len(lines) < 5 {
+		return nil, fmt.Errorf("git rev-parse: unexpected answer %q", out)
+	}
+	path, facts := lines[:len(lines)-4], lines[len(lines)-4:]
+	r.Common, r.Format = strings.Join(path, "\n"), facts[1] // a path may contain line breaks
+	if r.Common, err = filepath.EvalSymlinks(r.Common); err != nil {
 		return nil, err
 	}
-	lines := strings.Fields(facts)
-	if len(lines) != 5 {
-		return nil, fmt.Errorf("git rev-parse: unexpected answer %q", facts)
-	}
-	r.bare, r.shallow, r.Format = lines[0] == "true", lines[1] == "true", lines[2]
 	r.Dir = r.Common
-	if lines[3] == "true" {
+	switch {
+	case facts[2] == "true":
 		if r.Top, err = h.text(ctx, "rev-parse", "--show-toplevel"); err == nil {
 			r.Dir, err = h.text(ctx, "rev-parse", "--absolute-git-dir")
 		}
-		return r, err
-	}
-	if lines[4] == "true" && !r.bare {
+		if err != nil {
+			return nil, err
+		}
+	case facts[3] == "true" && facts[0] != "true":
 		return nil, ui.Error(fmt.Sprintf("%s is inside a git directory", dir), "change to the files of the repository")
 	}
-	return r, nil
+	if r.Prefix, err = filepath.Rel(r.Top, dir); err != nil || strings.HasPrefix(r.Prefix, "..") {
+		r.Prefix = "."
+	}
+	return r, r.readConfig(ctx)
+}
+
+// mine reports whether a directory is the caller's: git uses nobody else's repositories.
+func mine(dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
 }
 
 // readConfig reads what git's configuration says here, from all its files.
@@ -111,21 +91,17 @@ func (r *Repository) readConfig(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.config, r.all = map[string]string{}, all
+	r.config = map[string]string{}
 	for _, s := range all {
-		r.know(s)
+		// The repository does not say which file of the host to show inside.
+		if !s.own || s.key != "core.excludesfile" {
+			r.config[s.key] = s.value
+		}
 	}
 	return nil
 }
 
-// know notes a setting. Which file of the host to show inside, the repository does not say.
-func (r *Repository) know(s setting) {
-	if !s.own || s.key != "core.excludesfile" {
-		r.config[s.key] = s.value
-	}
-}
-
-// git runs on the repository, without looking at any working tree.
+// git runs on the repository, without a working tree.
 func (r *Repository) git() host {
 	return host{dir: "/", where: []string{"--git-dir=" + r.Common}}
 }
@@ -135,16 +111,18 @@ func (r *Repository) here() host {
 	return host{dir: "/", where: []string{"--git-dir=" + r.Dir}}
 }
 
-// objects lists the directories in which the repository's objects are, its own first.
-// Alternates can have alternates; git follows five.
+// objects lists the directories of the repository's objects, its own first. Alternates can
+// have alternates; git follows five.
 func (r *Repository) objects() ([]string, error) {
-	first, err := filepath.EvalSymlinks(filepath.Join(r.Common, "objects"))
+	own := filepath.Join(r.Common, "objects")
+	first, err := filepath.EvalSymlinks(own)
 	if err != nil {
 		return nil, fmt.Errorf("find the objects of the repository: %w", err)
 	}
-	all, seen := []string{first}, map[string]bool{first: true}
+	all := []string{first}
 	for i := 0; i < len(all) && len(all) < 32; i++ {
-		if all[i] != filepath.Join(r.Common, "objects") && !holdsObjects(all[i]) {
+		// Any other directory could be named as well.
+		if all[i] != own && (filepath.Base(all[i]) != "objects" || !rootfs.IsGitDir(filepath.Dir(all[i]))) {
 			return nil, ui.Error(fmt.Sprintf("the repository borrows objects from %s, which is in no repository", all[i]), "see objects/info/alternates in "+r.Common)
 		}
 		b, err := readIn(all[i], "info/alternates", maxInfo)
@@ -165,9 +143,7 @@ func (r *Repository) objects() ([]string, error) {
 			if !filepath.IsAbs(line) {
 				line = filepath.Join(all[i], line)
 			}
-			dir, err := filepath.EvalSymlinks(line)
-			if err == nil && !seen[dir] {
-				seen[dir] = true
+			if dir, err := filepath.EvalSymlinks(line); err == nil && !slices.Contains(all, dir) {
 				all = append(all, dir)
 			}
 		}
@@ -175,17 +151,7 @@ func (r *Repository) objects() ([]string, error) {
 	return all, nil
 }
 
-// suits says why no worktree sandbox can be made of the repository.
-func (r *Repository) suits() error {
-	const direct = "use --workspace direct"
-	switch {
-	case r.Format != "sha1" && r.Format != "sha256":
-		return ui.Error(fmt.Sprintf("the repository names its objects by %q, which is not supported", r.Format), direct)
-	}
-	return nil
-}
-
-// partial says whether objects are missing that git gets from a remote when it needs them.
+// partial reports whether git gets missing objects from a remote when it needs them.
 func (r *Repository) partial() bool {
 	for key, value := range r.config {
 		if strings.HasPrefix(key, "remote.") && strings.HasSuffix(key, ".promisor") && value != "false" {
@@ -195,8 +161,8 @@ func (r *Repository) partial() bool {
 	return r.config["extensions.partialclone"] != ""
 }
 
-// complete says what is missing of a commit's files in a partial clone. What is missing of
-// others is missed only by who looks at them: git inside cannot fetch it.
+// complete is an error if files of a commit are missing in a partial clone. Git inside
+// cannot fetch what is missing of others, either.
 func (r *Repository) complete(ctx context.Context, commit string) error {
 	if !r.partial() {
 		return nil
@@ -212,23 +178,35 @@ func (r *Repository) complete(ctx context.Context, commit string) error {
 	return nil
 }
 
-// commit finds the commit that a word means; none is HEAD.
-func (r *Repository) commit(ctx context.Context, word string) (string, error) {
+// Head is the commit that is checked out where the user is, or "".
+func (r *Repository) Head(ctx context.Context) string {
+	id, _ := r.here().text(ctx, "rev-parse", "--verify", "-q", "HEAD^{commit}")
+	return id
+}
+
+// Base is the commit that a worktree is to start from; without a word, HEAD. It fails if no
+// worktree can be made of it on the branch, or "" for one by the sandbox's name.
+func (r *Repository) Base(ctx context.Context, word, branch string) (base string, err error) {
+	if r.Format != "sha1" && r.Format != "sha256" {
+		return "", ui.Error(fmt.Sprintf("the repository names its objects by %q, which is not supported", r.Format), "use --workspace direct")
+	}
 	if word == "" {
-		if id, err := r.plainHead(); err == nil && id != "" && !isDir(filepath.Join(r.Common, "reftable")) {
-			return id, nil
-		}
-		id, err := r.here().text(ctx, "rev-parse", "--verify", "-q", "HEAD^{commit}")
-		if err != nil {
+		if base = r.Head(ctx); base == "" {
 			return "", ui.Hint(ErrNoCommit, "make a first commit")
 		}
-		return id, nil
-	}
-	id, err := r.here().text(ctx, "rev-parse", "--verify", "-q", "--end-of-options", word+"^{commit}")
-	if err != nil {
+	} else if base, err = r.here().text(ctx, "rev-parse", "--verify", "-q", "--end-of-options", word+"^{commit}"); err != nil {
 		return "", ui.Error(fmt.Sprintf("there is no commit %q to start from", word), "see 'git branch' and 'git log'")
 	}
-	return id, nil
+	if err := r.complete(ctx, base); err != nil || branch == "" {
+		return base, err
+	}
+	if _, err := r.git().text(ctx, "check-ref-format", "refs/heads/"+branch); err != nil || branch[0] == '-' {
+		return "", ui.Error(fmt.Sprintf("%q cannot be the name of a branch", branch), "see 'git help check-ref-format'")
+	}
+	if strings.HasPrefix(branch, "coffer/") && strings.Contains(branch, "@") {
+		return "", ui.Error(fmt.Sprintf("%q cannot be the branch of a sandbox: names such as coffer/…@… are for the branches made inside", branch), "choose another name")
+	}
+	return base, nil
 }
 
 // OwnSetting is what the user's own git config says, whatever repository one is in.

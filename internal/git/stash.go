@@ -3,21 +3,19 @@ package git
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
 )
 
-// A stash and a tag are on no branch, and would end with the sandbox. Both come over under names
-// of coffer's own, where they are in nobody's way: refs/coffer/stash/<sandbox>/<id> and
+// A stash and a tag are on no branch, and would end with the sandbox. Both come over under
+// names of coffer's own, where they are in nobody's way: refs/coffer/stash/<sandbox>/<id> and
 // refs/coffer/tag/<sandbox>/<name>. They stay when the sandbox goes. A stash that is dropped
 // inside is dropped here; a tag is not. The same names below refs/coffer/<id>/ say which of
 // them are this sandbox's.
 
-// Bounds of what a sandbox has here, and of how many a command names.
+// Bounds of what a sandbox has here, and of how many a note names.
 const (
 	maxStashes = 50
 	maxTags    = 100
@@ -27,12 +25,7 @@ const (
 // kept are the kinds of such refs.
 var kept = []string{"stash/", "tag/"}
 
-// aside is where one of them is for the user: below refs/, which git need not be told.
-func (b *Bridge) aside(kind, name string) string {
-	return "coffer/" + strings.TrimSuffix(kind, "/") + "/" + b.Name + "/" + name
-}
-
-// setAside brings over the stashes and tags that were made inside, and says how they are taken.
+// setAside brings over the stashes and tags that were made inside, and says how to take them.
 func (s *session) setAside(ctx context.Context) error {
 	want, err := s.stashes(ctx)
 	if err != nil {
@@ -53,13 +46,13 @@ func (s *session) setAside(ctx context.Context) error {
 		fmt.Fprintf(&orders, "update %s %s\nupdate refs/%s %s\n", s.own()+name, want[name], s.aside(kind, short), want[name])
 	}
 	dropped := func(name string) bool { return strings.HasPrefix(name, "stash/") && want[name] == "" }
-	for ref := range s.refs {
+	for ref := range s.now {
 		if name, ok := strings.CutPrefix(ref, s.own()); ok && dropped(name) {
 			fmt.Fprintf(&orders, "delete %s\ndelete refs/%s\n", ref, s.aside("stash/", path.Base(name)))
 		}
 	}
 	if orders.Len() > 0 {
-		if _, err := s.Bridge.refs().run(ctx, orders.String(), "update-ref", "--stdin"); err != nil {
+		if _, err := s.refs().run(ctx, orders.String(), "update-ref", "--stdin"); err != nil {
 			return err
 		}
 	}
@@ -69,86 +62,77 @@ func (s *session) setAside(ctx context.Context) error {
 	return nil
 }
 
-// fetchAside brings over those stashes and tags that are not here yet. It returns the names of
+// fetchAside fetches those stashes and tags that are not here yet. It returns the names of
 // those that may get refs.
 func (s *session) fetchAside(ctx context.Context, want map[string]string) (fresh []string, err error) {
-	var fetch []string
+	var specs []string
 	for name, id := range want {
-		if s.refs[s.own()+name].id != id {
-			fetch = append(fetch, id+":"+landed+name)
+		if s.now[s.own()+name].ID != id {
+			specs, fresh = append(specs, id+":"+landed+name), append(fresh, name)
 		}
 	}
-	if len(fetch) == 0 {
+	if len(fresh) == 0 {
 		return nil, nil
 	}
-	if _, err := s.Bridge.fetch(ctx, s.o, fetch); err != nil {
+	if _, err := s.Bridge.fetch(ctx, s.far, specs); err != nil {
 		return nil, fmt.Errorf("stashes and tags: %w", err)
 	}
-	there, err := s.list(ctx, s.Bridge.refs(), "refs/"+s.aside("tag/", ""))
+	list, err := s.refs().list(ctx, "refs/"+s.aside("tag/", ""))
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(fetch)
-	for _, line := range fetch {
-		id, name, _ := strings.Cut(line, ":"+landed)
+	there := byName(list)
+	slices.Sort(fresh)
+	fresh = slices.DeleteFunc(fresh, func(name string) bool {
 		kind, short := path.Split(name)
-		ref := "refs/" + s.aside(kind, short)
-		if old := there[ref].id; old != "" && old != id && old != s.refs[s.own()+name].id {
+		ref, id := "refs/"+s.aside(kind, short), want[name]
+		if old := there[ref].ID; old != "" && old != id && old != s.now[s.own()+name].ID {
 			s.note("the tag %s was not brought over: %s is of a sandbox before; delete that with 'git update-ref -d %s'", tagName(short), ref, shellWord(ref))
-			continue
+			return true
 		}
-		if heavy, err := s.heavyAside(ctx, id); err != nil {
-			return nil, err
+		heavy, wrong := s.heavyAside(ctx, id)
+		if wrong != nil {
+			err = wrong
 		} else if heavy {
 			s.note("the %s %s was not brought over: it has too many files (%d at most)", strings.TrimSuffix(kind, "/"), tagName(short), maxPaths)
-			continue
 		}
-		fresh = append(fresh, name)
-	}
-	return fresh, nil
+		return heavy
+	})
+	return fresh, err
 }
 
-// sayAside says how what came over is taken.
+// sayAside says how to take what came over.
 func (s *session) sayAside() {
 	for i, name := range s.cameBy {
 		if i == maxNamed {
-			s.once = append(s.once, fmt.Sprintf("%d more stashes and tags were made inside: list them with 'git for-each-ref %s %s'", len(s.cameBy)-i,
-				shellWord("refs/"+s.aside("stash/", "")), shellWord("refs/"+s.aside("tag/", ""))))
+			s.news("%d more stashes and tags were made inside: list them with 'git for-each-ref %s %s'", len(s.cameBy)-i,
+				shellWord("refs/"+s.aside("stash/", "")), shellWord("refs/"+s.aside("tag/", "")))
 			break
 		}
 		kind, way := "tag", "take it"
 		if strings.HasPrefix(name, "stash/") {
 			kind, way = "stash", "bring it back"
 		}
-		s.once = append(s.once, fmt.Sprintf("a %s was made inside: %s with '%s'", kind, way, s.take(name)))
+		s.news("a %s was made inside: %s with '%s'", kind, way, s.keptOne(name).Take)
 	}
 }
 
-// take is the command by which the user takes a stash or a tag.
-func (b *Bridge) take(name string) string {
-	kind, short := path.Split(name)
-	if kind == "stash/" {
-		return "git stash apply " + shellWord(b.aside(kind, short))
-	}
-	return "git tag " + shellWord(tagName(short)) + " " + shellWord(b.aside(kind, short))
-}
-
-// A tag's name is one word of a ref's, or a tag could be in the way of another that came before.
+// A tag's name is one word of a ref's: else it could be in the way of one that came before.
 func tagWord(name string) string { return strings.NewReplacer("%", "%25", "/", "%2F").Replace(name) }
 func tagName(word string) string { return strings.NewReplacer("%25", "%", "%2F", "/").Replace(word) }
 
-// stashes are the entries of the stash inside. Only git inside knows them: all but the last are
-// in a log.
+// stashes are the entries of the stash inside. Only git inside knows them: all but the last
+// are in a log.
 func (s *session) stashes(ctx context.Context) (map[string]string, error) {
 	want := map[string]string{}
 	known := false
-	for ref := range s.refs {
+	for ref := range s.now {
 		known = known || strings.HasPrefix(ref, s.own()+"stash/")
 	}
-	if !known && !s.hasStash() {
+	if !known && !s.private().hasStash() {
 		return want, nil
 	}
-	out, status, err := s.ask(ctx, s.o, "log", "-g", "--no-show-signature", "--format=%H", fmt.Sprintf("--max-count=%d", maxStashes+1), "refs/stash", "--")
+	out, status, err := s.far.git(ctx, "log", "-g", "--no-show-signature", "--format=%H", fmt.Sprintf("--max-count=%d", maxStashes+1), "refs/stash", "--")
 	if err != nil || status != 0 { // there is none
 		return want, err
 	}
@@ -164,90 +148,47 @@ func (s *session) stashes(ctx context.Context) (map[string]string, error) {
 	return want, nil
 }
 
-// hasStash says whether there is a stash inside.
-func (b *Bridge) hasStash() bool {
-	root, err := os.OpenRoot(b.private())
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	_, err = root.Lstat(b.refPlace("stash"))
-	return err == nil || strings.Contains(smallText(root, "packed-refs", maxRefs), " refs/stash\n")
-}
-
-// newTags are the tags inside that the host has not. Tags that git inside has packed are those that
-// it began with, or were seen before.
+// newTags are the tags inside that the host does not have, as far as there is room for them.
 func (s *session) newTags(ctx context.Context) (map[string]string, error) {
 	tags := map[string]string{}
-	root, err := os.OpenRoot(s.private())
+	inside, more := s.private().tags()
+	if len(inside) == 0 {
+		return tags, nil
+	}
+	list, err := s.refs().list(ctx, "refs/tags/")
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	top, seen := s.refPlace("tags"), 0
-	_ = fs.WalkDir(root.FS(), top, func(at string, d fs.DirEntry, err error) error {
-		if seen++; seen > maxLook {
-			return fs.SkipAll
-		}
-		name, ok := strings.CutPrefix(at, top+"/")
-		if err != nil || !ok || !d.Type().IsRegular() || !validTag(name) {
-			return nil
-		}
-		if id := validCommit(smallText(root, at, 100)); id != "" {
-			tags["tag/"+tagWord(name)] = id
-		}
-		return nil
-	})
-	if len(tags) == 0 {
-		return tags, nil
-	}
-	mine, err := snapshot(ctx, s.Common)
-	for _, r := range mine {
-		if name, ok := strings.CutPrefix(r.name, "refs/tags/"); ok && tags["tag/"+tagWord(name)] == r.id {
-			delete(tags, "tag/"+tagWord(name))
-		}
-	}
-	if s.limitTags(tags) || seen > maxLook {
-		s.note("the sandbox has more than %d tags, of which that many were brought over", maxTags)
-	}
-	return tags, err
-}
-
-// limitTags leaves as many tags as there is room for, besides those that are here, and says whether
-// there are more.
-func (s *session) limitTags(tags map[string]string) (more bool) {
+	mine := byName(list)
 	room := maxTags
-	for ref := range s.refs {
+	for ref := range s.now {
 		if strings.HasPrefix(ref, s.own()+"tag/") {
 			room--
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(tags)) {
-		if s.refs[s.own()+name].id != "" {
+	for _, name := range slices.Sorted(maps.Keys(inside)) {
+		word := "tag/" + tagWord(name)
+		if mine["refs/tags/"+name].ID == inside[name] {
 			continue
 		}
-		if room--; room < 0 {
-			delete(tags, name)
-			more = true
+		if s.now[s.own()+word].ID == "" {
+			if room--; room < 0 {
+				more = true
+				continue
+			}
 		}
+		tags[word] = inside[name]
 	}
-	return more
+	if more {
+		s.note("the sandbox has more than %d tags, of which that many were brought over", maxTags)
+	}
+	return tags, nil
 }
 
-// validTag says whether git takes a name for a tag's.
-func validTag(name string) bool {
-	if !plainRef(name) || strings.Contains(name, "..") || strings.HasSuffix(name, ".") || len(name) > 80 {
-		return false
-	}
-	return !slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool {
-		return part[0] == '.' || strings.HasSuffix(part, ".lock")
-	})
-}
-
-// heavyAside says whether git would have too much to do with a stash or a tag: a stash has its
-// untracked files in a commit of their own.
+// heavyAside reports whether a stash or a tag has too many files. A stash has its untracked
+// files in a commit of their own.
 func (s *session) heavyAside(ctx context.Context, id string) (bool, error) {
-	out, err := s.Bridge.refs().text(ctx, "rev-list", "--no-walk", "--parents", id+"^{commit}")
+	out, err := s.refs().text(ctx, "rev-list", "--no-walk", "--parents", id+"^{commit}")
 	if code(err) > 0 {
 		return false, nil // of no commit, which nothing is checked out of
 	}
@@ -255,42 +196,33 @@ func (s *session) heavyAside(ctx context.Context, id string) (bool, error) {
 		return false, err
 	}
 	for _, commit := range strings.Fields(out) {
-		if heavy, err := s.heavy(ctx, commit); heavy || err != nil {
+		if heavy, err := s.refs().heavy(ctx, commit); heavy || err != nil {
 			return heavy, err
 		}
 	}
 	return false, nil
 }
 
-// A Kept is a stash or a tag of a sandbox's.
+// A Kept is a stash or a tag of a sandbox's, and the commands that take and delete it.
 type Kept struct{ Sandbox, Kind, Take, Drop string }
 
 // KeptIn lists those in the repository.
 func (r *Repository) KeptIn(ctx context.Context) (all []Kept, err error) {
-	out, err := r.git().run(ctx, "", "for-each-ref", "--format=%(refname)", "refs/coffer/stash/", "refs/coffer/tag/")
-	for ref := range strings.Lines(out) {
-		ref = strings.TrimSuffix(ref, "\n")
-		if f := strings.SplitN(ref, "/", 5); len(f) == 5 {
-			all = append(all, (&Bridge{State: State{Name: f[3]}}).keptOne(f[2]+"/"+f[4]))
+	refs, err := r.git().list(ctx, "refs/coffer/stash/", "refs/coffer/tag/")
+	for _, ref := range refs {
+		if f := strings.SplitN(ref.Name, "/", 5); len(f) == 5 {
+			all = append(all, (&State{Name: f[3]}).keptOne(f[2]+"/"+f[4]))
 		}
 	}
 	return all, err
 }
 
-func (b *Bridge) keptOne(name string) Kept {
+func (s *State) keptOne(name string) Kept {
 	kind, short := path.Split(name)
-	return Kept{Sandbox: b.Name, Kind: strings.TrimSuffix(kind, "/"), Take: b.take(name), Drop: "git update-ref -d " + shellWord("refs/"+b.aside(kind, short))}
-}
-
-// Kept are the stashes and tags that [Bridge.Forget] has left.
-func (b *Bridge) Kept() []Kept { return b.leftAside }
-
-// noteKept notes them, of the sandbox's refs.
-func (b *Bridge) noteKept(refs map[string]tip) {
-	for _, ref := range slices.Sorted(maps.Keys(refs)) {
-		name := strings.TrimPrefix(ref, b.own())
-		if name != ref && slices.ContainsFunc(kept, func(kind string) bool { return strings.HasPrefix(name, kind) }) {
-			b.leftAside = append(b.leftAside, b.keptOne(name))
-		}
+	at := s.aside(kind, short)
+	k := Kept{Sandbox: s.Name, Kind: strings.TrimSuffix(kind, "/"), Drop: "git update-ref -d " + shellWord("refs/"+at)}
+	if k.Take = "git tag " + shellWord(tagName(short)) + " " + shellWord(at); kind == "stash/" {
+		k.Take = "git stash apply " + shellWord(at)
 	}
+	return k
 }

@@ -2,9 +2,7 @@ package git
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -39,48 +37,12 @@ func (c *Checkpoints) restoreFiles(ctx context.Context, n int) (map[string]error
 	if _, _, err := c.Look(ctx, w); err != nil {
 		return nil, err
 	}
-	is := c.Current()
-	late, err := c.late(is, want)
-	if err != nil {
-		return nil, err
-	}
 	blobs, err := c.bridge.History().Blobs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer blobs.Close()
-	failed, err := c.Restore(ctx, w, is, want, blobs.Read)
-	for _, path := range late {
-		failed[path] = errLateEdit
-	}
-	return failed, err
-}
-
-// errLateEdit is about a file that nobody but the user can have changed.
-var errLateEdit = errors.New("you changed it after the undo was begun, and it stays so")
-
-// late takes out of what is wanted the files of the user's own directory that are neither
-// as they were when the undo was begun, nor as they are to be: who was killed in the middle
-// of it may be followed hours later.
-func (c *Checkpoints) late(is, want checkpoint.Manifest) (paths []string, err error) {
-	all := c.All()
-	if !c.bridge.Laid || len(all) == 0 {
-		return nil, nil
-	}
-	begun, err := c.Manifest(all[len(all)-1].N)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range checkpoint.Compare(is, want) {
-		if d.Old == begun[d.Path] {
-			continue
-		}
-		paths = append(paths, d.Path)
-		if want[d.Path] = d.Old; d.Old.Mode == 0 {
-			delete(want, d.Path)
-		}
-	}
-	return paths, nil
+	return c.Restore(ctx, w, c.Current(), want, blobs.Read)
 }
 
 // Yours lists the files that the user has changed after a checkpoint, as far as to restore
@@ -120,59 +82,57 @@ func (c *Checkpoints) Yours(n int) (paths []string, err error) {
 	return paths, nil
 }
 
-// busy are the files in a git directory by which git knows that it is in the middle of
-// something, and the command that ends it without touching files.
-var busy = []struct{ file, command string }{
+// A busyState is a file in a git directory by which git knows that it is in the middle of
+// something, and the command that ends that without touching files.
+type busyState struct{ file, command string }
+
+var busy = []busyState{
 	{"MERGE_HEAD", "merge"}, {"rebase-merge", "rebase"}, {"rebase-apply", "rebase"}, {"CHERRY_PICK_HEAD", "cherry-pick"}, {"REVERT_HEAD", "revert"},
 }
 
-// patienceHead is how long git inside may take to check out what was checked out, all in
-// all: the user waits, and whoever is inside can make git wait for ever.
+// patienceHead is how long git inside may take to check out what was checked out, all in all.
 var patienceHead = 20 * time.Second
 
-// restoreHead has git inside check out what was checked out. Its index is made that of
-// the commit: what was staged is no longer, but the files have it.
+// restoreHead has git inside check out what was checked out. Its index becomes that of the
+// commit: nothing is staged any more, but the files have it.
 func (c *Checkpoints) restoreHead(ctx context.Context, o wire.Opener, target checkpoint.Checkpoint) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patienceHead, ui.Error(fmt.Sprintf("git inside did not answer within %v", patienceHead), "see what it waits for: git status, inside"))
 	defer cancel()
-	b := c.bridge
-	ask := func(args ...string) (words string, status int, err error) {
-		words, status, err = b.ask(ctx, o, append([]string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, args...)...)
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return words, status, err
-	}
-	if root, err := os.OpenRoot(b.private()); err == nil {
-		for _, state := range busy {
-			if _, err := root.Lstat(state.file); err == nil {
-				_, _, _ = ask(state.command, "--quit")
-			}
-		}
-		root.Close()
-	}
-	orders := c.headOrders(target)
-	for _, args := range orders {
-		if words, status, err := ask(args...); err != nil {
-			return err
-		} else if status != 0 {
+	f := c.bridge.far(o)
+	ask := func(args ...string) error {
+		words, status, err := f.git(ctx, append([]string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, args...)...)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil && status != 0:
 			return fmt.Errorf("git %s inside: %s", args[0], words)
 		}
+		return err
 	}
-	_, _, err := ask("update-index", "-q", "--refresh")
-	return err
+	for _, state := range busy {
+		if c.bridge.private().has(state.file) {
+			_ = ask(state.command, "--quit")
+		}
+	}
+	for _, args := range c.headOrders(target) {
+		if err := ask(args...); err != nil {
+			return err
+		}
+	}
+	_ = ask("update-index", "-q", "--refresh") // it fails if a file is not as in the commit
+	return context.Cause(ctx)
 }
 
-// headOrders say how git inside gets to the commit and the branch of a checkpoint, and
-// leaves an index without anything staged. Over a directory of the user's, a sandbox that
-// had committed nothing then goes to where the user is now.
+// headOrders are the commands by which git inside gets to the commit and the branch of a
+// checkpoint, and to an index without anything staged. Over a directory of the user's, a
+// sandbox that had committed nothing goes to where the user is now.
 func (c *Checkpoints) headOrders(target checkpoint.Checkpoint) [][]string {
 	want, ref := target.Head, "refs/heads/"+target.Branch
 	if c.bridge.Laid && target.Head == target.Base {
 		want = c.bridge.baseNow()
 	}
 	index := []string{"read-tree", "--reset", "HEAD"}
-	head, branch := c.bridge.insideHead()
+	head, branch := c.bridge.private().head()
 	switch {
 	case want == "" && target.Branch == "" || head == want && branch == target.Branch && want != "":
 		return [][]string{index}

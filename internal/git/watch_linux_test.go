@@ -56,7 +56,7 @@ func TestWatch(t *testing.T) {
 		{"the branch outside", write("repo/refs/heads/coffer/box")},
 	} {
 		b.Watch(&w)
-		_, _ = b.look(), b.outside() // to look is no news
+		_, _ = b.Glance(), b.outside() // to look is no news
 		if w.Blind() || w.Happened() {
 			t.Fatalf("before %s: blind, or something happened", c.name)
 		}
@@ -73,7 +73,7 @@ func TestWatch(t *testing.T) {
 // directories is opened.
 func TestWatchHostile(t *testing.T) {
 	b := watched(t)
-	heads := filepath.Join(b.private(), "refs/heads")
+	heads := filepath.Join(string(b.private()), "refs/heads")
 	if err := os.RemoveAll(heads); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestWatchHostile(t *testing.T) {
 	var w watch.Watch
 	defer w.Close()
 	b.Watch(&w)
-	none := b.look() // would wait for a writer
+	none := b.Glance() // would wait for a writer
 	os.Remove(heads)
 	if err := os.Mkdir(heads, 0o755); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestWatchHostile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if b.look() == none {
+	if b.Glance() == none {
 		t.Error("branches were not seen")
 	}
 	b.Watch(&w)

@@ -37,11 +37,11 @@ func (b *Bridge) Work(ctx context.Context) (*Work, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
-	since, err := b.Since(ctx)
+	tip, err := b.Tip(ctx)
 	if err != nil {
 		return nil, err
 	}
-	tip, err := b.Tip(ctx)
+	since, err := b.since(ctx, tip)
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func (f *Files) lookBack(ctx context.Context, b *git.Bridge, dir string) {
 	if err != nil {
 		return
 	}
-	head, err := r.HeadNow()
+	head := r.Head(ctx)
 	if err != nil || head == "" {
 		return
 	}

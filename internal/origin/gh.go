@@ -90,7 +90,7 @@ func (s *server) useGH(ctx context.Context, r *gh.Request, say func(string)) (a 
 	to, from, remote := at.To, at.From, at.Remote
 	about, head := "", ""
 	if r.Creates() || r.OfBranch() || r.Writes() {
-		heads, err := b.Heads(ctx, remote, s.Sandbox.Git.Patterns)
+		heads, err := remote.Heads(ctx, s.Sandbox.Git.Patterns)
 		if err != nil {
 			return a, hostError{err}
 		}

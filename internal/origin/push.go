@@ -61,7 +61,7 @@ func (s *server) advertise(w http.ResponseWriter, r *http.Request) {
 	var refs []git.Ref
 	var have []string
 	if err == nil {
-		refs, have, err = b.Pushable(r.Context(), remote, s.Sandbox.Git.Patterns)
+		refs, have, err = remote.Pushable(r.Context(), s.Sandbox.Git.Patterns)
 	}
 	if err != nil {
 		refuse(w, http.StatusConflict, err)
@@ -105,21 +105,21 @@ func (s *server) push(ctx context.Context, commands []git.PushCommand, out git.P
 	for _, c := range commands {
 		move, failed := git.Move{}, err
 		if failed == nil {
-			move, failed = b.Judge(ctx, remote, rule.Patterns, c)
+			move, failed = remote.Judge(ctx, rule.Patterns, c)
 		}
 		if failed == nil {
 			failed = s.Consent(ctx, network.Question{Rule: rule.Push, Key: "git.push", What: s.repository.in(move.String())}, out.Say)
 		}
 		if failed == nil {
-			failed = s.pushOne(ctx, move, out)
+			failed = s.pushOne(ctx, remote, move, out)
 		}
 		results = append(results, s.tell(c, move, failed, out))
 	}
 	return results
 }
 
-func (s *server) pushOne(ctx context.Context, m git.Move, out git.PushAnswer) error {
-	said, err := s.repository.Bridge.Push(ctx, m, s.reach())
+func (s *server) pushOne(ctx context.Context, remote *git.Remote, m git.Move, out git.PushAnswer) error {
+	said, err := remote.Push(ctx, m, s.reach())
 	for _, line := range said {
 		out.Say(line)
 	}

@@ -67,25 +67,25 @@ func (s *server) refs(w http.ResponseWriter, r *http.Request) {
 func (s *server) fetchRefs(w http.ResponseWriter, r *http.Request, say func(string)) (refs []git.Ref, head string, err error) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the user may think about it; and to learn when it hangs up
 	b, ctx := s.repository.Bridge, r.Context()
-	remote, err := b.Project(ctx)
+	remote, _, err := b.Project(ctx)
 	if err == nil {
 		err = s.fetch(ctx, remote, say)
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	return b.UpstreamRefs(ctx, remote)
+	return remote.Refs(ctx)
 }
 
 // fetch has the host fetch, if the user says so. Why it failed is not for the inside.
-func (s *server) fetch(ctx context.Context, remote string, say func(string)) error {
+func (s *server) fetch(ctx context.Context, remote *git.Remote, say func(string)) error {
 	if time.Since(s.fetched) < fetchedLately {
 		return nil
 	}
-	err := s.Consent(ctx, network.Question{Rule: s.Sandbox.Git.Upstream, Key: "git.upstream", What: "have your repository fetch from " + s.repository.in(remote)}, say)
-	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"fetch", remote}, Detail: "fetch from " + s.repository.in(remote)}
+	err := s.Consent(ctx, network.Question{Rule: s.Sandbox.Git.Upstream, Key: "git.upstream", What: "have your repository fetch from " + s.repository.in(remote.Name)}, say)
+	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: []string{"fetch", remote.Name}, Detail: "fetch from " + s.repository.in(remote.Name)}
 	if err == nil {
-		if err = s.repository.Bridge.FetchUpstream(ctx, remote, s.reach()); err != nil {
+		if err = remote.Fetch(ctx, s.reach()); err != nil {
 			err = hostError{err}
 		}
 	}
@@ -96,8 +96,8 @@ func (s *server) fetch(ctx context.Context, remote string, say func(string)) err
 	}
 	s.Log(event)
 	if errors.As(err, new(hostError)) {
-		s.Tell("your repository could not fetch from " + s.repository.in(remote) + ": " + event.Reason)
-		err = ui.Error("the host could not fetch from "+remote, "the user sees why with 'coffer audit --kind git "+s.Sandbox.Name+"'")
+		s.Tell("your repository could not fetch from " + s.repository.in(remote.Name) + ": " + event.Reason)
+		err = ui.Error("the host could not fetch from "+remote.Name, "the user sees why with 'coffer audit --kind git "+s.Sandbox.Name+"'")
 	}
 	return err
 }

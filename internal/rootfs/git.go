@@ -64,18 +64,12 @@ func protectGit(workspace, home string, covered bool) ([]Step, error) {
 // the one that leads git outside to the host's: a mount point, which cannot be renamed,
 // removed or, being read-only, written.
 func (g *Git) steps(workspace string) []Step {
-	var steps []Step
-	switch file := filepath.Join(workspace, ".git"); {
-	case g.Files != nil:
-		steps = g.inMemory(file)
-	default:
-		steps = []Step{
-			{Do: Bind, Source: g.Dir, Target: g.At, Mine: true},
-			{Do: Bind, Source: g.Host, Target: g.HostAt, Mine: true, ReadOnly: true},
-		}
-		if g.File != "" {
-			steps = append(steps, Step{Do: Bind, Source: g.File, Target: file, Mine: true, ReadOnly: true})
-		}
+	steps := []Step{
+		{Do: Bind, Source: g.Dir, Target: g.At, Mine: true},
+		{Do: Bind, Source: g.Host, Target: g.HostAt, Mine: true, ReadOnly: true},
+	}
+	if g.File != "" {
+		steps = append(steps, Step{Do: Bind, Source: g.File, Target: filepath.Join(workspace, ".git"), Mine: true, ReadOnly: true})
 	}
 	if g.Large != "" {
 		steps = append(steps, Step{Do: Bind, Source: g.Large, Target: filepath.Join(g.ObjectsAt, "lfs", "objects"), Mine: true, ReadOnly: true})
@@ -89,32 +83,6 @@ func (g *Git) steps(workspace string) []Step {
 		steps = append(steps, Step{Do: Bind, Source: objects, Target: at, Mine: true, ReadOnly: true},
 			// It names places of the host; they are listed by the private directory.
 			Step{Do: Mask, Target: filepath.Join(at, "info", "alternates"), Optional: true})
-	}
-	return steps
-}
-
-// inMemory makes the directory of files, for a throw-away: to make them on a disk, and
-// remove them again, would take longer than all the rest of its start.
-func (g *Git) inMemory(file string) []Step {
-	steps := []Step{{Do: Scratch, Target: g.At}, {Do: Dir, Target: g.At + "/hooks"}, {Do: Dir, Target: g.At + "/info"}, {Do: Dir, Target: g.HostAt + "/refs"}}
-	if file != g.At {
-		steps = append(steps, Step{Do: Replace, Target: file, Data: g.FileData})
-	}
-	for _, f := range g.Files {
-		steps = append(steps, Step{Do: Write, Target: filepath.Join(g.At, f.Name), Data: f.Data, Exec: f.Exec})
-	}
-	for _, f := range g.Export {
-		steps = append(steps, Step{Do: Write, Target: filepath.Join(g.HostAt, f.Name), Data: f.Data})
-	}
-	steps = append(steps, Step{Do: Bind, Source: g.Dir, Target: filepath.Join(g.At, "refs"), Mine: true})
-	if g.Index != "" {
-		// Not by path: what is root's own, the first process cannot open.
-		from := Own + "/index"
-		steps = append(steps, Step{Do: Bind, Source: g.Index, Target: from, Mine: true, ReadOnly: true},
-			Step{Do: Copy, Source: from, Target: filepath.Join(g.At, "index")})
-	}
-	if g.Modules != "" {
-		steps = append(steps, Step{Do: Dir, Target: filepath.Join(g.At, "modules")})
 	}
 	return steps
 }

@@ -72,24 +72,13 @@ type Git struct {
 	Objects      []string
 	ObjectsAt    string // where the host's objects are, numbered, read-only
 	Large        string // the host's large files, which are shown beside them; may be empty
-	// Files are those of a directory that is only in memory. Dir is then its refs, Index
-	// a file of the host's to start with, and Export what would be in Host.
-	Files, Export []File
-	Index         string
-	FileData      string // File, likewise
-	Modules       string // the host's git directories of submodules, read-only; may be empty
+	Modules      string // the host's git directories of submodules, read-only; may be empty
 }
 
 // An Include is a worktree of the sandbox's own, and where to show it.
 type Include struct {
 	Tree, At string
 	Git      *Git
-}
-
-// A File is one that the sandbox starts with.
-type File struct {
-	Name, Data string
-	Exec       bool
 }
 
 // A Cache is a directory of the host that the sandbox sees at Target and changes only for

@@ -71,26 +71,18 @@ func (c *commits) openOwn(ctx context.Context, sb *sandbox.Sandbox) (view *rootf
 	case sandbox.WorkspaceNone:
 		return nil, nil
 	case sandbox.WorkspaceDirect, sandbox.WorkspaceCOW:
-		b, err = git.Lay(ctx, git.Options{ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path}, !sb.Ephemeral)
+		b, err = git.Lay(ctx, git.Options{ID: sb.ID, Name: sb.Name, Folder: sb.Dir(), Tree: sb.Workspace.Path})
 		if errors.Is(err, git.ErrNoRepository) {
 			return nil, nil // or one that can only be read inside
 		}
-		if err != nil {
-			return nil, err
-		}
-		if !sb.Ephemeral {
-			b.Unlock()
-		}
-		view, err = b.View()
 	default:
 		b, err = git.Open(sb.Dir())
 		if errors.Is(err, os.ErrNotExist) {
 			err = ui.Error(fmt.Sprintf("sandbox %s was never completed", sb.Name), "remove it with 'coffer rm --force "+sb.Name+"'")
 		}
-		if err != nil {
-			return nil, err
-		}
-		view, err = openBridge(ctx, b)
+	}
+	if err == nil {
+		view, err = b.Open(ctx)
 	}
 	if err == nil {
 		c.own = newRepository(b, "")
@@ -108,7 +100,7 @@ func (c *commits) openIncluded(sb *sandbox.Sandbox, tell func(string)) (views []
 		err := b.CheckPlace(sb.Workspace.Path, sb.Upper())
 		var view *rootfs.Git
 		if err == nil {
-			view, err = openBridge(context.Background(), b)
+			view, err = b.Open(context.Background())
 		}
 		if err != nil {
 			tell(fmt.Sprintf("the repository %s is not shown: %s", b.Include, err))
@@ -121,18 +113,6 @@ func (c *commits) openIncluded(sb *sandbox.Sandbox, tell func(string)) (views []
 		own.IgnoreIncluded()
 	}
 	return views
-}
-
-func openBridge(ctx context.Context, b *git.Bridge) (*rootfs.Git, error) {
-	b.Unlock()
-	view, err := b.View()
-	if err == nil {
-		err = b.RenewHooks()
-	}
-	if err == nil {
-		err = b.Refresh(ctx)
-	}
-	return view, err
 }
 
 // all are the sandbox's own repository and those that it includes.
@@ -191,7 +171,6 @@ func (c *commits) follow(ctx context.Context, r *repository) {
 	for sleep(ctx, pause) {
 		r.bridge.Watch(&refs) // before the look: nothing is missed in between
 		came := c.sync(r)
-		_ = r.bridge.Refresh(ctx) // what cannot be read now stays as it was
 		_, settled := r.bridge.Settled()
 		switch {
 		case came.err != nil:
@@ -277,7 +256,7 @@ func (c *commits) before() (news []string, about map[*repository]known) {
 	about = map[*repository]known{}
 	for _, r := range c.all() {
 		words := r.words(c.syncWithin(r, syncPatience))
-		_ = r.bridge.RefreshMoved(context.Background()) // what cannot be read now stays as it was
+		_ = r.bridge.Refresh(context.Background()) // what cannot be read now stays as it was
 		news = append(news, r.fresh(words)...)
 		about[r] = known{words, r.bridge.Glance()}
 	}

@@ -29,12 +29,6 @@ func (b *Bridge) History() *History { return &History{b.refs(), b.Format} }
 // History is the repository's.
 func (r *Repository) History() *History { return &History{r.git(), r.Format} }
 
-// Head is the commit that is checked out where the user is, or "".
-func (r *Repository) Head(ctx context.Context) string {
-	id, _ := r.here().text(ctx, "rev-parse", "--verify", "-q", "HEAD^{commit}")
-	return id
-}
-
 // Tip is the sandbox's branch as it was last brought over.
 func (b *Bridge) Tip(ctx context.Context) (string, error) {
 	id, err := b.refs().text(ctx, "rev-parse", "--verify", "-q", b.branchRef()+"^{commit}")
@@ -44,20 +38,8 @@ func (b *Bridge) Tip(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// Behind says whether commits made inside were not brought over yet.
-func (b *Bridge) Behind() bool { return b.seen.Inside != b.look() }
-
-// Since is the commit to compare the sandbox's work with: the one that it started from,
-// or a later one that the user has too, after a merge or a rebase.
-func (b *Bridge) Since(ctx context.Context) (string, error) {
-	tip, err := b.Tip(ctx)
-	if err != nil {
-		return "", err
-	}
-	return b.since(ctx, tip)
-}
-
-// since is Since for a branch that is somewhere else.
+// since is the commit to compare the sandbox's work with: the one that it started from, or a
+// later one that the user has too, after a merge or a rebase. tip is where its branch is.
 func (b *Bridge) since(ctx context.Context, tip string) (string, error) {
 	head, err := b.refs().text(ctx, "rev-parse", "--verify", "-q", "HEAD^{commit}")
 	if err != nil {
@@ -70,11 +52,10 @@ func (b *Bridge) since(ctx context.Context, tip string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s := &session{Bridge: b}
-	if later, err := s.contains(ctx, common, b.Base); err != nil || later {
+	if later, err := b.refs().contains(ctx, common, b.Base); err != nil || later {
 		return common, err
 	}
-	if ours, err := s.contains(ctx, tip, b.Base); err != nil || ours {
+	if ours, err := b.refs().contains(ctx, tip, b.Base); err != nil || ours {
 		return b.Base, err
 	}
 	return common, nil
@@ -89,11 +70,6 @@ func (h *History) Manifest(ctx context.Context, commit string) (checkpoint.Manif
 	if err != nil {
 		return nil, err
 	}
-	return parseTree(out)
-}
-
-// parseTree reads what git ls-tree says.
-func parseTree(out string) (checkpoint.Manifest, error) {
 	m := checkpoint.Manifest{}
 	for line := range strings.SplitSeq(out, "\x00") {
 		if line == "" {

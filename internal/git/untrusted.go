@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"github.com/cofferhq/coffer/internal/rootfs"
 )
 
 // A repository may not be the user's making: it came in an archive, or a sandbox over a
@@ -26,10 +24,6 @@ func openIn(dir, name string) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	return openRegular(root, name)
-}
-
-func openRegular(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -77,12 +71,6 @@ func copyIn(dir, name, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// holdsObjects says whether a directory, whose path has no links, is that of a repository's
-// objects: any other could be named as well.
-func holdsObjects(dir string) bool {
-	return filepath.Base(dir) == "objects" && rootfs.IsGitDir(filepath.Dir(dir))
-}
-
 // isRealDir says whether a path without links is a directory.
 func isRealDir(path string) bool {
 	real, err := filepath.EvalSymlinks(path)
@@ -127,17 +115,8 @@ func leadsLargeFiles(key string) bool {
 		strings.HasPrefix(key, "credential.") && strings.HasSuffix(key, "helper")
 }
 
-// unfiltered are the variables by which git runs none of the programs through which a
+// filtersOff are the variables by which git runs none of the programs through which a
 // repository's own config wants files to be passed.
-func (h host) unfiltered(ctx context.Context) (env []string, err error) {
-	all, err := h.settings(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return filtersOff(all), nil
-}
-
-// filtersOff are these variables, by what the configuration says.
 func filtersOff(all []setting) (env []string) {
 	names := map[string]bool{}
 	for _, s := range all {

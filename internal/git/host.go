@@ -80,7 +80,7 @@ type host struct {
 	// is not the repository's own.
 	objects string
 	mind    bool     // files are read or written: no filters of the repository's own
-	env     []string // besides ours; from unfiltered, instead of mind
+	env     []string // besides ours
 	far     bool     // it may reach other machines
 }
 
@@ -141,11 +141,11 @@ func (h host) read(ctx context.Context, stdin io.Reader, args ...string) (string
 	defer cancel()
 	c := h.command(ctx, args...)
 	if h.mind {
-		env, err := h.unfiltered(ctx)
+		all, err := h.settings(ctx)
 		if err != nil {
 			return "", err
 		}
-		c.Env = append(c.Env, env...)
+		c.Env = append(c.Env, filtersOff(all)...)
 	}
 	c.Stdin = stdin
 	out := &limited{left: maxOutput}
@@ -155,6 +155,49 @@ func (h host) read(ctx context.Context, stdin io.Reader, args ...string) (string
 		return "", &Error{Args: args, Err: err, Said: errs.String()}
 	}
 	return out.String(), nil
+}
+
+// contains reports whether a commit is another one or comes after it.
+func (h host) contains(ctx context.Context, id, old string) (bool, error) {
+	_, err := h.run(ctx, "", "merge-base", "--is-ancestor", old, id)
+	if code(err) == 1 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// A few small trees that name each other many times are more files than any disk has. Git
+// stores such a commit, but to read it into an index would take forever. So no branch outside
+// moves to a commit with more entries than this, or with longer names together. Tests set
+// other bounds.
+var (
+	maxPaths     = 2_000_000
+	maxPathBytes = 512 << 20
+)
+
+// heavy reports whether a commit has too many files for git, or files that git cannot list.
+func (h host) heavy(ctx context.Context, commit string) (bool, error) {
+	c := h.command(ctx, "ls-tree", "-r", "-t", "-z", "--name-only", "--full-tree", commit)
+	c.Stdout = &tally{}
+	err := runMortal(c)
+	if err != nil && ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	return err != nil, nil
+}
+
+// tally counts names that end with a NUL, and fails when there are too many.
+type tally struct{ names, bytes int }
+
+var errHeavy = errors.New("too many files")
+
+func (t *tally) Write(p []byte) (int, error) {
+	t.names += bytes.Count(p, []byte{0})
+	t.bytes += len(p)
+	if t.names > maxPaths || t.bytes > maxPathBytes {
+		return 0, errHeavy
+	}
+	return len(p), nil
 }
 
 // text is run for an answer of one line.
@@ -221,6 +264,11 @@ func missing(err error) error {
 		return ui.Error("git is not installed", "install it, or use --workspace direct")
 	}
 	return err
+}
+
+// isConfigLocked reports whether another git writes a config, or did when it was killed.
+func (e *Error) isConfigLocked() bool {
+	return strings.Contains(e.Said, "could not lock config file ") && strings.Contains(e.Said, ": File exists")
 }
 
 // limited is a buffer that takes so much and no more.

@@ -18,14 +18,14 @@ var mostMemory uint64 = 4 << 30
 func start(c *exec.Cmd) error {
 	err := c.Start()
 	if err == nil {
-		// It has ended, or it can be done: it is ours.
+		// If this fails, git has ended.
 		_ = unix.Prlimit(c.Process.Pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: mostMemory, Max: mostMemory}, nil)
 	}
 	return err
 }
 
-// runMortal runs a command that does not outlive us: when we are killed it is told to end,
-// and so cleans up after itself. The kernel counts the thread that starts it for us.
+// runMortal runs a command that is told to end when we are killed, and so cleans up after
+// itself. To the kernel, we are the thread that starts it.
 func runMortal(c *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -35,3 +35,6 @@ func runMortal(c *exec.Cmd) error {
 	}
 	return c.Wait()
 }
+
+// changed is when anything about a file changed, which programs cannot set.
+func changed(st *syscall.Stat_t) int64 { return st.Ctim.Nano() }
