@@ -28,7 +28,7 @@ type dockerConfig struct {
 
 const maxDockerConfig = 1 << 20
 
-// credentials are those that the user has for a registry, if any.
+// credentials are the user's for a registry, if there are any.
 func (o Options) credentials(ctx context.Context, host string) (c authn.AuthConfig, err error) {
 	path := filepath.Join(o.Home, ".docker", "config.json")
 	if dir := os.Getenv("DOCKER_CONFIG"); filepath.IsAbs(dir) {
@@ -69,9 +69,8 @@ func (o Options) credentials(ctx context.Context, host string) (c authn.AuthConf
 	return c, nil
 }
 
-// helper asks a program for credentials, by the protocol that docker has for it. It is not
-// go-containerregistry's keychain, which takes the first program of that name on PATH, and a
-// sandbox may have put it there.
+// helper asks a credential helper, by docker's protocol. go-containerregistry's keychain would run the
+// first program of that name on PATH, and a sandbox may have put it there.
 func (o Options) helper(ctx context.Context, name, server string) (c authn.AuthConfig, err error) {
 	if strings.Trim(name, letters+capital+digits+"-_") != "" {
 		return c, fmt.Errorf("%q is not the name of a program for credentials", clip(name))
@@ -102,7 +101,7 @@ func (o Options) helper(ctx context.Context, name, server string) (c authn.AuthC
 	return authn.AuthConfig{Username: answer.Username, Password: answer.Secret}, nil
 }
 
-// find finds a program on PATH, but not where sandboxes write.
+// find looks for a program on PATH, except in directories that sandboxes write.
 func (o Options) find(name string) string {
 	var written []string
 	if o.Written != nil {

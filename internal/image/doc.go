@@ -14,7 +14,7 @@
 //	images/<hash>/image.json   what is known of an image
 //	images/<hash>/rootfs/      its files, which belong to the user
 //	images/refs.json           which name stands for which
-//	images/.lock               held by who changes anything
+//	images/.lock               held while anything changes
 //	images/.blobs/<hash>       what was fetched for an image that is not complete
 //	images/.new-…, .gone-…     being made, being removed
 //

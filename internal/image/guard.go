@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// guard bounds what a registry can do to us. Nothing is asked without encryption, except a registry
-// on this machine; an answer other than 200 has no body, so that nobody reads an endless one; an
-// answer that is not a blob ends after [maxManifest]; and a registry that falls silent is given up.
+// guard bounds what a registry can do. Only a registry on this machine is asked without encryption;
+// an answer other than 200 has no body; an answer that is not a blob ends after [maxManifest]; and a
+// silent registry is given up.
 type guard struct {
 	ref   Reference
 	inner *http.Transport
@@ -48,7 +48,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// patient gives up on a registry that falls silent.
+// patient gives up on a silent registry.
 type patient struct {
 	io.Reader
 	body   io.Closer

@@ -18,7 +18,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// A source is where an image comes from.
+// A source has the manifests and blobs of an image.
 type source interface {
 	// manifest is the text that a tag or a digest stands for.
 	manifest(ctx context.Context, name string) ([]byte, error)
@@ -45,7 +45,7 @@ func (r Reference) open(ctx context.Context, o Options) (source, error) {
 // localHint tells the local sources apart.
 const localHint = "oci:DIR is a directory with an OCI layout, oci-archive:FILE and docker-archive:FILE are archives"
 
-// lacks is a part that a directory or an archive should have.
+// lacks explains a missing part of a layout or an archive.
 func lacks(name string) error {
 	switch name {
 	case indexName:
@@ -101,7 +101,7 @@ type files interface {
 	close()
 }
 
-// directory is one in which somebody else may write meanwhile, a sandbox perhaps.
+// directory is an OCI layout in a directory, in which a sandbox may write meanwhile.
 type directory struct{ root *os.Root }
 
 func (d directory) close() { d.root.Close() }
@@ -241,8 +241,8 @@ func (l layout) manifest(_ context.Context, name string) ([]byte, error) {
 	return nil, ui.Error(fmt.Sprintf("nothing in it is called %q", name), "it has "+ui.Few(tags))
 }
 
-// saved is what 'docker save' wrote before it wrote OCI layouts. It has no manifest with
-// digests, so we write one: of each layer it is known what its hash is without compression.
+// saved is the older form of 'docker save'. It has no manifest with digests, so one is made: the diff
+// IDs of the layers are known.
 type saved struct {
 	files
 	names map[v1.Hash]string

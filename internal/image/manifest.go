@@ -15,7 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// What an image may have at most. Those of this world have a tenth of it.
+// Bounds of an image. Real ones have a tenth of it.
 const (
 	maxManifest = 4 << 20
 	maxConfig   = 8 << 20
@@ -52,7 +52,7 @@ func parseManifest(data []byte) (*manifest, error) {
 	case len(m.Manifests) > maxIndex || len(m.Layers) > maxLayers:
 		return nil, fmt.Errorf("the manifest has %d layers, more than %d", len(m.Manifests)+len(m.Layers), maxLayers)
 	case len(m.Manifests) > 0 && (len(m.Layers) > 0 || m.Config.Digest != (v1.Hash{})):
-		return nil, errors.New("the manifest is that of an image and a list of others, and who reads it could take it for either")
+		return nil, errors.New("the manifest is an image and an index at once")
 	case len(m.Manifests) > 0:
 		return &m, nil
 	}
@@ -138,7 +138,7 @@ func parseConfig(data []byte, layers int) (*config, error) {
 		return nil, ui.Error(fmt.Sprintf("the image is for %s/%s, and this machine is linux/%s", clip(c.OS), clip(c.Architecture), runtime.GOARCH), "choose an image that is made for it")
 	}
 	if len(c.RootFS.DiffIDs) != layers {
-		return nil, fmt.Errorf("the image's config is about %d layers, and there are %d", len(c.RootFS.DiffIDs), layers)
+		return nil, fmt.Errorf("the image's config lists %d layers, the manifest %d", len(c.RootFS.DiffIDs), layers)
 	}
 	for _, d := range c.RootFS.DiffIDs {
 		if d.Algorithm != "sha256" {

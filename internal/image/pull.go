@@ -25,8 +25,7 @@ type Options struct {
 	Home string // the user's, where credentials are
 	// Written are the directories that sandboxes write to, in which no program is looked for.
 	Written func() []string
-	// Tell is told how it goes on: so many bytes of so many, of a part of the work. total is 0
-	// if that is not known. It may be called by several at once.
+	// Tell reports progress, in bytes; total is 0 if unknown. Several goroutines may call it.
 	Tell func(what string, done, total int64)
 }
 
@@ -36,11 +35,11 @@ func (o Options) tell(what string, done, total int64) {
 	}
 }
 
-// atOnce is how many layers are fetched side by side.
+// atOnce is how many blobs are fetched at the same time.
 const atOnce = 3
 
-// Need is the image of that name: the one that is here or, if there is none, the one that it
-// stands for now. What is local is looked at each time, which costs little.
+// Need returns the image that was pulled by this name or, if there is none, pulls it. A local one is
+// read each time.
 func (s *Store) Need(ctx context.Context, r Reference, o Options) (*Image, error) {
 	if !r.Local() {
 		if i, err := s.Find(r); !errors.Is(err, ErrNotHere) {
@@ -50,7 +49,7 @@ func (s *Store) Need(ctx context.Context, r Reference, o Options) (*Image, error
 	return s.Pull(ctx, r, o)
 }
 
-// Pull gets the image that a name stands for now.
+// Pull fetches the image that a name stands for now.
 func (s *Store) Pull(ctx context.Context, r Reference, o Options) (*Image, error) {
 	unlock, err := s.lock(ctx, func() { o.tell("waiting for another pull to end", 0, 0) })
 	if err != nil {
@@ -58,7 +57,7 @@ func (s *Store) Pull(ctx context.Context, r Reference, o Options) (*Image, error
 	}
 	defer unlock()
 	s.sweep()
-	// Whoever had the lock may have taken it away.
+	// Another process may have removed it.
 	if err := os.MkdirAll(filepath.Join(s.dir, blobsName), 0o700); err != nil {
 		return nil, fmt.Errorf("make room for images: %w", err)
 	}
@@ -88,7 +87,7 @@ func hintOr(err error, otherwise string) string {
 	return otherwise
 }
 
-// pull is one that is under way.
+// pull is a pull under way.
 type pull struct {
 	Options
 	store *Store
@@ -122,7 +121,7 @@ func (p *pull) run(ctx context.Context) (*Image, error) {
 	return i, err
 }
 
-// resolve finds the manifest for this machine. One that is named by its digest must have it.
+// resolve finds the manifest for this machine. One that is named by its digest must match it.
 func (p *pull) resolve(ctx context.Context) error {
 	name := p.ref.named()
 	for range 3 { // an index may be in an index
@@ -155,7 +154,7 @@ func (p *pull) blobPath(d v1.Descriptor) string {
 	return filepath.Join(p.store.dir, blobsName, d.Digest.Hex)
 }
 
-// fetchAll gets the config and the layers, and those that are here already not again.
+// fetchAll fetches the config and the layers that are missing.
 func (p *pull) fetchAll(ctx context.Context) error {
 	seen := map[v1.Hash]bool{}
 	work, ctx := errgroup.WithContext(ctx)
@@ -174,7 +173,7 @@ func (p *pull) fetchAll(ctx context.Context) error {
 	return work.Wait()
 }
 
-// fetch gets one blob, and checks it before it has its name.
+// fetch fetches one blob. It gets its name once its digest is checked.
 func (p *pull) fetch(ctx context.Context, d v1.Descriptor) (err error) {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -216,7 +215,7 @@ func (p *pull) fetch(ctx context.Context, d v1.Descriptor) (err error) {
 
 func short(d v1.Hash) string { return "the part " + d.Hex[:12] }
 
-// counter tells how much was fetched, and bounds it: a part need not say how large it is.
+// counter reports how much was fetched, and bounds it: a descriptor need not say a size.
 type counter struct{ p *pull }
 
 func (c counter) Write(b []byte) (int, error) {
@@ -228,7 +227,7 @@ func (c counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// build lays the layers into a tree, and puts that in its place.
+// build unpacks the layers, and renames the tree into place.
 func (p *pull) build(ctx context.Context) (_ *Image, err error) {
 	text, err := os.ReadFile(p.blobPath(p.Config))
 	if err != nil {
@@ -287,8 +286,8 @@ func (p *pull) unpack(ctx context.Context, dir string, diffs []v1.Hash) (size in
 	return t.bytes, t.furnish()
 }
 
-// layer lays one layer over what is there, and checks that it was what it should be. left is
-// how much may be unpacked yet.
+// layer unpacks one layer over the tree, and checks its diff ID. left is how much may still be
+// unpacked.
 func (p *pull) layer(ctx context.Context, t *tree, d v1.Descriptor, diff v1.Hash, left *int64) error {
 	f, err := os.Open(p.blobPath(d))
 	if err != nil {
@@ -305,7 +304,7 @@ func (p *pull) layer(ctx context.Context, t *tree, d v1.Descriptor, diff v1.Hash
 	if err := t.layer(all); err != nil {
 		return err
 	}
-	// What follows the end of the archive counts for the hash.
+	// The hash covers what follows the end of the archive.
 	if _, err := io.Copy(io.Discard, all); err != nil {
 		return err
 	}

@@ -21,8 +21,7 @@ const (
 	dockerArchive = "docker-archive"
 )
 
-// hub is the registry of names without one, as people write it; [name.DefaultRegistry] is
-// where it answers.
+// hub is the registry of names without one; [name.DefaultRegistry] is where it answers.
 const hub = "docker.io"
 
 // maxReference bounds what can be a reference.
@@ -39,8 +38,8 @@ type Reference struct {
 	digest v1.Hash
 }
 
-// Parse reads a reference: [HOST[:PORT]/]PATH[:TAG][@DIGEST], or oci:DIR, oci-archive:FILE,
-// docker-archive:FILE, each with :TAG or without.
+// Parse reads [HOST[:PORT]/]PATH[:TAG][@DIGEST], or oci:DIR, oci-archive:FILE, docker-archive:FILE,
+// each with or without :TAG.
 func Parse(text string) (r Reference, err error) {
 	if err := plain(text); err != nil {
 		return r, wrong(text, err.Error())
@@ -104,7 +103,7 @@ func wrong(text, why string) error {
 	return ui.Error(fmt.Sprintf("%q is not the name of an image: %s", text, why), how)
 }
 
-// plain wants something that can be shown and filed.
+// plain refuses what cannot be shown and filed.
 func plain(text string) error {
 	if text == "" {
 		return fmt.Errorf("it is empty")
@@ -118,11 +117,11 @@ func plain(text string) error {
 	return nil
 }
 
-// Local says whether the image is on this machine already, as a file or directory.
+// Local says whether the image is a file or directory of this machine.
 func (r Reference) Local() bool { return r.kind != "" }
 
-// In is the same reference with the file's name made absolute: ~/ is the home, and other names
-// are relative to a directory. What is in that one, a sandbox may have written.
+// In makes the name of a file absolute: ~/ is the home, other names are relative to dir, in which a
+// sandbox may write.
 func (r Reference) In(dir, home string) Reference {
 	if r.kind == "" {
 		return r
@@ -138,7 +137,7 @@ func (r Reference) In(dir, home string) Reference {
 	return r
 }
 
-// String is how the reference is written, shortly: what is read from it is the same.
+// String is the short form of the reference; [Parse] reads the same from it.
 func (r Reference) String() string {
 	if r.kind != "" {
 		text := r.kind + ":" + r.file
@@ -160,7 +159,7 @@ func (r Reference) String() string {
 	return text
 }
 
-// Pinned is how exactly that image is asked for which a name stood for, if it can be.
+// Pinned is the reference to exactly the image that a name stood for, if there is one.
 func Pinned(name, digest string) string {
 	r, err := Parse(name)
 	d, wrong := parseDigest(digest)
@@ -171,7 +170,7 @@ func Pinned(name, digest string) string {
 	return r.String()
 }
 
-// short is the name of something in the usual registry, without that if it is clear.
+// short is the name without the default registry, if that is clear.
 func (r Reference) short() string {
 	path, own := strings.CutPrefix(r.path, "library/")
 	switch first, _, deep := strings.Cut(path, "/"); {
@@ -183,7 +182,7 @@ func (r Reference) short() string {
 	return r.host + "/" + r.path
 }
 
-// Where says in words whom a pull would ask.
+// Where is the file or the registry that a pull reads.
 func (r Reference) Where() string {
 	if r.kind != "" {
 		return r.file
@@ -191,8 +190,7 @@ func (r Reference) Where() string {
 	return r.host
 }
 
-// loopback says whether the registry is on this machine, which is the only one that is spoken
-// to without TLS.
+// loopback says whether the registry is on this machine, the only one that is used without TLS.
 func (r Reference) loopback() bool {
 	host := r.host
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
@@ -205,7 +203,7 @@ func (r Reference) loopback() bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// base is where the registry's interface begins.
+// base is the URL of the registry's API.
 func (r Reference) base() string {
 	switch {
 	case r.loopback():
@@ -216,7 +214,7 @@ func (r Reference) base() string {
 	return "https://" + r.host + "/v2/"
 }
 
-// named is what the registry is asked for.
+// named is the tag or digest in the URL.
 func (r Reference) named() string {
 	if r.digest != (v1.Hash{}) {
 		return r.digest.String()
@@ -234,7 +232,7 @@ func isTag(s string) bool {
 	return s != "" && len(s) <= 128 && s[0] != '.' && s[0] != '-' && strings.Trim(s, letters+capital+digits+"._-") == ""
 }
 
-// parseDigest reads a SHA-256 digest: other hashes are not used.
+// parseDigest reads a SHA-256 digest, the only kind in use.
 func parseDigest(s string) (v1.Hash, error) {
 	d, err := v1.NewHash(s)
 	if err != nil || d.Algorithm != "sha256" {
@@ -245,5 +243,5 @@ func parseDigest(s string) (v1.Hash, error) {
 
 const sha = "sha256:"
 
-// IsDigest says whether a text has the form of one.
+// IsDigest says whether a text is a digest.
 func IsDigest(s string) bool { _, err := parseDigest(s); return err == nil }

@@ -27,7 +27,7 @@ type registry struct {
 	client *http.Client // logged in
 }
 
-// How long a registry may be silent.
+// silence is how long a registry may send nothing.
 const silence = 60 * time.Second
 
 func newGuard(r Reference) *guard {
@@ -112,7 +112,7 @@ func (g *registry) get(ctx context.Context, what, accept string) (io.ReadCloser,
 	return answer.Body, nil
 }
 
-// failed says why there was no answer.
+// failed explains why there was no answer.
 func (g *registry) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -124,7 +124,7 @@ func (g *registry) failed(ctx context.Context, err error) error {
 	return ui.Hint(fmt.Errorf("cannot reach the registry: %w", reason(err)), "check that this machine can reach %s, and try again: parts that were fetched whole are kept", g.ref.host)
 }
 
-// refused says what a status means.
+// refused explains a status.
 func (g *registry) refused(code int) error {
 	switch code {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -141,7 +141,7 @@ func (g *registry) refused(code int) error {
 	return ui.Error(fmt.Sprintf("the registry answers with %d", code), "check the name: what answers at "+g.ref.host+" may be no registry")
 }
 
-// reason says what kept somebody from answering, with the host once.
+// reason is a short form of a failed request, with the host once.
 func reason(err error) error {
 	var number syscall.Errno
 	var asked *url.Error

@@ -24,7 +24,7 @@ import (
 // A Store is the directory of this user's images. No sandbox can write to it.
 type Store struct{ dir string }
 
-// Open is the store in a directory, which need not be there yet.
+// Open returns the store in a directory, which is made by the first pull.
 func Open(dir string) *Store { return &Store{dir} }
 
 // An Image is one that is there as a whole.
@@ -51,14 +51,13 @@ const (
 	goneName  = ".gone-"
 )
 
-// maxInfo bounds the files that we have written ourselves.
+// maxInfo bounds our own files.
 const maxInfo = 1 << 20
 
-// ErrNotHere is for an image that is not on this machine.
+// ErrNotHere is for an image that has not been pulled.
 var ErrNotHere = errors.New("is not on this machine")
 
-// Tree is where the files of an image are: a directory of the user's, with what a stranger
-// chose to put there.
+// Tree is the directory with the files of an image, which a stranger chose.
 func (i *Image) Tree() string { return filepath.Join(i.dir, treeName) }
 
 // Path is the PATH of an image, or the usual one.
@@ -142,7 +141,7 @@ func (s *Store) refs() (map[string]string, error) {
 	return refs, nil
 }
 
-// changeRefs changes the names. The caller holds the lock.
+// changeRefs changes refs.json. The caller holds the lock.
 func (s *Store) changeRefs(change func(refs map[string]string)) error {
 	refs, err := s.refs()
 	if err != nil {
@@ -196,8 +195,7 @@ func (s *Store) List() (all []*Image, errs []error) {
 	return all, errs
 }
 
-// Remove removes an image. Whoever asks has seen to it that no sandbox uses it. waits is called
-// if somebody else is at work.
+// Remove removes an image that no sandbox uses. waits is called if another process holds the lock.
 func (s *Store) Remove(ctx context.Context, d string, waits func()) error {
 	digest, err := parseDigest(d)
 	if err != nil {
@@ -254,11 +252,11 @@ func (s *Store) Prune(ctx context.Context, waits func(), keep func(*Image) bool)
 	return removed, errors.Join(errs...)
 }
 
-// errBusy is for who does not wait.
+// errBusy ends a sweep that would have to wait.
 var errBusy = errors.New("somebody else changes the images")
 
-// Sweep removes what is left of those who were killed, but for what was fetched whole. Whoever
-// is at work has done that.
+// Sweep removes what killed processes left, but for blobs that were fetched whole. It does nothing
+// while another process holds the lock, because that one has swept.
 func (s *Store) Sweep(ctx context.Context) error {
 	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -277,7 +275,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes what killed ones left. The caller holds the lock, so nobody is at work on it.
+// sweep is Sweep for a caller that holds the lock.
 func (s *Store) sweep() {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
@@ -299,7 +297,7 @@ func (s *Store) sweep() {
 	}
 }
 
-// lock waits until nobody else changes anything. waits is called if that takes time.
+// lock waits for the lock of the store. waits is called if that takes time.
 func (s *Store) lock(ctx context.Context, waits func()) (unlock func(), err error) {
 	if err := safepath.Directory(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make room for images: %w", err)

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree is the root directory of an image that is being unpacked, by descriptor. Names are looked up
-// as if it were the root of everything: links of an earlier entry lead to where they would in the
-// sandbox, and never out. What is made or removed is then named in a directory that is open.
+// tree is the root directory of an image that is being unpacked. Names are resolved with it as the
+// root, so that links of an earlier entry lead where they would in the sandbox, and never out. What is
+// made or removed is then named in an open directory.
 type tree struct {
 	path    string
 	root    int
@@ -46,7 +46,7 @@ func (t *tree) close() {
 	unix.Close(t.root)
 }
 
-// forget closes the directory that was opened last.
+// forget closes the cached directory.
 func (t *tree) forget() {
 	if t.at >= 0 {
 		unix.Close(t.at)
@@ -54,7 +54,7 @@ func (t *tree) forget() {
 	t.at, t.last = -1, ""
 }
 
-// layer lays a layer over what is there.
+// layer unpacks a layer over the tree.
 func (t *tree) layer(r io.Reader) error {
 	t.made, t.above = map[string]bool{}, map[string]bool{}
 	archive := tar.NewReader(r)
@@ -81,7 +81,7 @@ func (t *tree) layer(r io.Reader) error {
 	}
 }
 
-// count counts something that is made, named in a layer or above what is.
+// count counts an entry, or a directory above one.
 func (t *tree) count() error {
 	if t.entries++; t.entries > maxEntries {
 		return errLarge
@@ -120,7 +120,7 @@ func (t *tree) apply(c change, content io.Reader) error {
 	return touch(dir, base, c.when)
 }
 
-// dir opens a directory of the tree, which is made if it is not there.
+// dir opens a directory of the tree, and makes it if it is missing.
 func (t *tree) dir(name string, create bool) (int, error) {
 	if name == "." || name == "/" {
 		return t.root, nil
@@ -140,8 +140,7 @@ func (t *tree) dir(name string, create bool) (int, error) {
 	return fd, nil
 }
 
-// note remembers what this layer has made. Links give one directory any number of names, so those
-// above it count as well.
+// note records what this layer made, with the directories above.
 func (t *tree) note(name string) {
 	t.made[name] = true
 	for dir := path.Dir(name); dir != "." && !t.above[dir]; dir = path.Dir(dir) {
@@ -149,7 +148,7 @@ func (t *tree) note(name string) {
 	}
 }
 
-// clear removes what is in the way of something new.
+// clear removes what is in the way of an entry.
 func (t *tree) clear(dir int, base string) error {
 	if t.at != dir {
 		t.forget() // its name may lead elsewhere from now on
@@ -177,7 +176,7 @@ func (t *tree) makeDir(dir int, base string, c change) error {
 	return chmod(dir, base, c.mode|0o700)
 }
 
-// chmod changes the mode of a directory that is one.
+// chmod changes the mode of a directory.
 func chmod(dir int, base string, mode uint32) error {
 	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -212,7 +211,7 @@ func (t *tree) makeFile(dir int, base string, c change, content io.Reader) error
 	return f.Close()
 }
 
-// makeLink makes a second name for a file of the tree.
+// makeLink makes a hard link.
 func (t *tree) makeLink(dir int, base string, c change) error {
 	from, err := t.open(path.Dir(c.link))
 	if err != nil {
@@ -236,7 +235,7 @@ func (t *tree) makeLink(dir int, base string, c change) error {
 	return unix.Linkat(from, target, dir, base, 0)
 }
 
-// whiteout removes what lower layers have by a name.
+// whiteout removes a name of lower layers.
 func (t *tree) whiteout(name string) error {
 	if t.made[name] {
 		return nil
@@ -266,8 +265,7 @@ func (t *tree) empty(name string) error {
 	return t.emptyAt(fd, name)
 }
 
-// emptyAt is empty for a directory that is open. Of those that this layer has too, what is in
-// them is asked in turn.
+// emptyAt is empty for an open directory. Directories that this layer has too are emptied in turn.
 func (t *tree) emptyAt(fd int, name string) error {
 	names, err := readNames(fd)
 	if err != nil {
@@ -294,7 +292,7 @@ func (t *tree) emptyAt(fd int, name string) error {
 	return nil
 }
 
-// touch gives something its time, so that programs that compare times find them in order.
+// touch sets the time of an entry.
 func touch(dir int, base string, when int64) error {
 	if when < 0 || when > 1<<33 {
 		when = 0

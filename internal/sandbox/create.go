@@ -16,14 +16,10 @@ import (
 // ErrExists is for a name that another sandbox has.
 var ErrExists = errors.New("a sandbox of this name exists")
 
-// Create makes a sandbox and returns it with its lock held, so that a throw-away
-// is never without an owner. Who does not run it releases the lock.
+// Create makes a sandbox and returns it with its lock held, so that a throw-away always has an owner.
 //
-// The store picks the id, and fills in a name and the time of creation where rec
-// has none. A name already in use is ErrExists, an impossible one ErrName.
-//
-// A sandbox that is to stay has reached the disk when Create returns. A
-// throw-away would not survive a power cut anyway and does not wait for it.
+// The store picks the id, and a name and the time of creation where rec has none. A name in use is
+// ErrExists, an impossible one ErrName. A sandbox that stays is on disk when Create returns.
 func (s *Store) Create(rec Record) (*Sandbox, *Lock, error) {
 	if rec.Name != "" {
 		if err := CheckName(rec.Name); err != nil {
@@ -95,8 +91,8 @@ func (s *Store) identify(rec *Record) error {
 	return nil
 }
 
-// placeTree says where a worktree goes, which depends on the id: in the sandbox's folder,
-// under the sandbox's name, for that is what editors show.
+// placeTree sets the path of a worktree: in the sandbox's folder, under the sandbox's name, which
+// editors show.
 func (s *Store) placeTree(rec *Record) error {
 	if rec.Workspace.Mode != WorkspaceTree || rec.Workspace.Path != "" {
 		return nil
@@ -150,9 +146,8 @@ func (sb *Sandbox) sync(dir string) error {
 	return syncDir(dir)
 }
 
-// taken collects what no new sandbox may be called: the names of all others, and their ids, because
-// an id must not turn into somebody else's name. It reads every record (10 to 40 µs each), which
-// keeps names in one place only. Callers hold the store lock.
+// taken collects the names and ids of all other sandboxes, because an id must not become a name.
+// Callers hold the store lock.
 func (s *Store) taken(except string) (map[string]bool, error) {
 	entries, err := s.entries()
 	if err != nil {

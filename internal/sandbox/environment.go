@@ -19,11 +19,11 @@ import (
 	"github.com/cofferhq/coffer/internal/wire"
 )
 
-// ErrVariable is wrapped by every error about a variable that the user asked for.
+// ErrVariable is wrapped by every error about a variable that the user named.
 var ErrVariable = errors.New("environment")
 
-// NewExec is a program in a sandbox: the arguments, or a shell if there are none. extra
-// are variables that the user asked for, NAME=value, or NAME to pass one on.
+// NewExec is a program in a sandbox: the arguments, or a shell if there are none. extra are variables,
+// NAME=value, or NAME to pass one on.
 func NewExec(sb *Sandbox, args, extra []string, root bool) (e wire.Exec, err error) {
 	me := Me()
 	if len(args) == 0 {
@@ -40,7 +40,7 @@ func NewExec(sb *Sandbox, args, extra []string, root bool) (e wire.Exec, err err
 	return e, err
 }
 
-// shell is the one that the user gets: his own, or one of the image.
+// shell is the user's shell, or that of the image.
 func shell(me Person, sb *Sandbox) string {
 	if sb.Image.None() {
 		return me.Shell
@@ -48,7 +48,7 @@ func shell(me Person, sb *Sandbox) string {
 	return sb.Image.Shell
 }
 
-// startDir is where a program starts that is not said to start elsewhere.
+// startDir is where programs start by default.
 func startDir(me Person, sb *Sandbox) string {
 	if sb.Workspace.Path == "" {
 		return me.Home
@@ -56,8 +56,8 @@ func startDir(me Person, sb *Sandbox) string {
 	return sb.Workspace.Path
 }
 
-// StartDir is where in a sandbox a command of the user's starts: where he is, if that is below the
-// workspace, or where the sandbox was made. It is "" where that is nothing special.
+// StartDir is where in a sandbox a command of the user's starts: in the current directory if that is
+// below the workspace, or where the sandbox was made; "" for the default.
 func StartDir(sb *Sandbox) string {
 	here, err := syscall.Getwd() // as the kernel has it, without links
 	if err != nil {
@@ -83,8 +83,8 @@ func dirFrom(sb *Sandbox, here string) string {
 	return dir
 }
 
-// PassesVariable says which variables go into a sandbox by themselves: language, terminal,
-// taste. Everything else may hold a secret, a socket, or a library to load.
+// PassesVariable says which variables pass by themselves: language, terminal, taste. All others may
+// hold a secret, a socket, or a library to load.
 func PassesVariable(name string) bool {
 	switch name {
 	case "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORFGBG",
@@ -96,8 +96,7 @@ func PassesVariable(name string) bool {
 	return strings.HasPrefix(name, "LC_")
 }
 
-// environment is what a program inside is given, in the order of the names. theirs is the
-// environment of who asks for it.
+// environment is the sorted environment of a program inside. theirs is the caller's.
 func environment(me Person, sb *Sandbox, theirs, extra []string, root bool) ([][]byte, error) {
 	var env variables
 	env.identify(me, sb, theirs, root)
@@ -130,7 +129,7 @@ func environment(me Person, sb *Sandbox, theirs, extra []string, root bool) ([][
 	return env, nil
 }
 
-// identify sets what every program is given: what passes by itself, who and where it is.
+// identify sets what every program gets.
 func (env *variables) identify(me Person, sb *Sandbox, theirs []string, root bool) {
 	for _, e := range sb.Image.Env {
 		name, value, _ := strings.Cut(e, "=")
@@ -185,9 +184,8 @@ func Variable(e string) (name, value string, err error) {
 	return name, value, err
 }
 
-// KeepVariables writes variables that the user asked for into the record of a sandbox that stays, over
-// those of its config. A value is kept as it is. Of a variable that is passed on, only the name
-// is: programs get what it is when they start; a secret is asked of the vault each time.
+// KeepVariables adds variables to the record of a sandbox that stays, over those of its config. Of a
+// variable that is passed on only the name is kept, and a secret is read from the vault each time.
 func KeepVariables(rec *Record, extra []string) error {
 	for _, e := range extra {
 		name, _, err := Variable(e)
@@ -238,8 +236,7 @@ type variableError struct{ string }
 func (e variableError) Error() string { return e.string }
 func (e variableError) Unwrap() error { return ErrVariable }
 
-// RootPath adds the directories of administrators' programs, which an ordinary user's
-// PATH may lack.
+// RootPath adds administrators' directories, which a user's PATH may lack.
 func RootPath(path string) string {
 	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
 		if !slices.Contains(filepath.SplitList(path), dir) {
@@ -249,8 +246,8 @@ func RootPath(path string) string {
 	return path
 }
 
-// OwnUmask is the umask of this process, or nil if that is the usual one. It is read from /proc:
-// the system call tells it only in exchange for another one, which all threads would have.
+// OwnUmask is the umask of this process, nil for the usual one. It is read from /proc: the system call
+// would set another one, for all threads.
 func OwnUmask() *uint16 {
 	status, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {

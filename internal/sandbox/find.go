@@ -14,8 +14,7 @@ import (
 // ErrNotFound is for a sandbox that does not exist, or no longer.
 var ErrNotFound = errors.New("no such sandbox")
 
-// A BrokenError is a folder in the store whose record cannot be used. Nothing in
-// the store touches such a folder; whoever gives it up can safepath.RemoveTree(Dir).
+// A BrokenError is a folder in the store whose record cannot be used. The store leaves it alone.
 type BrokenError struct {
 	ID  string // the folder's name
 	Dir string
@@ -99,10 +98,9 @@ func (s *Store) Over(workspace string) []*Sandbox {
 	return slices.DeleteFunc(all, func(sb *Sandbox) bool { return sb.Workspace.Path != workspace })
 }
 
-// Find returns the sandbox that a user means by a word: the one with this id, else with this name,
-// else with an id that starts so, else with a name that contains it. What is exact comes first, so
-// that a name always reaches its sandbox and no new id can get in between. It returns ErrNotFound
-// when there is none, and an *AmbiguousError when there are several on the same level.
+// Find returns the sandbox with this id, else with this name, else with an id that begins so, else
+// with a name that contains it. What is exact comes first, so that a name always reaches its sandbox.
+// The error is ErrNotFound, or an *AmbiguousError for several on the same level.
 func (s *Store) Find(match string) (*Sandbox, error) {
 	if validID(match) {
 		if sb, err := s.Get(match); !errors.Is(err, ErrNotFound) {
@@ -136,7 +134,7 @@ func (s *Store) Find(match string) (*Sandbox, error) {
 	return nil, notFound(match, errs)
 }
 
-// notFound prefers the reason why the sandbox could not be seen, if that is known.
+// notFound prefers the reason why a sandbox could not be read.
 func notFound(match string, errs []error) error {
 	for _, err := range errs {
 		var broken *BrokenError

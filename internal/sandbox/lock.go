@@ -11,18 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrRunning is for a sandbox whose lock another process, or another part of this one, holds.
+// ErrRunning is for a sandbox whose lock is held.
 var ErrRunning = errors.New("the sandbox is running")
 
-// errHeld is what tryLock says when it would have to wait.
+// errHeld is returned by tryLock instead of waiting.
 var errHeld = errors.New("held by another")
 
-// A Lock is the right to run, change and remove a sandbox. The kernel takes it
-// back when the process ends, however it ends. It belongs to the open file, not
-// to the process, so it can be handed to a child: see File.
-//
-// Dropping a Lock without Release keeps it: what runs must not become fair game
-// because the garbage collector came by.
+// A Lock is the right to run, change and remove a sandbox. The kernel releases it when the process
+// ends. It belongs to the open file, so it can be handed to a child: see File. No finalizer releases it.
 type Lock struct {
 	sb *Sandbox
 	fd atomic.Int32 // -1 once released
@@ -34,8 +30,7 @@ func (sb *Sandbox) Lock() (*Lock, error) {
 	return sb.lockWith(func() (*Lock, error) { return sb.takeLock(sb.dir) })
 }
 
-// Adopt is Lock for a child that was handed the lock by its parent: f is what
-// Lock.File returned there. Adopt closes f.
+// Adopt takes over the lock from the parent process: f is what Lock.File returned there. It closes f.
 func (sb *Sandbox) Adopt(f *os.File) (*Lock, error) {
 	defer f.Close()
 	return sb.lockWith(func() (*Lock, error) {
@@ -76,7 +71,7 @@ func (sb *Sandbox) lockWith(take func() (*Lock, error)) (*Lock, error) {
 	return nil, sb.store.hint(fmt.Errorf("lock sandbox %s: %w", sb.Name, err))
 }
 
-// newLock locks fd and takes charge of it.
+// newLock locks fd and owns it.
 func (sb *Sandbox) newLock(fd int) (*Lock, error) {
 	if err := tryLock(fd); err != nil {
 		unix.Close(fd)
@@ -90,8 +85,7 @@ func (sb *Sandbox) newLock(fd int) (*Lock, error) {
 	return l, nil
 }
 
-// Release gives the lock back, unless a File of it is still open somewhere. It
-// may be called more than once, and on nil.
+// Release releases the lock, unless a File of it is still open. It may be called twice, and on nil.
 func (l *Lock) Release() {
 	if l == nil {
 		return
@@ -103,8 +97,8 @@ func (l *Lock) Release() {
 }
 
 // File returns the lock as a file for [os/exec.Cmd.ExtraFiles]. The child calls Sandbox.Adopt, and
-// the sandbox counts as running without a gap. The caller closes the file when the child has
-// started, and releases the lock when the child has adopted it.
+// the sandbox counts as running without a gap. The caller closes the file once the child has started,
+// and releases the lock once the child has adopted it.
 func (l *Lock) File() (*os.File, error) {
 	fd, err := dup(int(l.fd.Load()))
 	if err != nil {
@@ -113,8 +107,7 @@ func (l *Lock) File() (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(l.sb.dir, lockName)), nil
 }
 
-// Running says whether somebody holds the lock. If that cannot be found out, the
-// answer is true, which is the careful one.
+// Running says whether the lock is held, also if that cannot be found out.
 func (sb *Sandbox) Running() bool { return running(sb.dir) }
 
 func running(dir string) bool {

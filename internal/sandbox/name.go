@@ -42,7 +42,7 @@ func randomText(n int) string {
 	return string(text)
 }
 
-// validID also keeps every path we build from a given id inside the store.
+// validID also keeps paths that are made from an id inside the store.
 func validID(s string) bool {
 	return len(s) == idLength &&
 		strings.IndexByte(idLetters, s[0]) >= 0 &&
@@ -63,11 +63,11 @@ func bornEphemeral(id string) bool { return id[0] == ephemeralLetter }
 
 const maxName = 64
 
-// ErrName is for names that no sandbox can have. The error around it says what is allowed.
+// ErrName is for an impossible name.
 var ErrName = errors.New("bad sandbox name")
 
 // CheckName says whether a sandbox can have this name. There are no capitals because names become
-// host names and branch names, and two that differ only in case would be one folder on a Mac.
+// host and branch names, and a Mac does not tell the cases apart.
 func CheckName(name string) error {
 	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789._-"
 	if name != "" && len(name) <= maxName && consistsOf(name, allowed) && name[0] != '-' && name[0] != '.' {
@@ -87,8 +87,7 @@ var (
 	nouns string
 )
 
-// newName finds a friendly name that is not taken. When chance keeps hitting
-// taken ones the store is crowded, and a short tail makes room.
+// newName picks a name that is not taken, with a tail in a crowded store.
 func newName(taken map[string]bool) string {
 	as, ns := strings.Fields(adjectives), strings.Fields(nouns)
 	for try := 0; ; try++ {

@@ -59,8 +59,7 @@ func lookup(passwd string, uid int) (name, home string) {
 	return "", ""
 }
 
-// Accounts returns replacements for /etc/passwd and /etc/group where the host's do
-// not know the user, as with accounts from a directory service.
+// Accounts returns replacements for /etc/passwd and /etc/group if the host's do not list the user.
 func (p Person) Accounts() (passwd, group string) {
 	if b, err := os.ReadFile("/etc/passwd"); err == nil && !lists(string(b), p.UID) {
 		passwd = string(b) + fmt.Sprintf("%s:x:%d:%d::%s:%s\n", p.Name, p.UID, p.GID, p.Home, p.Shell)
@@ -71,8 +70,7 @@ func (p Person) Accounts() (passwd, group string) {
 	return passwd, group
 }
 
-// AccountsIn returns an image's /etc/passwd and /etc/group with the user in them. Who has his
-// name or id there is somebody else, and makes room.
+// AccountsIn adds the user to an image's /etc/passwd and /etc/group. An entry with his name or id goes.
 func (p Person) AccountsIn(passwd, group, shell string) (string, string) {
 	own := fmt.Sprintf("%s:x:%d:%d::%s:%s\n", p.Name, p.UID, p.GID, p.Home, shell)
 	passwd = own + without(passwd, p.Name, strconv.Itoa(p.UID))
@@ -82,7 +80,7 @@ func (p Person) AccountsIn(passwd, group, shell string) (string, string) {
 	return passwd, group
 }
 
-// without leaves the lines of a name, and of an id, out of a file of colon-separated ones.
+// without drops the lines with a name or an id.
 func without(file, name, id string) string {
 	var b strings.Builder
 	for line := range strings.Lines(file) {
@@ -94,7 +92,7 @@ func without(file, name, id string) string {
 	return b.String()
 }
 
-// lists says whether a file of colon-separated lines has the id in its third field.
+// lists says whether a line has the id in its third field.
 func lists(file string, id int) bool {
 	for line := range strings.SplitSeq(file, "\n") {
 		fields := strings.SplitN(line, ":", 4)

@@ -13,9 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// recordVersion is the format this coffer writes. Decoding is strict, so a new field needs a new
-// version: an older coffer must refuse a limit it would not enforce, and not overlook it. Records
-// of older versions have fewer fields, and are read all the same.
+// recordVersion is the format of this coffer. Decoding is strict, so a new field needs a new version:
+// an older coffer must refuse a limit that it would not enforce. Older versions can be read.
 const recordVersion = 7
 
 // maxRecord bounds sandbox.json, for reading and for writing.
@@ -68,7 +67,8 @@ type Record struct {
 	Audit bool `json:"audit,omitempty"`
 	// Git is what programs may have the host do with its repository.
 	Git Git `json:"git,omitzero"` // since version 4
-	// Image is where the system directories are from, if not from the host.
+	// An Image is what the system directories are from. A sandbox stays with the image that its name stood
+	// for at first.
 	Image Image `json:"image,omitzero"` // since version 7
 }
 
@@ -152,11 +152,10 @@ type Limits struct {
 	KeepFree int64 `json:"keep_free_bytes,omitempty"` // since version 6
 }
 
-// ErrNewer is for records whose version this coffer does not know. The sandbox
-// is healthy; it must not be touched by us.
+// ErrNewer is for a record of a newer coffer. The sandbox must not be touched.
 var ErrNewer = errors.New("made by a newer coffer")
 
-// errEmpty tells the sweep a record that a power cut emptied from a damaged one.
+// errEmpty is for a record that a power cut emptied.
 var errEmpty = errors.New("is empty")
 
 func (r *Record) validate() error {
@@ -259,7 +258,7 @@ func (r *Record) encode() ([]byte, error) {
 	return out, nil
 }
 
-// decodeRecord reads sandbox.json. The errors continue a sentence that starts with the file's name.
+// decodeRecord reads sandbox.json. The errors continue a sentence that begins with the file's name.
 func decodeRecord(data []byte) (Record, error) {
 	if len(data) == 0 {
 		return Record{}, errEmpty
@@ -293,8 +292,7 @@ func decodeStrictly(data []byte) (rec Record, err error) {
 	return rec, err
 }
 
-// unreadable says why a record is not one of ours: a newer one has fields that we do not
-// know, and is not damaged.
+// unreadable says why a record cannot be used: a newer one is not damaged.
 func unreadable(data []byte, err error) error {
 	var v struct {
 		Version int `json:"version"`

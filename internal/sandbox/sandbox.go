@@ -24,8 +24,8 @@ const (
 	includeName = "include"
 )
 
-// A Sandbox is a record and the folder it was read from. The fields of the
-// record may be changed and then saved; all but the id.
+// A Sandbox is a record and its folder. The fields of the record, except the id, may be changed and
+// saved.
 type Sandbox struct {
 	Record
 
@@ -51,14 +51,13 @@ func (sb *Sandbox) SetupMark() string { return filepath.Join(sb.Dir(), "setting-
 // Logs is the folder of everything that is written down about it.
 func (sb *Sandbox) Logs() string { return filepath.Join(sb.dir, logsName) }
 
-// HasGit says whether it has git directories of its own, whose commits are brought over;
-// see package git.
+// HasGit says whether it has git directories of its own; see package git.
 func (sb *Sandbox) HasGit() bool {
 	return exists(filepath.Join(sb.dir, gitName)) || exists(filepath.Join(sb.dir, includeName))
 }
 
-// Owe notes that something outside the folder has to be put right when the sandbox stops, before it
-// is done; Settle that it has been. If the process dies in between, Sweep calls Mend.
+// Owe records that something outside the folder has to be undone when the sandbox stops. If the
+// process dies before Settle, Sweep calls Mend.
 func (sb *Sandbox) Owe() error {
 	return os.WriteFile(filepath.Join(sb.dir, debtName), nil, 0o600)
 }
@@ -68,10 +67,8 @@ func (sb *Sandbox) Settle() error {
 	return ignoreMissing(os.Remove(filepath.Join(sb.dir, debtName)))
 }
 
-// Save writes the record; a crash leaves the old one or the new one. It is for
-// whoever holds the sandbox's lock: of two who change different fields at the
-// same time, the later one wins. It returns ErrExists for a name that another
-// sandbox has, and ErrNotFound for a sandbox removed meanwhile.
+// Save replaces the record. The caller holds the lock of the sandbox. The error is ErrExists for a
+// name in use, and ErrNotFound for a removed sandbox.
 func (sb *Sandbox) Save() error {
 	if err := sb.save(); err != nil {
 		return fmt.Errorf("save sandbox %s: %w", filepath.Base(sb.dir), sb.store.hint(err))
@@ -115,8 +112,8 @@ func (sb *Sandbox) save() error {
 	return sb.sync(sb.dir)
 }
 
-// load reads one sandbox. It returns ErrNotFound when there is no folder, and a
-// *BrokenError when there is one without a good record in it.
+// load reads one sandbox. The error is ErrNotFound without a folder, and a *BrokenError without a good
+// record in it.
 func (s *Store) load(id string) (*Sandbox, error) {
 	dir := filepath.Join(s.dir, id)
 	data, err := safepath.ReadOwn(filepath.Join(dir, recordName), maxRecord)

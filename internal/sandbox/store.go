@@ -19,8 +19,7 @@ const (
 	gonePrefix    = ".gone-"
 )
 
-// A Store is the directory that holds a user's sandboxes. It may be used by
-// many goroutines and many processes at once.
+// A Store is the directory of the sandboxes of a user. Any number of processes may use it.
 type Store struct {
 	dir string
 
@@ -35,9 +34,8 @@ func DefaultDir() (string, error) {
 	return filepath.Join(data, "sandboxes"), err
 }
 
-// Open returns the store in dir. A directory that does not exist is an empty
-// store, made by the first Create. One that others can write is refused, since
-// they could put a record, and so a workspace and limits, in front of us.
+// Open returns the store in dir, which the first Create makes. A directory that others can write is
+// refused: they could plant a record, and with it a workspace.
 func Open(dir string) (*Store, error) {
 	if dir == "" {
 		return nil, errors.New("open sandbox store: no directory given")
@@ -74,7 +72,7 @@ func (s *Store) check() error {
 	return nil
 }
 
-// make is check for those who are about to write: it makes the directory.
+// make makes the directory, and checks it.
 func (s *Store) make() error {
 	err := s.check()
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +84,7 @@ func (s *Store) make() error {
 	return s.check()
 }
 
-// lock takes the store lock, waiting for it. Holders never wait for anything but the disk.
+// lock takes the store lock. Holders wait for nothing but the disk.
 func (s *Store) lock() (unlock func(), err error) {
 	path := filepath.Join(s.dir, storeLockName)
 	fd, err := openFile(path, unix.O_RDWR|unix.O_CREAT)
@@ -115,8 +113,7 @@ func (s *Store) entries() (names []string, err error) {
 	return names, nil
 }
 
-// hint adds the way out to errors that the user can do something about. Only
-// exported methods call it, so that there is one hint.
+// hint adds the way out to errors that have one. Only exported methods call it.
 func (s *Store) hint(err error) error {
 	switch {
 	case errors.Is(err, unix.EROFS), errors.Is(err, fs.ErrPermission):

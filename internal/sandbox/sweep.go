@@ -12,10 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Remove deletes the sandbox and releases the lock. From the first moment on the sandbox is gone
-// for everybody else; then purge deletes its tree, where it now is. A nil purge is
-// safepath.RemoveTree; a caller whose sandboxes hold files of other uids passes one that enters a
-// user namespace first. If purge fails, the next sweep tries again.
+// Remove deletes the sandbox and releases the lock. The folder leaves the store first; then purge
+// deletes the tree. A nil purge is safepath.RemoveTree; with files of other uids it has to enter a
+// user namespace. If purge fails, the next sweep tries again.
 func (l *Lock) Remove(purge func(tree string) error) error {
 	defer l.Release()
 	sb := l.sb
@@ -51,10 +50,8 @@ func (sb *Sandbox) Remove(purge func(tree string) error) error {
 	return lock.Remove(purge)
 }
 
-// Sweep puts right what dead processes left: throw-away sandboxes nobody runs, folders half made or
-// half deleted, and sockets nobody listens on. Like Lock.Remove it deletes trees with purge. It
-// touches nothing that a living process works on, and goes on after an error; in a store with
-// nothing to do it only looks.
+// Sweep removes what dead processes left: throw-away sandboxes, folders half made or half deleted, and
+// stale sockets. It deletes trees with purge like Lock.Remove, and goes on after an error.
 func (s *Store) Sweep(purge func(tree string) error) error {
 	entries, err := s.entries()
 	if err != nil {
@@ -72,8 +69,7 @@ func (s *Store) Sweep(purge func(tree string) error) error {
 	return errors.Join(errs...)
 }
 
-// suspect looks, without any lock, whether an entry is worth one. It costs nothing for leftovers,
-// one system call for a sandbox that is to stay, and three for a throw-away.
+// suspect looks, without a lock, whether an entry may have to be swept.
 func (s *Store) suspect(name string) bool {
 	dir := filepath.Join(s.dir, name)
 	switch {
@@ -100,8 +96,7 @@ func (s *Store) sweep(name string, purge func(string) error) error {
 	return d.delete(purge)
 }
 
-// condemn decides under the store lock, where nothing can change any more, what
-// becomes of a suspect. It returns what has to be deleted, or nil.
+// condemn decides under the store lock what becomes of a suspect. It returns what to delete, or nil.
 func (s *Store) condemn(name string) (*discarded, error) {
 	if strings.HasPrefix(name, gonePrefix) {
 		// Already out of everybody's way, so no need for the store lock.
@@ -135,9 +130,8 @@ func (s *Store) condemn(name string) (*discarded, error) {
 	return d, ignoreMissing(err)
 }
 
-// abandoned says whether a sandbox that does not run is a throw-away. One whose
-// record is empty or missing was caught by a power cut, for throw-aways do not
-// wait for the disk; kept ones do, so they cannot look like that.
+// abandoned says whether a stopped sandbox is a throw-away. One whose record is empty or missing was
+// caught by a power cut: only throw-aways do not wait for the disk.
 func (s *Store) abandoned(id string) bool {
 	if !bornEphemeral(id) {
 		return false
@@ -149,9 +143,8 @@ func (s *Store) abandoned(id string) bool {
 	return sb.Ephemeral
 }
 
-// A discarded folder has its .gone- name and waits to be deleted. Whoever deletes it holds a flock
-// on the folder itself, so that the next command leaves a deletion that takes its time alone.
-// Safety does not need it: two may delete the same tree.
+// A discarded folder has its .gone- name and waits to be deleted, under a flock, so that the next
+// command leaves a slow deletion alone. Safety does not need the lock.
 type discarded struct {
 	path string
 	lock *os.File // nil if the folder cannot be opened
@@ -172,7 +165,7 @@ func (s *Store) discard(name string) (*discarded, error) {
 	return d, nil
 }
 
-// claim returns a folder to delete, nil if another is at it or it is gone.
+// claim locks a folder to delete. It is nil if the folder is locked or gone.
 func claim(path string) *discarded {
 	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {

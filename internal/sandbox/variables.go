@@ -11,8 +11,8 @@ import (
 // secretValue gives the value of a secret that is there. A variable for tests.
 var secretValue = secret.Lookup
 
-// FillTemplate fills in a template of a config file. ${NAME} is the user's variable of that name, as
-// soon as it is set, or else the secret; ${secret:NAME} is the secret.
+// FillTemplate expands a template of a config file. ${NAME} is the user's variable or, if it is not
+// set, the secret; ${secret:NAME} is the secret.
 func FillTemplate(text string) (string, error) {
 	return secret.Expand(text, func(r secret.Ref) (string, bool, error) {
 		if !r.Secret {
@@ -22,8 +22,7 @@ func FillTemplate(text string) (string, error) {
 	})
 }
 
-// RefusedVariable is why a variable goes into no sandbox, whoever asks for it and whatever its value
-// is said to be; nil for all but the one that opens the vault.
+// RefusedVariable refuses the variable that opens the vault, whatever its value.
 func RefusedVariable(name string) error {
 	if name != secret.Variable {
 		return nil
@@ -31,8 +30,7 @@ func RefusedVariable(name string) error {
 	return ui.Hint(variable("%s opens your vault, and goes into no sandbox", name), "pass the secrets on that are needed there: -e NAME")
 }
 
-// PassedVariable is what the user passes on by naming a variable. One that goes into every sandbox
-// anyway is never a secret.
+// PassedVariable is the value of a variable that the user passes on by its name: his own, or the secret.
 func PassedVariable(name string) (value string, ok bool, err error) {
 	if RefusedVariable(name) != nil {
 		return "", false, fmt.Errorf("needs %s, which opens your vault and goes into no sandbox", name)
