@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -17,36 +16,20 @@ import (
 // Change changes the forwards of a sandbox. If it runs, they change now; if not, when it
 // starts. It returns those that were asked for.
 func Change(ctx context.Context, sb *sandbox.Sandbox, w wire.Forwarding) (asked []wire.Forward, running bool, err error) {
-	const tries = 400
-	for try := range tries {
-		line, err := wire.Connect(sb)
-		if err == nil {
-			asked, err = line.Forward(w)
-			line.Close()
-			return asked, true, err
-		}
+	err = sb.Either(ctx, func(l *wire.Line) (err error) {
+		running = true
+		asked, err = l.Forward(w)
+		return err
+	}, func() (err error) {
 		asked, err = changeStopped(sb, w)
-		if !errors.Is(err, sandbox.ErrRunning) {
-			return asked, false, err
-		}
-		// It is starting or stopping.
-		select {
-		case <-ctx.Done():
-			return nil, false, context.Cause(ctx)
-		case <-time.After(min(time.Duration(try+1)*time.Millisecond, 50*time.Millisecond)):
-		}
-	}
-	return nil, false, ui.Error("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.Name+"'")
+		return err
+	})
+	return asked, running, err
 }
 
-// changeStopped changes the record of a sandbox that does not run. The ports are
+// changeStopped changes the record of a sandbox that does not run, whose lock is held. The ports are
 // taken for a moment, to see whether they can be.
 func changeStopped(sb *sandbox.Sandbox, w wire.Forwarding) ([]wire.Forward, error) {
-	lock, err := sb.Lock()
-	if err != nil {
-		return nil, err
-	}
-	defer lock.Release()
 	store, err := sandbox.Open(filepath.Dir(sb.Dir()))
 	if err != nil {
 		return nil, err

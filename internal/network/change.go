@@ -2,8 +2,8 @@ package network
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,26 +45,15 @@ type Reply struct {
 }
 
 // ChangePolicy does what a user wants with a sandbox's network, whether it runs or not.
-func ChangePolicy(sb *sandbox.Sandbox, c Change) (Reply, error) {
-	const tries = 400
-	for range tries {
-		line, err := wire.Connect(sb)
-		if err == nil {
-			defer line.Close()
-			return c.ask(line)
-		}
-		lock, err := sb.Lock()
-		if errors.Is(err, sandbox.ErrRunning) {
-			time.Sleep(20 * time.Millisecond) // it is starting or stopping
-			continue
-		}
-		if err != nil {
-			return Reply{}, err
-		}
-		defer lock.Release()
-		return changeAtRest(sb, c)
-	}
-	return Reply{}, ui.Error("the supervisor of sandbox "+sb.Name+" does not answer", "stop it with 'coffer stop --force "+sb.Name+"'")
+func ChangePolicy(sb *sandbox.Sandbox, c Change) (r Reply, err error) {
+	err = sb.Either(context.Background(), func(l *wire.Line) (err error) {
+		r, err = c.ask(l)
+		return err
+	}, func() (err error) {
+		r, err = changeAtRest(sb, c)
+		return err
+	})
+	return r, err
 }
 
 // ask asks the supervisor.
