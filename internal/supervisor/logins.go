@@ -23,11 +23,12 @@ const (
 )
 
 // logins takes over the tokens that an agent renews while it runs: another sandbox that starts
-// meanwhile must not get one that has been used up. It watches the directories of the
-// credentials; an agent that thinks, or waits for its user, wakes nobody.
+// meanwhile must not get one that has been used up. While programs run it watches the directories
+// of the credentials; an agent that thinks, or waits for its user, wakes nobody.
 type logins struct {
 	sb      *sandbox.Sandbox
 	notices *notices
+	running func() int    // how many programs run
 	nudges  chan struct{} // a program has started or ended
 	work    sync.WaitGroup
 	refused string // why tokens were not taken over
@@ -39,7 +40,7 @@ func (l *logins) start(ctx context.Context) {
 	}
 	l.nudges = make(chan struct{}, 1)
 	l.work.Go(func() {
-		followLogin(ctx, l.sb.Dir(), l.sb.Home(), l.nudges, l.renew)
+		followLogin(ctx, l.sb.Dir(), l.sb.Home(), l.nudges, l.running, l.renew)
 		l.renew() // what was renewed just before the sandbox was stopped is not lost
 	})
 }
@@ -57,7 +58,7 @@ func (l *logins) nudge() {
 
 // followLogin looks when something happened to the credentials of the agent in a sandbox, or
 // after a nudge, until the context ends.
-func followLogin(ctx context.Context, dir, home string, nudges <-chan struct{}, look func()) {
+func followLogin(ctx context.Context, dir, home string, nudges <-chan struct{}, running func() int, look func()) {
 	var w watch.Watch
 	defer w.Close()
 	for ctx.Err() == nil {
@@ -69,7 +70,7 @@ func followLogin(ctx context.Context, dir, home string, nudges <-chan struct{}, 
 		go func() {
 			defer close(happened)
 			switch {
-			case !agent:
+			case !agent, running() == 0: // then commands may write credentials there
 				<-waiting.Done()
 			case w.Blind():
 				sleep(waiting, renewBlind)

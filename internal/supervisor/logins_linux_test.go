@@ -75,7 +75,7 @@ func following(t *testing.T, trace agent.Trace, dir, home string) (looked chan s
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		followLogin(ctx, dir, home, nil, func() { looked <- struct{}{} })
+		followLogin(ctx, dir, home, nil, func() int { return 1 }, func() { looked <- struct{}{} })
 	}()
 	return looked, func() {
 		cancel()

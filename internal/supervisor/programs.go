@@ -27,9 +27,9 @@ func (s *Supervisor) exec(client net.Conn, r wire.Request) {
 	if !s.activity.enter() {
 		return
 	}
-	defer s.activity.leave()
 	s.logins.nudge()
-	defer s.logins.nudge()
+	defer s.logins.nudge() // when it has left
+	defer s.activity.leave()
 	out := wire.NewFrameWriter(client)
 	around, err := s.prepare(r.Exec)
 	if err != nil {

@@ -96,7 +96,7 @@ func newSupervisor(sb *sandbox.Sandbox) *Supervisor {
 	s.commits = commits{opener: s, programs: s.activity.running}
 	s.checkpoints = newCheckpoints(s)
 	s.hidden = hidden.New(sb, hidden.Host{Ask: s.askGuest, Tell: s.notices.tell, Once: s.notices.once})
-	s.logins = logins{sb: sb, notices: &s.notices}
+	s.logins = logins{sb: sb, notices: &s.notices, running: s.activity.running}
 	return s
 }
 
