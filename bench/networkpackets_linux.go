@@ -83,6 +83,6 @@ func packetClient() (*packet.Link, *exec.Cmd, error) {
 	if m.err != nil {
 		return nil, nil, m.err
 	}
-	wire, err := packet.NewSocket(m.socket, packet.Options{})
+	wire, err := packet.NewSocket(m.socket)
 	return wire, m.client, err
 }

@@ -57,7 +57,7 @@ func ReceiveLink(conn *net.UnixConn, r Ready) (link.Link, error) {
 		if len(files) != 1 {
 			return nil, fmt.Errorf("%d sockets for a link of packets", len(files))
 		}
-		return packet.NewSocket(files[0], packet.Options{})
+		return packet.NewSocket(files[0])
 	}
 	return nil, fmt.Errorf("there is no link of kind %q", r.Link)
 }

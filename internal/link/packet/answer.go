@@ -106,8 +106,6 @@ func (l *Link) pinged(a netip.Addr, outside, unassigned reason) reason {
 			return reason{}
 		}
 		return unassigned
-	case l.options.Answers != nil && !l.options.Answers(a):
-		return unassigned
 	}
 	return reason{}
 }

@@ -24,8 +24,8 @@ func BenchmarkBulk(b *testing.B) {
 	uid := linktest.Users()[len(linktest.Users())-1]
 	server := serve(b)
 	machines := map[string]linktest.Machine{
-		"socket": overSocket(b, uid, Options{}),
-		"stream": overStream(b, uid, Options{}), // with the cost of what stands for QEMU
+		"socket": overSocket(b, uid),
+		"stream": overStream(b, uid), // with the cost of what stands for QEMU
 	}
 	compare(b, machines, server)
 }

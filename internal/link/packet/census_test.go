@@ -17,7 +17,7 @@ func TestShare(t *testing.T) {
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
-	l, _ := benchLink(t, Options{})
+	l, _ := benchLink(t)
 	c := &l.connections
 	for i := range maxConnections {
 		f := new(flow)
@@ -47,7 +47,7 @@ func (c *closing) Abort() { c.aborted = true }
 
 func TestDeparturesAreBounded(t *testing.T) {
 	for _, size := range []int{0, 1 << 20} {
-		l, _ := benchLink(t, Options{})
+		l, _ := benchLink(t)
 		c := &l.connections
 		var all []*closing
 		for range 2 * maxDeparting {
@@ -65,7 +65,7 @@ func TestDeparturesAreBounded(t *testing.T) {
 			}
 		}
 	}
-	l, _ := benchLink(t, Options{})
+	l, _ := benchLink(t)
 	e := new(closing)
 	if l.connections.depart(e, 2*maxDepartingBytes); !e.aborted || l.connections.bytes != 0 {
 		t.Errorf("one that is too much by itself: aborted is %v, %d bytes left", e.aborted, l.connections.bytes)

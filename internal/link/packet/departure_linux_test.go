@@ -14,7 +14,7 @@ import (
 // A machine opens connections, lets their buffers fill up, and never reads, while the
 // gateway closes them: what is held for them has bounds.
 func TestDeparturesWithoutReader(t *testing.T) {
-	m := overSocket(t, linktest.Users()[0], Options{})
+	m := overSocket(t, linktest.Users()[0])
 	l := m.Link.(*Link)
 	connect := func() (*net.TCPConn, link.Conn) {
 		dial, err := m.Dialer(netip.AddrPortFrom(outside4, 80))

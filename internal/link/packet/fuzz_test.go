@@ -42,7 +42,7 @@ func FuzzFrame(f *testing.F) {
 	f.Add(packetTo(outside6, 44, append([]byte{17, 0, 0, 1, 0, 0, 0, 1}, udp...)), 0)
 	f.Add(packetTo(outside6, 44, append([]byte{6, 0, 0, 8, 0, 0, 0, 1}, udp...)), 0)
 
-	l, b := benchLink(f, Options{})
+	l, b := benchLink(f)
 	go func() { // a gateway that takes every second connection
 		for i := 0; ; i++ {
 			flow, err := l.Accept()
@@ -91,7 +91,7 @@ func FuzzSegments(f *testing.F) {
 	f.Add([]byte{ack, 50, 0, 9, 0, 100, ack, 0, 0, 9, 0, 50, rst, 150, 0, 9, 0, 0})
 	f.Add([]byte{ack, 0, 4, 0, 5, 0, ack, 0, 4, 9, 5, 1})
 	f.Add([]byte{syn, 0, 0, 9, 2, 0, syn | ack, 0, 0, 9, 3, 0, ack, 0, 0, 9, 8, 0})
-	l, b := benchLink(f, Options{})
+	l, b := benchLink(f)
 	port := uint16(0)
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		port = port%60000 + 1

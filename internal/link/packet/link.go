@@ -3,7 +3,6 @@ package packet
 import (
 	"math"
 	"net"
-	"net/netip"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -12,24 +11,14 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 )
 
-// MTU is the packet size of links that are not told another. With packets this large, the
-// cost per packet, which is most of the cost of a stack in user space, hardly counts.
+// MTU is the packet size. With packets this large, the cost per packet, which is most of the
+// cost of a stack in user space, hardly counts.
 const MTU = 65504
-
-// Options say how a link behaves. The zero value is good.
-type Options struct {
-	// MTU is that of the machine's interface; 0 means the constant.
-	MTU int
-	// Answers says whether an address of link.Synthetic4 or Synthetic6 stands for
-	// something and so answers a ping. Nil: all do. Addresses outside never do.
-	Answers func(netip.Addr) bool
-}
 
 // A Link is a link.Link over frames.
 type Link struct {
-	options Options
-	stack   *stack.Stack
-	port    *port
+	stack *stack.Stack
+	port  *port
 
 	flows     chan *flow
 	datagrams chan datagram
@@ -45,13 +34,9 @@ type Link struct {
 var _ link.Link = (*Link)(nil)
 
 // open starts a link on a wire, and owns the wire from then on.
-func open(w wire, o Options) (*Link, error) {
-	if o.MTU == 0 {
-		o.MTU = MTU
-	}
+func open(w wire) (*Link, error) {
 	l := &Link{
-		options:   o,
-		port:      newPort(w, o.MTU),
+		port:      newPort(w),
 		flows:     make(chan *flow, maxWaiting),
 		datagrams: make(chan datagram, maxDatagrams),
 		closed:    make(chan struct{}),

@@ -30,10 +30,10 @@ func users(t *testing.T, test func(t *testing.T, uid int)) {
 	}
 }
 
-func overSocket(t testing.TB, uid int, o Options) linktest.Machine {
+func overSocket(t testing.TB, uid int) linktest.Machine {
 	t.Helper()
 	n := linktest.NewNamespace(t, uid, "veth")
-	l, err := NewSocket(n.Files[0], o)
+	l, err := NewSocket(n.Files[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func overSocket(t testing.TB, uid int, o Options) linktest.Machine {
 
 // overStream is a link over a stream. What QEMU does between a virtual network card
 // and the stream, a goroutine does between a packet socket and the stream.
-func overStream(t testing.TB, uid int, o Options) linktest.Machine {
+func overStream(t testing.TB, uid int) linktest.Machine {
 	t.Helper()
 	n := linktest.NewNamespace(t, uid, "veth")
 	d, err := openDevice(n.Files[0], func(int) error { return nil })
@@ -55,7 +55,7 @@ func overStream(t testing.TB, uid int, o Options) linktest.Machine {
 	var pumps sync.WaitGroup
 	pumps.Go(func() { cardToStream(card, theirs) })
 	pumps.Go(func() { streamToCard(theirs, card) })
-	l, err := NewStream(ours, o)
+	l, err := NewStream(ours)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,12 +115,12 @@ func streamToCard(stream io.Reader, card io.Writer) {
 
 func TestSocket(t *testing.T) {
 	users(t, func(t *testing.T, uid int) {
-		linktest.Run(t, func(t *testing.T) linktest.Machine { return overSocket(t, uid, Options{}) })
+		linktest.Run(t, func(t *testing.T) linktest.Machine { return overSocket(t, uid) })
 	})
 }
 
 func TestStream(t *testing.T) {
 	users(t, func(t *testing.T, uid int) {
-		linktest.Run(t, func(t *testing.T) linktest.Machine { return overStream(t, uid, Options{}) })
+		linktest.Run(t, func(t *testing.T) linktest.Machine { return overStream(t, uid) })
 	})
 }

@@ -57,7 +57,6 @@ func macOf(bits uint64) (m mac) {
 // A port is the end of the wire at the stack: what gVisor calls a link endpoint.
 type port struct {
 	wire wire
-	mtu  uint32
 	peer atomic.Uint64 // the machine's Ethernet address
 
 	dispatcher atomic.Pointer[stack.NetworkDispatcher]
@@ -69,8 +68,8 @@ var (
 	_ stack.GSOEndpoint  = (*port)(nil)
 )
 
-func newPort(w wire, mtu int) *port {
-	p := &port{wire: w, mtu: uint32(mtu)}
+func newPort(w wire) *port {
+	p := &port{wire: w}
 	p.peer.Store(machineMAC.bits())
 	return p
 }
@@ -182,7 +181,7 @@ func (p *port) Attach(d stack.NetworkDispatcher) {
 }
 
 func (p *port) IsAttached() bool                        { return p.dispatcher.Load() != nil }
-func (p *port) MTU() uint32                             { return p.mtu }
+func (p *port) MTU() uint32                             { return MTU }
 func (p *port) SetMTU(uint32)                           {}
 func (p *port) MaxHeaderLength() uint16                 { return header.EthernetMinimumSize }
 func (p *port) LinkAddress() tcpip.LinkAddress          { return tcpip.LinkAddress(ownMAC[:]) }

@@ -17,7 +17,7 @@ const receiveBuffer = 4 << 20
 //
 // A ring in shared memory (PACKET_MMAP) was tried and is slower: it costs another copy
 // of every packet, and a slot of 64 kB even for a small one.
-func NewSocket(f *os.File, o Options) (*Link, error) {
+func NewSocket(f *os.File) (*Link, error) {
 	d, err := openDevice(f, func(fd int) error {
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
@@ -27,5 +27,5 @@ func NewSocket(f *os.File, o Options) (*Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("packet socket: %w", err)
 	}
-	return open(d, o)
+	return open(d)
 }

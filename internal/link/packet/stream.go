@@ -13,8 +13,8 @@ const maxFrame = ethernetSize + 65535
 // NewStream is the link over a stream of frames, each after its length in four bytes,
 // most significant first: what QEMU's network device of type stream speaks. A length
 // that cannot be ends the link.
-func NewStream(c net.Conn, o Options) (*Link, error) {
-	return open(newStream(c), o)
+func NewStream(c net.Conn) (*Link, error) {
+	return open(newStream(c))
 }
 
 // Frames that wait for the machine to read. Further ones are lost.

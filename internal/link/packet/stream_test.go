@@ -13,7 +13,7 @@ import (
 
 func TestStreamFrames(t *testing.T) {
 	ours, theirs := net.Pipe()
-	l, err := NewStream(ours, Options{})
+	l, err := NewStream(ours)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestStreamEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := net.Pipe()
-			l, err := NewStream(ours, Options{})
+			l, err := NewStream(ours)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestStreamEnds(t *testing.T) {
 func TestStreamNobodyReads(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
-	l, err := NewStream(ours, Options{})
+	l, err := NewStream(ours)
 	if err != nil {
 		t.Fatal(err)
 	}
