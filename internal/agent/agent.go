@@ -140,7 +140,53 @@ func Names(all []*Agent) (names []string) {
 	return names
 }
 
-// words are the end of a command line: a prompt that looks like a flag is not one.
+// Words are how an agent is spoken to. Its command line is the program, Bypass, these, and the
+// arguments of the user's own before the prompt.
+type Words struct {
+	First            []string // headless, before all others
+	Text, Guide      string   // the flag for the text that tells where it is, or for its path
+	Resume           []string
+	Headless, Prompt []string // before the prompt, if nobody watches and otherwise
+	// HeadlessIn and PromptIn are flags that end in the prompt.
+	HeadlessIn, PromptIn string
+	Lists                bool   // its flags may take any number of words
+	Special              string // a prompt that begins with one of these gets a space before
+}
+
+func (w Words) argv(a *Agent, t Turn) []string {
+	args := []string{a.Command}
+	before, in := w.Prompt, w.PromptIn
+	if t.Headless {
+		args = append(args, w.First...)
+		before, in = w.Headless, w.HeadlessIn
+	}
+	args = append(args, a.Bypass...)
+	if w.Text != "" && t.Text != "" {
+		args = append(args, w.Text, t.Text)
+	}
+	if w.Guide != "" && t.Guide != "" {
+		args = append(args, w.Guide, t.Guide)
+	}
+	if t.Resume {
+		args = append(args, w.Resume...)
+	}
+	args = append(args, t.Extra...)
+	if t.Headless || t.Prompt != "" {
+		args = append(args, before...)
+	}
+	switch {
+	case t.Prompt != "" && in != "":
+		return append(args, in+t.Prompt)
+	case t.Prompt != "" && strings.IndexByte(w.Special, t.Prompt[0]) >= 0:
+		t.Prompt = " " + t.Prompt
+	}
+	if w.Lists {
+		return wordsAfter(t.Extra, args, t.Prompt)
+	}
+	return words(args, t.Prompt)
+}
+
+// words ends a command line with a prompt, which is no flag even if it looks like one.
 func words(args []string, prompt string) []string {
 	switch {
 	case prompt == "":

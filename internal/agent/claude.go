@@ -24,24 +24,11 @@ func claude() *Agent {
 		Credentials: []Credential{{Name: ".claude/.credentials.json", Tokens: []string{"claudeAiOauth.accessToken", "claudeAiOauth.refreshToken", "claudeAiOauth.expiresAt"}}},
 		Settings:    []string{".claude.json", claudeSettings},
 		Groups:      []string{"agents"},
-		Argv: func(a *Agent, t Turn) []string {
-			args := append([]string{a.Command}, a.Bypass...)
-			if t.Text != "" {
-				args = append(args, "--append-system-prompt", t.Text)
-			}
-			if t.Resume {
-				args = append(args, "--continue")
-			}
-			args = append(args, t.Extra...)
-			if t.Headless {
-				args = append(args, "-p")
-			}
-			return wordsAfter(t.Extra, args, t.Prompt)
-		},
-		Files:     claudeFiles,
-		Login:     []string{"claude", "auth", "login"},
-		LoginHelp: "log in, then leave",
-		Jail:      claudeJail,
+		Argv:        Words{Text: "--append-system-prompt", Resume: []string{"--continue"}, Headless: []string{"-p"}, Lists: true}.argv,
+		Files:       claudeFiles,
+		Login:       []string{"claude", "auth", "login"},
+		LoginHelp:   "log in, then leave",
+		Jail:        claudeJail,
 	}
 }
 

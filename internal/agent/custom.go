@@ -39,7 +39,7 @@ func (c Custom) With(name string, base *Agent) *Agent {
 	if base != nil {
 		a.Bypass = append(slices.Clone(a.Bypass), c.Args...)
 	} else {
-		a.Bypass, a.Argv, a.Groups = c.Args, c.argv, []string{"agents"}
+		a.Bypass, a.Argv, a.Groups = c.Args, Words{Resume: c.Resume, Headless: c.Headless, Prompt: c.Prompt}.argv, []string{"agents"}
 	}
 	if c.Instructions != "" {
 		files := a.Files
@@ -91,23 +91,6 @@ func replace(to *string, with string) {
 	if with != "" {
 		*to = with
 	}
-}
-
-// argv is how an agent that nobody knows is started: its flags, then the words for the
-// occasion, then the prompt.
-func (c Custom) argv(a *Agent, t Turn) []string {
-	args := append([]string{a.Command}, a.Bypass...)
-	if t.Resume {
-		args = append(args, c.Resume...)
-	}
-	args = append(args, t.Extra...)
-	switch {
-	case t.Headless:
-		args = append(args, c.Headless...)
-	case t.Prompt != "":
-		args = append(args, c.Prompt...)
-	}
-	return words(args, t.Prompt)
 }
 
 // Check says what is wrong with a description.

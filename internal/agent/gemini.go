@@ -18,22 +18,9 @@ func gemini() *Agent {
 			{Name: ".gemini/oauth_creds.json", Tokens: []string{"access_token", "refresh_token", "id_token", "expiry_date"}},
 			{Name: ".gemini/google_accounts.json", Same: []string{"active"}, Optional: true},
 		},
-		Settings: []string{".gemini/settings.json"},
-		Groups:   []string{"agents"},
-		Argv: func(a *Agent, t Turn) []string {
-			args := append([]string{a.Command}, a.Bypass...)
-			if t.Resume {
-				args = append(args, "--resume", "latest")
-			}
-			args = append(args, t.Extra...)
-			switch {
-			case t.Prompt == "":
-				return args
-			case t.Headless:
-				return append(args, "--prompt="+t.Prompt)
-			}
-			return append(args, "--prompt-interactive="+t.Prompt)
-		},
+		Settings:  []string{".gemini/settings.json"},
+		Groups:    []string{"agents"},
+		Argv:      Words{Resume: []string{"--resume", "latest"}, HeadlessIn: "--prompt=", PromptIn: "--prompt-interactive="}.argv,
 		Files:     geminiFiles,
 		Login:     []string{"gemini"},
 		LoginHelp: "choose how to log in, then leave with /quit",

@@ -16,25 +16,11 @@ func opencode() *Agent {
 		Settings:    []string{".config/opencode/opencode.json", ".config/opencode/opencode.jsonc", ".config/opencode/config.json"},
 		Groups:      []string{"agents"},
 		ByInput:     true, // it puts quotes around an argument
-		Argv: func(a *Agent, t Turn) []string {
-			args := []string{a.Command}
-			if t.Headless {
-				args = append(args, "run")
-			}
-			args = append(args, a.Bypass...)
-			if t.Resume {
-				args = append(args, "--continue")
-			}
-			args = append(args, t.Extra...)
-			if !t.Headless && t.Prompt != "" {
-				return append(args, "--prompt="+t.Prompt)
-			}
-			return words(args, t.Prompt)
-		},
-		Files:     opencodeFiles,
-		Login:     []string{"opencode", "auth", "login"},
-		LoginHelp: "choose a provider and log in",
-		Jail:      opencodeJail,
+		Argv:        Words{First: []string{"run"}, Resume: []string{"--continue"}, PromptIn: "--prompt="}.argv,
+		Files:       opencodeFiles,
+		Login:       []string{"opencode", "auth", "login"},
+		LoginHelp:   "choose a provider and log in",
+		Jail:        opencodeJail,
 	}
 }
 
