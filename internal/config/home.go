@@ -87,14 +87,8 @@ func (l *Loaded) inTheWay(m mount) error {
 
 func (h Home) withoutGit() bool { return h.Git != nil && !*h.Git }
 
-// given is homeFiles, asked once: what the user agrees to is what is shown.
-func (l *Loaded) given() ([]mount, Problems) {
-	if l.files == nil {
-		list, problems := l.homeFiles()
-		l.files = &resolution{list, problems}
-	}
-	return l.files.list, slices.Clone(l.files.problems)
-}
+// given is homeFiles, the first time: what the user agrees to is what is shown.
+func (l *Loaded) given() ([]mount, Problems) { return once(&l.files, l.homeFiles) }
 
 // HomeFiles are the files of the user's home that the sandbox is given copies of.
 func (l *Loaded) HomeFiles() (list []sandbox.Mount, err error) {

@@ -75,14 +75,17 @@ type resolution struct {
 	problems Problems
 }
 
-// mounts resolves the mounts that are in force, by name, the first time it is asked.
-func (l *Loaded) mounts() ([]mount, Problems) {
-	if l.resolved == nil {
-		list, problems := l.resolveAll()
-		l.resolved = &resolution{list, problems}
+// once keeps what a resolution finds the first time.
+func once(kept **resolution, resolve func() ([]mount, Problems)) ([]mount, Problems) {
+	if *kept == nil {
+		list, problems := resolve()
+		*kept = &resolution{list, problems}
 	}
-	return l.resolved.list, slices.Clone(l.resolved.problems)
+	return (*kept).list, slices.Clone((*kept).problems)
 }
+
+// mounts are those that are in force, by name.
+func (l *Loaded) mounts() ([]mount, Problems) { return once(&l.resolved, l.resolveAll) }
 
 func (l *Loaded) resolveAll() (list []mount, problems Problems) {
 	for _, name := range slices.Sorted(maps.Keys(l.Config.Mounts)) {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -23,43 +22,33 @@ type Preset struct {
 }
 
 // FindPresets lists the built-in presets and the user's, which may replace them.
-func (p Places) FindPresets() ([]Preset, error) {
-	found := map[string]Preset{}
+func (p Places) FindPresets() (list []Preset, err error) {
 	files, err := embedded.ReadDir("presets")
 	if err != nil {
 		return nil, err
-	}
-	for _, f := range files {
-		one, err := p.builtinPreset(strings.TrimSuffix(f.Name(), ".toml"))
-		if err != nil {
-			return nil, err
-		}
-		found[one.Name] = one
 	}
 	own, err := os.ReadDir(p.Presets)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	for _, f := range own {
-		name, ok := strings.CutSuffix(f.Name(), ".toml")
-		if !ok || !isEntryName(name) {
-			continue
+	var names []string
+	for _, f := range append(files, own...) {
+		if name, ok := strings.CutSuffix(f.Name(), ".toml"); ok && isEntryName(name) {
+			names = append(names, name)
 		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		one, err := p.Preset(name)
 		if err != nil {
 			return nil, err
 		}
-		found[name] = one
-	}
-	var list []Preset
-	for _, one := range found {
 		list = append(list, one)
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list, nil
 }
 
-// errNoPreset is for names that nobody gave to a preset.
+// errNoPreset is for names that no preset has.
 var errNoPreset = errors.New("there is no such preset")
 
 // Preset finds one by its name, the user's before the built-in one.
@@ -67,19 +56,10 @@ func (p Places) Preset(name string) (Preset, error) {
 	if !isEntryName(name) {
 		return Preset{}, errNoPreset
 	}
-	file := filepath.Join(p.Presets, name+".toml")
-	if p.Presets != "" && exists(file) {
-		l := Loaded{places: p}
-		data, err := l.open(file, false)
-		if err != nil {
-			return Preset{}, err
-		}
-		return Preset{name, about(string(data)), string(data), true}, nil
+	if file := filepath.Join(p.Presets, name+".toml"); p.Presets != "" && exists(file) {
+		data, err := (&Loaded{places: p}).open(file, false)
+		return Preset{name, about(string(data)), string(data), true}, err
 	}
-	return p.builtinPreset(name)
-}
-
-func (p Places) builtinPreset(name string) (Preset, error) {
 	data, err := embedded.ReadFile("presets/" + name + ".toml")
 	if err != nil {
 		return Preset{}, errNoPreset
