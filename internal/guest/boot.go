@@ -1,9 +1,32 @@
 package guest
 
 import (
+	"bytes"
+	"encoding/gob"
+	"io"
+
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/wire"
 )
+
+// WriteOrders tells a first process what to build.
+func WriteOrders(w io.Writer, orders any) error {
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(orders); err != nil {
+		return err
+	}
+	return wire.WriteMessage(w, b.Bytes())
+}
+
+// ReadOrders reads what WriteOrders wrote.
+func ReadOrders(r io.Reader, orders any) error {
+	var b []byte
+	if err := wire.ReadMessage(r, wire.MaxRequest, &b); err != nil {
+		return err
+	}
+	return gob.NewDecoder(bytes.NewReader(b)).Decode(orders)
+}
 
 // Boot tells the agent what to build.
 type Boot struct {

@@ -116,7 +116,7 @@ func start(conn *net.UnixConn) (*agent, error) {
 	// Nothing needs to be known for it, and most of its time it waits in the kernel: it
 	// goes side by side with all that follows.
 	connected := connect(slices.Contains(os.Args[1:], networkArg))
-	if err := wire.ReadMessage(conn, wire.MaxRequest, &a.boot); err != nil {
+	if err := ReadOrders(conn, &a.boot); err != nil {
 		return nil, fmt.Errorf("read the boot message: %w", err)
 	}
 	handed, err := Receive(conn, a.boot.Handed)

@@ -23,14 +23,14 @@ const Name = "coffer-jail"
 type order struct {
 	Root     *rootfs.Plan
 	Thread   *confine.Thread // but for places
-	Read     rootfs.Paths
+	Read     []string
 	Loopback bool // a network of its own, with nothing but that
 	Link     bool // and with a link to the gateway
 	Ruleless bool // as if there were no packet rules
 
 	Path string
-	Argv [][]byte
-	Env  [][]byte
+	Argv []string
+	Env  []string
 	Dir  string
 }
 
@@ -62,7 +62,7 @@ func Main() int {
 	}
 	mask := unix.Umask(0o022)
 	var o order
-	if unix.CloseRange(4, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil || wire.ReadMessage(conn, wire.MaxRequest, &o) != nil {
+	if unix.CloseRange(4, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil || guest.ReadOrders(conn, &o) != nil {
 		return 125
 	}
 	ready, sockets := o.build()
@@ -107,8 +107,8 @@ func (o *order) run(conn *net.UnixConn, mask int) {
 	go guest.OffMain(func() {
 		confined <- o.confine(mask)
 		<-start
-		started <- launch(o.Path, texts(o.Argv), func(path string, argv []string) (err error) {
-			pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{Dir: o.Dir, Env: texts(o.Env), Files: []uintptr{0, 1, 2}})
+		started <- launch(o.Path, o.Argv, func(path string, argv []string) (err error) {
+			pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{Dir: o.Dir, Env: o.Env, Files: []uintptr{0, 1, 2}})
 			return err
 		})
 		select {} // the thread is for nothing else
@@ -172,18 +172,4 @@ func obey(conn *net.UnixConn, pid int) {
 			_ = unix.Kill(pid, w.Signal)
 		}
 	}
-}
-
-func texts(all [][]byte) (out []string) {
-	for _, b := range all {
-		out = append(out, string(b))
-	}
-	return out
-}
-
-func bytesOf(all []string) (out [][]byte) {
-	for _, s := range all {
-		out = append(out, []byte(s))
-	}
-	return out
 }

@@ -102,7 +102,7 @@ func (j *jail) build(f *first) (disconnect func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := wire.WriteMessage(f.conn, o); err != nil {
+	if err := guest.WriteOrders(f.conn, o); err != nil {
 		return nil, f.lost(err)
 	}
 	if err := wire.ReadMessage(f.conn, wire.MaxReply, &f.ready); err != nil {
@@ -191,7 +191,7 @@ func (j *jail) order() (*order, error) {
 	}
 	o := &order{
 		Thread: j.thread(w), Loopback: j.apart, Link: j.wired(), Ruleless: j.ruleless,
-		Path: j.program, Argv: bytesOf(j.Argv), Env: bytesOf(j.environment("/tmp")), Dir: j.Policy.Dir,
+		Path: j.program, Argv: j.Argv, Env: j.environment("/tmp"), Dir: j.Policy.Dir,
 	}
 	if o.Root, err = view.Plan(); err == nil && j.Private {
 		o.Read = outermost(slices.Concat(l.needed(), o.Root.Writable))

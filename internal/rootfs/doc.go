@@ -19,17 +19,18 @@
 // they are out of a program's reach but through the overlays, see [Layers].
 package rootfs
 
-// A Plan is a root file system as a list of steps.
+// A Plan is a root file system as a list of steps. It travels as gob: paths need not be UTF-8, which
+// JSON would change, and a mask would be placed elsewhere.
 type Plan struct {
-	Steps []Step `json:"steps"`
+	Steps []Step
 	// System lists the read-only host directories that become writable for root.
-	System Paths `json:"system"`
+	System []string
 	// Writable lists what programs may write to, for the second wall (Landlock).
-	Writable Paths `json:"writable"`
+	Writable []string
 	// Owned says that the system directories are an image's, whose files belong to the user.
-	Owned bool `json:"owned,omitempty"`
+	Owned bool
 	// Volatile is set for throw-away sandboxes, whose layers need no sync to disk.
-	Volatile bool `json:"volatile,omitempty"`
+	Volatile bool
 }
 
 // What a Step does.
@@ -59,24 +60,24 @@ const (
 // A Step is one thing to do while building the root. Source is a path of the host,
 // free of symbolic links; Target one of the sandbox.
 type Step struct {
-	Do       string `json:"do"`
-	Source   string `json:"source,omitempty"`
-	Target   string `json:"target"`
-	Data     string `json:"data,omitempty"`
-	ReadOnly bool   `json:"ro,omitempty"`
-	Device   bool   `json:"device,omitempty"`   // Source is a device node
-	Shared   bool   `json:"shared,omitempty"`   // the scratch is for all users, like /tmp
-	Optional bool   `json:"optional,omitempty"` // leave out what cannot be had
-	Exec     bool   `json:"exec,omitempty"`     // the file to be written is a program
-	Create   bool   `json:"create,omitempty"`   // make the file to be replaced if there is none
-	Dev      uint64 `json:"dev,omitempty"`
-	Ino      uint64 `json:"ino,omitempty"`
+	Do       string
+	Source   string
+	Target   string
+	Data     string
+	ReadOnly bool
+	Device   bool // Source is a device node
+	Shared   bool // the scratch is for all users, like /tmp
+	Optional bool // leave out what cannot be had
+	Exec     bool // the file to be written is a program
+	Create   bool // make the file to be replaced if there is none
+	Dev      uint64
+	Ino      uint64
 	// Mine marks a source that belongs to the caller and must look so inside,
 	// whatever ids the sandbox maps.
-	Mine bool `json:"mine,omitempty"`
+	Mine bool
 	// FD, if not zero, says which descriptor (counted from 1) of those handed to
 	// Assemble is the source, already a detached mount.
-	FD int `json:"fd,omitempty"`
+	FD int
 }
 
 // Own is the directory in the sandbox where Coffer keeps its things.

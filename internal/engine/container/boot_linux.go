@@ -142,7 +142,7 @@ func (i *instance) build(m *engine.Machine) error {
 		Nesting: m.Nesting, SetID: m.SetID, Landlock: confine.LandlockABI() > 0, Rlimits: m.Limits.Rlimits(),
 		NoAllocate: m.NoAllocate, Processors: m.Limits.Processors(), Grouped: m.Limits.Grouped(),
 	}
-	if err := wire.WriteMessage(i.control, boot); err != nil {
+	if err := guest.WriteOrders(i.control, boot); err != nil {
 		return i.lost(err)
 	}
 	if len(handed) > 0 {
