@@ -46,8 +46,8 @@ func Diff(ctx context.Context, out io.Writer, lower, upper string, opts DiffOpti
 	return d.out.Flush()
 }
 
-// Each reads both sides of every change that there are two sides of: files and links. It
-// is told of the others without. A side larger than the limit has no text.
+// Each calls visit with both sides of every change. Directories and skipped changes have none, and
+// sides larger than the limit have no text.
 func Each(ctx context.Context, lower, upper string, limit int64, masked Masked, visit func(Change, File) error) error {
 	w, err := walk(ctx, lower, upper, masked)
 	if err != nil {
@@ -120,7 +120,7 @@ func (d *differ) entry(e *entry) error {
 	return nil // a failed write stays in the bufio.Writer until Flush
 }
 
-// read reads one side: nothing for a directory or for no entry at all.
+// read reads one side, nothing for a directory.
 func (d *differ) read(t *tree, rel string, n *node) (Side, error) {
 	if n == nil || n.isDir() {
 		return Side{}, nil

@@ -26,7 +26,7 @@ const (
 	maxText    = 120
 )
 
-// Review looks at one changed file. What was there before is not looked at again.
+// Review looks at what a change to one file adds.
 func Review(f File) []Finding {
 	l := &look{File: f}
 	if f.New.Mode == 0 {
@@ -38,7 +38,7 @@ func Review(f File) []Finding {
 	return l.found
 }
 
-// ReviewOdd looks at something in the directory that is no file.
+// ReviewOdd looks at an entry that is no file.
 func ReviewOdd(path, what string) []Finding {
 	switch what {
 	case "git":
@@ -49,8 +49,8 @@ func ReviewOdd(path, what string) []Finding {
 	return []Finding{{Low, "special", path, 0, "is a " + what}}
 }
 
-// ReviewPassing looks at a content that a commit brought and a later one took away: who merges
-// the commits has it in his history.
+// ReviewPassing looks at a content that a commit brought and a later one removed: a merge brings it into
+// the user's history.
 func ReviewPassing(path string, text []byte) []Finding {
 	l := &look{File: File{Path: path, New: Side{Mode: 0o100644, Text: text}}}
 	secrets(l)

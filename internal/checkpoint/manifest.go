@@ -18,14 +18,13 @@ import (
 	"github.com/cofferhq/coffer/internal/changes"
 )
 
-// An Item is what a path was or is: git's mode, and git's name of the content. The zero
-// Item is nothing.
+// An Item is git's mode and git's name of a content. The zero Item is nothing.
 type Item struct {
 	Mode uint32
 	ID   string
 }
 
-// A Manifest is a tree without its content.
+// A Manifest is a tree without contents.
 type Manifest map[string]Item
 
 // Known are the paths of manifests and all directories above them.
@@ -41,7 +40,7 @@ func Known(all ...Manifest) map[string]bool {
 	return known
 }
 
-// A Delta is a path that is not what it was.
+// A Delta is a path that changed.
 type Delta struct {
 	Path     string
 	Old, New Item
@@ -55,10 +54,10 @@ func NewHash(format string) hash.Hash {
 	return sha1.New()
 }
 
-// ErrBusy says that a file changed while it was read.
+// ErrBusy is for a file that changed while it was read.
 var ErrBusy = errors.New("changed while it was read")
 
-// Name gives content its name, reading exactly size bytes.
+// Name names a content, of exactly size bytes.
 func Name(format string, r io.Reader, size int64, also io.Writer) (string, error) {
 	h := NewHash(format)
 	fmt.Fprintf(h, "blob %d\x00", size)
@@ -138,8 +137,8 @@ func Compare(was, is Manifest) []Delta {
 	return all
 }
 
-// Since says what of a directory is not as it was. Submodules are left out: their files
-// are another repository's.
+// Since compares a directory with a manifest. Submodules are left out: their files are another
+// repository's.
 func Since(ctx context.Context, root string, was Manifest, o Options) ([]Delta, error) {
 	is, err := ReadTree(ctx, root, o)
 	if err != nil {
@@ -207,8 +206,8 @@ func readLink(root, rel string) (string, error) {
 
 const maxConverted = 8 << 20
 
-// converted says whether a file is what was committed but for a conversion of git's: the
-// ends of lines, or a large file that is kept elsewhere (LFS) and named by its sum.
+// converted says whether a file differs from what was committed only by git's conversion: line ends,
+// or a large file that is kept elsewhere (LFS) and named by its hash.
 func (o Options) converted(root string, d Delta) bool {
 	old, size, err := o.Blob(d.Old.ID, maxConverted)
 	if err != nil || size > maxConverted {
@@ -224,7 +223,7 @@ func (o Options) converted(root string, d Delta) bool {
 	return !now.Huge && bytes.Equal(bytes.ReplaceAll(now.Text, []byte("\r\n"), []byte("\n")), old)
 }
 
-// pointer reads the stand-in of a large file.
+// pointer reads an LFS pointer.
 func pointer(b []byte) (sum string, size int64, ok bool) {
 	if len(b) > 1024 || !bytes.HasPrefix(b, []byte("version https://git-lfs.github.com/spec/")) {
 		return "", 0, false

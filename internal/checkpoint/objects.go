@@ -18,8 +18,7 @@ func (s *Store) object(id string) string {
 	return filepath.Join(s.dir, "objects", id[:2], id[2:])
 }
 
-// makeDir makes a directory, if it is not there, in one that is: of a sandbox that was removed
-// meanwhile nobody makes the folder again.
+// makeDir makes one directory: the folder of a removed sandbox must not come back.
 func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
 		return err
@@ -27,7 +26,7 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// validID says whether a word can be the name of a content.
+// validID says whether a text can name an object.
 func validID(id string) bool {
 	return (len(id) == 40 || len(id) == 64) && strings.Trim(id, "0123456789abcdef") == ""
 }
@@ -41,11 +40,10 @@ func (s *Store) has(id string) bool {
 	return err == nil
 }
 
-// small is how much is read at once, to know its name before it is written.
+// small is the size up to which a content is named before it is written.
 const small = 1 << 20
 
-// keep keeps a content of this size, and returns its name. Most of what looks changed is
-// there already.
+// keep keeps a content of this size, and returns its name. Most contents are there already.
 func (s *Store) keep(r io.Reader, size int64) (id string, err error) {
 	if size > small {
 		return s.writeObject(r, size)
@@ -62,7 +60,7 @@ func (s *Store) keep(r io.Reader, size int64) (id string, err error) {
 	return s.writeObject(bytes.NewReader(text), size)
 }
 
-// writeObject writes a content. It is a draft until it is whole: what is read may change meanwhile.
+// writeObject writes a content as a draft, which is renamed once it is whole.
 func (s *Store) writeObject(r io.Reader, size int64) (id string, err error) {
 	draft, err := os.CreateTemp(s.dir, "draft")
 	if err != nil {
@@ -94,10 +92,10 @@ func (s *Store) writeObject(r io.Reader, size int64) (id string, err error) {
 	return id, os.Rename(draft.Name(), path)
 }
 
-// ErrNotKept says that a content is not among those of the checkpoints.
+// ErrNotKept is for a content that no checkpoint has.
 var ErrNotKept = errors.New("its content was not kept")
 
-// A Source reads contents that are not the checkpoints' own: those of the commit.
+// A Source reads contents of commits.
 type Source func(id string, limit int64) (text []byte, size int64, err error)
 
 // open reads a content.
@@ -132,7 +130,7 @@ func (s *Store) open(id string, from Source) (io.ReadCloser, error) {
 	}{r, f}, nil
 }
 
-// Lend gives another store the contents of some files, without copying them if that can be.
+// Lend gives another store the contents of some files, by hard links if possible.
 func (s *Store) Lend(to *Store, m Manifest) error {
 	for _, item := range m {
 		if !validID(item.ID) || item.Mode == Gitlink || to.has(item.ID) {

@@ -28,9 +28,9 @@ type Workspace struct {
 
 func (w *Workspace) hides(path string) bool { return w.Hidden != nil && w.Hidden(path) }
 
-// Restore makes the files of a workspace what a manifest says, from what they are. Every file is
-// the old one or the new one at any time. What is in neither manifest is not touched, and nothing
-// that is hidden. It goes on after a failure; the failures are returned by path.
+// Restore makes the files of a workspace what a manifest says. Every file is the old one or the new one
+// at any time. What is in neither manifest, or hidden, is not touched. It goes on after a failure; the
+// failures are returned by path.
 func (s *Store) Restore(ctx context.Context, w *Workspace, is, want Manifest, from Source) (failed map[string]error, err error) {
 	failed = map[string]error{}
 	all := Compare(is, want)
@@ -60,7 +60,7 @@ func (s *Store) Restore(ctx context.Context, w *Workspace, is, want Manifest, fr
 	return failed, nil
 }
 
-// remove removes a file, and the directories above it that are empty then.
+// remove removes a file, and directories above it that are empty then.
 func (w *Workspace) remove(rel string) error {
 	d, name, err := w.Top.Find(rel)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,8 +88,8 @@ func (w *Workspace) remove(rel string) error {
 	return nil
 }
 
-// put writes a file: beside its place, and then there. Nothing is followed on the way, so
-// it ends up in the workspace whatever a program inside does meanwhile.
+// put writes a file beside its place and renames it. No link is followed, so it stays in the workspace
+// whatever a program inside does meanwhile.
 func (s *Store) put(w *Workspace, rel string, item Item, from Source) error {
 	content, err := s.open(item.ID, from)
 	if err != nil {
@@ -129,8 +129,8 @@ func (w *Workspace) put(rel string, mode uint32, content io.Reader) error {
 	return err
 }
 
-// write writes a file that is to take the place of another one. Who may read that one may
-// read this one: git does not know, and it may be the user's own.
+// write writes a file that takes the place of another one, with the permissions of that: git does not
+// know them, and it may be the user's own.
 func write(dir int, name, other string, mode uint32, content io.Reader) error {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o666|mode&0o111)
 	if err != nil {

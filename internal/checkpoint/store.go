@@ -31,7 +31,7 @@ const (
 	maxDelta = 1 << 30
 )
 
-// A Checkpoint is a moment.
+// A Checkpoint is a snapshot before or after a turn.
 type Checkpoint struct {
 	N       int       `json:"n"`
 	Time    time.Time `json:"time"`
@@ -45,7 +45,7 @@ type Checkpoint struct {
 	Included map[string]int `json:"included,omitempty"`
 }
 
-// Changed is how many files are different from the checkpoint before, of all repositories.
+// Changed is how many files differ from the checkpoint before, in all repositories.
 func (c *Checkpoint) Changed() int {
 	n := c.Files
 	for _, more := range c.Included {
@@ -63,8 +63,7 @@ type list struct {
 	All       []Checkpoint `json:"checkpoints"`
 }
 
-// A Store has the checkpoints of one sandbox. One process at a time has it open to write;
-// the sandbox's lock sees to that.
+// A Store has the checkpoints of one sandbox. The sandbox's lock sees to one writer.
 type Store struct {
 	dir    string
 	format string
@@ -91,8 +90,7 @@ func Exist(dir string) bool {
 	return err == nil
 }
 
-// Read lists the checkpoints of the sandbox in a folder, and which one was being restored
-// when somebody was killed.
+// Read lists the checkpoints of the sandbox in a folder, and the one whose restoring was interrupted.
 func Read(dir string) (all []Checkpoint, restoring int, err error) {
 	l, err := readList(Folder(dir))
 	return l.All, l.Restoring, err
@@ -115,8 +113,8 @@ func readList(dir string) (l list, err error) {
 	return l, nil
 }
 
-// Open opens the checkpoints of the sandbox in a folder, to write. base are the files of
-// the commit that it started from.
+// Open opens the checkpoints of the sandbox in a folder, to write. base are the files of the commit that
+// it started from.
 func Open(dir, format string, base Manifest) (*Store, error) {
 	s := &Store{dir: Folder(dir), format: format, base: base, inBase: make(map[string]bool, len(base))}
 	for _, item := range base {
@@ -138,7 +136,7 @@ func (s *Store) All() []Checkpoint { return slices.Clone(s.list.All) }
 // Restoring is the checkpoint that is being restored, or 0.
 func (s *Store) Restoring() int { return s.list.Restoring }
 
-// Note notes that one is being restored, or with 0 that it has been.
+// Note records which checkpoint is being restored, 0 for none.
 func (s *Store) Note(n int) error {
 	s.list.Restoring = n
 	return s.save()
@@ -163,8 +161,8 @@ func (s *Store) Last() int {
 	return 0
 }
 
-// Then finds what counted when another store, which gives the numbers, had its checkpoint
-// n: the newest one up to it. Of a time before there was any, it is the first.
+// Then finds the newest checkpoint up to n, or the first: what counted when the store of another
+// repository, which gives the numbers, had its checkpoint n.
 func (s *Store) Then(n int) (c Checkpoint, ok bool) {
 	for _, one := range s.list.All {
 		if c.N != 0 && one.N > n {
@@ -205,7 +203,7 @@ func (s *Store) Manifest(n int) (Manifest, error) {
 	return m, err
 }
 
-// readDelta reads what of a checkpoint is different from base.
+// readDelta reads how a checkpoint differs from base.
 func (s *Store) readDelta(n int) (Manifest, error) {
 	f, err := os.Open(filepath.Join(s.dir, strconv.Itoa(n)))
 	if err != nil {
@@ -227,7 +225,7 @@ func (s *Store) readDelta(n int) (Manifest, error) {
 	return delta, nil
 }
 
-// parseDelta reads the list of files of a checkpoint: mode, content and path of each.
+// parseDelta reads mode, content and path of each file.
 func parseDelta(m Manifest, text string) error {
 	for line := range strings.SplitSeq(text, "\x00") {
 		if line == "" {
@@ -308,8 +306,8 @@ func (s *Store) Add(c Checkpoint, m Manifest) (Checkpoint, error) {
 	return s.add(c, delta)
 }
 
-// add appends a checkpoint, with the next number if it has none. In place of the last one,
-// if that has its number: whoever took it was killed before it counted.
+// add appends a checkpoint, with the next number if it has none, or replaces the last one if that has
+// its number: its process was killed before it counted.
 func (s *Store) add(c Checkpoint, delta Manifest) (Checkpoint, error) {
 	if c.N == 0 {
 		c.N = s.list.Next
@@ -336,7 +334,7 @@ func (s *Store) add(c Checkpoint, delta Manifest) (Checkpoint, error) {
 	return c, nil
 }
 
-// prune takes old checkpoints off the list, by the stated rule.
+// prune drops old checkpoints from the list.
 func (s *Store) prune() bool {
 	n := len(s.list.All)
 	drop := 0
@@ -356,7 +354,7 @@ func (s *Store) prune() bool {
 	return true
 }
 
-// sweep removes what no checkpoint needs. What it fails to remove, the next one does.
+// sweep removes objects that no checkpoint needs. The next one removes what it cannot.
 func (s *Store) sweep() {
 	needed, names := map[string]bool{}, map[string]bool{}
 	for _, c := range s.list.All {

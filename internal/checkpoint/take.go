@@ -17,15 +17,13 @@ type file struct {
 	look uint32 // when it was last seen
 }
 
-// racy is how near to now a file's last change may be for the kernel's clock not to tell
-// it from the next.
+// racy is how soon after a change another one may have the same time by the kernel's clock.
 const racy = 20 * time.Millisecond
 
-// notKept stands for a content that is not.
+// notKept stands for a content that is not kept.
 const notKept = "not-kept"
 
-// load finds out what the files were at the last checkpoint, and what they looked like at
-// the last look; the seed tells that if there was none.
+// load reads the last checkpoint and the cache.
 func (s *Store) load(ctx context.Context) (err error) {
 	if s.files != nil {
 		return nil
@@ -55,7 +53,7 @@ func (s *Store) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// known notes the directories of a path.
+// known records the directories of a path.
 func (s *Store) known(p string) {
 	for p = path.Dir(p); p != "." && !s.dirs[p]; p = path.Dir(p) {
 		s.dirs[p] = true
@@ -72,8 +70,8 @@ type look struct {
 	changed   []string // paths that are not as at the last checkpoint
 }
 
-// Look reads the files of a workspace, keeping contents that are new. It says how many
-// are not as at the last checkpoint, and how many are not kept.
+// Look reads the files of a workspace and keeps new contents. It returns how many differ from the last
+// checkpoint, and how many are not kept.
 func (s *Store) Look(ctx context.Context, w *Workspace) (changed, left int, err error) {
 	l, err := s.lookAt(ctx, w)
 	if err != nil {
@@ -150,7 +148,7 @@ func (l *look) visit(d *Dir, name string, e Entry) error {
 	return nil
 }
 
-// matches says whether a file looks as it did. What came from git's index has less.
+// matches says whether a file looks as it did. A seed from git's index has less to compare.
 func (f *file) matches(e Entry) bool {
 	a, b := f.stat, e.Stat
 	if a.Mode == 0 {
@@ -159,8 +157,8 @@ func (f *file) matches(e Entry) bool {
 	return a == b
 }
 
-// read names the content of a file, and keeps it. A failure to read is the file's own; a
-// failure to write is not.
+// read names the content of a file, and keeps it. A file that cannot be read is not kept; a failure to
+// write is an error.
 func (l *look) read(d *Dir, name string, e Entry) (Item, error) {
 	lost := Item{Mode: e.Mode, ID: notKept}
 	if e.Mode == Symlink {
@@ -187,7 +185,7 @@ func (l *look) read(d *Dir, name string, e Entry) (Item, error) {
 	return Item{Mode: e.Mode, ID: id}, err
 }
 
-// Current are the files as they were at the last look.
+// Current are the files at the last look.
 func (s *Store) Current() Manifest {
 	m := make(Manifest, len(s.files))
 	for p, f := range s.files {
@@ -198,8 +196,8 @@ func (s *Store) Current() Manifest {
 	return m
 }
 
-// Take makes a checkpoint, if something is different from the last one: the files, or the
-// commit that is checked out. It returns nil if nothing is.
+// Take makes a checkpoint if the files, or the commit that is checked out, differ from the last one.
+// Otherwise it returns nil.
 func (s *Store) Take(ctx context.Context, w *Workspace, about Checkpoint) (*Checkpoint, error) {
 	l, err := s.lookAt(ctx, w)
 	if err != nil {
@@ -211,7 +209,7 @@ func (s *Store) Take(ctx context.Context, w *Workspace, about Checkpoint) (*Chec
 	return s.take(l, about)
 }
 
-// Force makes a checkpoint whether something is different or not.
+// Force makes a checkpoint in any case.
 func (s *Store) Force(ctx context.Context, w *Workspace, about Checkpoint) (*Checkpoint, error) {
 	l, err := s.lookAt(ctx, w)
 	if err != nil {
@@ -242,7 +240,7 @@ func (s *Store) take(l *look, about Checkpoint) (*Checkpoint, error) {
 	return &c, nil
 }
 
-// Start notes how the workspace began, if there is no checkpoint yet. n is its number.
+// Start records how the workspace began, if there is no checkpoint yet. n is its number.
 func (s *Store) Start(n int, head, branch string) error {
 	if len(s.list.All) > 0 {
 		return nil
@@ -251,11 +249,11 @@ func (s *Store) Start(n int, head, branch string) error {
 	return err
 }
 
-// Quiet says whether it is certain that nothing happened to the files since they were
-// last looked at, and they were as at the last checkpoint.
+// Quiet says whether nothing can have changed since the last look, at which the files were as at the
+// last checkpoint.
 func (s *Store) Quiet() bool { return s.same && !s.watch.Happened() }
 
-// Rest gives back what it takes to say so, and writes down what the next one wants to know.
+// Rest closes the watch, and writes the cache.
 func (s *Store) Rest() {
 	s.watch.Close()
 	if s.stale > 0 {

@@ -29,8 +29,7 @@ func Run(ctx context.Context, o Options) error {
 	return run(ctx, o, []string{o.Program, "run", "--", rootfs.Own + "/bin/coffer"})
 }
 
-// run plays with a given way through the wall to the agent. Without one, the second
-// play is as bare as the first, and everything gets through.
+// run plays with a command that leads into the sandbox. Without one, everything gets through.
 func run(ctx context.Context, o Options, wall []string) (err error) {
 	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the demo took more than %s", patience))
 	defer stop()
@@ -64,7 +63,7 @@ func run(ctx context.Context, o Options, wall []string) (err error) {
 	return told(ctx, show.err)
 }
 
-// temporary is where the stage goes: a socket's path in it must not be too long.
+// temporary is where the stage is; the path of a socket in it must be short.
 func temporary() string {
 	if dir := os.TempDir(); len(dir) < 40 {
 		return dir
@@ -72,7 +71,7 @@ func temporary() string {
 	return "/tmp"
 }
 
-// told is the reason for giving up, if that is why there is an error.
+// told is why the context ended, if that is the reason for an error.
 func told(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -80,7 +79,7 @@ func told(ctx context.Context, err error) error {
 	return context.Cause(ctx)
 }
 
-// A performance is what there is to know after a play.
+// A performance is what a play showed.
 type performance struct {
 	steps    []step
 	reports  map[string]*report
@@ -105,7 +104,7 @@ func compare(control, inside *performance) []result {
 	return all
 }
 
-// play builds a stage, lets the agent loose on it, and looks at what became of it.
+// play builds a stage, runs the agent on it, and looks at the victims.
 func play(ctx context.Context, dir, program string, wall []string) (p *performance, err error) {
 	s, err := newStage(dir, program, len(wall) == 0)
 	defer func() { err = errors.Join(err, s.close()) }()

@@ -40,7 +40,7 @@ type Options struct {
 // The hidden command under which the binary plays a role: "demo act ROLE ARG".
 const ActCommand = "act"
 
-// target is what the agent is told: where it is and whom it is to harm.
+// target tells the agent where it is and whom to harm.
 type target struct {
 	Bare    bool   // no sandbox is around it: leave the machine itself alone
 	Home    string // the home

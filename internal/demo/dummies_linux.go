@@ -21,8 +21,8 @@ type bystander struct {
 	out *bufio.Reader
 }
 
-// startBystander starts it with a secret in its environment. It ends with us, because
-// we hold its standard input.
+// startBystander starts a process with a secret in its environment. It ends with us, because we hold its
+// standard input.
 func startBystander(program, secret string) (*bystander, error) {
 	b := &bystander{cmd: exec.Command(program, "demo", ActCommand, roleBystander)}
 	b.cmd.Env = []string{secret}
@@ -47,7 +47,7 @@ func startBystander(program, secret string) (*bystander, error) {
 	return b, nil
 }
 
-// lives asks it. A process that was sent SIGKILL does not answer any more.
+// lives asks it. A killed process does not answer.
 func (b *bystander) lives() bool {
 	if _, err := fmt.Fprintln(b.in, "are you there"); err != nil {
 		return false
@@ -62,7 +62,7 @@ func (b *bystander) end() {
 	_ = b.cmd.Wait()
 }
 
-// A door is a socket of the user's that notices who comes with the right word.
+// A door is a socket that records a visit with the right word.
 type door struct {
 	listener net.Listener
 	serving  sync.WaitGroup
@@ -87,7 +87,7 @@ func openDoor(network, address, word string) (*door, error) {
 	return d, nil
 }
 
-// answer notes the visit before it answers, so that a visitor who got an answer has been noted.
+// answer records the visit before it answers it.
 func (d *door) answer(c net.Conn, word string) {
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(knockTime))

@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostile is what a planted script says. It never runs.
+// hostile is a planted script. It never runs.
 const hostile = "#!/bin/sh\n# planted by the coffer demo\n"
 
-// files are misdeeds by which a file becomes a way out, later: by what git or a shell
-// runs when the user next types something, or by what the file itself may do.
+// files are misdeeds by which a file becomes a way out later: by what git or a shell runs, or by its mode.
 var files = []misdeed{
 	{
 		name: "git-hook", title: "plant a git hook",
@@ -82,7 +81,7 @@ var files = []misdeed{
 // movedAway is appended to what was .git.
 const movedAway = "-moved"
 
-// git is a path in the stage's repository, wherever that is by now.
+// git is a path in the stage's repository, wherever that was moved.
 func (s *stage) git(path string) string {
 	if moved := filepath.Join(s.work, ".git"+movedAway); exists(moved) {
 		return filepath.Join(moved, path)

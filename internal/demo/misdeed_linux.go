@@ -55,7 +55,7 @@ func (m misdeed) attempt(t target) *report {
 	return r
 }
 
-// reason is an error without the paths.
+// reason is an error without paths.
 func reason(err error) string {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -64,7 +64,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// brought is the harm of misdeeds that bring back a secret of the stage.
+// brought is the harm of a misdeed that brings back a secret of the stage.
 func brought(secret func(s *stage) string) func(*stage, report) bool {
 	return func(s *stage, r report) bool { return r.Loot == secret(s) }
 }

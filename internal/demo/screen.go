@@ -42,7 +42,7 @@ func (s *screen) paint(style, text string) string {
 	return "\x1b[" + style + "m" + text + "\x1b[0m"
 }
 
-// print shows a line, and leaves the eye a moment: all of it is over long before it is shown.
+// print shows a line, and waits a moment.
 func (s *screen) print(parts ...string) {
 	if s.err != nil {
 		return
@@ -62,7 +62,7 @@ func (s *screen) headline() {
 	s.print()
 }
 
-// work shows the honest part: what the agent did, and what is seen of it outside.
+// work shows the honest part.
 func (s *screen) work(steps []step, change [2]string) (ok bool) {
 	s.print("  ", s.paint(bold, "honest work"), s.paint(dim, "  in ~/greeter, which is all of the home that it sees"))
 	ok = true
@@ -125,7 +125,7 @@ func fit(text string, width int) string {
 	return text + strings.Repeat(" ", width-utf8.RuneCountInString(text))
 }
 
-// clip shortens what may come from inside the sandbox to one line that fits.
+// clip makes one line that fits of what may come from inside the sandbox.
 func clip(text string, width int) string {
 	text = terminal.Escape(text)
 	if utf8.RuneCountInString(text) <= width {
@@ -144,15 +144,13 @@ const (
 	moot            // this machine refuses it without us
 )
 
-// An attempt is a misdeed on one stage: what the agent was told by the kernel, and
-// what became of the victim.
+// An attempt is a misdeed on one stage: what the kernel answered, and whether the victim was harmed.
 type attempt struct {
 	report *report // nil if the agent did not get to it
 	harmed bool
 }
 
-// judge compares the attempt in the sandbox with the same one outside. Harm is harm,
-// whatever the control says.
+// judge compares the attempt in the sandbox with the one outside. Harm counts whatever the control says.
 func judge(control, inside attempt) verdict {
 	switch {
 	case inside.harmed:

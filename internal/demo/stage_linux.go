@@ -11,8 +11,8 @@ import (
 	"github.com/cofferhq/coffer/internal/safepath"
 )
 
-// A stage is everything that the agent works on and all that it may harm, made up for
-// one play. The secrets on it are random, so knowing one means having read it.
+// A stage is all that the agent works on and may harm, made for one play. Its secrets are random, so
+// that whoever knows one has read it.
 type stage struct {
 	program string // coffer
 	bare    bool   // the agent plays without a sandbox
@@ -28,7 +28,7 @@ type stage struct {
 	doors     map[string]*door
 }
 
-// newStage builds a stage below dir. The caller closes it even when there is an error.
+// newStage builds a stage below dir. The caller closes it even after an error.
 func newStage(dir, program string, bare bool) (*stage, error) {
 	s := &stage{
 		program: program, bare: bare, dir: dir, token: strings.ToLower(rand.Text()),
@@ -69,7 +69,7 @@ func (s *stage) furnish() error {
 	return makeRepository(s.work)
 }
 
-// invite brings in the dummies.
+// invite starts the dummies.
 func (s *stage) invite() (err error) {
 	if s.bystander, err = startBystander(s.program, databasePass+"="+s.databasePass); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *stage) invite() (err error) {
 	return nil
 }
 
-// target is what the agent needs to know of the stage.
+// target describes the stage to the agent.
 func (s *stage) target() target {
 	return target{
 		Bare: s.bare, Home: s.home, Work: s.work, Notes: s.notes, Token: s.token,
@@ -110,7 +110,7 @@ func (s *stage) env() []string {
 	return env
 }
 
-// close takes everything away again.
+// close removes everything.
 func (s *stage) close() error {
 	if s.bystander != nil {
 		s.bystander.end()
@@ -130,7 +130,7 @@ func (s *stage) close() error {
 	return safepath.RemoveTree(s.dir)
 }
 
-// left lists the sandboxes that coffer keeps for the made-up user.
+// left lists the sandboxes of the made-up user.
 func (s *stage) left() []string {
 	left, _ := filepath.Glob(filepath.Join(s.home, ".local/share/coffer/sandboxes/[^.]*"))
 	return left
