@@ -3,6 +3,7 @@ package audit
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -19,15 +20,28 @@ import (
 // how many bytes they carried. There are at most 64 at a time; beyond that, the host is
 // left out too. So all numbers stay true, and with its 64 MB the log reaches back about an
 // hour even when a program does its worst.
+//
+// Outside of the allowance, the first connection to each destination has a line, up to a
+// number that holds for allowed ones, refused ones and refused addresses that are not on the
+// internet each: no flood of one sort hides another.
 const (
-	maxSummaries = 64
-	maxHost      = 255
+	maxSummaries    = 64
+	maxHost         = 255
+	maxDestinations = 4096
 )
 
 type flood struct {
 	pace       pace
 	allowances map[string]*allowance
 	summaries  map[likeness]*Event
+	seen       [3]map[destination]bool // allowed, refused, refused and special
+}
+
+// destination is where a connection was to go.
+type destination struct {
+	host string
+	addr netip.Addr
+	port uint16
 }
 
 // allowance is what is left for a kind of event. The last one may overdraw it.
@@ -45,6 +59,30 @@ type likeness struct {
 
 func newFlood(p pace) flood {
 	return flood{pace: p, allowances: map[string]*allowance{}, summaries: map[likeness]*Event{}}
+}
+
+// isNew says whether an event is the first about its destination, and remembers it.
+func (f *flood) isNew(e *Event) bool {
+	if e.Kind != KindFlow || len(e.Host) > maxHost {
+		return false
+	}
+	sort := 0
+	if e.Verdict == "deny" {
+		sort = 1
+		if e.Addr.IsValid() && (!e.Addr.IsGlobalUnicast() || e.Addr.IsPrivate()) {
+			sort = 2
+		}
+	}
+	d := destination{e.Host, e.Addr, e.Port}
+	if f.seen[sort][d] || len(f.seen[sort]) >= maxDestinations {
+		return false
+	}
+	if f.seen[sort] == nil {
+		f.seen[sort] = map[destination]bool{}
+	}
+	d.host = strings.Clone(d.host) // which may be part of a whole request
+	f.seen[sort][d] = true
+	return true
 }
 
 // allow returns the allowance of a kind, with what came back since it was last asked for.

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -21,7 +22,7 @@ func TestFlood(t *testing.T) {
 	}{
 		"one host":              {func(int) string { return "example.com" }, counted, 40},
 		"few hosts":             {func(i int) string { return fmt.Sprint("host-", i%10) }, counted, 60},
-		"many hosts":            {func(i int) string { return fmt.Sprint("host-", i) }, counted, 40 + maxSummaries + 3},
+		"many hosts":            {func(i int) string { return fmt.Sprint("host-", i) }, counted, 40 + maxDestinations + maxSummaries + 3},
 		"no room in memory":     {func(i int) string { return fmt.Sprint("host-", i%10) }, pace{tick: time.Hour, burst: 1 << 40, rate: 1, queue: 1000}, 1 << 30},
 		"summary after summary": {func(i int) string { return fmt.Sprint("host-", i) }, pace{tick: time.Nanosecond, burst: 3000, rate: 1, queue: 1 << 20}, 1 << 30},
 	}
@@ -63,6 +64,37 @@ func TestFlood(t *testing.T) {
 			verified(t, dir)
 		})
 	}
+}
+
+// After a flood, the first connection to a destination has a line, and so has what is refused at a
+// special address.
+func TestFloodHidesNothing(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Options{Throwaway: true, pace: counted}.Open(dir)
+	must(t, err)
+	for i := range 3 * maxDestinations {
+		l.Add(Event{Kind: KindFlow, Host: fmt.Sprint("junk-", i), Port: 443, Verdict: "deny"})
+	}
+	metadata := netip.MustParseAddr("169.254.169.254")
+	for range 2 {
+		l.Add(Event{Kind: KindFlow, Host: "allowed.example", Port: 443, Verdict: "allow", Sent: 1 << 20})
+		l.Add(Event{Kind: KindFlow, Addr: metadata, Port: 80, Verdict: "deny"})
+	}
+	must(t, l.Close())
+	allowed, special := 0, 0
+	must(t, Read(dir, Filter{}, func(r Record) error {
+		if r.Count == 0 && r.Host == "allowed.example" && r.Sent == 1<<20 {
+			allowed++
+		}
+		if r.Count == 0 && r.Addr == metadata {
+			special++
+		}
+		return nil
+	}))
+	if allowed != 1 || special != 1 {
+		t.Errorf("%d lines of the allowed host, %d of the special address", allowed, special)
+	}
+	verified(t, dir)
 }
 
 // The allowance comes back.
