@@ -81,9 +81,8 @@ type Scene struct {
 	Variable func(name string) string
 }
 
-// A File of the home is replaced, or if it is JSON and Merge is set, changed there and
-// otherwise left as the agent and the user left it: what is nil goes, what is a list gets
-// what it lacks.
+// A File of the home is replaced or, if Merge is set, changed: it is JSON in which nil removes a key
+// and a list gets the items it lacks.
 type File struct {
 	Name    string // relative to the home
 	Content []byte

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Home is the home directory of a sandbox, as seen from the host. Programs inside have
-// written to it and may be doing so now. Nothing here leads out of it, and what is made
-// belongs to whom it belongs to.
+// A Home is the home directory of a sandbox, as seen from the host. Programs inside may be writing
+// it. Nothing here leads out of it; files that are made get its owner.
 type Home struct {
 	root     *os.Root
 	uid, gid int

@@ -8,11 +8,9 @@ import (
 	"reflect"
 )
 
-// Settings of the user's that are given to a sandbox are a file of the sandbox's own: the
-// agent rewrites it, by renaming as often as not, and coffer says in it what must hold
-// inside. So there are three who write it, and each is heard: what the user changes comes
-// in at the next start, what the agent has changed meanwhile stays, and coffer has the last
-// word, see [Home.Put].
+// A sandbox has a copy of the user's settings, which the agent rewrites and coffer adds to. A change
+// of the user's is merged in at the next start, changes of the agent's stay, and coffer's keys are
+// set last, see [Home.Put].
 
 // Rewrites says whether a file of the home is one that an agent has its settings in, and
 // writes to.
@@ -27,9 +25,9 @@ func Rewrites(name string) bool {
 	return false
 }
 
-// Lay brings a file of the user's into the home: was is what it was when it was laid there
-// last, is what it is now, nil for none. What programs inside have changed stays, where
-// the file is JSON; otherwise a change of the user's replaces theirs.
+// Lay brings a file of the user's into the home: was is its content when it was laid there last, is
+// the present one, nil for none. If both are JSON, changes made inside stay; otherwise the user's
+// version replaces the file.
 func (h *Home) Lay(name string, was, is []byte) error {
 	have, err := h.Read(name)
 	switch {

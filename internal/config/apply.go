@@ -66,10 +66,9 @@ func unfilled(at Pos, key string, err error) error {
 	return ui.Error(fmt.Sprintf("%s: %s %s", at, key, err), way)
 }
 
-// Variables is Environment for a record, without the values of the user's variables: fixed
-// are those that the files themselves give a value, as NAME=value, and those that are passed
-// on, as NAME; from are NAME=secret. So no secret is written down, and programs get what
-// the variables are when they start.
+// Variables is Environment for a record, without the user's values: fixed has NAME=value for
+// variables that the files set and NAME for those that are passed on, from has NAME=template. So no
+// secret is written down, and programs get the values of the moment they start.
 func (l *Loaded) Variables() (fixed, from []string, err error) {
 	now, err := l.Environment() // that it can be had is found out when a sandbox is made
 	if err != nil {

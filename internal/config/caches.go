@@ -10,10 +10,9 @@ import (
 	"github.com/cofferhq/coffer/internal/sandbox"
 )
 
-// caches are where package managers keep what they have downloaded or built, below a home.
-// Only directories without credentials: settings and logins lie beside them, and clones of
-// git repositories (.cargo/git), whose configuration may hold a token, are left out. Clones
-// inside a directory of this list are covered, see rootfs.
+// caches are where package managers keep what they have downloaded or built, below a home. Clones of
+// git repositories (.cargo/git) are left out, as their config may hold a token; those inside a
+// directory of this list are covered, see rootfs.
 var caches = map[string][]string{
 	"npm":    {".npm/_cacache"},
 	"pnpm":   {".local/share/pnpm/store", ".cache/pnpm"},

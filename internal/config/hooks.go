@@ -19,9 +19,8 @@ const (
 	ProfileScript = ".coffer/profile.sh"
 )
 
-// Scripts and daemons run inside, with what the sandbox has and nothing more, so a
-// repository's are no widening. (What a daemon's environment takes from the host is, like
-// any variable.)
+// Scripts and daemons run inside, so a repository's widen nothing, but for what a daemon's
+// environment takes from the host.
 
 const (
 	setupTime = 30 * time.Minute // for all of a setup

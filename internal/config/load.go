@@ -58,19 +58,17 @@ type Loaded struct {
 	places Places
 	tree   *node
 	base   *Loaded // without the repository's files; nil if it has none
-	asked  []File  // the repository's files, with the presets that they name
+	asked  []File  // the repository's files, with the presets that they name: what needs consent
 
 	ignoreFiles []File      // those of the repository that say what to hide
 	ignored     []mask.Rule // and their lines
 
-	// The mounts, resolved once: what the user agrees to is what is mounted, although
-	// links in the workspace may have changed since.
+	// The mounts, resolved once: what the user agrees to is mounted, even if links change later.
 	resolved *resolution
 	files    *resolution // likewise, of the home
 }
 
-// Load reads all files and merges them. It is nil when there are none, which is to be
-// found out quickly: every start asks.
+// Load reads all files and merges them. It is nil when there are none.
 func (p Places) Load() (*Loaded, error) {
 	l := &Loaded{Repository: p.Root(), places: p}
 	var err error
@@ -98,13 +96,12 @@ func (p Places) Load() (*Loaded, error) {
 // A layer is a file that counts.
 type layer struct {
 	file string
-	wish bool // a program in the sandbox could have written it
+	wish bool // a program in a sandbox could have written it
 	repo bool // it is the repository's, and must be in it
 }
 
-// inWorkspace says whether the user's own file, or its directory, is where programs in
-// the sandbox can write: somebody who works on his own settings keeps them in a
-// repository. Then it is a wish like any other.
+// inWorkspace reports whether programs in the sandbox can write the user's file, or its directory,
+// as when the workspace is a repository of settings. Then it is trusted like the repository's.
 func (p Places) inWorkspace(file string) bool {
 	return holds(p.Dir, file, p.Presets) != ""
 }
@@ -173,7 +170,7 @@ func (l *Loaded) read(layers []layer) error {
 	return problems.tidy()
 }
 
-// presumptions are what a repository says and is not asked, trusted or not.
+// presumptions are keys that a repository cannot set, trusted or not.
 func (l *Loaded) presumptions() (problems Problems) {
 	if at := l.tree.get("sandbox"); l.Config.Sandbox == "off" && l.base.Config.Sandbox != "off" {
 		problems.add(at.at, "sandbox: a repository cannot switch its own sandbox off: say so in your own config.toml, or with --sandbox=off")
@@ -184,7 +181,7 @@ func (l *Loaded) presumptions() (problems Problems) {
 	return problems
 }
 
-// builtin takes the lines of the defaults away: nobody can look at them.
+// builtin removes the line numbers of the built-in defaults.
 func builtin(n *node) {
 	n.at, n.key = Pos{File: "built-in"}, Pos{File: "built-in"}
 	for _, f := range n.fields {
@@ -192,8 +189,8 @@ func builtin(n *node) {
 	}
 }
 
-// layer is a file with its presets below it. Those of a wish are noted: they are part of what
-// the user agrees to.
+// layer is a file with its presets merged below it. Presets that a repository names are part of
+// what the user agrees to.
 func (l *Loaded) layer(name string, data []byte, wish bool, above []string) (*node, Problems) {
 	var c Config
 	tree, problems := parse(name, data, &c)
@@ -212,7 +209,7 @@ func (l *Loaded) layer(name string, data []byte, wish bool, above []string) (*no
 	return merge(below, tree), problems
 }
 
-// open reads a file. One of a repository must be in it, and must not keep us waiting.
+// open reads a file. One of a repository must be in it, and a pipe does not block.
 func (l *Loaded) open(file string, repo bool) ([]byte, error) {
 	var f *os.File
 	var err error

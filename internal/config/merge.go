@@ -15,8 +15,8 @@ import (
 // merge lays one tree over another. Neither is changed.
 func merge(lower, upper *node) *node { return mergeTables(lower, upper, "", false) }
 
-// hasEntries are the tables of named entries. In one, a list is replaced: who writes the
-// command of a daemon means this one.
+// hasEntries reports whether a table has named entries, in which a list, such as the command of a
+// daemon, is replaced.
 func hasEntries(path string) bool {
 	return path == "mounts" || path == "daemons" || path == "agents" || path == "jail.args"
 }
@@ -42,9 +42,8 @@ func mergeTables(lower, upper *node, path string, named bool) *node {
 	return out
 }
 
-// mergeLists adds the items that are not there yet. An item of the lower file that is named
-// again stays the lower file's; but for a port it is the number that counts, and a line about
-// masks means something where it stands.
+// mergeLists appends the items that the lower list does not have. Ports are the same if their number
+// is; the order of masks matters, so they are always appended.
 func mergeLists(lower, upper *node, path string) *node {
 	out := &node{at: upper.at, key: upper.key, items: slices.Clone(lower.items)}
 	for _, item := range upper.items {
@@ -62,9 +61,8 @@ func mergeLists(lower, upper *node, path string) *node {
 	return out
 }
 
-// portNumber is what an entry of a list of ports is known by: the number inside for a port of
-// the host, the number outside for one that leads inside. "" is for others, and for a port
-// that may have any number.
+// portNumber identifies an entry of a list of ports: by the number inside for a port of the host,
+// outside for a published one, "" for any free one and for other lists.
 func portNumber(n *node, path string) string {
 	if path != "network.host_ports" && path != "network.publish" {
 		return ""

@@ -21,9 +21,8 @@ const (
 	maxNodes = 5000
 )
 
-// parse decodes a file, and returns a tree of its values with their places. What the TOML
-// decoder refuses is the only problem; else there is one for each key that the type does not
-// have and each word that is none of the choices.
+// parse decodes a file and returns a tree of its values with their positions. An error of the TOML
+// decoder is the only problem; otherwise unknown keys and words are.
 func parse(file string, data []byte, into any) (*node, Problems) {
 	var problems Problems
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // editors of some systems write one

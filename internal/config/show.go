@@ -7,9 +7,8 @@ import (
 	"unicode"
 )
 
-// Show writes the merged config as TOML, a line for each value, sorted. With origin,
-// each says where it was set; a list has a line for each file that adds to it, so that
-// text is for people only.
+// Show writes the merged config as TOML, sorted. With origin, each value has a line with where it
+// was set, and a list one for each file that adds to it; that text is for people only.
 func (l *Loaded) Show(origin bool) string {
 	p := printer{origin: origin}
 	if !origin {

@@ -19,10 +19,10 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// Trust is a directory of yeses. A yes is for the whole content of all files of a repository
-// that were read, and the presets that they name: its name is their hash. It notes what they
-// asked for then, too. That may become more while they stay the same, because a link leads
-// elsewhere or the user's own config says less; then the user is asked again.
+// Trust is a directory of grants. A grant is for the whole content of the files of a repository
+// and of the presets that they name: its name is their hash. It also has the list that the user
+// saw. The list may grow while the files stay the same, because a link leads elsewhere or the
+// user's config says less; then the user is asked again.
 type Trust struct{ dir string }
 
 // A File is one that the user agrees to.

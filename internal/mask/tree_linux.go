@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Tree is a directory of the host below which entries are looked at. A sandbox may
-// write to it while we look, so everything is reached from its root in one resolution
-// that follows no link.
+// A Tree is a directory that a sandbox may be writing. Everything in it is opened from its root in
+// one resolution that follows no link.
 type Tree struct {
 	Set  *Set
 	Root string

@@ -36,9 +36,8 @@ func fairShare(file string) int {
 // maxTold is how many are told at once.
 const maxTold = 512
 
-// watcher hears what appears in a tree. A directory is watched by its path, which a program inside
-// may replace by a link: then events come from elsewhere, and mean nothing, because all that they
-// name is looked up in the tree, where no link is followed.
+// A watcher watches directories by their paths. A program inside may replace one by a link; events
+// from elsewhere mean nothing, as all names are looked up in the tree without following links.
 type watcher struct {
 	Watching
 	t     *Tree
@@ -49,11 +48,9 @@ type watcher struct {
 	batch []Found
 }
 
-// Watch tells what is to be hidden in the tree and appears while it waits, until the context
-// ends. When it begins it looks through the whole tree, for what appeared before.
-//
-// It is no wall. A program that reads a file in the moment in which it appears may have read it, and
-// so may one that keeps the watch busy; what the watch misses, the next [Tree.Scan] finds.
+// Watch walks the tree, and then reports what appears in it and is to be hidden, until the context
+// ends. It is no wall: a program may read a file in the moment in which it appears, or keep the
+// watch busy. What the watch misses, the next [Tree.Scan] finds.
 func (t *Tree) Watch(ctx context.Context, what Watching) error {
 	w := &watcher{Watching: what, t: t, most: maxWatches(), dirs: map[string]bool{}}
 	var err error
