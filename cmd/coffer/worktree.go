@@ -234,7 +234,7 @@ func (p *plannedTree) start() string {
 // went. It runs while the folder still says what there is.
 func forgetGit(folder string, branches bool) (gone []string, err error) {
 	for _, b := range git.HalfIncluded(folder) {
-		_ = b.ForgetHalf(context.Background())
+		_ = b.Forget(context.Background(), b.Admin == "") // without it, nobody has worked there
 		sayStayed(b)
 		removePlace(b)
 	}

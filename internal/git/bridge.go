@@ -49,7 +49,9 @@ func (s *seen) all() []string { return append(slices.Clone(s.Notes), s.once...) 
 const (
 	stateName = "git.json"
 	seenName  = "git.seen"
-	maxState  = 1 << 20
+	// pointerName is the file that lies over the tree's .git inside.
+	pointerName = "gitfile"
+	maxState    = 1 << 20
 )
 
 // Open reads the bridge of the sandbox in a folder. Without one, the error is
@@ -75,7 +77,7 @@ func Open(dir string) (*Bridge, error) {
 	return bridge, nil
 }
 
-func (b *Bridge) save() error { return b.put(stateName, &b.State) }
+func (b *Bridge) save() error { return put(filepath.Join(b.dir, stateName), &b.State) }
 
 // remember notes the end of a sync.
 func (b *Bridge) remember(inside, outside string, notes, once []string) error {
@@ -83,15 +85,16 @@ func (b *Bridge) remember(inside, outside string, notes, once []string) error {
 	b.mu.Lock()
 	b.seen = now
 	b.mu.Unlock()
-	return b.put(seenName, &now)
+	return put(filepath.Join(b.dir, seenName), &now)
 }
 
-func (b *Bridge) put(name string, v any) error {
+// put writes a file of the sandbox's folder, by rename.
+func put(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	return safepath.File{Path: filepath.Join(b.dir, name), Alone: true}.Write(append(data, '\n'))
+	return safepath.File{Path: path, Alone: true}.Write(append(data, '\n'))
 }
 
 // Folder is the directory that the bridge is kept in.
@@ -99,7 +102,6 @@ func (b *Bridge) Folder() string { return b.dir }
 
 func (b *Bridge) private() private { return private(filepath.Join(b.dir, "git")) }
 func (b *Bridge) export() string   { return filepath.Join(b.dir, "host.git") }
-func (b *Bridge) pointer() string  { return filepath.Join(b.dir, "gitfile") }
 
 // Open prepares the bridge for a start, and returns what the sandbox sees of it. It fails if
 // the tree is no longer the worktree that it was. Nothing may run inside.
@@ -121,7 +123,7 @@ func (b *Bridge) Open(ctx context.Context) (*rootfs.Git, error) {
 		Objects: b.Objects, ObjectsAt: b.insideObjects(),
 	}
 	if !b.Over {
-		view.File = b.pointer()
+		view.File = filepath.Join(b.dir, pointerName)
 	}
 	// git-lfs looks for large files beside the alternates.
 	if large := filepath.Join(b.Common, "lfs", "objects"); isRealDir(large) {
@@ -181,9 +183,9 @@ func (b *Bridge) check() error {
 }
 
 // isAdmin reports whether a directory of the repository is that of the worktree.
-func (b *Bridge) isAdmin(dir string) bool {
+func (s *State) isAdmin(dir string) bool {
 	back, err := firstLine(filepath.Join(dir, "gitdir"))
-	return err == nil && filepath.Clean(back) == filepath.Join(b.Tree, ".git")
+	return err == nil && filepath.Clean(back) == filepath.Join(s.Tree, ".git")
 }
 
 // firstLine reads a small file.
@@ -200,11 +202,11 @@ func firstLine(path string) (string, error) {
 }
 
 // refs runs git on the host's refs and objects.
-func (b *Bridge) refs() host {
-	return host{dir: "/", where: []string{"--git-dir=" + b.Common}}
+func (s *State) refs() host {
+	return host{dir: "/", where: []string{"--git-dir=" + s.Common}}
 }
 
 // tree runs git on the worktree, with the host's index.
-func (b *Bridge) tree() host {
-	return host{dir: b.Tree, where: []string{"--git-dir=" + b.Admin, "--work-tree=" + b.Tree}, locks: true}
+func (s *State) tree() host {
+	return host{dir: s.Tree, where: []string{"--git-dir=" + s.Admin, "--work-tree=" + s.Tree}, locks: true}
 }

@@ -38,9 +38,15 @@ const Meanwhile = "(between commands)"
 
 // checkpoints opens them. The first of a worktree has this number.
 func (b *Bridge) checkpoints(ctx context.Context, access Access, first int) (*Checkpoints, error) {
-	commit, err := b.checkpointBase()
+	// A sandbox over a directory of the user's follows him to other commits; what its
+	// checkpoints are written down against stays.
+	commit := b.baseNow()
+	all, _, err := checkpoint.Read(b.dir)
 	if err != nil {
 		return nil, err
+	}
+	if len(all) > 0 && b.Laid {
+		commit = all[0].Base
 	}
 	base := checkpoint.Manifest{}
 	if commit != "" {
@@ -48,7 +54,7 @@ func (b *Bridge) checkpoints(ctx context.Context, access Access, first int) (*Ch
 			return nil, err
 		}
 	}
-	r, err := b.settings(ctx)
+	r, err := b.Repository(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,16 +72,6 @@ func (b *Bridge) checkpoints(ctx context.Context, access Access, first int) (*Ch
 		store.Seed(func(context.Context) []checkpoint.Seed { return b.seeds() })
 	}
 	return c, nil
-}
-
-// checkpointBase is the commit against which checkpoints are written down. A sandbox over
-// a directory of the user's follows him to others, and they do not.
-func (b *Bridge) checkpointBase() (string, error) {
-	all, _, err := checkpoint.Read(b.dir)
-	if err != nil || len(all) == 0 || !b.Laid {
-		return b.baseNow(), err
-	}
-	return all[0].Base, nil
 }
 
 // baseNow is the commit that the sandbox started from, or follows; others may be at work.
@@ -187,5 +183,5 @@ func (c *Checkpoints) keepHead(ctx context.Context, taken *checkpoint.Checkpoint
 	if taken.Head == "" || taken.Head == taken.Base || i > 0 && all[i-1].Head == taken.Head {
 		return
 	}
-	_ = b.moveRefs(ctx, b.why(), fmt.Sprintf("update %s %s\n", b.kept(taken.N), taken.Head))
+	_ = b.ownRefs().move(ctx, b.why(), fmt.Sprintf("update %s %s\n", b.kept(taken.N), taken.Head))
 }

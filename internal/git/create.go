@@ -47,37 +47,44 @@ func (r *Repository) Create(ctx context.Context, o Options) (_ *Bridge, err erro
 	if err := b.save(); err != nil {
 		return nil, err
 	}
-	if err := b.addWorktree(ctx, r); err != nil {
-		return nil, errors.Join(b.taken(err), b.Forget(context.WithoutCancel(ctx), true))
+	m := maker{b, r}
+	if err := m.addWorktree(ctx); err != nil {
+		return nil, errors.Join(m.taken(err), b.Forget(context.WithoutCancel(ctx), true))
 	}
-	if err := b.complete(ctx, r); err != nil {
+	if err := m.complete(ctx); err != nil {
 		return nil, errors.Join(err, b.Forget(context.WithoutCancel(ctx), true))
 	}
 	return b, nil
 }
 
+// A maker makes what a new bridge has: the worktree, and the sandbox's git directory.
+type maker struct {
+	*Bridge
+	from *Repository
+}
+
 // addWorktree has git make the worktree and its branch. Refs of ours come first, and only
 // if there is no such branch: so whoever finds them knows whose it is.
-func (b *Bridge) addWorktree(ctx context.Context, r *Repository) error {
+func (b maker) addWorktree(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(b.Tree), 0o700); err != nil {
 		return err
 	}
-	if err := r.perWorktree(ctx); err != nil {
+	if err := b.from.perWorktree(ctx); err != nil {
 		return err
 	}
 	orders := fmt.Sprintf("create %sbase %s\ncreate %s%s %s\nverify %s %s\n",
 		b.own(), b.Base, b.synced(), b.Branch, b.Base, b.branchRef(), strings.Repeat("0", len(b.Base)))
-	if err := b.moveRefs(ctx, madeFor+b.dir, orders); err != nil {
+	if err := b.ownRefs().move(ctx, madeFor+b.dir, orders); err != nil {
 		return err
 	}
-	h := r.git()
+	h := b.from.git()
 	h.locks, h.mind = true, true
 	_, err := h.run(ctx, "", "worktree", "add", "-q", "--no-track", "-b", b.Branch, b.Tree, b.Base)
 	return err
 }
 
 // complete makes the rest of a worktree that git has added.
-func (b *Bridge) complete(ctx context.Context, r *Repository) error {
+func (b maker) complete(ctx context.Context) error {
 	line, err := firstLine(filepath.Join(b.Tree, ".git"))
 	if err != nil {
 		return err
@@ -104,14 +111,14 @@ func (b *Bridge) complete(ctx context.Context, r *Repository) error {
 	if err != nil {
 		return err
 	}
-	if err := b.writePrivate(r, refs); err != nil {
+	if err := b.writePrivate(refs); err != nil {
 		return fmt.Errorf("make the sandbox's git directory: %w", err)
 	}
 	return errors.Join(b.save(), b.remember(b.Glance(), b.outside(), nil, nil))
 }
 
 // taken adds a hint to the error about a branch that cannot be made.
-func (b *Bridge) taken(err error) error {
+func (b maker) taken(err error) error {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "'"+wayRef+"' exists"):
@@ -159,7 +166,7 @@ const settings = `
 `
 
 // protect writes the worktree's settings and the hooks they name.
-func (b *Bridge) protect() error {
+func (b maker) protect() error {
 	if err := b.hooks().write(); err != nil {
 		return err
 	}

@@ -21,10 +21,15 @@
 // [Bridge.Sync]. What the user commits in the tree outside goes in without any transfer,
 // because its objects can be seen there already: git inside moves a ref.
 //
-// Four things are done here by hand, because no git may do them: reading HEAD and whether
-// refs moved in the private directory (look.go, head.go), removing locks and lost refs there
-// while nothing runs inside (locks.go, heal.go), finding submodules in an index before git
-// reads it (rootfs.Gitlinks), and weighing trees before git walks them (weigh.go).
+// A commit comes out like this: inotify tells the supervisor that a ref inside moved (watch.go);
+// it calls [Bridge.Sync] with an opener of streams to the guest (sync.go); git on the host
+// fetches into a quarantine from git inside (fetch.go, far.go), and what is good is moved among
+// the user's objects; refs move (locks.go), and HEAD and index of the worktree follow
+// (follow.go).
+//
+// By hand is done what no git may do: reading HEAD and whether refs moved in the private
+// directory, and removing locks there while nothing runs inside (inside.go); and finding
+// submodules in an index before git reads it (rootfs.Gitlinks).
 //
 // The user types git in the tree too, among files that a stranger wrote. The index, the
 // config and the hooks that count there are the host's. One thing is left by which git

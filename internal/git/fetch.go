@@ -288,5 +288,5 @@ func (b *Bridge) Fetch(ctx context.Context, o wire.Opener, commit string) error 
 	if _, err := b.fetch(ctx, b.far(o), []string{commit + ":" + landed + "hook"}); err != nil {
 		return err
 	}
-	return b.moveRefs(ctx, b.why(), fmt.Sprintf("update %shook %s\n", b.own(), commit))
+	return b.ownRefs().move(ctx, b.why(), fmt.Sprintf("update %shook %s\n", b.own(), commit))
 }

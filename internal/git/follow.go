@@ -47,7 +47,7 @@ func (s *session) follow(ctx context.Context) (head string, err error) {
 			return current, err
 		}
 	}
-	return head, s.moveRefs(ctx, s.why(), fmt.Sprintf("update %sindex %s\n", s.own(), is))
+	return head, s.ownRefs().move(ctx, s.why(), fmt.Sprintf("update %sindex %s\n", s.own(), is))
 }
 
 // indexFollows reports whether the index is right already, because the user's own git in the

@@ -83,7 +83,7 @@ func LockIncluded(ctx context.Context, folder string, purge func(dir string) err
 	}
 	for _, dir := range halfIncluded(folder) {
 		if b, openErr := Open(dir); openErr == nil { // else nothing was done yet
-			err = b.ForgetHalf(ctx)
+			err = b.Forget(ctx, b.Admin == "") // without it, nobody has worked there
 		}
 		if err == nil {
 			err = purge(dir)
@@ -121,7 +121,3 @@ func HalfIncluded(folder string) (all []*Bridge) {
 	}
 	return all
 }
-
-// ForgetHalf is Forget for one of them. Without a worktree's directory nobody has worked there
-// yet.
-func (b *Bridge) ForgetHalf(ctx context.Context) error { return b.Forget(ctx, b.Admin == "") }

@@ -39,10 +39,10 @@ func (b *Bridge) Overlook(ctx context.Context, o wire.Opener, hidden []string) e
 }
 
 // split divides hidden files into those that git tracks, and patterns for the others.
-func (b *Bridge) split(hidden []string) (tracked, other []string) {
-	names, _ := rootfs.Tracked(filepath.Join(b.Admin, "index")) // without an index, git tracks none
+func (s *State) split(hidden []string) (tracked, other []string) {
+	names, _ := rootfs.Tracked(filepath.Join(s.Admin, "index")) // without an index, git tracks none
 	for _, path := range hidden {
-		name, err := filepath.Rel(b.Tree, path)
+		name, err := filepath.Rel(s.Tree, path)
 		if err != nil || !filepath.IsLocal(name) || name == "." {
 			continue // of another tree
 		}

@@ -24,39 +24,39 @@ type History struct {
 
 // History is that of the repository that the sandbox belongs to. What was committed
 // inside is in it since it was brought over and checked.
-func (b *Bridge) History() *History { return &History{b.refs(), b.Format} }
+func (s *State) History() *History { return &History{s.refs(), s.Format} }
 
 // History is the repository's.
 func (r *Repository) History() *History { return &History{r.git(), r.Format} }
 
 // Tip is the sandbox's branch as it was last brought over.
-func (b *Bridge) Tip(ctx context.Context) (string, error) {
-	id, err := b.refs().text(ctx, "rev-parse", "--verify", "-q", b.branchRef()+"^{commit}")
+func (s *State) Tip(ctx context.Context) (string, error) {
+	id, err := s.refs().text(ctx, "rev-parse", "--verify", "-q", s.branchRef()+"^{commit}")
 	if err != nil {
-		return "", ui.Error(fmt.Sprintf("the branch %s is gone", b.Branch), fmt.Sprintf("bring it back with 'git branch %s %sheads/%s'", b.Branch, b.own(), b.Branch))
+		return "", ui.Error(fmt.Sprintf("the branch %s is gone", s.Branch), fmt.Sprintf("bring it back with 'git branch %s %sheads/%s'", s.Branch, s.own(), s.Branch))
 	}
 	return id, nil
 }
 
 // since is the commit to compare the sandbox's work with: the one that it started from, or a
 // later one that the user has too, after a merge or a rebase. tip is where its branch is.
-func (b *Bridge) since(ctx context.Context, tip string) (string, error) {
-	head, err := b.refs().text(ctx, "rev-parse", "--verify", "-q", "HEAD^{commit}")
+func (s *State) since(ctx context.Context, tip string) (string, error) {
+	head, err := s.refs().text(ctx, "rev-parse", "--verify", "-q", "HEAD^{commit}")
 	if err != nil {
-		return b.Base, nil
+		return s.Base, nil
 	}
-	common, err := b.refs().text(ctx, "merge-base", tip, head)
+	common, err := s.refs().text(ctx, "merge-base", tip, head)
 	if code(err) == 1 || common == "" {
-		return b.Base, nil
+		return s.Base, nil
 	}
 	if err != nil {
 		return "", err
 	}
-	if later, err := b.refs().contains(ctx, common, b.Base); err != nil || later {
+	if later, err := s.refs().contains(ctx, common, s.Base); err != nil || later {
 		return common, err
 	}
-	if ours, err := b.refs().contains(ctx, tip, b.Base); err != nil || ours {
-		return b.Base, err
+	if ours, err := s.refs().contains(ctx, tip, s.Base); err != nil || ours {
+		return s.Base, err
 	}
 	return common, nil
 }

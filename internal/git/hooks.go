@@ -125,7 +125,7 @@ func (r *Repository) hooksPath() string {
 // OwnHook is a hook of the user's own that git would run elsewhere, and does not run in the
 // worktree; "" if there is none.
 func (b *Bridge) OwnHook(ctx context.Context, name string) string {
-	r, err := b.settings(ctx)
+	r, err := b.Repository(ctx)
 	if err != nil {
 		return ""
 	}

@@ -103,7 +103,7 @@ func (r *Repository) Include(ctx context.Context, o IncludeOptions) (*Bridge, er
 // CheckPlace looks whether there is nothing but directories, if anything, where a worktree is
 // to be shown in the workspace, or in the layer over it: a program inside can put something
 // else there.
-func (b *Bridge) CheckPlace(workspace, layer string) error {
+func (s *State) CheckPlace(workspace, layer string) error {
 	for _, dir := range []string{workspace, layer} {
 		root, err := openPlace(dir)
 		if err != nil {
@@ -112,7 +112,7 @@ func (b *Bridge) CheckPlace(workspace, layer string) error {
 		if root == nil {
 			continue
 		}
-		err = checkPlace(root, b.Include)
+		err = checkPlace(root, s.Include)
 		root.Close()
 		if err != nil {
 			return err
@@ -236,13 +236,13 @@ func (b *Bridge) Uninclude(ctx context.Context, branches bool, purge func(dir st
 
 // RemovePlace removes the directories of a workspace, or of the layer over it, that an included
 // repository was shown at, as far as they are empty.
-func (b *Bridge) RemovePlace(dir string) {
+func (s *State) RemovePlace(dir string) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return
 	}
 	defer root.Close()
-	for at := filepath.Join(includeAt, b.Include); at != "."; at = filepath.Dir(at) {
+	for at := filepath.Join(includeAt, s.Include); at != "."; at = filepath.Dir(at) {
 		info, err := root.Lstat(at)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // the sandbox took it away itself

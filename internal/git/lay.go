@@ -40,7 +40,7 @@ func Lay(ctx context.Context, o Options) (*Bridge, error) {
 	}
 	if b, err := Open(folder); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
-			err = b.showRefs(refs)
+			err = b.shown.write(b.export(), refs)
 		}
 		return b, err
 	}
@@ -58,7 +58,7 @@ func Lay(ctx context.Context, o Options) (*Bridge, error) {
 	if b.Objects, err = r.objects(); err != nil {
 		return nil, ErrNoRepository
 	}
-	if err := b.writePrivate(r, refs); err != nil {
+	if err := (maker{b, r}).writePrivate(refs); err != nil {
 		return nil, fmt.Errorf("make the sandbox's git directory: %w", err)
 	}
 	b.shown.stamp = stamp
@@ -105,7 +105,7 @@ func (b *Bridge) begin(ctx context.Context) error {
 		return nil
 	}
 	if b.Base != "" {
-		if err := b.moveRefs(ctx, madeFor+b.dir, fmt.Sprintf("update %sbase %s\n", b.own(), b.Base)); err != nil {
+		if err := b.ownRefs().move(ctx, madeFor+b.dir, fmt.Sprintf("update %sbase %s\n", b.own(), b.Base)); err != nil {
 			return err
 		}
 	}

@@ -27,15 +27,23 @@ const (
 	betweenTries = 100 * time.Millisecond
 )
 
-// moveRefs has git move refs of the user's repository that are about this sandbox, all or none.
+// ownRefs are the refs of the user's repository that are about one sandbox.
+type ownRefs struct {
+	*State
+	git host
+}
+
+func (b *Bridge) ownRefs() ownRefs { return ownRefs{&b.State, b.refs()} }
+
+// move has git move refs of the user's repository that are about this sandbox, all or none.
 // A git that is killed while the kernel makes the file of a lock leaves it, and no other git
 // would ever move that ref again.
-func (b *Bridge) moveRefs(ctx context.Context, why, orders string) error {
+func (b ownRefs) move(ctx context.Context, why, orders string) error {
 	// If we are killed before the last word, git does nothing.
 	orders = "start\n" + orders + "prepare\ncommit\n"
 	for try := 0; ; try++ {
-		_, err := b.refs().run(ctx, orders, "update-ref", "-m", why, "--create-reflog", "--stdin")
-		if err == nil || try == mostTries || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlockOwn() || !pause(ctx, betweenTries) {
+		_, err := b.git.run(ctx, orders, "update-ref", "-m", why, "--create-reflog", "--stdin")
+		if err == nil || try == mostTries || !strings.Contains(err.Error(), ".lock': File exists") || !b.unlock() || !pause(ctx, betweenTries) {
 			return err
 		}
 	}
@@ -48,10 +56,10 @@ const (
 	branchLockAge = 10 * time.Second
 )
 
-// unlockOwn removes old locks of refs that are nobody's but this sandbox's, and reports
+// unlock removes old locks of refs that are nobody's but this sandbox's, and reports
 // whether there are some, or were.
-func (b *Bridge) unlockOwn() (locked bool) {
-	unlock := func(path string, age time.Duration) {
+func (b ownRefs) unlock() (locked bool) {
+	try := func(path string, age time.Duration) {
 		info, err := os.Lstat(path)
 		if err != nil || !info.Mode().IsRegular() {
 			return
@@ -63,29 +71,29 @@ func (b *Bridge) unlockOwn() (locked bool) {
 	}
 	_ = filepath.WalkDir(filepath.Join(b.Common, filepath.FromSlash(b.own())), func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".lock") {
-			unlock(path, ownLockAge)
+			try(path, ownLockAge)
 		}
 		return nil
 	})
 	branch := filepath.Join(b.Common, wayRef, b.Name)
-	unlock(branch+".lock", branchLockAge)
+	try(branch+".lock", branchLockAge)
 	others, _ := filepath.Glob(escapeGlob(branch) + "@*.lock")
 	for _, path := range others {
-		unlock(path, branchLockAge)
+		try(path, branchLockAge)
 	}
 	return locked
 }
 
-// clearRefs removes what is no ref and was left where this sandbox's were, by a git that was
+// clear removes what is no ref and was left where this sandbox's were, by a git that was
 // killed: locks, logs and directories. Its own refs are gone, so no git may go on there.
-func (b *Bridge) clearRefs(ctx context.Context, branch bool) {
+func (b ownRefs) clear(ctx context.Context, branch bool) {
 	if !sandboxID.MatchString(b.ID) {
 		return
 	}
 	for _, top := range []string{"", "logs"} {
 		_ = os.RemoveAll(filepath.Join(b.Common, top, filepath.FromSlash(b.own())))
 	}
-	for try := 0; try < mostTries && b.unlockOwn() && pause(ctx, betweenTries); try++ {
+	for try := 0; try < mostTries && b.unlock() && pause(ctx, betweenTries); try++ {
 	}
 	if branch || b.Branch != "coffer/"+b.Name {
 		return

@@ -34,9 +34,10 @@ type Taking struct {
 	Loose  int // files of the sandbox that are not committed, and stay behind
 	Hooks  []string
 
-	way  Way
-	args []string
-	dir  string
+	bridge *Bridge
+	into   *Repository
+	way    Way
+	args   []string
 }
 
 // maxReplayed bounds how many commits are replayed.
@@ -63,29 +64,30 @@ func (b *Bridge) Take(ctx context.Context, r *Repository, way Way) (*Taking, err
 	if head == "" {
 		return nil, ui.Error("nothing is checked out here to merge into", "check out a branch")
 	}
-	t := &Taking{Branch: b.Branch, Tip: tip, way: way, dir: filepath.Join(r.Top, r.Prefix)}
+	t := &Taking{Branch: b.Branch, Tip: tip, bridge: b, into: r, way: way}
 	// Each side that is new, without what the other has by another name.
 	out, err := b.refs().run(ctx, "", "rev-list", "--reverse", "--topo-order", head+".."+tip)
 	if err != nil {
 		return nil, err
 	}
 	t.Count = len(strings.Fields(out))
-	if t.Loose, err = b.loose(ctx, tip); err != nil {
+	if t.Loose, err = t.loose(ctx); err != nil {
 		return nil, err
 	}
 	if t.Count == 0 {
 		return t, nil
 	}
-	if t.Hooks, err = b.changedHooks(ctx, r, head, tip); err != nil {
+	if t.Hooks, err = t.changedHooks(ctx, head); err != nil {
 		return nil, err
 	}
-	t.args, err = b.orders(ctx, way, head, tip)
+	t.args, err = t.orders(ctx, head)
 	return t, err
 }
 
 // orders are the words for git.
-func (b *Bridge) orders(ctx context.Context, way Way, head, tip string) ([]string, error) {
-	switch way {
+func (t *Taking) orders(ctx context.Context, head string) ([]string, error) {
+	b, tip := t.bridge, t.Tip
+	switch t.way {
 	case Merge:
 		return []string{"merge", b.Branch}, nil
 	case Squash:
@@ -108,16 +110,17 @@ func (b *Bridge) orders(ctx context.Context, way Way, head, tip string) ([]strin
 	return append([]string{"cherry-pick", "--allow-empty"}, list...), nil
 }
 
-// loose counts the files of the worktree that are not as in a commit.
-func (b *Bridge) loose(ctx context.Context, commit string) (int, error) {
+// loose counts the files of the worktree that are not as in its branch.
+func (t *Taking) loose(ctx context.Context) (int, error) {
+	b := t.bridge
 	if err := b.check(); errors.Is(err, ErrTreeGone) {
 		return 0, nil
 	}
-	rules, err := b.ignore(ctx)
+	own, err := b.Repository(ctx)
 	if err != nil {
 		return 0, err
 	}
-	w, err := work(ctx, b.History(), b.Tree, commit, "", rules)
+	w, err := work(ctx, b.History(), b.Tree, t.Tip, "", checkpoint.NewIgnore(own.excludes()))
 	if err != nil {
 		return 0, err
 	}
@@ -132,7 +135,8 @@ var hookFiles = []string{".husky", ".githooks", ".git-hooks", "lefthook.yml", ".
 // changedHooks lists the files that a hook of the user's could run, or be, after the
 // merge, and that the sandbox has changed. Git runs hooks while it merges, with the new
 // files in place.
-func (b *Bridge) changedHooks(ctx context.Context, r *Repository, head, tip string) ([]string, error) {
+func (t *Taking) changedHooks(ctx context.Context, head string) ([]string, error) {
+	b, r, tip := t.bridge, t.into, t.Tip
 	suspects := hookFiles
 	if p := r.config["core.hookspath"]; p != "" {
 		if filepath.IsAbs(p) {
@@ -187,7 +191,7 @@ func (t *Taking) Run(hooks bool) (int, error) {
 	if find() == "" {
 		return 0, missing(exec.ErrNotFound)
 	}
-	c.Dir, c.Stdin, c.Stdout, c.Stderr = t.dir, os.Stdin, os.Stdout, os.Stderr
+	c.Dir, c.Stdin, c.Stdout, c.Stderr = filepath.Join(t.into.Top, t.into.Prefix), os.Stdin, os.Stdout, os.Stderr
 	err := c.Run()
 	if n := code(err); n > 0 {
 		return n, nil

@@ -17,7 +17,7 @@ func TestWriteRefs(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		git("update-ref", b.own()+name, ids[1])
 	}
-	s, err := b.readRefs(t.Context())
+	s, err := b.ownRefs().read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

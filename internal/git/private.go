@@ -27,7 +27,7 @@ var carried = []string{
 // writePrivate makes the sandbox's git directory, and the repository that it fetches from:
 // the host's branches and tags, without objects of its own. Git takes any directory of this
 // shape, and creates what else it needs.
-func (b *Bridge) writePrivate(r *Repository, refs []Ref) error {
+func (b maker) writePrivate(refs []Ref) error {
 	var alternates strings.Builder
 	for i := range b.Objects {
 		fmt.Fprintf(&alternates, "%s/%d\n", b.insideObjects(), i)
@@ -45,8 +45,8 @@ func (b *Bridge) writePrivate(r *Repository, refs []Ref) error {
 	}
 	b.shown.text = packed(refs)
 	private := map[string]string{
-		"HEAD": "ref: " + b.branchRef() + "\n", "config": b.config(r), "packed-refs": packed(inside),
-		"info/exclude": r.excludes(), "objects/info/alternates": alternates.String(),
+		"HEAD": "ref: " + b.branchRef() + "\n", "config": b.config(), "packed-refs": packed(inside),
+		"info/exclude": b.from.excludes(), "objects/info/alternates": alternates.String(),
 	}
 	export := map[string]string{
 		"HEAD": head + "\n", "config": bareConfig(b.Format), "packed-refs": b.shown.text, "objects/info/alternates": alternates.String(),
@@ -64,11 +64,11 @@ func (b *Bridge) writePrivate(r *Repository, refs []Ref) error {
 		}
 	}
 	dir := string(b.private())
-	if err := errors.Join(writeFiles(dir, private), writeFiles(b.export(), export), r.copyHooks(filepath.Join(dir, "hooks")), b.copyIndex(dir)); err != nil {
+	if err := errors.Join(writeFiles(dir, private), writeFiles(b.export(), export), b.from.copyHooks(filepath.Join(dir, "hooks")), b.copyIndex(dir)); err != nil {
 		return err
 	}
 	if !b.Over {
-		return os.WriteFile(b.pointer(), []byte(b.pointerText()), 0o644)
+		return os.WriteFile(filepath.Join(b.dir, pointerName), []byte(b.pointerText()), 0o644)
 	}
 	if isDir(filepath.Join(b.Common, "modules")) { // the host's are mounted on it
 		return os.Mkdir(filepath.Join(dir, "modules"), 0o755)
@@ -77,7 +77,7 @@ func (b *Bridge) writePrivate(r *Repository, refs []Ref) error {
 }
 
 // copyIndex copies the host's index, which is good for both sides: the files are the same.
-func (b *Bridge) copyIndex(dir string) error {
+func (b maker) copyIndex(dir string) error {
 	shared, _ := filepath.Glob(filepath.Join(escapeGlob(b.Admin), "sharedindex.*"))
 	for _, file := range append(shared, "index") {
 		name := filepath.Base(file)
@@ -140,17 +140,17 @@ func (r *Repository) copyHooks(to string) error {
 }
 
 // config is the private directory's.
-func (b *Bridge) config(r *Repository) string {
+func (b maker) config() string {
 	var c strings.Builder
 	version := 0
-	if b.Format != "sha1" || r.partial() {
+	if b.Format != "sha1" || b.from.partial() {
 		version = 1
 	}
 	fmt.Fprintf(&c, "[core]\n\trepositoryformatversion = %d\n\tbare = false\n\tlogallrefupdates = true\n", version)
 	if b.Format != "sha1" {
 		fmt.Fprintf(&c, "[extensions]\n\tobjectformat = %s\n", b.Format)
 	}
-	if r.partial() { // what is missing is not lost, though git inside cannot get it
+	if b.from.partial() { // what is missing is not lost, though git inside cannot get it
 		fmt.Fprint(&c, "[extensions]\n\tpartialClone = origin\n[remote \"origin\"]\n\tpromisor = true\n")
 	}
 	fmt.Fprintf(&c, "[remote \"origin\"]\n\turl = %s\n\tpushurl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[push]\n\tdefault = current\n[gc]\n\tautoDetach = false\n", b.insideHost(), b.pushURL())
@@ -160,9 +160,9 @@ func (b *Bridge) config(r *Repository) string {
 			b.pushPath(), rootfs.Own, UpstreamCommand, b.pushURL())
 	}
 	for _, key := range carried {
-		value := r.config[key]
+		value := b.from.config[key]
 		if key == "core.hookspath" {
-			value = r.hooksPath()
+			value = b.from.hooksPath()
 		}
 		if value != "" {
 			writeSetting(&c, key, value)

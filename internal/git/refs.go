@@ -99,23 +99,23 @@ func (b *Bridge) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.showRefs(refs); err != nil {
+	if err := b.shown.write(b.export(), refs); err != nil {
 		return err
 	}
 	b.shown.stamp = stamp
 	return nil
 }
 
-// showRefs writes refs where git inside fetches from.
-func (b *Bridge) showRefs(refs []Ref) error {
+// write writes refs where git inside fetches from.
+func (s *shownRefs) write(export string, refs []Ref) error {
 	text := packed(refs)
-	if text == b.shown.text {
+	if text == s.text {
 		return nil
 	}
-	path := filepath.Join(b.export(), "packed-refs")
+	path := filepath.Join(export, "packed-refs")
 	if err := (safepath.File{Path: path, Mode: 0o644, Alone: true}).Write([]byte(text)); err != nil {
 		return err
 	}
-	b.shown.text = text
+	s.text = text
 	return nil
 }

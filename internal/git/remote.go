@@ -25,7 +25,7 @@ type Remote struct {
 
 // Remote is where the user's git would push the sandbox's branch to.
 func (b *Bridge) Remote(ctx context.Context) (*Remote, error) {
-	r, err := b.settings(ctx)
+	r, err := b.Repository(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -36,17 +36,17 @@ func (b *Bridge) Remote(ctx context.Context) (*Remote, error) {
 			return nil, ui.Error(fmt.Sprintf("%s in the git config of the repository is %q, which is no remote", key, name),
 				fmt.Sprintf("name one, outside the sandbox, with 'git config %s NAME'", key))
 		} else if name != "" {
-			return b.remote(r, name)
+			return r.remote(b, name)
 		}
 	}
-	return b.remote(r, r.config[branch+"remote"], "origin")
+	return r.remote(b, r.config[branch+"remote"], "origin")
 }
 
 // Project is the remote that the user's work is for: the one that gh was told so of, else the
 // one that is called upstream. gh can also be told the project's name, OWNER/REPO, where no
 // remote leads there; the remote is then one on the same server.
 func (b *Bridge) Project(ctx context.Context) (remote *Remote, name string, err error) {
-	r, err := b.settings(ctx)
+	r, err := b.Repository(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -59,7 +59,7 @@ func (b *Bridge) Project(ctx context.Context) (remote *Remote, name string, err 
 			chosen, name = remote, said
 		}
 	}
-	remote, err = b.remote(r, chosen, "upstream", "origin", r.config["remote.pushdefault"])
+	remote, err = r.remote(b, chosen, "upstream", "origin", r.config["remote.pushdefault"])
 	return remote, name, err
 }
 
@@ -75,7 +75,7 @@ func (r *Repository) remotes() (all []string) {
 }
 
 // remote is the first of these remotes that there is, or the only one.
-func (b *Bridge) remote(r *Repository, names ...string) (*Remote, error) {
+func (r *Repository) remote(b *Bridge, names ...string) (*Remote, error) {
 	all := r.remotes()
 	chosen := ""
 	switch i := slices.IndexFunc(names, func(name string) bool { return slices.Contains(all, name) }); {

@@ -31,8 +31,8 @@ func (b *Bridge) Dirty(ctx context.Context) (int, error) {
 func (b *Bridge) Unmerged(ctx context.Context) (int, error) { return b.merges().unmerged(ctx) }
 
 // Gone reports whether somebody removed the worktree, and did not move it.
-func (b *Bridge) Gone() bool {
-	return b.Admin != "" && !b.Laid && !exists(b.Tree) && (!exists(filepath.Join(b.Admin, "gitdir")) || b.isAdmin(b.Admin))
+func (s *State) Gone() bool {
+	return s.Admin != "" && !s.Laid && !exists(s.Tree) && (!exists(filepath.Join(s.Admin, "gitdir")) || s.isAdmin(s.Admin))
 }
 
 // MayRemove is an error if something would be lost with the sandbox, or easily forgotten. A
@@ -88,9 +88,13 @@ func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 			return fmt.Errorf("forget the worktree: %w", err)
 		}
 	}
-	e, err := b.readRefs(ctx)
+	e, err := b.ownRefs().read(ctx)
 	if err != nil {
 		return err
+	}
+	drop := func(ref string) {
+		e.set(ref, "")
+		b.Left.Deleted = append(b.Left.Deleted, short(ref))
 	}
 	// Without the first of our refs, the branch was there before us, or we do not know.
 	made := e.now[b.own()+"base"].ID != "" || b.Laid && b.Base == ""
@@ -105,7 +109,7 @@ func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 				b.Left.Kept = append(b.Left.Kept, b.keptOne(name))
 			}
 		case made && r.tree == "" && (branches || r.ID == b.Base):
-			b.drop(&e, ref)
+			drop(ref)
 		case made && r.tree == "" && strings.HasPrefix(ref, wayRef+"/"): // a branch by another name the user may want
 			doubtful, ids = append(doubtful, ref), append(ids, r.ID)
 		case made:
@@ -117,7 +121,7 @@ func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 		if slices.Contains(left, e.was[ref].ID) {
 			b.Left.Branches = append(b.Left.Branches, short(ref))
 		} else {
-			b.drop(&e, ref)
+			drop(ref)
 		}
 	}
 	slices.Sort(b.Left.Branches)
@@ -126,14 +130,8 @@ func (b *Bridge) Forget(ctx context.Context, branches bool) error {
 		return err
 	}
 	_, stays := e.now[b.branchRef()]
-	b.clearRefs(ctx, stays)
+	b.ownRefs().clear(ctx, stays)
 	return nil
-}
-
-// drop deletes a branch.
-func (b *Bridge) drop(e *refEdit, ref string) {
-	e.set(ref, "")
-	b.Left.Deleted = append(b.Left.Deleted, short(ref))
 }
 
 func escapeGlob(path string) string {
@@ -142,25 +140,25 @@ func escapeGlob(path string) string {
 
 // forgetAdmin removes the worktree's own directory, if it is still ours. Not 'git worktree
 // prune', which removes those of others as well.
-func (b *Bridge) forgetAdmin() error {
-	all := filepath.Join(b.Common, "worktrees")
+func (s *State) forgetAdmin() error {
+	all := filepath.Join(s.Common, "worktrees")
 	defer os.Remove(all) // if it was the last
-	draft := filepath.Join(b.Common, "coffer-"+b.ID)
+	draft := filepath.Join(s.Common, "coffer-"+s.ID)
 	if err := removeAll(draft); err != nil { // of one of us who was killed
 		return err
 	}
-	if b.Admin == "" { // we were killed while it was made
+	if s.Admin == "" { // we were killed while it was made
 		dirs, _ := filepath.Glob(filepath.Join(escapeGlob(all), "*"))
-		if i := slices.IndexFunc(dirs, b.isAdmin); i >= 0 {
-			b.Admin = dirs[i]
+		if i := slices.IndexFunc(dirs, s.isAdmin); i >= 0 {
+			s.Admin = dirs[i]
 		}
 	}
-	if filepath.Dir(b.Admin) != all || !b.isAdmin(b.Admin) {
+	if filepath.Dir(s.Admin) != all || !s.isAdmin(s.Admin) {
 		return nil
 	}
 	// All at once: nobody would know whose a part of it is.
-	if os.Rename(b.Admin, draft) != nil {
-		draft = b.Admin
+	if os.Rename(s.Admin, draft) != nil {
+		draft = s.Admin
 	}
 	return removeAll(draft)
 }
@@ -196,7 +194,7 @@ func Orphans(ctx context.Context, common, store string) (all []*Bridge) {
 		}
 		known[id] = true
 		b.ID, b.Common = id, common
-		b.find(ctx)
+		b.ownRefs().find(ctx)
 		all = append(all, b)
 	}
 	files, _ := filepath.Glob(filepath.Join(escapeGlob(common), "worktrees", "*", "gitdir"))
@@ -219,15 +217,15 @@ func Orphans(ctx context.Context, common, store string) (all []*Bridge) {
 }
 
 // find reads from the refs of a sandbox what its folder would have told.
-func (b *Bridge) find(ctx context.Context) {
-	refs, _ := b.refs().list(ctx, b.own())
+func (o ownRefs) find(ctx context.Context) {
+	refs, _ := o.git.list(ctx, o.own())
 	for _, ref := range refs {
-		if ref.Name == b.own()+"base" {
-			b.Base = ref.ID
+		if ref.Name == o.own()+"base" {
+			o.Base = ref.ID
 		}
-		if branch, ok := strings.CutPrefix(ref.Name, b.synced()); ok && (b.Branch == "" || strings.HasPrefix(branch, "coffer/")) {
-			b.Branch = branch
+		if branch, ok := strings.CutPrefix(ref.Name, o.synced()); ok && (o.Branch == "" || strings.HasPrefix(branch, "coffer/")) {
+			o.Branch = branch
 		}
 	}
-	b.Name = strings.TrimPrefix(b.Branch, "coffer/")
+	o.Name = strings.TrimPrefix(o.Branch, "coffer/")
 }

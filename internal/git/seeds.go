@@ -13,8 +13,8 @@ import (
 
 // seeds are the files as git wrote or last saw them, from the host's index: a first look at a
 // workspace need not read them.
-func (b *Bridge) seeds() (all []checkpoint.Seed) {
-	path := filepath.Join(b.Admin, "index")
+func (s *State) seeds() (all []checkpoint.Seed) {
+	path := filepath.Join(s.Admin, "index")
 	entries, err := rootfs.Index(path)
 	info, serr := os.Lstat(path)
 	if err != nil || serr != nil {

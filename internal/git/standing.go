@@ -37,15 +37,15 @@ func Standings(ctx context.Context, all []*Bridge) map[*Bridge]*Standing {
 		places <- struct{}{}
 		asking.Go(func() {
 			defer func() { <-places }()
-			b.stand(ctx, s)
+			s.compare(ctx, b)
 		})
 	}
 	asking.Wait()
 	return result
 }
 
-// stand compares the branch that is checked out in the worktree outside to HEAD.
-func (b *Bridge) stand(ctx context.Context, s *Standing) {
+// compare compares the branch that is checked out in the worktree outside to HEAD.
+func (s *Standing) compare(ctx context.Context, b *Bridge) {
 	head, _ := firstLine(filepath.Join(b.Admin, "HEAD"))
 	if branch, ok := strings.CutPrefix(head, "ref: refs/heads/"); ok && !b.Laid {
 		s.Branch = branch

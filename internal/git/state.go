@@ -11,7 +11,7 @@ import (
 )
 
 // A State is what a bridge keeps in the sandbox's folder, out of the sandbox's reach. Its
-// methods name refs and places; none of them looks at a disk.
+// methods name refs and places, and read the host's side.
 type State struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`

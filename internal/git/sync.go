@@ -112,7 +112,7 @@ func (s *session) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.refEdit = s.edit(refs)
+	s.refEdit = s.ownRefs().edit(refs)
 	for ref := range s.now {
 		b, ok := strings.CutPrefix(ref, s.incoming())
 		if _, there := refs[landed+"heads/"+b]; ok && !there {
@@ -341,21 +341,21 @@ func short(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
 
 // A refEdit are the host's refs that are about one sandbox, as they were and as they are to be.
 type refEdit struct {
-	bridge   *Bridge
+	of       ownRefs
 	was, now map[string]Ref
 }
 
 // ours are the prefixes of those refs.
 func (s *State) ours() []string { return []string{s.own(), wayRef + "/", s.branchRef()} }
 
-// readRefs reads them.
-func (b *Bridge) readRefs(ctx context.Context) (refEdit, error) {
-	refs, err := b.refs().list(ctx, b.ours()...)
+// read reads them.
+func (b ownRefs) read(ctx context.Context) (refEdit, error) {
+	refs, err := b.git.list(ctx, b.ours()...)
 	return b.edit(byName(refs)), err
 }
 
-func (b *Bridge) edit(refs map[string]Ref) refEdit {
-	e := refEdit{bridge: b, now: map[string]Ref{}}
+func (b ownRefs) edit(refs map[string]Ref) refEdit {
+	e := refEdit{of: b, now: map[string]Ref{}}
 	for name, at := range refs {
 		if _, ours := b.inside(name); ours || strings.HasPrefix(name, b.own()) {
 			e.now[name] = at
@@ -397,7 +397,7 @@ func (e *refEdit) write(ctx context.Context) error {
 		if lines == "" {
 			continue
 		}
-		if err := e.bridge.moveRefs(ctx, e.bridge.why(), lines); err != nil {
+		if err := e.of.move(ctx, e.of.why(), lines); err != nil {
 			return err
 		}
 	}

@@ -30,15 +30,15 @@ func (b *Bridge) Settled() (notes []string, ok bool) {
 func (b *Bridge) Behind() bool { return b.seen.Inside != b.Glance() }
 
 // outside describes the host's side: the worktree's HEAD, and the sandbox's branch.
-func (b *Bridge) outside() string {
-	head, _ := firstLine(filepath.Join(b.Admin, "HEAD"))
-	if to, ok := strings.CutPrefix(head, "ref: "); ok && b.Laid {
-		head, _ = firstLine(filepath.Join(b.Common, filepath.Clean("/"+to)))
+func (s *State) outside() string {
+	head, _ := firstLine(filepath.Join(s.Admin, "HEAD"))
+	if to, ok := strings.CutPrefix(head, "ref: "); ok && s.Laid {
+		head, _ = firstLine(filepath.Join(s.Common, filepath.Clean("/"+to)))
 	}
-	tip, err := firstLine(filepath.Join(b.Common, filepath.FromSlash(b.branchRef())))
-	if err != nil && !b.Laid {
+	tip, err := firstLine(filepath.Join(s.Common, filepath.FromSlash(s.branchRef())))
+	if err != nil && !s.Laid {
 		for _, name := range []string{"packed-refs", "reftable/tables.list"} {
-			if info, err := os.Lstat(filepath.Join(b.Common, name)); err == nil {
+			if info, err := os.Lstat(filepath.Join(s.Common, name)); err == nil {
 				tip += fmt.Sprintf(" %d", info.ModTime().UnixNano())
 			}
 		}

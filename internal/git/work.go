@@ -45,11 +45,11 @@ func (b *Bridge) Work(ctx context.Context) (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := b.ignore(ctx)
+	r, err := b.Repository(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return work(ctx, b.History(), b.Tree, since, tip, rules)
+	return work(ctx, b.History(), b.Tree, since, tip, checkpoint.NewIgnore(r.excludes()))
 }
 
 // Committed finds what a commit of the sandbox's brings, whatever is in its directory and
@@ -79,22 +79,6 @@ func (r *Repository) Work(ctx context.Context) (*Work, error) {
 		return nil, errors.New("the repository has no checkout")
 	}
 	return work(ctx, r.History(), r.Top, r.Head(ctx), "", checkpoint.NewIgnore(string(r.excludes())))
-}
-
-// ignore are the user's own rules about files to ignore. Not those inside, which the
-// sandbox can write.
-func (b *Bridge) ignore(ctx context.Context) (*checkpoint.Ignore, error) {
-	r, err := b.settings(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return checkpoint.NewIgnore(r.excludes()), nil
-}
-
-// settings is the repository, for what its config says.
-func (b *Bridge) settings(ctx context.Context) (*Repository, error) {
-	r := &Repository{Common: b.Common, Dir: b.Common}
-	return r, r.readConfig(ctx)
 }
 
 func work(ctx context.Context, h *History, root, since, tip string, rules *checkpoint.Ignore) (w *Work, err error) {
@@ -211,7 +195,7 @@ func Between(ctx context.Context, a, b *Bridge) ([]checkpoint.Delta, error) {
 		if err := one.check(); err != nil {
 			return nil, err
 		}
-		rules, err := one.ignore(ctx)
+		r, err := one.Repository(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -223,7 +207,7 @@ func Between(ctx context.Context, a, b *Bridge) ([]checkpoint.Delta, error) {
 		if err != nil {
 			return nil, err
 		}
-		both[i], err = checkpoint.ReadTree(ctx, one.Tree, checkpoint.Options{Format: one.Format, Ignore: rules, Known: checkpoint.Known(known)})
+		both[i], err = checkpoint.ReadTree(ctx, one.Tree, checkpoint.Options{Format: one.Format, Ignore: checkpoint.NewIgnore(r.excludes()), Known: checkpoint.Known(known)})
 		if err != nil {
 			return nil, err
 		}
