@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -59,7 +61,7 @@ func (b *Bridge) fetch(ctx context.Context, f far, refspecs []string, prefixes .
 	if err != nil {
 		return nil, err
 	}
-	if err := q.release(); err != nil {
+	if err := q.release(ctx); err != nil {
 		return nil, fmt.Errorf("store what was fetched: %w", err)
 	}
 	return byName(all), nil
@@ -238,11 +240,53 @@ func (u *upload) Write(p []byte) (int, error) {
 	return u.w.Write(p)
 }
 
+// A small pack becomes loose objects, as if the user had committed: an agent commits often, and
+// every git looks into every pack.
+const (
+	maxLoose      = 100 // objects, as in git
+	maxLooseBytes = 1 << 20
+	patienceLoose = 5 * time.Second // a pack of a few bytes may have objects of any size
+)
+
+// loosen has git store a small pack as loose objects of the user's, and removes it.
+func (q *quarantine) loosen(ctx context.Context, pack string) error {
+	f, err := os.Open(pack)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var head [12]byte
+	info, err := f.Stat()
+	if err == nil {
+		_, err = f.ReadAt(head[:], 0)
+	}
+	if err != nil || info.Size() > maxLooseBytes || binary.BigEndian.Uint32(head[8:]) >= maxLoose {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patienceLoose)
+	defer cancel()
+	if _, err := q.refs().read(ctx, f, "unpack-objects", "-q"); err != nil {
+		return nil // it stays a pack
+	}
+	files, err := filepath.Glob(escapeGlob(strings.TrimSuffix(pack, "pack")) + "*")
+	for _, file := range files {
+		err = errors.Join(err, os.Remove(file))
+	}
+	return err
+}
+
 // release moves what was fetched and checked among the user's objects, as git itself does:
 // the index of a pack comes last, because it makes the pack visible.
-func (q *quarantine) release() error {
+func (q *quarantine) release(ctx context.Context) error {
+	packs, err := filepath.Glob(escapeGlob(q.objects()) + "/pack/*.pack")
+	for _, pack := range packs {
+		err = errors.Join(err, q.loosen(ctx, pack))
+	}
+	if err != nil {
+		return err
+	}
 	var files []string
-	err := fs.WalkDir(os.DirFS(q.objects()), ".", func(name string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(os.DirFS(q.objects()), ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			files = append(files, name)
 		}

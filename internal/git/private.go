@@ -229,7 +229,7 @@ func userConfigDir() string {
 
 // bareConfig is the config of a repository without a working tree.
 func bareConfig(format string) string {
-	if format != "sha1" {
+	if format == "sha256" {
 		return fmt.Sprintf("[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = %s\n", format)
 	}
 	return "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
