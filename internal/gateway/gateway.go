@@ -220,7 +220,7 @@ func (c Config) filled() Config {
 		c.Audit = func(audit.Event) {}
 	}
 	if c.Resolve == nil {
-		c.Resolve = newResolver().resolve
+		c.Resolve = resolve
 	}
 	if c.Lookup == nil {
 		c.Lookup = lookup
