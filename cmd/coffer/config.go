@@ -112,17 +112,7 @@ func checkStart(l *config.Loaded, places config.Places) error {
 	}
 	rec.Mounts = slices.Concat(mounts, given)
 	rec.Caches = l.Caches(&rec)
-	var err error
-	if rec.Network, err = networkFor(l.Config.Network.Mode, nil); err == nil {
-		err = addNetwork(l, &rec.Network)
-	}
-	if err == nil {
-		err = floorRepositories(l.Floor, &rec, "")
-	}
-	if err != nil {
-		return err
-	}
-	return l.Floor.Enforce(&rec, defaultEngine().Name(), places.Home)
+	return enforceHere(l, &rec)
 }
 
 func configSchema() *cobra.Command {

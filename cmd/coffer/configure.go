@@ -193,13 +193,22 @@ func newNetwork() (sandbox.Network, error) {
 		return sandbox.Network{}, err
 	}
 	var rec sandbox.Record
+	err = enforceHere(l, &rec)
+	return rec.Network, err
+}
+
+// enforceHere adds the network of the config files to a record, and enforces the floor.
+func enforceHere(l *config.Loaded, rec *sandbox.Record) (err error) {
 	if rec.Network, err = networkFor(l.Config.Network.Mode, nil); err == nil {
 		err = addNetwork(l, &rec.Network)
 	}
 	if err == nil {
-		err = l.Floor.Enforce(&rec, defaultEngine().Name(), sandbox.Me().Home)
+		err = floorRepositories(l.Floor, rec, "")
 	}
-	return rec.Network, err
+	if err == nil {
+		err = l.Floor.Enforce(rec, defaultEngine().Name(), sandbox.Me().Home)
+	}
+	return err
 }
 
 // holdToFloor enforces the floor of today on a sandbox that was made before.

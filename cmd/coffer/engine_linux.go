@@ -62,7 +62,7 @@ func purgeSupervised(tree string) error {
 	return purgeFiles(tree)
 }
 
-// purgeFiles is purge for whoever supervised the sandbox and puts the rest right.
+// purgeFiles removes files and nothing else.
 func purgeFiles(tree string) error {
 	defer ui.Busy("removing the files of a sandbox")()
 	return container.Purge(tree)

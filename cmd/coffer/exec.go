@@ -235,13 +235,13 @@ func unseen(err error, sb *sandbox.Sandbox, argv []string) error {
 	path, missing := exec.LookPath(argv[0])
 	switch {
 	case strings.Contains(argv[0], " ") && len(argv) == 1:
-		return ui.Hint(err, "a line for the shell needs one: -- sh -c '%s'", strings.ReplaceAll(argv[0], "'", `'\''`))
+		return ui.Hint(err, "a line for the shell needs one: -- sh -c %s", ui.Word(argv[0]))
 	case !sb.Image.None():
 		return ui.Hint(err, "the image %s does not have it; choose another, or install it inside as root, in a sandbox that stays", sb.Image.Ref)
 	case missing != nil:
 		return err
 	}
-	return ui.Hint(err, "the sandbox does not see %s; name its directory in [mounts] of your config and make a new sandbox, or try 'coffer jail -- %s'", path, argv[0])
+	return ui.Hint(err, "the sandbox does not see %s; name its directory in [mounts] of your config and make a new sandbox, or try %s", path, ui.Command("coffer jail --", argv[0]))
 }
 
 // noteNesting says what a program that failed may lack, if it makes namespaces, as browsers do for a

@@ -76,7 +76,7 @@ func tidyIncluded(ctx context.Context, sb *sandbox.Sandbox) {
 		switch {
 		case !b.Gone() || sb.Running():
 		case b.Behind():
-			fmt.Fprintf(os.Stderr, "coffer: the worktree of repository %s of sandbox %s is gone, and commits in it were not brought over; take it out with 'coffer uninclude --force %s -m %s'\n", b.Include, sb.Name, b.Include, sb.Name)
+			fmt.Fprintf(os.Stderr, "coffer: the worktree of repository %s of sandbox %s is gone, and commits in it were not brought over; take it out with %s\n", b.Include, sb.Name, ui.Command("coffer uninclude --force", b.Include, "-m", sb.Name))
 		case uninclude(ctx, sb, b.Include, true, false) == nil:
 			fmt.Fprintf(os.Stderr, "coffer: repository %s was taken out of sandbox %s, because its worktree is gone; branches with commits stay\n", b.Include, terminal.Escape(sb.Name))
 		}
@@ -184,6 +184,6 @@ func sayAside(kept []git.Kept, where string) {
 			fmt.Fprintf(os.Stderr, "coffer: %d more stashes and tags stay; list them with 'git for-each-ref refs/coffer/stash refs/coffer/tag'%s\n", len(kept)-i, terminal.Escape(where))
 			return
 		}
-		fmt.Fprintf(os.Stderr, "coffer: a %s made inside stays; take it with '%s', or delete it with '%s'%s\n", k.Kind, terminal.Escape(k.Take), terminal.Escape(k.Drop), terminal.Escape(where))
+		fmt.Fprintf(os.Stderr, "coffer: a %s made inside stays; take it with %s, or delete it with %s%s\n", k.Kind, terminal.Escape(k.Take), terminal.Escape(k.Drop), terminal.Escape(where))
 	}
 }

@@ -128,7 +128,7 @@ func unknown(c *cobra.Command, word string) error {
 		return ui.Hint(err, "%s", habit)
 	}
 	if _, missing := exec.LookPath(word); missing == nil && !c.HasParent() {
-		return ui.Hint(err, "run a program with 'coffer run -- %s', or see 'coffer help'", word)
+		return ui.Hint(err, "run a program with %s, or see 'coffer help'", ui.Command("coffer run --", word))
 	}
 	if like := ui.Nearest(word, names); like != "" {
 		return ui.Hint(err, "did you mean '%s %s'?", c.CommandPath(), like)

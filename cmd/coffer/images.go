@@ -219,18 +219,6 @@ func completeImage(*cobra.Command, []string, string) (names []string, _ cobra.Sh
 // images is the store of this user's images.
 func images() *image.Store { return supervisor.Images(dataDir()) }
 
-// wantedImage is the image of the flags, relative to here, or of the config; nil for this machine's own tools.
-func (s *settings) wantedImage() (*image.Reference, error) {
-	switch {
-	case s.image == "" || s.image == config.NoImage:
-		return nil, nil
-	case s.fromConfig:
-		return s.conf.Image()
-	}
-	r, err := parseImage(s.image)
-	return &r, err
-}
-
 func parseImage(text string) (image.Reference, error) {
 	r, err := image.Parse(text)
 	if err != nil {
@@ -246,11 +234,21 @@ func parseImage(text string) (image.Reference, error) {
 }
 
 func (s *settings) takeImage(ctx context.Context, rec *sandbox.Record) error {
-	ref, err := s.wantedImage()
-	if ref == nil || err != nil {
+	if s.image == "" || s.image == config.NoImage {
+		return nil
+	}
+	// What a flag names is relative to here, what the config names to the repository.
+	ref, err := parseImage(s.image)
+	if s.fromConfig {
+		var named *image.Reference
+		if named, err = s.conf.Image(); err == nil {
+			ref = *named
+		}
+	}
+	if err != nil {
 		return err
 	}
-	found, err := pullImage(ctx, *ref, images().Need)
+	found, err := pullImage(ctx, ref, images().Need)
 	if err != nil {
 		return orGivenUp(ctx, err)
 	}

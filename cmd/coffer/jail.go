@@ -198,7 +198,7 @@ func (s *jailSettings) program(args []string, command bool) error {
 func (s *jailSettings) agent(args []string, env map[string]string) error {
 	known := agent.Find(s.agents, args[0])
 	if known == nil {
-		return ui.Hint(usagef("there is no agent %q for a jail", args[0]), "agents are %s, and those of your own config; run a command with 'coffer jail -- %s'", agentNames(s.agents), strings.Join(args, " "))
+		return ui.Hint(usagef("there is no agent %q for a jail", args[0]), "agents are %s, and those of your own config; run a command with %s", agentNames(s.agents), ui.Command("coffer jail --", args...))
 	}
 	s.Agent = jail.NewAgent(known)
 	s.Argv = append([]string{s.Agent.Command}, s.own.Args[args[0]]...)

@@ -125,18 +125,16 @@ const mostTold = 8
 func (t *tellings) tell(line string, now bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now && t.later {
-		// Whatever the program has done to the terminal.
-		fmt.Fprint(os.Stderr, "\r\ncoffer: "+terminal.Escape(line)+"\r\n")
-		return
-	}
-	if len(t.lines) == mostTold {
+	switch line = "coffer: " + terminal.Escape(line); {
+	case now && t.later: // whatever the program has done to the terminal
+		fmt.Fprint(os.Stderr, "\r\n"+line+"\r\n")
+	case len(t.lines) == mostTold:
 		t.more++
-		return
-	}
-	t.lines = append(t.lines, line)
-	if !t.later {
-		fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(line))
+	default:
+		t.lines = append(t.lines, line)
+		if !t.later {
+			fmt.Fprintln(os.Stderr, line)
+		}
 	}
 }
 
@@ -146,7 +144,7 @@ func (t *tellings) flush() {
 	defer t.mu.Unlock()
 	if t.later {
 		for _, line := range t.lines {
-			fmt.Fprintln(os.Stderr, "coffer:", terminal.Escape(line))
+			fmt.Fprintln(os.Stderr, line)
 		}
 	}
 	if t.more > 0 {

@@ -22,27 +22,20 @@ import (
 // described is a sandbox as listings show it.
 type described struct {
 	sandbox.Record
-	State string     `json:"state"` // stopped, starting, running, idle, or waiting: for room on a disk
-	Dir   string     `json:"dir"`
-	PID   int        `json:"pid,omitempty"` // the supervisor's
-	Since *time.Time `json:"running_since,omitempty"`
-	Execs int        `json:"execs,omitempty"`
-	// Background are programs that no command waits for.
-	Background *wire.Background `json:"background,omitempty"`
-	// Turn is what its agent does.
-	Turn *turn `json:"turn,omitempty"`
-	// Frozen says why its programs are frozen.
-	Frozen string `json:"frozen,omitempty"`
-	// Listening are the ports that programs inside listen on.
-	Listening []wire.Port `json:"listening,omitempty"`
-	// Git is how its branch stands.
-	Git *git.Standing `json:"git,omitempty"`
-	// Included are the repositories that it includes.
-	Included []included `json:"included,omitempty"`
-	// Running says how its daemons are.
-	Running []wire.Daemon `json:"daemons_running,omitempty"`
+	State      string           `json:"state"` // stopped, starting, running, idle, suspended or frozen
+	Dir        string           `json:"dir"`
+	PID        int              `json:"pid,omitempty"` // the supervisor's
+	Since      *time.Time       `json:"running_since,omitempty"`
+	Execs      int              `json:"execs,omitempty"`
+	Background *wire.Background `json:"background,omitempty"` // programs that no command waits for
+	Turn       *turn            `json:"turn,omitempty"`       // what its agent does
+	Frozen     string           `json:"frozen,omitempty"`     // why its programs are
+	Listening  []wire.Port      `json:"listening,omitempty"`  // inside
+	Git        *git.Standing    `json:"git,omitempty"`
+	Included   []included       `json:"included,omitempty"`
+	Running    []wire.Daemon    `json:"daemons_running,omitempty"`
 	// Only show has these.
-	Live    []policy.RuleSource `json:"live_rules,omitempty"`
+	Live    []policy.RuleSource `json:"live_rules,omitempty"` // by 'coffer policy'
 	Engine  string              `json:"engine,omitempty"`
 	Budgets []network.Spent     `json:"budgets,omitempty"`
 }

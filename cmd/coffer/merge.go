@@ -187,7 +187,7 @@ func finishTake(c *cobra.Command, b *git.Bridge, r *git.Repository, t *git.Takin
 			names = append(names, changes.Quote(h))
 		}
 		return ui.Error(fmt.Sprintf("nothing merged: the sandbox changed files that git hooks on this machine could run: %s", strings.Join(names, ", ")),
-			fmt.Sprintf("read it with 'coffer diff %s %s'; then merge without your hooks (--no-hooks), or let them run as changed (--changed-hooks)", b.Words(), names[0]))
+			fmt.Sprintf("read it with %s; then merge without your hooks (--no-hooks), or let them run as changed (--changed-hooks)", ui.Command("coffer diff "+b.Words(), t.Hooks[0])))
 	}
 	code, err := t.Run(!flags.noHooks)
 	if err != nil {

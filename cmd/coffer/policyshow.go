@@ -212,7 +212,7 @@ func (v view) allowing(q policy.Query) string {
 	if host == "" {
 		host = q.Addr.String()
 	}
-	target, run, more := net.JoinHostPort(terminal.Escape(host), strconv.Itoa(int(q.Port))), "", ""
+	target, run, more := ui.Word(net.JoinHostPort(terminal.Escape(host), strconv.Itoa(int(q.Port)))), "", ""
 	if q.Protocol == policy.UDP {
 		run, more = "/udp", " --protocol udp"
 	}

@@ -84,7 +84,7 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 	program, err := gh.Look(b.Writable(reach))
 	if err != nil {
 		return ui.Error("there is no gh to open the pull request with: "+err.Error(),
-			fmt.Sprintf("install it, see https://cli.github.com; or push with 'git push %s %s', and open the pull request at https://%s", remote.Name, b.Branch, to))
+			fmt.Sprintf("install it, see https://cli.github.com; or push with %s, and open the pull request at https://%s", ui.Command("git push", remote.Name, b.Branch), to))
 	}
 	offer, err := remote.Offer(ctx)
 	if err != nil {

@@ -203,11 +203,10 @@ func printVault() {
 		return
 	}
 	s, err := v.Status()
-	if err == nil {
-		fmt.Fprintln(stdout, "vault: "+terminal.Escape(s))
-		return
+	if err != nil {
+		s = err.Error()
 	}
-	fmt.Fprintln(stdout, "vault: "+terminal.Escape(err.Error()))
+	fmt.Fprintln(stdout, "vault: "+terminal.Escape(s))
 	if h := ui.HintOf(err); h != "" {
 		fmt.Fprintln(stdout, "  fix: "+terminal.Escape(h))
 	}

@@ -38,11 +38,16 @@ func (s *settings) setUp(ctx context.Context, o wire.Opener, sb *sandbox.Sandbox
 	if err := os.WriteFile(sb.SetupMark(), nil, 0o600); err != nil {
 		return fmt.Errorf("begin the setup: %w", err)
 	}
-	out, err := openSetupLog(filepath.Join(sb.Logs(), "setup.log"))
+	// Not the folder around the logs: the sandbox may have been removed meanwhile.
+	if err := os.Mkdir(sb.Logs(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(sb.Logs(), "setup.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	defer out.log.Close()
+	defer log.Close()
+	out := &setupLog{log: log, progress: ui.NewProgress()}
 	if tools { // first, for scripts may use them
 		install := []string{"/bin/sh", "-c", installing, s.mise.program}
 		if err := s.setUpStep(ctx, o, sb, "mise install", install, s.dir, miseTime, out); ctx.Err() != nil {
@@ -126,18 +131,6 @@ const (
 	maxSetupLog = 16 << 20
 	setupTail   = 16 << 10
 )
-
-func openSetupLog(path string) (*setupLog, error) {
-	// Not the folder around it: the sandbox may have been removed meanwhile.
-	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return &setupLog{log: f, progress: ui.NewProgress()}, nil
-}
 
 func (l *setupLog) begin(name string) {
 	l.name, l.begun, l.tail = name, time.Now(), nil

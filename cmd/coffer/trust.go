@@ -74,35 +74,26 @@ func giveTrust(ctx context.Context, places config.Places, yes bool) error {
 		fmt.Fprintln(os.Stderr, "coffer: the config files of this repository ask for nothing that needs your yes")
 		return nil
 	}
-	store, err := trustStore(places)
+	store, err := places.TrustStore()
 	if err != nil {
 		return err
 	}
 	has, err := store.Has(l, widens)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if has {
+	case has:
 		fmt.Fprintln(os.Stderr, "coffer: you have agreed to this already:\n"+bullets(widens))
 		return nil
-	}
-	if yes {
+	case yes:
 		err = store.Add(l, widens)
-	} else {
+	default:
 		err = ask(ctx, store, l, widens)
 	}
 	if err == nil {
 		fmt.Fprintln(os.Stderr, "coffer: trusted:\n"+bullets(widens))
 	}
 	return err
-}
-
-// trustStore is where answers are kept. A program inside a sandbox has no say in it.
-func trustStore(places config.Places) (config.Trust, error) {
-	if err := refuseInside(); err != nil {
-		return config.Trust{}, err
-	}
-	return places.TrustStore()
 }
 
 func refuseInside() error {
@@ -129,7 +120,10 @@ func (s *settings) agree(ctx context.Context, places config.Places, l *config.Lo
 		fmt.Fprintln(os.Stderr, "coffer: for this run, as you say:\n"+bullets(widens))
 		return nil
 	}
-	store, err := trustStore(places)
+	store, err := places.TrustStore()
+	if err == nil {
+		err = refuseInside()
+	}
 	if err != nil {
 		return fmt.Errorf("%w; %s wants\n%s", err, wishes(l), bullets(widens))
 	}
@@ -144,14 +138,11 @@ func wishes(l *config.Loaded) string {
 }
 
 func bullets(list []string) string {
-	var b strings.Builder
-	for i, w := range list {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString("  - " + terminal.Plain(w))
+	var lines []string
+	for _, w := range list {
+		lines = append(lines, "  - "+terminal.Plain(w))
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }
 
 // ask asks on the terminal and remembers a yes.

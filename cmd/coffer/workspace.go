@@ -121,7 +121,7 @@ func guardApply(ctx context.Context, sb *sandbox.Sandbox, paths []string) error 
 		if asked && !slices.Contains(named, c.Path) && places.Touches(filepath.Join(sb.Workspace.Path, c.Path)) {
 			path := changes.Quote(c.Path)
 			return ui.Error(fmt.Sprintf("nothing applied: %s is among what says what sandboxes may do", path),
-				fmt.Sprintf("read it with 'coffer diff %s %s'; then apply it by its name, or other paths by theirs", sb.Name, path))
+				fmt.Sprintf("read it with %s; then apply it by its name, or other paths by theirs", ui.Command("coffer diff", sb.Name, c.Path)))
 		}
 	}
 	return nil

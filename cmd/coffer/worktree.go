@@ -268,8 +268,7 @@ func removePlace(b *git.Bridge) {
 // sayStayed says which branches, stashes and tags of a sandbox that is gone are left.
 func sayStayed(b *git.Bridge) {
 	for _, branch := range b.Left.Branches {
-		branch = terminal.Escape(branch)
-		fmt.Fprintf(os.Stderr, "coffer: the branch %s stays; delete it with 'git branch -D %s'%s\n", branch, branch, terminal.Escape(b.Where()))
+		fmt.Fprintf(os.Stderr, "coffer: the branch %s stays; delete it with %s%s\n", terminal.Escape(branch), terminal.Escape(ui.Command("git branch -D", branch)), terminal.Escape(b.Where()))
 	}
 	sayAside(b.Left.Kept, b.Where())
 }

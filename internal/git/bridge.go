@@ -174,10 +174,10 @@ func (b *Bridge) check() error {
 	}
 	line, err := firstLine(filepath.Join(b.Tree, ".git"))
 	if err != nil {
-		return ui.Hint(fmt.Errorf("the worktree's .git file: %w", err), "restore it with 'git worktree repair %s' in the repository", b.Tree)
+		return ui.Hint(fmt.Errorf("the worktree's .git file: %w", err), "restore it with %s in the repository", ui.Command("git worktree repair", b.Tree))
 	}
 	if line != "gitdir: "+b.Admin || !b.isAdmin(b.Admin) {
-		return ui.Hint(fmt.Errorf("%s is no longer a worktree of %s", b.Tree, b.Common), "restore it with 'git worktree repair %s' in the repository", b.Tree)
+		return ui.Hint(fmt.Errorf("%s is no longer a worktree of %s", b.Tree, b.Common), "restore it with %s in the repository", ui.Command("git worktree repair", b.Tree))
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func (b maker) taken(err error) error {
 	if b.Include != "" { // the sandbox has its name already
 		return ui.Hint(err, "choose another branch with --branch")
 	}
-	return ui.Hint(err, "choose another branch with --branch, or another --name; see what is on it with 'git log %s'", b.Branch)
+	return ui.Hint(err, "choose another branch with --branch, or another --name; see what is on it with %s", ui.Command("git log", b.Branch))
 }
 
 // settings are the worktree's own, above those of the repository and the user. They are

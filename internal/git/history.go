@@ -33,7 +33,7 @@ func (r *Repository) History() *History { return &History{r.git(), r.Format} }
 func (s *State) Tip(ctx context.Context) (string, error) {
 	id, err := s.refs().text(ctx, "rev-parse", "--verify", "-q", s.branchRef()+"^{commit}")
 	if err != nil {
-		return "", ui.Error(fmt.Sprintf("the branch %s is gone", s.Branch), fmt.Sprintf("bring it back with 'git branch %s %sheads/%s'", s.Branch, s.own(), s.Branch))
+		return "", ui.Error(fmt.Sprintf("the branch %s is gone", s.Branch), "bring it back with "+ui.Command("git branch", s.Branch, s.own()+"heads/"+s.Branch))
 	}
 	return id, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/safepath"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Git runs hooks for what the user does in the worktree outside, and the repository's may lie
@@ -84,22 +85,11 @@ func (d hookDir) renew() error {
 	if err != nil {
 		return err
 	}
-	path, text := filepath.Join(d.dir(), shimName), fmt.Sprintf(shim, shellQuote(program), shellQuote(d.folder))
+	path, text := filepath.Join(d.dir(), shimName), fmt.Sprintf(shim, ui.Word(program), ui.Word(d.folder))
 	if old, err := os.ReadFile(path); err == nil && string(old) == text {
 		return nil
 	}
 	return safepath.File{Path: path, Mode: 0o700, Alone: true}.Write([]byte(text))
-}
-
-func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// shellWord is a word of a command that a person may copy: quoted, if it is not plain. A
-// sandbox can choose a name that is a command in itself.
-func shellWord(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,@%=:") == "" {
-		return s
-	}
-	return shellQuote(s)
 }
 
 // hooksPath is core.hooksPath for git inside: a place in the tree, or one of the system's,

@@ -224,7 +224,7 @@ func (r *Remote) Offer(ctx context.Context) (*Offer, error) {
 	}
 	ahead, err := b.refs().contains(ctx, tip, o.Old)
 	if o.Rewrite = !ahead; err == nil && o.Rewrite && !ours {
-		err = ui.Error(fmt.Sprintf("%s has commits on %s that this sandbox has not, and did not push", r.Name, b.Branch), "look at them with 'git log "+r.Name+"/"+b.Branch+"', and push yourself")
+		err = ui.Error(fmt.Sprintf("%s has commits on %s that this sandbox has not, and did not push", r.Name, b.Branch), "look at them with "+ui.Command("git log", r.Name+"/"+b.Branch)+", and push yourself")
 	}
 	return o, err
 }

@@ -34,7 +34,7 @@ func (b *Bridge) Remote(ctx context.Context) (*Remote, error) {
 		// A name of no remote may be there to prevent pushes, so no other one is taken.
 		if name := r.config[key]; name != "" && !slices.Contains(r.remotes(), name) {
 			return nil, ui.Error(fmt.Sprintf("%s in the git config of the repository is %q, which is no remote", key, name),
-				fmt.Sprintf("name one, outside the sandbox, with 'git config %s NAME'", key))
+				"name one, outside the sandbox, with "+ui.Command("git config", key, "NAME"))
 		} else if name != "" {
 			return r.remote(b, name)
 		}
@@ -258,7 +258,7 @@ func (r *Remote) following(ctx context.Context) (specs []string, err error) {
 	}
 	if !moves {
 		return nil, ui.Error(fmt.Sprintf("your repository outside does not keep the branches of %s apart from its own", r.Name),
-			fmt.Sprintf("fetch there yourself, or have them kept with 'git config --add remote.%s.fetch \"+refs/heads/*:refs/remotes/%s/*\"'", r.Name, r.Name))
+			"fetch there yourself, or have them kept with "+ui.Command("git config --add", "remote."+r.Name+".fetch", "+refs/heads/*:refs/remotes/"+r.Name+"/*"))
 	}
 	return specs, nil
 }

@@ -60,7 +60,7 @@ func (b *Bridge) MayRemove(ctx context.Context, branches bool) error {
 		stays = "remove it and them with --force"
 	}
 	return ui.Error(fmt.Sprintf("%s has %s on no other branch", b.title(), several(n, "commit", "that is", "that are")),
-		fmt.Sprintf("see 'git log %s'%s and 'coffer merge %s', or %s", b.Branch, b.Where(), b.Words(), stays))
+		fmt.Sprintf("see %s%s and 'coffer merge %s', or %s", ui.Command("git log", b.Branch), b.Where(), b.Words(), stays))
 }
 
 func several(n int, thing, is, are string) string {

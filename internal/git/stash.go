@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A stash and a tag are on no branch, and would end with the sandbox. Both come over under
@@ -87,7 +89,7 @@ func (s *session) fetchAside(ctx context.Context, want map[string]string) (fresh
 		kind, short := path.Split(name)
 		ref, id := "refs/"+s.aside(kind, short), want[name]
 		if old := there[ref].ID; old != "" && old != id && old != s.now[s.own()+name].ID {
-			s.note("the tag %s was not brought over: %s is of a sandbox before; delete that with 'git update-ref -d %s'", tagName(short), ref, shellWord(ref))
+			s.note("the tag %s was not brought over: %s is of a sandbox before; delete that with %s", tagName(short), ref, ui.Command("git update-ref -d", ref))
 			return true
 		}
 		heavy, wrong := s.heavyAside(ctx, id)
@@ -105,15 +107,15 @@ func (s *session) fetchAside(ctx context.Context, want map[string]string) (fresh
 func (s *session) sayAside() {
 	for i, name := range s.cameBy {
 		if i == maxNamed {
-			s.news("%d more stashes and tags were made inside: list them with 'git for-each-ref %s %s'", len(s.cameBy)-i,
-				shellWord("refs/"+s.aside("stash/", "")), shellWord("refs/"+s.aside("tag/", "")))
+			s.news("%d more stashes and tags were made inside: list them with %s", len(s.cameBy)-i,
+				ui.Command("git for-each-ref", "refs/"+s.aside("stash/", ""), "refs/"+s.aside("tag/", "")))
 			break
 		}
 		kind, way := "tag", "take it"
 		if strings.HasPrefix(name, "stash/") {
 			kind, way = "stash", "bring it back"
 		}
-		s.news("a %s was made inside: %s with '%s'", kind, way, s.keptOne(name).Take)
+		s.news("a %s was made inside: %s with %s", kind, way, s.keptOne(name).Take)
 	}
 }
 
@@ -220,9 +222,9 @@ func (r *Repository) KeptIn(ctx context.Context) (all []Kept, err error) {
 func (s *State) keptOne(name string) Kept {
 	kind, short := path.Split(name)
 	at := s.aside(kind, short)
-	k := Kept{Sandbox: s.Name, Kind: strings.TrimSuffix(kind, "/"), Drop: "git update-ref -d " + shellWord("refs/"+at)}
-	if k.Take = "git tag " + shellWord(tagName(short)) + " " + shellWord(at); kind == "stash/" {
-		k.Take = "git stash apply " + shellWord(at)
+	k := Kept{Sandbox: s.Name, Kind: strings.TrimSuffix(kind, "/"), Drop: ui.Command("git update-ref -d", "refs/"+at)}
+	if k.Take = ui.Command("git tag", tagName(short), at); kind == "stash/" {
+		k.Take = ui.Command("git stash apply", at)
 	}
 	return k
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
 )
 
@@ -203,7 +204,7 @@ func (s *session) branch(ctx context.Context, b string) error {
 		return nil // nothing was committed
 	case outside.ID == "" && b != s.Branch && agreed == inside:
 		return nil // the user removed it, and nothing new has come
-	case outside.ID == "" && shellWord(b) != b && b != s.Branch: // the user may copy it into a command
+	case outside.ID == "" && ui.Word(b) != b && b != s.Branch: // the user may copy it into a command
 		s.note("the branch %q was not brought over, because a shell would not take its name as it is; rename it, inside", b)
 		return nil
 	case outside.tree != "" && outside.tree != s.Tree:
@@ -304,11 +305,11 @@ func (s *session) takeIn(ctx context.Context, b, inside, outside string) error {
 }
 
 func (s *session) diverged(b, inside, outside string) {
-	take := fmt.Sprintf("git -C %s reset %s", shellWord(s.Tree), shellWord(s.incoming()+b))
+	take := ui.Command("git -C", s.Tree, "reset", s.incoming()+b)
 	if s.Laid {
-		take = fmt.Sprintf("git branch -f %s %s", shellWord(short(s.public(b))), shellWord(s.incoming()+b))
+		take = ui.Command("git branch -f", short(s.public(b)), s.incoming()+b)
 	}
-	s.note("the branch %s was moved inside to %.12s and outside to %.12s: nothing was overwritten; inside, run 'git merge %.12s', or take the sandbox's commits with '%s'",
+	s.note("the branch %s was moved inside to %.12s and outside to %.12s: nothing was overwritten; inside, run 'git merge %.12s', or take the sandbox's commits with %s",
 		short(s.public(b)), inside, outside, outside, take)
 }
 
@@ -317,7 +318,7 @@ func (s *session) diverged(b, inside, outside string) {
 func (s *session) sayLaid() {
 	for i, branch := range s.cameOut {
 		if i == maxNamed {
-			s.news("what was committed inside is on %d more branches: list them with 'git branch --list %s@*'", len(s.cameOut)-i, shellWord(s.Branch))
+			s.news("what was committed inside is on %d more branches: list them with %s", len(s.cameOut)-i, ui.Command("git branch --list", s.Branch+"@*"))
 			break
 		}
 		s.news("what was committed inside is on the branch %s", branch)

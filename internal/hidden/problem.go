@@ -4,7 +4,6 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
-	"unicode"
 
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -22,28 +21,18 @@ func Problem(err error) error {
 	case errors.As(err, &slow):
 		name, _, _ := strings.Cut(slow.From, ":")
 		if filepath.Base(name) == mask.FileName {
-			return ui.Hint(err, "shorten the line, or remove the file with 'rm %s'", shellWord(filepath.Join(slow.Root, name)))
+			return ui.Hint(err, "shorten the line, or remove the file with %s", ui.Command("rm", filepath.Join(slow.Root, name)))
 		}
 		return ui.Hint(err, "have fewer and shorter lines")
 	case errors.As(err, &full) && full.Most != "":
-		return ui.Hint(err, "hide all of it with a line /%s/ in %s, or, if it is not yours, remove it with 'rm -r %s'",
-			full.Most, filepath.Join(full.Root, mask.FileName), shellWord(filepath.Join(full.Root, full.Most)))
+		return ui.Hint(err, "hide all of it with a line /%s/ in %s, or, if it is not yours, remove it with %s",
+			full.Most, filepath.Join(full.Root, mask.FileName), ui.Command("rm -r", filepath.Join(full.Root, full.Most)))
 	case errors.As(err, &full):
 		return ui.Hint(err, "have less hidden, or remove what is not yours")
 	case errors.As(err, &crowd):
 		return ui.Hint(err, "start in a directory further down, or remove what is not yours")
 	case errors.As(err, &file):
-		return ui.Hint(err, "have fewer and shorter lines in it, or remove it with 'rm %s'", shellWord(filepath.Join(file.Root, file.File)))
+		return ui.Hint(err, "have fewer and shorter lines in it, or remove it with %s", ui.Command("rm", filepath.Join(file.Root, file.File)))
 	}
 	return err
-}
-
-// shellWord is a path as a shell takes it.
-func shellWord(path string) string {
-	if strings.IndexFunc(path, func(c rune) bool {
-		return !strings.ContainsRune("/._-+,@%=", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c)
-	}) < 0 {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

@@ -69,7 +69,7 @@ func readBudgets(sb *sandbox.Sandbox) (map[string]gateway.Used, error) {
 	}
 	if err != nil {
 		return nil, ui.Hint(fmt.Errorf("what sandbox %s has used of its byte budgets cannot be read: %s: %w", sb.Name, path, err),
-			"to let the budgets start anew: rm '%s'", path)
+			"to let the budgets start anew: %s", ui.Command("rm", path))
 	}
 	return used, nil
 }

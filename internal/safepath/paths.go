@@ -52,7 +52,7 @@ func Dangling(path string) error {
 		return nil
 	}
 	return ui.Hint(fmt.Errorf("%s is a link to %s, which is not there", path, to),
-		"make or mount what it leads to, or remove the link: rm %s", path)
+		"make or mount what it leads to, or remove the link: %s", ui.Command("rm", path))
 }
 
 // UserData is where coffer keeps a user's files: below $XDG_DATA_HOME when that is an absolute
