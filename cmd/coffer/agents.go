@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -101,14 +100,13 @@ func ours(a *agent.Agent) bool {
 func askVersion(ctx context.Context, program string) string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	var out bytes.Buffer
 	c := exec.CommandContext(ctx, program, "--version")
-	c.Stdout = &out
 	c.Dir, c.WaitDelay = "/", time.Second
-	if c.Run() != nil {
+	out, err := c.Output()
+	if err != nil {
 		return ""
 	}
-	return agent.VersionIn(out.String())
+	return agent.VersionIn(string(out))
 }
 
 func printAgents(list []describedAgent) {

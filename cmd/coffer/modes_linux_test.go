@@ -66,8 +66,8 @@ func TestFloorAndModes(t *testing.T) {
 		{floor: "[network]\nmax = \"open\"", off: "no sandbox"},
 		{floor: "[network]\ndeny = [\"example.com\"]", jail: "the whole network", off: "no sandbox"},
 		{floor: "[network]\nforbid_host_ports = true", jail: "the whole network", off: "no sandbox"},
-		{floor: "[mounts]\nforbid = [\"/srv\"]", jail: "can read /srv", off: "no sandbox"},
-		{floor: "[mounts]\nforbid = [\"~/work\"]", jail: "work", off: "no sandbox", closed: true},
+		{floor: "[mounts]\nforbid = [\"/srv\"]", jail: "administrator", off: "no sandbox"},
+		{floor: "[mounts]\nforbid = [\"~/work\"]", jail: "administrator", off: "no sandbox", closed: true},
 		{floor: ""},
 	} {
 		withFloor(t, c.floor)

@@ -335,11 +335,10 @@ type forwardList struct {
 
 func listForwards(sb *sandbox.Sandbox, asJSON bool) error {
 	d := describe(sb, true)
-	l := forwardList{Forwards: []wire.Forward{}, Listening: []wire.Port{}}
+	l := forwardList{Forwards: []wire.Forward{}, Listening: append([]wire.Port{}, d.Listening...)}
 	for _, f := range d.Forwards {
 		l.Forwards = append(l.Forwards, wire.Forward(f))
 	}
-	l.Listening = append(l.Listening, d.Listening...)
 	if asJSON {
 		return printJSON(l)
 	}

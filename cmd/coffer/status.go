@@ -52,30 +52,24 @@ refused lately.`,
 			if err != nil {
 				return err
 			}
-			s, state := standingOf(sb)
+			d, l, work := describe(sb, false), look(sb), outcome(sb)
+			if work == sb.Name {
+				work = "" // what was done in the user's own directory is not known from what he did there
+			}
+			s := standing{
+				ID: sb.ID, Name: sb.Name, State: d.State, Turn: d.Turn, Agent: l.agent, Last: l.last, Branch: l.branch,
+				Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode, Work: work, Network: sb.Network.Describe(), Programs: d.Execs,
+			}
 			if asJSON {
 				return printJSON(s)
 			}
-			printStanding(s, state)
+			printStanding(s, d.state())
 			sayIncluded(c.Context(), sb, "review")
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
-}
-
-// standingOf says how a sandbox is doing, and its state in the words of a listing.
-func standingOf(sb *sandbox.Sandbox) (s standing, state string) {
-	d, l := describe(sb, false), look(sb)
-	work := outcome(sb)
-	if work == sb.Name {
-		work = "" // what was done in the user's own directory is not known from what he did there
-	}
-	return standing{
-		ID: sb.ID, Name: sb.Name, State: d.State, Turn: d.Turn, Agent: l.agent, Last: l.last, Branch: l.branch,
-		Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode, Work: work, Network: sb.Network.Describe(), Programs: d.Execs,
-	}, d.state()
 }
 
 func printStanding(s standing, state string) {

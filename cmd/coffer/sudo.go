@@ -60,7 +60,7 @@ func sudoArgs(args, env []string) (s sudoLine, err error) {
 		case strings.HasPrefix(args[0], "-u") && len(args[0]) > 2:
 			name, value, hasValue = "-u", args[0][2:], true
 		case !strings.HasPrefix(args[0], "-") && hasValue && name != "":
-			s.env = setEnv(s.env, name, value)
+			s.env = append(slices.DeleteFunc(slices.Clone(s.env), func(v string) bool { return strings.HasPrefix(v, name+"=") }), args[0])
 			continue
 		case !strings.HasPrefix(args[0], "-"):
 			s.args = args
@@ -143,11 +143,6 @@ func oneID() bool {
 	data, err := os.ReadFile("/proc/self/uid_map")
 	fields := strings.Fields(string(data))
 	return err == nil && len(fields) == 3 && fields[2] == "1"
-}
-
-func setEnv(env []string, name, value string) []string {
-	out := slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, name+"=") })
-	return append(out, name+"="+value)
 }
 
 // asRoot runs a command as root of the sandbox that we are in, with a user's home and name.

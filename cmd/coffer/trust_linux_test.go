@@ -22,7 +22,7 @@ func TestTrustOnTerminal(t *testing.T) {
 		}
 		s := run()
 		s.see("[y/N] ")
-		s.see("your variable A is passed on")
+		s.see(`env.pass = ["A"]`)
 		s.see(`/x\x1b]0;evil\x07\u202e\u0430`)
 		s.typeIn("n\n")
 		s.end(125)
