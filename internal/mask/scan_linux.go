@@ -158,7 +158,9 @@ func (w *walk) look(dir string) (got seen, err error) {
 			got.hidden = []Found{found(&unreadable, dir, true)}
 		}
 		return got, nil
-	case (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)) && dir != "":
+	case errors.Is(err, unix.ENOENT):
+		return got, nil // it was removed meanwhile, and nothing can be made in it
+	case (errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)) && dir != "":
 		return got, nil // it was replaced meanwhile
 	case err != nil:
 		return got, fmt.Errorf("look for files to hide: list %s/%s: %w", w.t.Root, dir, err)
