@@ -15,7 +15,7 @@ func Internal(q policy.Query, ports []HostPort) (policy.Decision, bool) {
 	d := policy.Decision{Rule: "built-in"}
 	switch {
 	case q.Host == link.AboutName && q.Port == 80 && q.Protocol != policy.UDP:
-		d.Verdict, d.Reason = policy.Allow, "programs learn here what the rules are"
+		d.Verdict, d.Reason = policy.Allow, "here programs inside learn about their network"
 	case q.Host == link.AboutName:
 		d.Reason = "only http://" + link.AboutName + "/ is served"
 	case q.Host == link.HostName && q.Protocol == policy.UDP:
