@@ -16,8 +16,11 @@ import (
 // request ends has to be beyond doubt for every server: one with a body tells the server to
 // close the connection, and nothing follows it.
 
+// An httpFlow is a flow whose first bytes are a request of plain HTTP.
+type httpFlow struct{ *flow }
+
 // speakHTTP carries requests until one of the sides ends.
-func (f *flow) speakHTTP() *refusal {
+func (f httpFlow) speakHTTP() *refusal {
 	f.offer.Store(&offer{})
 	for {
 		if f.requests > 0 && f.isDown() {
@@ -77,7 +80,7 @@ func checkBody(req sniff.Request, rules bool) error {
 const maxPath = 8 << 10
 
 // permitRequest decides about one request.
-func (f *flow) permitRequest(req sniff.Request) *refusal {
+func (f httpFlow) permitRequest(req sniff.Request) *refusal {
 	q := f.ask(policy.HTTP)
 	q.Method, q.Path = req.Method, req.Path
 	if req.Method == "CONNECT" {
@@ -95,7 +98,7 @@ func (f *flow) permitRequest(req sniff.Request) *refusal {
 
 // checkHost says what is wrong with the host that a request names, nil for nothing.
 // A name for a bare address is still to be decided.
-func (f *flow) checkHost(req sniff.Request, q policy.Query) (foreign policy.Query, r *refusal) {
+func (f httpFlow) checkHost(req sniff.Request, q policy.Query) (foreign policy.Query, r *refusal) {
 	named, err := policy.NewQuery(req.Host, req.Port)
 	switch {
 	case err != nil:
@@ -114,7 +117,7 @@ func (f *flow) checkHost(req sniff.Request, q policy.Query) (foreign policy.Quer
 }
 
 // pass sends a request.
-func (f *flow) pass(req sniff.Request, last bool) error {
+func (f httpFlow) pass(req sniff.Request, last bool) error {
 	if f.requests++; f.requests == 1 {
 		f.mu.Lock()
 		f.method, f.path = clip(req.Method), clip(req.Path)
@@ -160,7 +163,7 @@ func (f *flow) pass(req sniff.Request, last bool) error {
 }
 
 // cut ends a connection on which a request could not be passed on to its end.
-func (f *flow) cut(err error) *refusal {
+func (f httpFlow) cut(err error) *refusal {
 	var side *sideError
 	var bad *sniff.Error
 	switch {
@@ -194,7 +197,7 @@ func (f *flow) cut(err error) *refusal {
 }
 
 // endRequests ends a connection on which no further request could be read.
-func (f *flow) endRequests(err error) *refusal {
+func (f httpFlow) endRequests(err error) *refusal {
 	switch {
 	case errors.Is(err, io.EOF) && len(f.client.ahead) == 0 && f.requests > 0:
 		f.finish(nil) // it may still wait for a response
@@ -206,7 +209,7 @@ func (f *flow) endRequests(err error) *refusal {
 }
 
 // drain waits for the responses that are still to come, so that a refusal comes in its place.
-func (f *flow) drain() {
+func (f httpFlow) drain() {
 	if f.requests == 0 {
 		return
 	}
@@ -225,7 +228,7 @@ func (f *flow) drain() {
 
 // finishRequests ends a connection after its last request. What the program still sends goes
 // nowhere; that it hangs up is noticed.
-func (f *flow) finishRequests() {
+func (f httpFlow) finishRequests() {
 	f.client.forget()
 	if !f.isDown() {
 		if _, err := io.Copy(io.Discard, f.client.Conn); err != nil && !f.isDown() {
@@ -246,7 +249,7 @@ type offer struct {
 
 // prepare makes ready for what a server says to the offer of a request. One that may not be
 // passed on is none, nor is one that is not the first request: other responses may come before.
-func (f *flow) prepare(req sniff.Request, last bool) *offer {
+func (f httpFlow) prepare(req sniff.Request, last bool) *offer {
 	if req.Upgrade == "" || last || f.requests > 0 || f.received.Load() > 0 || !mayUpgrade(req.Upgrade) {
 		f.offer.Store(&offer{})
 		return nil
@@ -267,7 +270,7 @@ func (f *flow) answered(b []byte) {
 }
 
 // switched waits for the server to take an offer or not.
-func (f *flow) switched(o *offer) bool {
+func (f httpFlow) switched(o *offer) bool {
 	select {
 	case yes := <-o.answer:
 		return yes

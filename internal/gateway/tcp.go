@@ -72,7 +72,7 @@ func (f *flow) speak(kind sniff.Kind) *refusal {
 	case sniff.TLS:
 		return f.speakTLS()
 	case sniff.HTTP:
-		return f.speakHTTP()
+		return httpFlow{f}.speakHTTP()
 	case sniff.H2Preface:
 		d := f.g.policy.Load().Decide(f.ask(policy.TCP))
 		if d.Verdict != policy.Deny && d.Protocol != policy.TCP {
