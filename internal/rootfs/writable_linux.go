@@ -92,7 +92,11 @@ func (l *Layers) overSystem(r root, p *Plan, memory bool, dir string) error {
 
 // inMemory says whether the skeleton of a system directory is made in memory, at each start. With
 // files it need not be small, and what has become of them must be kept.
-func (p *Plan) inMemory(dir string) bool { return bare(dir) || p.Volatile }
+//
+// The directories of an image have the right owner already, and only /etc has a skeleton.
+func (p *Plan) inMemory(dir string) bool {
+	return (bare(dir) || p.Volatile) && (!p.Owned || dir == "/etc")
+}
 
 // bonesDir is where in the layers the skeletons are that are in memory.
 const bonesDir = "system/bones"
