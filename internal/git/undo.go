@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -37,12 +38,46 @@ func (c *Checkpoints) restoreFiles(ctx context.Context, n int) (map[string]error
 	if _, _, err := c.Look(ctx, w); err != nil {
 		return nil, err
 	}
+	is := c.Current()
+	edited, err := c.editedSince(is, want)
+	if err != nil {
+		return nil, err
+	}
 	blobs, err := c.bridge.History().Blobs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer blobs.Close()
-	return c.Restore(ctx, w, c.Current(), want, blobs.Read)
+	failed, err := c.Restore(ctx, w, is, want, blobs.Read)
+	for _, path := range edited {
+		failed[path] = errEditedSince
+	}
+	return failed, err
+}
+
+var errEditedSince = errors.New("you changed it after the undo began, and it stays so")
+
+// editedSince removes from want the files of the user's own directory that are neither as they
+// were when the undo began nor as it leaves them: an undo that was killed may resume hours later.
+func (c *Checkpoints) editedSince(is, want checkpoint.Manifest) (paths []string, err error) {
+	all := c.All()
+	if !c.bridge.Laid || len(all) == 0 {
+		return nil, nil
+	}
+	began, err := c.Manifest(all[len(all)-1].N)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range checkpoint.Compare(is, want) {
+		if d.Old == began[d.Path] {
+			continue
+		}
+		paths = append(paths, d.Path)
+		if want[d.Path] = d.Old; d.Old.Mode == 0 {
+			delete(want, d.Path)
+		}
+	}
+	return paths, nil
 }
 
 // Yours lists the files that the user has changed after a checkpoint, as far as to restore
