@@ -79,7 +79,7 @@ func TestUsedMeanwhile(t *testing.T) {
 		}
 		s.unclean(t, s.Work)
 		// What was left.
-		for name, mode := range map[string]uint32{".idea": 0o1555, ".zed": 0o1755, ".pi": 0o1555} {
+		for name, mode := range map[string]uint32{".idea": 0o1755, ".zed": 0o1755, ".pi": 0o1555} {
 			dir := filepath.Join(s.Work, name)
 			if name == ".pi" {
 				s.write(t, filepath.Join(dir, "mine"), "x")

@@ -19,7 +19,7 @@ func TestDirectory(t *testing.T) {
 		if want := link + " is a link to nowhere, which is not there"; err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
-		if want := "make or mount what it leads to, or remove the link: rm " + link; ui.HintOf(err) != want {
+		if want := "make or mount what it leads to, or remove the link: 'rm " + link + "'"; ui.HintOf(err) != want {
 			t.Errorf("%s: hint %q, want %q", path, ui.HintOf(err), want)
 		}
 	}
