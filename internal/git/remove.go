@@ -151,6 +151,8 @@ func (s *State) forgetAdmin() error {
 		dirs, _ := filepath.Glob(filepath.Join(escapeGlob(all), "*"))
 		if i := slices.IndexFunc(dirs, s.isAdmin); i >= 0 {
 			s.Admin = dirs[i]
+		} else if named := filepath.Join(all, filepath.Base(s.Tree)); s.Tree != "" && !exists(filepath.Join(named, "gitdir")) {
+			return removeAll(named) // git was killed too, before it wrote whose it is or while it took back
 		}
 	}
 	if filepath.Dir(s.Admin) != all || !s.isAdmin(s.Admin) {
