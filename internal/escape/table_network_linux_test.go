@@ -266,6 +266,7 @@ func openWalls() (all []attempt) {
 	}
 	return append(all,
 		attempt{n: "o83", name: "talk to the host's public address, with --net open", do: "talk " + fakenet.Own4 + ":7070 {w}", wall: "ECONNRESET"},
+		attempt{n: "o83.route", name: "talk to an address that is the host's by a route alone, with --net open", do: "talk " + fakenet.Routed + ":7070 {w}", wall: "ECONNRESET"},
 		attempt{n: "o83.lan", name: "talk to the host's private address, with --net open", do: "talk " + fakenet.OwnLAN + ":7070 {w}", wall: "ECONNRESET"},
 		attempt{n: "o83.lo", name: "talk to the host's loopback, with --net open", do: "talk 127.0.0.1:7070 {w}", wall: "ECONNREFUSED"},
 		attempt{n: "o83.name", name: "talk to the host by its name, with --net open", do: "talk host.coffer.internal:7070 {w}", control: "talk 127.0.0.1:7070 {w}", wall: "ECONNRESET ECONNREFUSED"},

@@ -24,7 +24,8 @@
 //	5432         speaks after eight bytes, like PostgreSQL
 //
 // Addresses that the interface really has are the host's own ([Own4], [Own6], [OwnLAN]
-// and loopback); all the others belong to somebody else, as far as anybody can tell.
+// and loopback), and so is [Routed], by a local route; all the others belong to somebody else,
+// as far as anybody can tell.
 //
 // An ordinary user gets a user namespace as well, in which he is himself.
 package fakenet

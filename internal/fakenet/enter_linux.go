@@ -30,6 +30,7 @@ const (
 	Own4   = "20.0.9.9" // a public one
 	Own6   = "2a0f:c0ff:9::9"
 	OwnLAN = "192.168.20.2"
+	Routed = "20.0.77.7" // by a route, and on no interface
 )
 
 // here is the world of this process.
@@ -152,14 +153,14 @@ func route() error {
 	}
 	// In halves: a route to everything would be a default route, which the library
 	// wants a gateway for.
-	for _, half := range []string{"0.0.0.0/1", "128.0.0.0/1", "::/1", "8000::/1"} {
-		_, to, err := net.ParseCIDR(half)
+	for _, part := range []string{"0.0.0.0/1", "128.0.0.0/1", "::/1", "8000::/1", Routed + "/24"} {
+		_, to, err := net.ParseCIDR(part)
 		if err != nil {
 			return err
 		}
 		r := &netlink.Route{LinkIndex: lo.Attrs().Index, Dst: to, Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL, Scope: unix.RT_SCOPE_HOST}
 		if err := netlink.RouteAdd(r); err != nil {
-			return fmt.Errorf("route %s: %w", half, err)
+			return fmt.Errorf("route %s: %w", part, err)
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ const (
 
 // dial connects to an address. A peer that is gone without a word is noticed by keep-alives.
 func dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
-	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 9}}
+	d := net.Dialer{Control: halfThePorts, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 9}}
 	return d.DialContext(ctx, network, to.String())
 }
 

@@ -74,6 +74,12 @@ func TestDecide(t *testing.T) {
 			deny:  []string{"tcp.test udp", "tls.test", "tls.test tcp", "tls.test http GET /", "http.test tls", "http.test tcp", "udp.test", "udp.test tls"}},
 		{name: "deny without a protocol is about all", layers: []Source{{Default: "allow"}, rules(RuleSource{Deny: []string{"bad.test"}})},
 			allow: []string{"good.test udp", "good.test"}, deny: []string{"bad.test udp", "bad.test tls", "bad.test http GET /"}},
+		{name: "where names are denied, a bare address must be named", layers: []Source{{Default: "allow"}, rules(RuleSource{Deny: []string{"bad.test"}},
+			RuleSource{Allow: []string{"*:1-99"}}, RuleSource{Allow: []string{"192.0.2.0/24"}}, RuleSource{Allow: []string{"192.0.2.0/24"}, Protocol: "udp"})},
+			allow: []string{"good.test", "good.test udp", "192.0.2.7", "192.0.2.7 tls", "192.0.2.7 udp"},
+			deny:  []string{"1.1.1.1", "1.1.1.1 udp", "1.1.1.1 tls", "1.1.1.1:80 http GET /", "[2606::1]:22"}},
+		{name: "where addresses are denied, others are not", layers: []Source{{Default: "allow"}, rules(RuleSource{Deny: []string{"192.0.2.0/24"}})},
+			allow: []string{"1.1.1.1", "1.1.1.1 udp", "1.1.1.1 tls"}, deny: []string{"192.0.2.7", "192.0.2.7 tls"}},
 		{name: "deny beats everything, whatever the order and layer", layers: []Source{
 			rules(RuleSource{Deny: []string{"a.example.com:443"}}),
 			rules(RuleSource{Allow: []string{"a.example.com", "*.example.com"}}, RuleSource{Ask: []string{"a.example.com"}}),

@@ -40,4 +40,7 @@
 // that is not plainly on the internet unless a rule names it: a rule for an address or
 // range that lies inside the special range. "*" and 0.0.0.0/0 name nothing. Cloud
 // metadata services and the host's own addresses must be named one by one.
+//
+// Where a rule denies a name, "*" and the default allow no bare address ([Set.bare]): it could
+// be that of the name.
 package policy

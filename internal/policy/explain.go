@@ -39,7 +39,8 @@ func (s *Set) Explain(q Query) []Step {
 		step.Why = m.miss(c)
 		if step.Why == "" {
 			step.Matched, step.Decides = true, decided == ""
-			step.Why = c.decision.Reason
+			d := s.bare(q, c.decision, c.target.kind == everything)
+			step.Verdict, step.Why = d.Verdict, d.Reason
 			if decided != "" {
 				step.Why = fmt.Sprintf("rule %q was heard before", decided)
 			}
@@ -49,7 +50,8 @@ func (s *Set) Explain(q Query) []Step {
 		}
 		steps = append(steps, step)
 	}
-	last := Step{Verdict: s.def.Verdict, Rule: s.def.Rule, Origin: s.def.Origin, Matched: true, Decides: decided == "", Why: s.def.Reason}
+	d := s.bare(q, s.def, true)
+	last := Step{Verdict: d.Verdict, Rule: d.Rule, Origin: d.Origin, Matched: true, Decides: decided == "", Why: d.Reason}
 	if decided != "" {
 		last.Why = fmt.Sprintf("rule %q was heard before", decided)
 	}

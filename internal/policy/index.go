@@ -23,6 +23,7 @@ type Set struct {
 
 	longest int  // key of below
 	budgets bool // some clause has one
+	denies  bool // some clause denies a name
 }
 
 // bucket is the clauses for one key, sorted by rank.
@@ -67,8 +68,10 @@ func (s *Set) build(clauses []clause) {
 			case everything:
 				s.all.entries = append(s.all.entries, e)
 			case exactly:
+				s.denies = s.denies || c.rank == rankDeny
 				s.exact.add(c.target.host, e)
 			case below:
+				s.denies = s.denies || c.rank == rankDeny
 				s.below.add(c.target.host, e)
 				s.longest = max(s.longest, len(c.target.host))
 			case inside:

@@ -27,10 +27,19 @@ func reference(s *Set, q Query) (Verdict, string) {
 			best, bestRank, bestWeight = i, c.rank, weight
 		}
 	}
-	if best < 0 {
-		return s.def.Verdict, "default"
+	verdict, by := s.def.Verdict, "default"
+	if best >= 0 {
+		verdict, by = s.clauses[best].decision.Verdict, s.clauses[best].decision.Rule
 	}
-	return s.clauses[best].decision.Verdict, s.clauses[best].decision.Rule
+	nameless := q.Host == "" && !q.Named && (best < 0 || s.clauses[best].target.kind == everything)
+	if nameless && slices.ContainsFunc(s.clauses, func(c clause) bool {
+		return c.rank == rankDeny && (c.target.kind == exactly || c.target.kind == below)
+	}) {
+		if verdict == Allow {
+			verdict = Deny
+		}
+	}
+	return verdict, by
 }
 
 // referenceWeight is how much a target says about the destination, -1 if it is not
@@ -226,7 +235,7 @@ func TestNameAndConnectEqualBestDecision(t *testing.T) {
 			q.Method, q.Path = "", ""
 			best := Deny
 			for port := uint16(1); port <= 12; port++ {
-				q.Port = port
+				q.Port, q.Named = port, true
 				possible := set.Connect(q)
 				http := Deny
 				for _, q.Method = range []string{"GET", "POST", "HEAD"} {
@@ -236,17 +245,17 @@ func TestNameAndConnectEqualBestDecision(t *testing.T) {
 					}
 				}
 				q.Method, q.Path = "", ""
-				q.Protocol = TCP
-				raw := set.Decide(q).Verdict
 				q.Protocol = TLS
 				tls := set.Decide(q).Verdict
+				q.Protocol, q.Named = TCP, false
+				raw := set.Decide(q).Verdict
 				if possible.Raw.Verdict != raw || possible.TLS.Verdict != tls || !equal(possible.HTTP.Verdict, http) {
 					t.Fatalf("%+v: %+v, want %v %v %v", q, possible, raw, tls, http)
 				}
 				q.Protocol = UDP
 				best = max(best, raw, tls, http, set.Decide(q).Verdict)
 			}
-			if d := set.Name(q); !equal(d.Verdict, best) {
+			if d := set.Name(q); (q.Host != "" || !set.denies) && !equal(d.Verdict, best) {
 				t.Fatalf("%+v: %+v, want %v", q, d, best)
 			}
 			if !vague {

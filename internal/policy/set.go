@@ -24,9 +24,9 @@ func (s *Set) Connect(q Query) Possible {
 		return Possible{Raw: d, TLS: d, HTTP: d}
 	}
 	var p Possible
-	q.Protocol = TCP
+	q.Protocol, q.Named = TCP, false
 	p.Raw = s.decide(q, false)
-	q.Protocol = TLS
+	q.Protocol, q.Named = TLS, true // it may yet name a host
 	p.TLS = s.decide(q, false)
 	q.Protocol = HTTP
 	p.HTTP = s.decide(q, q.Method == "" && q.Path == "")
@@ -120,7 +120,17 @@ func (s *Set) decide(q Query, open bool) Decision {
 			m.takeRanges(v4, 0, rankDeny)
 		}
 	}
-	return m.decision()
+	return s.bare(q, m.decision(), m.best == rankNone || s.clauses[m.clause].target.kind == everything)
+}
+
+// bare takes back a yes that is about everything where names are denied, and nothing names the
+// host: a denied one may have any address.
+func (s *Set) bare(q Query, d Decision, everything bool) Decision {
+	if !everything || d.Verdict != Allow || !s.denies || q.Host != "" || q.Named {
+		return d
+	}
+	return Decision{Rule: d.Rule, Origin: d.Origin,
+		Reason: "some names are denied, and a bare address could be one of theirs; only a rule that names the address allows it"}
 }
 
 // place is the clauses for one destination.

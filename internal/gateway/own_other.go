@@ -1,8 +1,11 @@
+//go:build !linux
+
 package gateway
 
 import (
 	"net"
 	"net/netip"
+	"syscall"
 )
 
 // ownAddress says whether an address is of one of the host's interfaces. If that cannot be
@@ -19,3 +22,6 @@ func ownAddress(a netip.Addr) bool {
 	}
 	return false
 }
+
+// halfThePorts does nothing on this system.
+func halfThePorts(string, string, syscall.RawConn) error { return nil }
