@@ -53,6 +53,12 @@ var argumentCases = []struct {
 	{"ioctl", []uint64{0, unix.TIOCSETD}, "EPERM"},
 	{"ioctl", []uint64{0, unix.TIOCCONS}, "EPERM"},
 
+	{"fcntl", []uint64{3, unix.F_SETFL, unix.O_NONBLOCK}, "allow"},
+	{"fcntl", []uint64{3, unix.F_GETLEASE}, "allow"},
+	{"fcntl", []uint64{3, unix.F_SETLEASE, unix.F_WRLCK}, "EPERM"},
+	{"fcntl", []uint64{3, junk | unix.F_SETLEASE, unix.F_RDLCK}, "EPERM"},
+	{"fcntl", []uint64{3, 1040}, "EPERM"}, // F_SETDELEG
+
 	{"personality", []uint64{0x20008}, "allow"},
 	{"personality", []uint64{0xffffffff}, "allow"},
 	{"personality", []uint64{0xffffffffffffffff}, "allow"},

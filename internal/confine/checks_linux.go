@@ -10,6 +10,9 @@ const (
 
 	setIDBits = unix.S_ISUID | unix.S_ISGID
 
+	// setDelegation is F_SETDELEG, a lease on a directory (Linux 6.19).
+	setDelegation = 1024 + 16
+
 	// O_TMPFILE without the O_DIRECTORY it includes, as the kernel tests it.
 	tmpfile = unix.O_TMPFILE &^ unix.O_DIRECTORY
 )
@@ -35,6 +38,11 @@ func (p *program) decide(v verdict, o SeccompOptions) {
 		p.decideSocketPair(o)
 	case ioctls:
 		p.decideIoctl(o)
+	case fcntls:
+		p.loadArg(1)
+		p.retIf(unix.F_SETLEASE, retPerm)
+		p.retIf(setDelegation, retPerm)
+		p.ret(retAllow)
 	case personas:
 		p.decidePersonality()
 	case mode1, mode2:

@@ -41,6 +41,7 @@ const (
 	send2                      // flags of a message in argument 2
 	send3                      // flags of a message in argument 3
 	allocates                  // look at what fallocate does
+	fcntls                     // look at fcntl's command
 )
 
 // An abi is one way into the kernel: its number in the audit subsystem, and

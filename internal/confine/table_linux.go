@@ -21,6 +21,7 @@ type rule struct {
 //   - ptrace, process_vm_readv, process_vm_writev and kcmp are allowed, for debuggers. The process
 //     namespace protects everybody else, and so do the capabilities that the agent has and programs
 //     lack. So is chroot, for which the kernel asks for CAP_SYS_CHROOT.
+//   - leases are refused: who opens a leased file waits, or cannot, also on the host.
 //   - io_uring is refused: it does by its ring what the filter refuses as a system call.
 var rules = []rule{
 	{allow, []int{
@@ -33,7 +34,7 @@ var rules = []rule{
 		unix.SYS_SHUTDOWN, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME,
 		unix.SYS_SETSOCKOPT, unix.SYS_GETSOCKOPT, unix.SYS_EXECVE, unix.SYS_EXIT, unix.SYS_WAIT4, unix.SYS_KILL,
 		unix.SYS_UNAME, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMCTL, unix.SYS_SHMDT, unix.SYS_MSGGET,
-		unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_FCNTL, unix.SYS_FLOCK, unix.SYS_FSYNC,
+		unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_FLOCK, unix.SYS_FSYNC,
 		unix.SYS_FDATASYNC, unix.SYS_FTRUNCATE, unix.SYS_GETCWD, unix.SYS_CHDIR, unix.SYS_FCHDIR, unix.SYS_UMASK,
 		unix.SYS_GETTIMEOFDAY, unix.SYS_GETRLIMIT, unix.SYS_GETRUSAGE, unix.SYS_SYSINFO, unix.SYS_TIMES,
 		unix.SYS_PTRACE, unix.SYS_GETUID, unix.SYS_GETGID, unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_GETEUID,
@@ -104,6 +105,7 @@ var rules = []rule{
 	{send2, []int{unix.SYS_SENDMSG}},
 	{send3, []int{unix.SYS_SENDTO, unix.SYS_SENDMMSG}},
 	{ioctls, []int{unix.SYS_IOCTL}},
+	{fcntls, []int{unix.SYS_FCNTL}},
 	{personas, []int{unix.SYS_PERSONALITY}},
 	{open2, []int{unix.SYS_OPENAT}},
 	{mode2, []int{unix.SYS_MKNODAT}},

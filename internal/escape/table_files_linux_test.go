@@ -45,6 +45,7 @@ var fileTable = []attempt{
 	{n: "12.attr", name: "set an attribute of a file outside", do: "setxattr {ro}", wall: "EROFS", hurt: "{ro}", as: "both"},
 	{n: "12.own", name: "chown a file outside", do: "chown {ro} 12345", wall: "EROFS ok", hurt: "{ro}", as: "both", by: "root"},
 	{n: "13", name: "truncate a file outside", do: "truncate {ro}", wall: readOnly, hurt: "{ro}", as: "both"},
+	{n: "3.lease", name: "lease a file, so that nobody can open it", do: "lease {new}", wall: "EPERM", as: "both"},
 	{n: "14", name: "make a character device", do: "mknod {new} c", wall: "EPERM", hurt: "{new}", as: "both", by: "root"},
 	{n: "14.b", name: "make a block device", do: "mknod {new} b", wall: "EPERM", hurt: "{new}", as: "both", by: "root"},
 	{n: "16", name: "unmount .git", do: "umount {git}", control: "in-mount {git} umount", wall: "EPERM", as: "both", by: "ns"},

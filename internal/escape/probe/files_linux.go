@@ -38,6 +38,7 @@ var files = map[string]func([]string) error{
 	"replace":   replaceDir,
 	"init-hook": initHook,
 	"plant":     plant,
+	"lease":     lease,
 }
 
 func write(path string, flags int) error {
@@ -47,6 +48,17 @@ func write(path string, flags int) error {
 	}
 	defer unix.Close(fd)
 	_, err = unix.Write(fd, []byte(mark))
+	return err
+}
+
+// lease takes a lease on a new file.
+func lease(a []string) error {
+	fd, err := unix.Open(a[0], unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK)
 	return err
 }
 
