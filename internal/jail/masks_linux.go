@@ -3,11 +3,14 @@ package jail
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
+	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -81,6 +84,9 @@ func (j *jail) hidden() (hidden, error) {
 	}
 	asked := func(path string) bool { return slices.Contains(j.layout.asked, path) }
 	h.paths = slices.DeleteFunc(slices.Clone(h.paths), func(f mask.Found) bool { return asked(f.Path) })
+	if j.Private && err == nil && os.Geteuid() == 0 {
+		h.paths = append(h.paths, closed(j.layout)...)
+	}
 	h.repos = slices.DeleteFunc(slices.Clone(h.repos), func(dir string) bool { return asked(filepath.Join(j.layout.context, dir, ".git")) })
 	return h, err
 }
@@ -92,4 +98,44 @@ func (h hidden) gap() Gap {
 		names = append(names, f.Path)
 	}
 	return Gap{What: "files that are to be hidden can be read and changed: " + ui.Few(names), Needs: needsNamespaces}
+}
+
+// closed lists what of the system's directories only root and groups may read, such as the shadow
+// file: to the kernel, root's programs in a jail are root. Those of programs have no secrets.
+func closed(l *layout) (all []mask.Found) {
+	given := slices.Concat(l.read, l.write)
+	for _, dir := range rootfs.System(l.home) {
+		if within(dir, []string{"/usr", "/nix", "/gnu", l.home}) {
+			continue
+		}
+		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil || e.Type()&fs.ModeSymlink != 0:
+				return nil
+			case within(path, given):
+				return skip(e)
+			case slices.ContainsFunc(given, func(place string) bool { return safepath.Within(place, path) }):
+				return nil
+			}
+			want := fs.FileMode(0o004)
+			if e.IsDir() {
+				want = 0o005
+			}
+			info, err := e.Info()
+			if err != nil || info.Mode()&want == want {
+				return nil
+			}
+			all = append(all, mask.Found{Path: path, Dir: e.IsDir()})
+			return skip(e)
+		})
+	}
+	return all
+}
+
+// skip leaves a directory out of a walk.
+func skip(e fs.DirEntry) error {
+	if e.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
 }
