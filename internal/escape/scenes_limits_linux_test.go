@@ -74,10 +74,55 @@ func memoryLimit(s *stage) {
 	s.r.judge("99", "use 128 MB where 64 are allowed", free.Wall == "", free.String(), got.code == 137, fmt.Sprint("exit status ", got.code))
 }
 
+// socketBuffers: memory that the kernel has for a sandbox's connections. Version 1 of control groups
+// counts it apart, and only if it is asked to.
+func socketBuffers(s *stage) {
+	free := s.outside(s.bed.Work, "buffers", "128")
+	got := s.coffer(s.bed.Work, "run", "--memory", "64m", "--", s.probe, "buffers", "128")
+	if got.code == 125 {
+		s.r.judge("99.tcp", "fill buffers with 128 MB of 64: this host cannot limit it, so nothing starts", free.Wall == "", free.String(), strings.Contains(got.err, "cannot limit memory"), "start refused")
+		return
+	}
+	kept := got.probed()
+	s.r.judge("99.tcp", "fill buffers of connections with 128 MB where 64 are allowed", free.Wall == "", free.String()+", "+free.Note,
+		got.code == 137 || kept.Wall == "ENOBUFS", fmt.Sprint("exit status ", got.code, " ", kept.Note))
+}
+
 func fileLimit(s *stage) {
 	free := s.outside(s.bed.Work, "open-files", "200")
 	kept := s.inside(s.bed.Work, "--open-files", "64", "--", "open-files", "200")
 	s.r.judge("101", "open 200 files where 64 are allowed", free.Wall == "", free.String(), kept.Wall == "EMFILE", kept.String())
+}
+
+// ceilings: what the kernel counts by user, of which a sandbox must leave its user some.
+func ceilings(s *stage) {
+	const list = "cd /proc/sys/user && for n in *; do echo $n $(cat $n); done"
+	numbers := func(r result) map[string]int {
+		all := map[string]int{}
+		for line := range strings.Lines(r.out) {
+			var name string
+			var n int
+			fmt.Sscan(line, &name, &n)
+			all[name] = n
+		}
+		return all
+	}
+	host := numbers(s.run(s.bed.Program("/bin/sh", "-c", list)))
+	for _, root := range []string{"--root=false", "--root=true"} {
+		own := numbers(s.coffer(s.bed.Work, "run", root, "--", "/bin/sh", "-c", list))
+		bad := ""
+		for name, n := range host {
+			// Root's own namespace has numbers of its own, below those of the sandbox.
+			if own[name] == 0 || root == "--root=false" && own[name] > (n+1)/2 {
+				bad += fmt.Sprintf("%s %d of %d ", name, own[name], n)
+			}
+		}
+		most := fmt.Sprint((host["max_inotify_instances"]+1)/2 + 1)
+		free := s.outside(s.bed.Work, "inotify", most)
+		kept := s.inside(s.bed.Work, root, "--", "inotify", most)
+		s.r.judge("101.ino"+strings.TrimPrefix(root, "--root=")[:1], "take more than half of the user's inotify instances ("+root+")",
+			free.Wall == "" && len(host) > 0, free.String(), kept.Wall == "EMFILE" && bad == "", kept.String()+", "+kept.Note+bad)
+	}
 }
 
 // diskSpace: more than the disk has. A sandbox that fills it is frozen before it is full if it has a

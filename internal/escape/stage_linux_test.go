@@ -30,7 +30,7 @@ var scenes = []func(*stage){
 	maskedFiles, unmountedMasks, appearingSecrets, soughtSecrets, jailedSecrets,
 	copyOnWrite, nesting, homeWorkspace, plantedHome, swappedWorkspace, racedWorkspace,
 	keyring, hostIDs,
-	forkLimit, memoryLimit, fileLimit, diskSpace, outputFlood, deadline, daemons,
+	forkLimit, memoryLimit, fileLimit, ceilings, socketBuffers, diskSpace, outputFlood, deadline, daemons,
 	supervisorDeath, firstProcess, controlAbuse, missingLayer, plantedPrograms,
 }
 

@@ -30,6 +30,9 @@ func (f *Files) Start(life context.Context) {
 	if len(f.trees) == 0 {
 		return
 	}
+	for _, t := range f.trees {
+		t.Listen()
+	}
 	f.work.Go(func() {
 		if !sleep(life, watchAfter) {
 			return

@@ -173,7 +173,7 @@ func (j *jail) order() (*order, error) {
 	l := j.layout
 	view := rootfs.HostRoot{
 		Shown: l.shown(j.Private), Write: outermost(l.write), Locked: l.locked(), Silent: l.silent,
-		Sockets: sockets, Terminal: ownTerminal(), SameProc: j.bare,
+		Sockets: sockets, Terminal: ownTerminal(), SameProc: j.bare, Ceilings: !mayMount(),
 	}
 	for _, path := range outermost(l.asked) {
 		if within(path, view.Locked) { // opened by name in a place that is closed

@@ -23,6 +23,8 @@ type setting struct {
 func settings(v2 bool, controller string, l Limits, has func(file string) bool) []setting {
 	quota := strconv.FormatInt(int64(l.CPUs*cpuPeriod+0.5), 10)
 	memory := strconv.FormatInt(l.Memory, 10)
+	// v1 counts the buffers of sockets apart, if at all: an eighth more.
+	buffers := setting{file: "memory.kmem.tcp.limit_in_bytes", value: strconv.FormatInt(l.Memory/8, 10), optional: true}
 	switch {
 	case controller == "pids":
 		return []setting{{file: "pids.max", value: strconv.Itoa(l.Pids)}}
@@ -43,11 +45,13 @@ func settings(v2 bool, controller string, l Limits, has func(file string) bool) 
 		return []setting{
 			{file: "memory.limit_in_bytes", value: memory}, // must not exceed memsw, so it comes first
 			{file: "memory.memsw.limit_in_bytes", value: memory},
+			buffers,
 		}
 	case controller == "memory":
 		return []setting{
 			{file: "memory.limit_in_bytes", value: memory},
 			{file: "memory.swappiness", value: "0"},
+			buffers,
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,6 +20,8 @@ type Tree struct {
 	// Top says that a repository at the root is told of as those further down are.
 	Top bool
 	fd  int
+
+	events *fsnotify.Watcher // nil before Listen
 }
 
 // Open opens a tree to ask a set about.
@@ -31,7 +34,12 @@ func Open(root string, s *Set) (*Tree, error) {
 }
 
 // Close lets go of the tree.
-func (t *Tree) Close() { unix.Close(t.fd) }
+func (t *Tree) Close() {
+	unix.Close(t.fd)
+	if t.events != nil {
+		t.events.Close()
+	}
+}
 
 // open opens an entry, "" for the root.
 func (t *Tree) open(path string, flags uint64, resolve uint64) (int, error) {

@@ -36,5 +36,8 @@ func (*Tree) Gone(string) bool { return true }
 // Harmless says that a file gives nothing away.
 func (*Tree) Harmless(Found) bool { return false }
 
+// Listen does nothing on this system.
+func (t *Tree) Listen() {}
+
 // Watch tells what appears in the tree.
 func (*Tree) Watch(context.Context, Watching) error { return errors.ErrUnsupported }

@@ -48,18 +48,26 @@ type watcher struct {
 	batch []Found
 }
 
+// Listen opens what Watch hears by. Call it before any program runs that could take all that the
+// user may have of it.
+func (t *Tree) Listen() {
+	if t.events == nil {
+		t.events, _ = fsnotify.NewWatcher() // Watch tries again
+	}
+}
+
 // Watch walks the tree, and then reports what appears in it and is to be hidden, until the context
 // ends. It is no wall: a program may read a file in the moment in which it appears, or keep the
 // watch busy. What the watch misses, the next [Tree.Scan] finds.
 func (t *Tree) Watch(ctx context.Context, what Watching) error {
 	w := &watcher{Watching: what, t: t, most: maxWatches(), dirs: map[string]bool{}}
-	var err error
-	if w.fs, err = fsnotify.NewWatcher(); err != nil {
+	if t.Listen(); t.events == nil {
 		w.sayBlind("cannot be watched", "max_user_instances")
 		return nil
 	}
+	w.fs = t.events
 	defer w.fs.Close()
-	err = w.enter(ctx, "")
+	err := w.enter(ctx, "")
 	for err == nil {
 		select {
 		case <-ctx.Done():

@@ -38,7 +38,7 @@ const (
 	Bind     = "bind"     // show Source of the host at Target
 	Keep     = "keep"     // use Source of the host for the sandbox's layers
 	Scratch  = "scratch"  // an empty directory in memory at Target
-	Proc     = "proc"     // a fresh /proc of the sandbox's own processes
+	Proc     = "proc"     // a fresh /proc of the sandbox's own processes; Data has lines for its sys/user
 	Devpts   = "devpts"   // a terminal file system of its own
 	Dir      = "dir"      // a directory
 	Closed   = "closed"   // a directory that nobody can list

@@ -22,6 +22,7 @@ type HostRoot struct {
 	Terminal string   // the device that the program is started on, if any
 	Resolver string   // what is in the file that names the resolvers, if not what is there
 	SameProc bool     // show the host's /proc
+	Ceilings bool     // programs are in a user namespace of their own
 }
 
 // Plan plans the root. What the program may write to, for the second wall, is what Writable
@@ -33,7 +34,11 @@ func (h *HostRoot) Plan() (*Plan, error) {
 	}
 	p.add(Step{Do: Bind, Source: "/proc", Target: "/proc", ReadOnly: true})
 	if !h.SameProc {
-		p.add(Step{Do: Proc, Target: "/proc", ReadOnly: true, Optional: true})
+		s := Step{Do: Proc, Target: "/proc", ReadOnly: true, Optional: true}
+		if h.Ceilings {
+			s.Data = ceilings()
+		}
+		p.add(s)
 	}
 	// Of a device on a read-only mount nothing can be changed, but all written to it.
 	p.devices(true)

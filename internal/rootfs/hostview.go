@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
+	"strings"
 
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -141,7 +143,7 @@ func temporary(v View, dir string) Step {
 // kernel gives the sandbox its own /proc and /dev, with what runc hides hidden. With
 // nesting nothing is: the kernel lets nobody mount a /proc who sees only part of one.
 func (p *Plan) kernel(nesting bool) {
-	p.add(Step{Do: Proc, Target: "/proc"})
+	p.add(Step{Do: Proc, Target: "/proc", Data: ceilings()})
 	if !nesting {
 		p.closeProc()
 	}
@@ -163,6 +165,28 @@ func (p *Plan) devices(readOnly bool) {
 		Step{Do: Symlink, Target: "/dev/stderr", Data: "/proc/self/fd/2"},
 		Step{Do: Scratch, Target: "/dev/shm", Shared: true},
 	)
+}
+
+// ceilings are how much a sandbox may take of what the kernel counts by user, by names in
+// /proc/sys/user: half. Otherwise its user has nothing left, inotify instances for one.
+func ceilings() string {
+	number := func(file string) int {
+		text, _ := os.ReadFile(file)
+		n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		return n
+	}
+	var all strings.Builder
+	names, _ := os.ReadDir("/proc/sys/user")
+	for _, e := range names {
+		most := number("/proc/sys/user/" + e.Name())
+		// In a container the first number may be none, and this one is the host's.
+		kind, what, _ := strings.Cut(strings.TrimPrefix(e.Name(), "max_"), "_")
+		if host := number("/proc/sys/fs/" + kind + "/max_user_" + what); host > 0 {
+			most = min(most, host)
+		}
+		fmt.Fprintf(&all, "%s %d\n", e.Name(), (most+1)/2)
+	}
+	return all.String()
 }
 
 // closeProc covers what of /proc is about the machine and not about the sandbox.

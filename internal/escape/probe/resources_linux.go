@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"time"
@@ -18,6 +19,8 @@ var resources = map[string]func([]string) error{
 	"fill-disk":  fillDisk,
 	"fill-files": fillFiles,
 	"allocate":   allocate,
+	"inotify":    inotify,
+	"buffers":    buffers,
 }
 
 // forks starts a number of processes that wait, and ends them again.
@@ -66,6 +69,58 @@ func openFiles(a []string) (err error) {
 		unix.Close(fd)
 	}
 	return err
+}
+
+// inotify takes a number of inotify instances.
+func inotify(a []string) (err error) {
+	var all []int
+	for range number(a[0]) {
+		var fd int
+		if fd, err = unix.InotifyInit1(unix.IN_CLOEXEC); err != nil {
+			break
+		}
+		all = append(all, fd)
+	}
+	note = decimal(len(all)) + " taken"
+	for _, fd := range all {
+		unix.Close(fd)
+	}
+	return err
+}
+
+// buffers fills the buffers of TCP connections to itself with a number of megabytes. Where they are
+// full before, it met ENOBUFS.
+func buffers(a []string) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	block := make([]byte, 64<<10)
+	sent := 0
+	for range 300 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		far, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		defer far.Close()
+		for err == nil && sent < number(a[0])<<20 {
+			c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+			var n int
+			n, err = c.Write(block)
+			sent += n
+		}
+	}
+	note = decimal(sent>>20) + " MB sent"
+	if sent < number(a[0])<<20 {
+		return unix.ENOBUFS
+	}
+	return nil
 }
 
 // fill writes a number of kilobytes to a new file and removes it.
