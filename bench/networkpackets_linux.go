@@ -10,7 +10,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/gateway"
 	"github.com/cofferhq/coffer/internal/link"
-	"github.com/cofferhq/coffer/internal/link/packet"
 	"github.com/cofferhq/coffer/internal/policy"
 	"golang.org/x/sys/unix"
 )
@@ -53,7 +52,7 @@ func packetsMain() error {
 }
 
 // packetClient starts a client in a new namespace with a packet link.
-func packetClient() (*packet.Link, *exec.Cmd, error) {
+func packetClient() (link.Link, *exec.Cmd, error) {
 	type made struct {
 		socket *os.File
 		client *exec.Cmd
@@ -66,7 +65,7 @@ func packetClient() (*packet.Link, *exec.Cmd, error) {
 		runtime.LockOSThread()
 		m := made{err: unix.Unshare(unix.CLONE_NEWNET)}
 		if m.err == nil {
-			m.socket, m.err = packet.Prepare()
+			m.socket, m.err = link.PreparePackets()
 		}
 		if m.err == nil {
 			m.client = exec.Command("/proc/self/exe", roleClient)
@@ -83,6 +82,6 @@ func packetClient() (*packet.Link, *exec.Cmd, error) {
 	if m.err != nil {
 		return nil, nil, m.err
 	}
-	wire, err := packet.NewSocket(m.socket)
+	wire, err := link.OpenPackets(m.socket)
 	return wire, m.client, err
 }

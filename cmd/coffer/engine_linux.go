@@ -5,7 +5,6 @@ import (
 
 	"github.com/cofferhq/coffer/internal/confine"
 	"github.com/cofferhq/coffer/internal/engine"
-	"github.com/cofferhq/coffer/internal/engine/container"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/jail"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -13,9 +12,9 @@ import (
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
-func engines() []engine.Engine { return []engine.Engine{container.Engine{}} }
+func engines() []engine.Engine { return []engine.Engine{engine.Container{}} }
 
-func defaultEngine() engine.Engine { return container.Engine{} }
+func defaultEngine() engine.Engine { return engine.Container{} }
 
 // jailReport says whether a jail can be had, which a run takes where no engine works.
 func jailReport() engine.Report {
@@ -32,12 +31,12 @@ func jailReport() engine.Report {
 	return r
 }
 
-func missingWalls() []engine.Check { return container.Missing() }
+func missingWalls() []engine.Check { return engine.Missing() }
 
 // programs are what this binary is by other names.
 var programs = map[string]func() int{
 	guest.Name: guest.Main, guest.LeadName: guest.LeadMain, guest.RootName: guest.RootMain,
-	jail.Name: jail.Main, container.PurgeName: container.PurgeMain,
+	jail.Name: jail.Main, engine.PurgeName: engine.PurgeMain,
 }
 
 // purge removes what is left of a sandbox.
@@ -65,5 +64,5 @@ func purgeSupervised(tree string) error {
 // purgeFiles removes files and nothing else.
 func purgeFiles(tree string) error {
 	defer ui.Busy("removing the files of a sandbox")()
-	return container.Purge(tree)
+	return engine.Purge(tree)
 }

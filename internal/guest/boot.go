@@ -36,6 +36,7 @@ type Boot struct {
 	UID      int
 	GID      int
 	Alone    bool // no other ids are mapped
+	Network  bool // make its end of a link
 	Nesting  bool
 	Landlock bool
 	SetID    bool // root may set set-user-id bits

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/link/kernel"
+	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/wire"
 	"golang.org/x/sys/unix"
@@ -105,7 +105,7 @@ func (a *agent) exec(conn net.Conn, e *wire.Exec) {
 		exit = wire.Exit{Signal: status.Signal()}
 	}
 	if exit.Status() != 0 && a.network.kind == KernelLink {
-		exit.Refused = kernel.Refused()
+		exit.Refused = link.Refused()
 	}
 	_ = out.Exited(exit)
 }

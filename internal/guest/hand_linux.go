@@ -6,8 +6,6 @@ import (
 	"os"
 
 	"github.com/cofferhq/coffer/internal/link"
-	"github.com/cofferhq/coffer/internal/link/kernel"
-	"github.com/cofferhq/coffer/internal/link/packet"
 	"golang.org/x/sys/unix"
 )
 
@@ -52,12 +50,12 @@ func ReceiveLink(conn *net.UnixConn, r Ready) (link.Link, error) {
 	case "":
 		return nil, nil
 	case KernelLink:
-		return kernel.Open(files)
+		return link.Open(files)
 	case PacketLink:
 		if len(files) != 1 {
 			return nil, fmt.Errorf("%d sockets for a link of packets", len(files))
 		}
-		return packet.NewSocket(files[0])
+		return link.OpenPackets(files[0])
 	}
 	return nil, fmt.Errorf("there is no link of kind %q", r.Link)
 }

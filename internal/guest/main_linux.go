@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -113,11 +112,12 @@ func start(conn *net.UnixConn) (*agent, error) {
 	if err := unix.CloseRange(control+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("close inherited descriptors: %w", err)
 	}
-	// Nothing needs to be known for it, and most of its time it waits in the kernel: it
-	// goes side by side with all that follows.
-	connected := connect(slices.Contains(os.Args[1:], networkArg))
 	if err := ReadOrders(conn, &a.boot); err != nil {
 		return nil, fmt.Errorf("read the boot message: %w", err)
+	}
+	var err error
+	if a.network.kind, a.network.sockets, err = MakeNetwork(a.boot.Network, false); err != nil {
+		return nil, err
 	}
 	handed, err := Receive(conn, a.boot.Handed)
 	if err != nil {
@@ -143,10 +143,7 @@ func start(conn *net.UnixConn) (*agent, error) {
 			return nil, fmt.Errorf("set resource limit %d: %w", l.Resource, err)
 		}
 	}
-	if a.launcher, err = newLauncher(&a.boot, false); err != nil {
-		return nil, err
-	}
-	a.network, err = connected()
+	a.launcher, err = newLauncher(&a.boot, false)
 	return a, err
 }
 

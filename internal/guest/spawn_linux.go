@@ -13,9 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// networkArg is the agent's argument that asks for a link.
-const networkArg = "network"
-
 // A Process is a guest agent that waits for its orders.
 type Process struct {
 	PID     int
@@ -24,9 +21,8 @@ type Process struct {
 	Said    *os.File      // what it prints
 }
 
-// Start starts a guest agent in namespaces of its own, with its ids. With network it makes its
-// end of a link before it reads its [Boot] message.
-func Start(network bool) (*Process, error) {
+// Start starts a guest agent in namespaces of its own, with its ids.
+func Start() (*Process, error) {
 	p := &Process{IDs: Whoever()}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -38,10 +34,6 @@ func Start(network bool) (*Process, error) {
 		return nil, err
 	}
 	defer say.Close()
-	args := []string{Name}
-	if network {
-		args = append(args, networkArg)
-	}
 	sys := &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
@@ -57,7 +49,7 @@ func Start(network bool) (*Process, error) {
 		// With an id other than 0, capabilities survive exec only as ambient ones.
 		sys.AmbientCaps = Capabilities()
 	}
-	p.PID, p.Control, err = Spawn(args, []uintptr{null.Fd(), say.Fd(), say.Fd()}, sys)
+	p.PID, p.Control, err = Spawn([]string{Name}, []uintptr{null.Fd(), say.Fd(), say.Fd()}, sys)
 	if err == nil && p.IDs.Helper {
 		if err = Grant(p.IDs, p.PID); err != nil {
 			p.Control.Close()

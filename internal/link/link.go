@@ -3,9 +3,9 @@
 // A machine has no route to anything. Whatever its programs send comes out of a [Link]:
 // TCP connections as flows, each with the address that the program meant, and UDP as
 // datagrams. The gateway at the far end decides, dials for itself, and answers in the
-// name of that address. So there is one gateway, whatever carries the flows:
-// link/kernel takes them from sockets inside the machine's network namespace,
-// link/packet from a TCP/IP stack of our own that reads the machine's packets.
+// name of that address. So there is one gateway, whatever carries the flows: the kernel, from
+// sockets inside the machine's network namespace ([Open]), or, where that has no packet rules,
+// gVisor's TCP/IP stack, which reads the machine's packets ([OpenPackets]).
 package link
 
 import (

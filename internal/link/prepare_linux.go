@@ -1,11 +1,10 @@
-package kernel
+package link
 
 import (
 	"fmt"
 	"net/netip"
 	"os"
 
-	"github.com/cofferhq/coffer/internal/link"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,10 +19,10 @@ type family struct {
 }
 
 var (
-	ipv4 = family{unix.AF_INET, 16, unix.IPPROTO_ICMP, 8, link.Own4,
-		netip.MustParsePrefix("127.0.0.0/8"), link.Synthetic4, netip.MustParseAddr("127.0.0.1")}
-	ipv6 = family{unix.AF_INET6, 24, unix.IPPROTO_ICMPV6, 128, link.Own6,
-		netip.MustParsePrefix("::1/128"), link.Synthetic6, netip.IPv6Loopback()}
+	ipv4 = family{unix.AF_INET, 16, unix.IPPROTO_ICMP, 8, Own4,
+		netip.MustParsePrefix("127.0.0.0/8"), Synthetic4, netip.MustParseAddr("127.0.0.1")}
+	ipv6 = family{unix.AF_INET6, 24, unix.IPPROTO_ICMPV6, 128, Own6,
+		netip.MustParsePrefix("::1/128"), Synthetic6, netip.IPv6Loopback()}
 )
 
 // Prepare makes the network of a machine. It is called inside the machine's network

@@ -1,4 +1,4 @@
-package packet
+package link
 
 import (
 	"encoding/binary"
@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 
-	"github.com/cofferhq/coffer/internal/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -20,15 +19,15 @@ const (
 	farName  = "coffer0"
 )
 
-// Prepare gives the network namespace of the calling thread its interface, and returns
-// the packet socket for NewSocket. It needs the rights of root over the namespace, as
+// PreparePackets gives the network namespace of the calling thread its interface, and returns
+// the packet socket for OpenPackets. It needs the rights of root over the namespace, as
 // the first process in a new user and network namespace has.
 //
 // Both sides of the veth pair are in the machine's namespace. What keeps the kernel
 // there from taking part on the far side is that frames are addressed to ownMAC, which
 // that side does not have, and that it has neither addresses nor ARP. A program with
 // rights over the namespace can take the wire down, or listen on it, and gains nothing.
-func Prepare() (*os.File, error) {
+func PreparePackets() (*os.File, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("configure the network: %w", err)
@@ -51,9 +50,9 @@ func Prepare() (*os.File, error) {
 // makePair makes the veth pair, of which the far side is up. It returns its index.
 func makePair(h *netlink.Handle) (int, error) {
 	pair := &netlink.Veth{
-		LinkAttrs:        netlink.LinkAttrs{Name: nearName, MTU: MTU, HardwareAddr: machineMAC[:], TxQLen: -1},
+		LinkAttrs:        netlink.LinkAttrs{Name: nearName, MTU: mtu, HardwareAddr: machineMAC, TxQLen: -1},
 		PeerName:         farName,
-		PeerMTU:          MTU,
+		PeerMTU:          mtu,
 		PeerHardwareAddr: net.HardwareAddr{0x02, 0x63, 0x6f, 0x66, 0x65, 0x03},
 	}
 	if err := h.LinkAdd(pair); err != nil {
@@ -97,15 +96,19 @@ func configure(h *netlink.Handle, near netlink.Link) error {
 	if err := silence(h, near); err != nil {
 		return err
 	}
+	// Several datagrams that a program hands over as one are cut by the kernel.
+	if err := h.LinkSetGSOMaxSegs(near, 1); err != nil {
+		return fmt.Errorf("set up interface %s: %w", near.Attrs().Name, err)
+	}
 	// Last: the one of a pair that is turned on last works at once, the other one as
 	// soon as the kernel gets round to it.
 	if err := h.LinkSetUp(near); err != nil {
 		return fmt.Errorf("turn on interface %s: %w", near.Attrs().Name, err)
 	}
-	if err := addFamily(h, near, link.Own4, link.Resolver4); err != nil {
+	if err := addFamily(h, near, Own4, Resolver4); err != nil {
 		return err
 	}
-	if err := addFamily(h, near, link.Own6, link.Resolver6); err != nil && !withoutIPv6(err) {
+	if err := addFamily(h, near, Own6, Resolver6); err != nil && !withoutIPv6(err) {
 		return err
 	}
 	return nil
@@ -137,7 +140,7 @@ func addFamily(h *netlink.Handle, near netlink.Link, own, gateway netip.Addr) er
 		LinkIndex:    index,
 		State:        netlink.NUD_PERMANENT,
 		IP:           gateway.AsSlice(),
-		HardwareAddr: ownMAC[:],
+		HardwareAddr: ownMAC,
 	}); err != nil {
 		return fmt.Errorf("add the neighbour %s: %w", gateway, err)
 	}

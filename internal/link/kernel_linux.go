@@ -1,4 +1,4 @@
-package kernel
+package link
 
 import (
 	"errors"
@@ -9,12 +9,29 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferhq/coffer/internal/link"
 	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
 )
 
+// The kernel's own link. Inside the machine's network namespace every address is made local: a route
+// says that all of IPv4 and IPv6 is delivered on the loopback interface, and a rule of nftables
+// (TPROXY) hands what arrives there to four listening sockets. The sockets are made inside, at boot, by
+// [Prepare]; their descriptors go out to the supervisor, where [Open] makes a link of them. A socket
+// belongs for ever to the namespace that it was made in, so the supervisor accepts connections that no
+// packet of the host's network ever had a part in.
+//
+// The kernel keeps the address that a program meant: it is the local address of an accepted
+// connection, and comes with every datagram. Answers to datagrams are written by hand, header and all,
+// to a raw socket of the namespace, because they come from whatever address and port the program asked.
+//
+// A connection is made before the gateway has spoken: refusing it takes a reset.
+//
+// Programs inside cannot change any of this. They have no capability over the network namespace, nor
+// has root of the sandbox, which lives in a user namespace below the one that owns it.
+
 // Open makes a link of the sockets that Prepare made, and closes the files.
-func Open(files []*os.File) (link.Link, error) {
+func Open(files []*os.File) (Link, error) {
 	defer func() {
 		for _, f := range files {
 			f.Close()
@@ -127,7 +144,7 @@ func (k *kernelLink) accept(l *net.TCPListener) {
 	}
 }
 
-func (k *kernelLink) Accept() (link.Flow, error) {
+func (k *kernelLink) Accept() (Flow, error) {
 	select {
 	case c := <-k.flows:
 		return flow{c}, nil
@@ -141,7 +158,7 @@ type flow struct{ c *net.TCPConn }
 
 func (f flow) Source() netip.AddrPort      { return ends(f.c.RemoteAddr()) }
 func (f flow) Destination() netip.AddrPort { return ends(f.c.LocalAddr()) }
-func (f flow) Accept() (link.Conn, error)  { return conn{f.c}, nil }
+func (f flow) Accept() (Conn, error)       { return conn{f.c}, nil }
 func (f flow) Refuse()                     { conn{f.c}.Reset() }
 
 func ends(a net.Addr) netip.AddrPort {
@@ -218,7 +235,7 @@ func (k *kernelLink) ReadDatagram(b []byte) (int, netip.AddrPort, netip.AddrPort
 }
 
 func (k *kernelLink) WriteDatagram(b []byte, from, to netip.AddrPort) error {
-	return k.inject(from.Addr(), to.Addr(), protocolUDP, udp(b, from, to))
+	return k.inject(from.Addr(), to.Addr(), header.UDPProtocolNumber, udp(b, from, to))
 }
 
 func (k *kernelLink) RefuseDatagram(from, to netip.AddrPort) error {
@@ -227,7 +244,7 @@ func (k *kernelLink) RefuseDatagram(from, to netip.AddrPort) error {
 }
 
 // inject sends a packet into the machine.
-func (k *kernelLink) inject(from, to netip.Addr, protocol byte, payload []byte) error {
+func (k *kernelLink) inject(from, to netip.Addr, protocol tcpip.TransportProtocolNumber, payload []byte) error {
 	n := 0
 	if from.Is6() {
 		n = 1

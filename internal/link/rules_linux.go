@@ -1,4 +1,4 @@
-package kernel
+package link
 
 import (
 	"encoding/binary"

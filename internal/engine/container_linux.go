@@ -1,4 +1,4 @@
-package container
+package engine
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/cofferhq/coffer/internal/confine"
-	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -21,16 +20,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Engine is the container engine.
-type Engine struct{}
+// Container is the engine of Linux namespaces, as an ordinary user, with nothing to install.
+//
+// Who is who. A program inside is the user outside, with the same id, so that files,
+// git's index and agents see what they are used to. How many further ids there are
+// depends on who starts it:
+//
+//   - An ordinary user has one id. Root of the sandbox is then the same id again,
+//     seen through a nested user namespace.
+//   - An ordinary user with a range in /etc/subuid and newuidmap has 65536: root and
+//     the system's accounts inside are ids of that range.
+//   - Root of the host must not be inside at all: 65536 ids far above all real users
+//     are mapped, and the workspace is mounted with the ids shifted, so that what
+//     belongs to root outside belongs to (an unprivileged) root inside.
+type Container struct{}
 
 // Name is what config and reports call it.
-func (Engine) Name() string { return "container" }
+func (Container) Name() string { return "container" }
 
 // Boot starts the guest agent in namespaces of its own and waits until the sandbox
 // stands.
-func (Engine) Boot(ctx context.Context, m *engine.Machine) (engine.Instance, error) {
-	first, err := guest.Start(m.Network)
+func (Container) Boot(ctx context.Context, m *Machine) (Instance, error) {
+	first, err := guest.Start()
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -122,7 +133,7 @@ func (i *instance) Kill() {
 }
 
 // build gives the first process its ids, limits and orders.
-func (i *instance) build(m *engine.Machine) error {
+func (i *instance) build(m *Machine) error {
 	who := i.who
 	if err := m.Limits.Add(i.pid); err != nil {
 		return err
@@ -139,7 +150,7 @@ func (i *instance) build(m *engine.Machine) error {
 	boot := guest.Boot{
 		Plan: m.Root, Hostname: m.Hostname, Handed: len(handed),
 		UID: who.UID, GID: who.GID, Alone: who.Count == 1,
-		Nesting: m.Nesting, SetID: m.SetID, Landlock: confine.LandlockABI() > 0, Rlimits: m.Limits.Rlimits(),
+		Network: m.Network, Nesting: m.Nesting, SetID: m.SetID, Landlock: confine.LandlockABI() > 0, Rlimits: m.Limits.Rlimits(),
 		NoAllocate: m.NoAllocate, Processors: m.Limits.Processors(), Grouped: m.Limits.Grouped(),
 	}
 	if err := guest.WriteOrders(i.control, boot); err != nil {

@@ -1,4 +1,4 @@
-package container
+package engine
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/confine"
-	"github.com/cofferhq/coffer/internal/engine"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -32,9 +31,9 @@ func namespaceFix() string {
 }
 
 // Probe boots an empty sandbox and looks at what surrounds it.
-func (e Engine) Probe(ctx context.Context) engine.Report {
-	r := engine.Report{}
-	boot := engine.Check{What: "namespaces, mounts, a fresh /proc", Needed: true, OK: true, Detail: "a sandbox was booted"}
+func (e Container) Probe(ctx context.Context) Report {
+	r := Report{}
+	boot := Check{What: "namespaces, mounts, a fresh /proc", Needed: true, OK: true, Detail: "a sandbox was booted"}
 	if _, err := e.trial(ctx, false); err != nil {
 		boot.OK, boot.Detail, boot.Fix = false, err.Error(), namespaceFix()
 		switch {
@@ -45,7 +44,7 @@ func (e Engine) Probe(ctx context.Context) engine.Report {
 		}
 	}
 	r.Usable = boot.OK
-	r.Checks = []engine.Check{boot}
+	r.Checks = []Check{boot}
 	if boot.OK {
 		r.Checks = append(r.Checks, e.networkCheck(ctx))
 	}
@@ -53,8 +52,8 @@ func (e Engine) Probe(ctx context.Context) engine.Report {
 	return r
 }
 
-func (e Engine) networkCheck(ctx context.Context) engine.Check {
-	c := engine.Check{What: "the network of a sandbox", OK: true}
+func (e Container) networkCheck(ctx context.Context) Check {
+	c := Check{What: "the network of a sandbox", OK: true}
 	const fix = "load the kernel modules nf_tables and nft_tproxy: sudo modprobe -a nf_tables nft_tproxy"
 	switch kind, err := e.trial(ctx, true); {
 	case err != nil:
@@ -69,7 +68,7 @@ func (e Engine) networkCheck(ctx context.Context) engine.Check {
 
 // trial boots a sandbox without a workspace and runs nothing in it but the agent. It
 // says what kind of link it has.
-func (e Engine) trial(ctx context.Context, network bool) (link string, err error) {
+func (e Container) trial(ctx context.Context, network bool) (link string, err error) {
 	dir, err := trialDir()
 	if err != nil {
 		return "", err
@@ -88,7 +87,7 @@ func (e Engine) trial(ctx context.Context, network bool) (link string, err error
 	if err != nil {
 		return "", err
 	}
-	booted, err := e.Boot(ctx, &engine.Machine{Hostname: "probe", Root: plan, Network: network})
+	booted, err := e.Boot(ctx, &Machine{Hostname: "probe", Root: plan, Network: network})
 	if err != nil {
 		return "", err
 	}
@@ -119,15 +118,15 @@ func trialDir() (string, error) {
 }
 
 // Missing are the parts of the wall that a sandbox would be booted without on this host.
-func Missing() (list []engine.Check) {
+func Missing() (list []Check) {
 	if c := landlockCheck(); !c.OK {
 		list = append(list, c)
 	}
 	return list
 }
 
-func landlockCheck() engine.Check {
-	c := engine.Check{What: "Landlock, the second wall around files"}
+func landlockCheck() Check {
+	c := Check{What: "Landlock, the second wall around files"}
 	if abi := confine.LandlockABI(); abi > 0 {
 		c.OK, c.Detail = true, fmt.Sprintf("version %d", abi)
 		return c
@@ -137,8 +136,8 @@ func landlockCheck() engine.Check {
 	return c
 }
 
-func idsCheck() engine.Check {
-	c := engine.Check{What: "ids inside a sandbox"}
+func idsCheck() Check {
+	c := Check{What: "ids inside a sandbox"}
 	switch who := guest.Whoever(); {
 	case who.Shift:
 		c.OK, c.Detail = true, fmt.Sprintf("%d, mapped to unprivileged ids from %d", who.Count, guest.Foreign)
@@ -158,14 +157,14 @@ func userName() string {
 	return "$USER"
 }
 
-func limitChecks() []engine.Check {
+func limitChecks() []Check {
 	h := limits.Probe()
-	var all []engine.Check
+	var all []Check
 	for _, l := range []struct {
 		name string
 		limits.Support
 	}{{"memory", h.Memory}, {"processes", h.Pids}, {"cpus", h.CPUs}, {"open files", h.OpenFiles}} {
-		c := engine.Check{What: "limit on " + l.name, OK: l.Available(), Detail: "by " + l.Mechanism}
+		c := Check{What: "limit on " + l.name, OK: l.Available(), Detail: "by " + l.Mechanism}
 		if !c.OK {
 			c.Detail, c.Fix = l.Reason, l.Fix
 		}
