@@ -40,55 +40,33 @@ type listener struct {
 // maxTable bounds how much of the kernel's table is read. Those that listen come first.
 const maxTable = 1 << 20
 
-// listening lists what listens in the sandbox's network, each port once, in order.
+// listening lists what listens in the sandbox's network, each port once, in order. A family that the
+// kernel does not have has none.
 func listening() (all []listener) {
-	for _, s := range sockets() {
-		if s.listens {
-			all = append(all, listener{addr: s.local.Addr(), port: s.local.Port(), inode: s.inode})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b listener) int { return int(a.port) - int(b.port) })
-	return slices.CompactFunc(all, func(a, b listener) bool { return a.port == b.port })
-}
-
-// socket is a line of the kernel's tables.
-type socket struct {
-	local, remote netip.AddrPort
-	listens       bool
-	inode         uint64 // 0 if no program has it
-}
-
-// sockets lists the TCP sockets of the sandbox's network. A family that the kernel does not have
-// has none.
-func sockets() (all []socket) {
 	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		if f, err := os.Open(table); err == nil {
 			all = append(all, readTable(io.LimitReader(f, maxTable))...)
 			f.Close()
 		}
 	}
-	return all
+	slices.SortStableFunc(all, func(a, b listener) int { return int(a.port) - int(b.port) })
+	return slices.CompactFunc(all, func(a, b listener) bool { return a.port == b.port })
 }
 
 // readTable reads a table such as /proc/net/tcp, and skips what it does not understand.
-func readTable(r io.Reader) (all []socket) {
-	const local, remote, state, inode = 1, 2, 3, 9 // columns
+func readTable(r io.Reader) (all []listener) {
+	const local, state, inode = 1, 3, 9 // columns
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		f := strings.Fields(lines.Text())
-		if len(f) <= inode {
+		if len(f) <= inode || f[state] != "0A" {
 			continue
 		}
 		at, err := address(f[local])
-		if err != nil {
-			continue
+		n, err2 := strconv.ParseUint(f[inode], 10, 64)
+		if err == nil && err2 == nil {
+			all = append(all, listener{addr: at.Addr(), port: at.Port(), inode: n})
 		}
-		to, _ := address(f[remote]) // which has no port where a socket listens
-		n, err := strconv.ParseUint(f[inode], 10, 64)
-		if err != nil {
-			continue
-		}
-		all = append(all, socket{at, to, f[state] == "0A", n})
 	}
 	return all
 }

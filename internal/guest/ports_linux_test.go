@@ -25,13 +25,11 @@ const table6 = `  sl  local_address                         remote_address      
 `
 
 func TestReadTable(t *testing.T) {
-	want := []socket{
-		{local: netip.MustParseAddrPort("127.0.0.1:8080"), listens: true, inode: 4711},
-		{local: netip.MustParseAddrPort("0.0.0.0:22"), listens: true, inode: 4712},
-		{local: netip.MustParseAddrPort("127.0.0.1:8080"), remote: netip.MustParseAddrPort("127.0.0.1:50000"), inode: 4713},
-		{local: netip.MustParseAddrPort("[::1]:3000"), listens: true, inode: 4714},
-		{local: netip.MustParseAddrPort("127.0.0.1:80"), listens: true, inode: 4715},
+	at := func(text string, inode uint64) listener {
+		a := netip.MustParseAddrPort(text)
+		return listener{addr: a.Addr(), port: a.Port(), inode: inode}
 	}
+	want := []listener{at("127.0.0.1:8080", 4711), at("0.0.0.0:22", 4712), at("[::1]:3000", 4714), at("127.0.0.1:80", 4715)}
 	got := append(readTable(strings.NewReader(table4)), readTable(strings.NewReader(table6))...)
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
@@ -51,7 +49,7 @@ func FuzzReadTable(f *testing.F) {
 	f.Add(table6)
 	f.Fuzz(func(t *testing.T, in string) {
 		for _, l := range readTable(strings.NewReader(in)) {
-			if !l.local.IsValid() || l.local.Port() == 0 {
+			if !l.addr.IsValid() || l.port == 0 {
 				t.Errorf("%+v", l)
 			}
 		}
