@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/safepath"
-	"github.com/cofferhq/coffer/internal/watch"
 )
 
 // Bounds. See the package's comment.
@@ -78,7 +78,7 @@ type Store struct {
 	seed  func(context.Context) []Seed
 	stale int  // how many files the cache on the disk has not seen
 	same  bool // at the last look, the files were as at the last checkpoint
-	watch watch.Watch
+	watch mask.DirWatch
 }
 
 // Folder is where the checkpoints of the sandbox in a folder are.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/safepath"
-	"github.com/cofferhq/coffer/internal/watch"
 )
 
 // What moves refs is noticed by what the kernel says of their files. Nothing here asks git.
@@ -81,7 +81,7 @@ func userRefDirs(common string, visit func(dir string) bool) {
 }
 
 // Watch watches all that [Bridge.Settled] and [Bridge.Refresh] look at.
-func (b *Bridge) Watch(w *watch.Watch) {
+func (b *Bridge) Watch(w *mask.DirWatch) {
 	w.Begin()
 	watchDir(w, string(b.private()))
 	root, err := os.OpenRoot(string(b.private()))
@@ -127,7 +127,7 @@ func (b *Bridge) Watch(w *watch.Watch) {
 }
 
 // watchDir watches a directory that only the user can move.
-func watchDir(w *watch.Watch, dir string) {
+func watchDir(w *mask.DirWatch, dir string) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		w.Lose()

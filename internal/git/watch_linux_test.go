@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cofferhq/coffer/internal/watch"
+	"github.com/cofferhq/coffer/internal/mask"
 )
 
 // watched makes a bridge of directories alone.
@@ -29,7 +29,7 @@ func watched(t *testing.T) *Bridge {
 // TestWatch: while nothing moves nobody has to look, and whatever is looked at is told of.
 func TestWatch(t *testing.T) {
 	b := watched(t)
-	var w watch.Watch
+	var w mask.DirWatch
 	defer w.Close()
 	write := func(path string) func() error {
 		path = filepath.Join(b.dir, path)
@@ -80,7 +80,7 @@ func TestWatchHostile(t *testing.T) {
 	if err := syscall.Mkfifo(heads, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var w watch.Watch
+	var w mask.DirWatch
 	defer w.Close()
 	b.Watch(&w)
 	none := b.Glance() // would wait for a writer

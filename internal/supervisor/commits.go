@@ -13,10 +13,10 @@ import (
 
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/hidden"
+	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/ui"
-	"github.com/cofferhq/coffer/internal/watch"
 	"github.com/cofferhq/coffer/internal/wire"
 )
 
@@ -165,7 +165,7 @@ func (c *commits) close() {
 
 // follow syncs when refs move.
 func (c *commits) follow(ctx context.Context, r *repository) {
-	var refs watch.Watch
+	var refs mask.DirWatch
 	defer refs.Close()
 	pause := syncEvery
 	for sleep(ctx, pause) {

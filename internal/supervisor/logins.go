@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
+	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/watch"
 )
 
 const (
@@ -59,7 +59,7 @@ func (l *logins) nudge() {
 // followLogin looks when something happened to the credentials of the agent in a sandbox, or
 // after a nudge, until the context ends.
 func followLogin(ctx context.Context, dir, home string, nudges <-chan struct{}, running func() int, look func()) {
-	var w watch.Watch
+	var w mask.DirWatch
 	defer w.Close()
 	for ctx.Err() == nil {
 		w.Begin()
@@ -91,7 +91,7 @@ func followLogin(ctx context.Context, dir, home string, nudges <-chan struct{}, 
 // watchCredentials watches the directories that an agent's credentials are in, or the nearest
 // ones above them that exist, and says whether there is an agent. The home is the sandbox's:
 // nothing leads out of it.
-func watchCredentials(w *watch.Watch, dir, home string) bool {
+func watchCredentials(w *mask.DirWatch, dir, home string) bool {
 	t, err := agent.ReadTrace(dir)
 	if err != nil {
 		return false

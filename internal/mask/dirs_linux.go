@@ -1,4 +1,4 @@
-package watch
+package mask
 
 import (
 	"context"
@@ -15,8 +15,13 @@ const maxDirs = 20000
 const interest = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// A Watch is on some directories. The zero Watch is on none, and always says yes.
-type Watch struct {
+// A DirWatch says whether anything happened in some directories since somebody looked, without looking
+// again. The kernel keeps the events (inotify); nobody is woken by them but who waits, and once. They
+// are read when the question is asked, and any of them means yes: what happened has to be seen by
+// looking. Where the kernel cannot be asked, or has lost count, the answer is yes too, and so it is of
+// the zero DirWatch, which is on no directory. Not seen are writes through a memory mapping that was
+// made before, so a yes is certain to come only with the next event.
+type DirWatch struct {
 	fd   int
 	open bool
 	file *os.File // fd again, once somebody waits
@@ -26,7 +31,7 @@ type Watch struct {
 }
 
 // Begin forgets what happened so far. Directories are to be added as they are looked at.
-func (w *Watch) Begin() {
+func (w *DirWatch) Begin() {
 	if w.last > 2*maxDirs {
 		// Those that were moved away are watched still. Who moves ever new ones must not
 		// use up what the user may have.
@@ -41,7 +46,7 @@ func (w *Watch) Begin() {
 }
 
 // Add watches an open directory, before it is looked at.
-func (w *Watch) Add(dir int) {
+func (w *DirWatch) Add(dir int) {
 	if w.dirs++; w.lost || w.dirs > maxDirs {
 		w.lost = true
 		return
@@ -54,13 +59,13 @@ func (w *Watch) Add(dir int) {
 }
 
 // Lose says that something is not watched which should be.
-func (w *Watch) Lose() { w.lost = true }
+func (w *DirWatch) Lose() { w.lost = true }
 
 // Blind says whether something is not watched, so that to wait would be in vain.
-func (w *Watch) Blind() bool { return !w.open || w.lost || w.dirs == 0 }
+func (w *DirWatch) Blind() bool { return !w.open || w.lost || w.dirs == 0 }
 
 // Happened says whether anything did since Begin.
-func (w *Watch) Happened() bool {
+func (w *DirWatch) Happened() bool {
 	if w.Blind() {
 		return true
 	}
@@ -70,7 +75,7 @@ func (w *Watch) Happened() bool {
 
 // Wait waits until something has happened since Begin, or the context ends. Only who waits
 // is woken by the kernel, and once.
-func (w *Watch) Wait(ctx context.Context) {
+func (w *DirWatch) Wait(ctx context.Context) {
 	if w.Happened() {
 		return
 	}
@@ -93,7 +98,7 @@ func (w *Watch) Wait(ctx context.Context) {
 }
 
 // drain reads all events, and says whether there were any.
-func (w *Watch) drain() (any bool) {
+func (w *DirWatch) drain() (any bool) {
 	var b [16 << 10]byte
 	for w.open {
 		n, err := unix.Read(w.fd, b[:])
@@ -109,12 +114,12 @@ func (w *Watch) drain() (any bool) {
 }
 
 // Close watches nothing any more.
-func (w *Watch) Close() {
+func (w *DirWatch) Close() {
 	switch {
 	case w.file != nil:
 		w.file.Close()
 	case w.open:
 		unix.Close(w.fd)
 	}
-	*w = Watch{}
+	*w = DirWatch{}
 }

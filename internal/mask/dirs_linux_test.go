@@ -1,4 +1,4 @@
-package watch
+package mask
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-func TestWatch(t *testing.T) {
+func TestDirWatch(t *testing.T) {
 	dir := t.TempDir()
 	sub := filepath.Join(dir, "sub")
 	os.Mkdir(sub, 0o755)
 	file := filepath.Join(sub, "file")
 	os.WriteFile(file, nil, 0o644)
-	var w Watch
+	var w DirWatch
 	if !w.Happened() {
 		t.Error("who does not look knows nothing")
 	}
@@ -60,7 +60,7 @@ func TestWatch(t *testing.T) {
 // TestWait: who waits is woken by an event, and by the end of the context.
 func TestWait(t *testing.T) {
 	dir := t.TempDir()
-	var w Watch
+	var w DirWatch
 	defer w.Close()
 	begin := func() {
 		w.Begin()
@@ -96,7 +96,7 @@ func TestWait(t *testing.T) {
 // TestMovedAway: directories that are moved away are not watched for ever.
 func TestMovedAway(t *testing.T) {
 	dir := t.TempDir()
-	var w Watch
+	var w DirWatch
 	defer w.Close()
 	w.Begin()
 	w.last = 2*maxDirs + 1 // so many were made since
