@@ -1,34 +1,10 @@
 package gateway
 
 import (
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/policy"
 )
-
-// inForce is the policy that counts now.
-type inForce struct {
-	atomic.Pointer[policy.Set]
-	once  sync.Once
-	later func() *policy.Set
-}
-
-func (p *inForce) set(now *policy.Set, later func() *policy.Set) {
-	if p.later = later; now != nil {
-		p.Store(now)
-	}
-}
-
-func (p *inForce) Load() *policy.Set {
-	if set := p.Pointer.Load(); set != nil {
-		return set
-	}
-	// Should it be changed meanwhile, the change counts.
-	p.once.Do(func() { p.CompareAndSwap(nil, p.later()) })
-	return p.Pointer.Load()
-}
 
 // SetPolicy puts other rules in force. Flows that they no longer allow are closed, and
 // flows that wait for an answer are decided again.

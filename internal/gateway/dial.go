@@ -75,7 +75,7 @@ func (g *Gateway) route(ctx context.Context, q policy.Query, d policy.Decision) 
 // of the addresses; if there is no address, an error.
 func Check(ctx context.Context, set *policy.Set, q policy.Query, d policy.Decision) (policy.Decision, netip.Addr, error) {
 	g := &Gateway{cfg: Config{}.filled(), names: newPace(1, namesEvery), budgets: newBudgets(nil)}
-	g.policy.set(set, nil)
+	g.policy.Store(set)
 	ctx, cancel := context.WithTimeout(ctx, defaults().dial)
 	defer cancel()
 	_, _, r := g.route(ctx, q, d)

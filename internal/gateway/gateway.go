@@ -68,12 +68,9 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Config is what a gateway needs to know. Only Policy or Later must be set.
+// Config is what a gateway needs to know. Only Policy must be set.
 type Config struct {
 	Policy *policy.Set
-	// Later gives the policy when it is first needed, for one that is known to be right
-	// and takes longer to put together than most sandboxes live.
-	Later func() *policy.Set
 	// Audit takes an event of the log. It must not block.
 	Audit func(audit.Event)
 	// Resolve looks a name up on the host. Nil: the host's resolver.
@@ -164,7 +161,7 @@ type Gateway struct {
 	link     link.Link
 	cfg      Config
 	limits   limits
-	policy   inForce
+	policy   atomic.Pointer[policy.Set] // in force now
 	table    *dns.Table
 	resolver *dns.Resolver
 	asks     *questions
@@ -207,7 +204,7 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 		asks: newQuestions(lim, c.AskTimeout, c.Asked),
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
-	g.policy.set(c.Policy, c.Later)
+	g.policy.Store(c.Policy)
 	g.resolver = &dns.Resolver{Table: g.table, Allow: g.allowName, Lookup: g.lookup}
 	g.about = newAbout(g)
 	g.sessions = newSessions(g)

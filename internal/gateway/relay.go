@@ -10,7 +10,7 @@ import (
 )
 
 // An idle connection keeps a small buffer in each direction. While bytes come faster than it
-// takes, a pump borrows a large one: a packet of half a megabyte (see package link/kernel)
+// takes, a pump borrows a large one: a packet of half a megabyte (see package link)
 // takes a few reads and not hundreds. io.Copy would have either all connections keep
 // large buffers or, with splice, two more descriptors for each direction.
 const (

@@ -1,7 +1,9 @@
 package dns
 
 import (
+	"container/list"
 	"encoding/binary"
+	"hash/fnv"
 	"net/netip"
 	"sync"
 
@@ -28,16 +30,14 @@ const (
 type Table struct {
 	mu     sync.Mutex
 	max    int
-	byName map[string]*entry
-	byAddr map[netip.Addr]*entry
-	// recent is the root of a ring: recent.next was used last, recent.prev longest ago.
-	recent entry
+	byName map[string]*list.Element // of *entry
+	byAddr map[netip.Addr]*list.Element
+	recent list.List // the one that was used last comes first
 }
 
 type entry struct {
-	name       string
-	v4, v6     netip.Addr
-	next, prev *entry
+	name   string
+	v4, v6 netip.Addr
 }
 
 // NewTable makes a table for at most max names; 0 means 4096.
@@ -45,13 +45,7 @@ func NewTable(max int) *Table {
 	if max <= 0 {
 		max = defaultNames
 	}
-	t := &Table{
-		max:    min(max, maxNames),
-		byName: map[string]*entry{},
-		byAddr: map[netip.Addr]*entry{},
-	}
-	t.recent.next, t.recent.prev = &t.recent, &t.recent
-	return t
+	return &Table{max: min(max, maxNames), byName: map[string]*list.Element{}, byAddr: map[netip.Addr]*list.Element{}}
 }
 
 // Addresses returns the addresses of a name, which has them from then on. The name is
@@ -59,17 +53,21 @@ func NewTable(max int) *Table {
 func (t *Table) Addresses(name string) (v4, v6 netip.Addr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.byName[name]; e != nil {
-		t.touch(e)
-		return e.v4, e.v6
+	at := t.byName[name]
+	if at == nil {
+		if len(t.byName) >= t.max {
+			old := t.recent.Remove(t.recent.Back()).(*entry)
+			delete(t.byName, old.name)
+			delete(t.byAddr, old.v4)
+			delete(t.byAddr, old.v6)
+		}
+		h := hash(name)
+		e := &entry{name, t.free(h, synthetic4), t.free(h, synthetic6)}
+		at = t.recent.PushFront(e)
+		t.byName[name], t.byAddr[e.v4], t.byAddr[e.v6] = at, at, at
 	}
-	if len(t.byName) >= t.max {
-		t.forget(t.recent.prev)
-	}
-	h := hash(name)
-	e := &entry{name: name, v4: t.free(h, synthetic4), v6: t.free(h, synthetic6)}
-	t.byName[name], t.byAddr[e.v4], t.byAddr[e.v6] = e, e, e
-	t.push(e)
+	t.recent.MoveToFront(at)
+	e := at.Value.(*entry)
 	return e.v4, e.v6
 }
 
@@ -77,12 +75,12 @@ func (t *Table) Addresses(name string) (v4, v6 netip.Addr) {
 func (t *Table) Name(a netip.Addr) (string, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.byAddr[a.Unmap()]
-	if e == nil {
+	at := t.byAddr[a.Unmap()]
+	if at == nil {
 		return "", false
 	}
-	t.touch(e)
-	return e.name, true
+	t.recent.MoveToFront(at)
+	return at.Value.(*entry).name, true
 }
 
 // free returns the first address of a sequence, one for each number, that no name has.
@@ -96,23 +94,6 @@ func (t *Table) free(h uint64, address func(uint64) netip.Addr) netip.Addr {
 		}
 		h = mix(h + 1)
 	}
-}
-
-func (t *Table) push(e *entry) {
-	e.next, e.prev = t.recent.next, &t.recent
-	e.next.prev, e.prev.next = e, e
-}
-
-func (t *Table) touch(e *entry) {
-	e.next.prev, e.prev.next = e.prev, e.next
-	t.push(e)
-}
-
-func (t *Table) forget(e *entry) {
-	e.next.prev, e.prev.next = e.prev, e.next
-	delete(t.byName, e.name)
-	delete(t.byAddr, e.v4)
-	delete(t.byAddr, e.v6)
 }
 
 // synthetic4 picks an address from link.Synthetic4, but none of link.Reserved4, with
@@ -134,14 +115,11 @@ func synthetic6(h uint64) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// hash is FNV-1a, written out because hash/fnv allocates, with its bits spread.
-// It need not withstand anybody: see free.
+// hash need not withstand anybody: see free.
 func hash(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return mix(h)
+	h := fnv.New64a()
+	h.Write([]byte(s))
+	return mix(h.Sum64())
 }
 
 // mix is a bijection in which every bit of the result depends on every bit of x.
