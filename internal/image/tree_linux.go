@@ -24,9 +24,6 @@ type tree struct {
 	bytes   int64
 	// made is by the layer that is being laid, above are the directories that this is in.
 	made, above map[string]bool
-
-	last string // the directory that was opened last, and its descriptor
-	at   int
 }
 
 func newTree(dir string) (*tree, error) {
@@ -38,21 +35,10 @@ func newTree(dir string) (*tree, error) {
 		return nil, err
 	}
 	// Whatever the umask says.
-	return &tree{path: dir, root: fd, at: -1}, os.Chmod(dir, 0o755)
+	return &tree{path: dir, root: fd}, os.Chmod(dir, 0o755)
 }
 
-func (t *tree) close() {
-	t.forget()
-	unix.Close(t.root)
-}
-
-// forget closes the cached directory.
-func (t *tree) forget() {
-	if t.at >= 0 {
-		unix.Close(t.at)
-	}
-	t.at, t.last = -1, ""
-}
+func (t *tree) close() { unix.Close(t.root) }
 
 // layer unpacks a layer over the tree.
 func (t *tree) layer(r io.Reader) error {
@@ -97,10 +83,14 @@ func (t *tree) apply(c change, content io.Reader) error {
 	case whiteout:
 		return t.whiteout(c.name)
 	}
-	dir, err := t.dir(path.Dir(c.name), true)
+	dir, err := t.open(path.Dir(c.name))
+	if errors.Is(err, unix.ENOENT) {
+		dir, err = t.makeAll(path.Dir(c.name), 0)
+	}
 	if err != nil {
 		return err
 	}
+	defer unix.Close(dir)
 	base := path.Base(c.name)
 	t.note(c.name)
 	switch c.kind {
@@ -111,33 +101,13 @@ func (t *tree) apply(c change, content io.Reader) error {
 	case makeLink:
 		return t.makeLink(dir, base, c)
 	}
-	if err := t.clear(dir, base); err != nil || c.kind == leaveOut {
+	if err := clear(dir, base); err != nil || c.kind == leaveOut {
 		return err
 	}
 	if err := unix.Symlinkat(c.link, dir, base); err != nil {
 		return err
 	}
 	return touch(dir, base, c.when)
-}
-
-// dir opens a directory of the tree, and makes it if it is missing.
-func (t *tree) dir(name string, create bool) (int, error) {
-	if name == "." || name == "/" {
-		return t.root, nil
-	}
-	if t.at >= 0 && t.last == name {
-		return t.at, nil
-	}
-	fd, err := t.open(name)
-	if errors.Is(err, unix.ENOENT) && create {
-		fd, err = t.makeAll(name, 0)
-	}
-	if err != nil {
-		return -1, err
-	}
-	t.forget()
-	t.at, t.last = fd, name
-	return fd, nil
 }
 
 // note records what this layer made, with the directories above.
@@ -149,10 +119,7 @@ func (t *tree) note(name string) {
 }
 
 // clear removes what is in the way of an entry.
-func (t *tree) clear(dir int, base string) error {
-	if t.at != dir {
-		t.forget() // its name may lead elsewhere from now on
-	}
+func clear(dir int, base string) error {
 	err := unix.Unlinkat(dir, base, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
 		return safepath.RemoveTree("/proc/self/fd/" + strconv.Itoa(dir) + "/" + base)
@@ -165,7 +132,7 @@ func (t *tree) clear(dir int, base string) error {
 
 func (t *tree) makeDir(dir int, base string, c change) error {
 	if kind, err := kindAt(dir, base); err != nil || kind != unix.S_IFDIR {
-		if err := t.clear(dir, base); err != nil {
+		if err := clear(dir, base); err != nil {
 			return err
 		}
 		if err := unix.Mkdirat(dir, base, 0o700); err != nil {
@@ -190,7 +157,7 @@ func (t *tree) makeFile(dir int, base string, c change, content io.Reader) error
 	if t.bytes += c.size; t.bytes > maxUnpacked || c.size < 0 {
 		return errLarge
 	}
-	if err := t.clear(dir, base); err != nil {
+	if err := clear(dir, base); err != nil {
 		return err
 	}
 	fd, err := unix.Openat(dir, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -229,7 +196,7 @@ func (t *tree) makeLink(dir int, base string, c change) error {
 	if unix.Fstatat(dir, base, &now, unix.AT_SYMLINK_NOFOLLOW) == nil && now.Ino == old.Ino && now.Dev == old.Dev {
 		return nil // it is the same file already
 	}
-	if err := t.clear(dir, base); err != nil {
+	if err := clear(dir, base); err != nil {
 		return err
 	}
 	return unix.Linkat(from, target, dir, base, 0)
@@ -240,15 +207,15 @@ func (t *tree) whiteout(name string) error {
 	if t.made[name] {
 		return nil
 	}
-	dir, err := t.dir(path.Dir(name), false)
+	dir, err := t.open(path.Dir(name))
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer t.forget()
-	return t.clear(dir, path.Base(name))
+	defer unix.Close(dir)
+	return clear(dir, path.Base(name))
 }
 
 // empty removes what lower layers have in a directory.
@@ -261,7 +228,6 @@ func (t *tree) empty(name string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	t.forget()
 	return t.emptyAt(fd, name)
 }
 
@@ -274,7 +240,7 @@ func (t *tree) emptyAt(fd int, name string) error {
 	for _, base := range names {
 		full := path.Join(name, base)
 		if !t.made[full] && !t.above[full] {
-			if err := t.clear(fd, base); err != nil {
+			if err := clear(fd, base); err != nil {
 				return err
 			}
 			continue

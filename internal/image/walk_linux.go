@@ -108,7 +108,6 @@ var mountPoints = []string{"passwd", "group", "hosts", "hostname", "resolv.conf"
 // furnish makes an empty file where a sandbox's own will be and the image has none, or a link.
 // Its /etc must be a directory, or they would lie elsewhere.
 func (t *tree) furnish() error {
-	t.forget()
 	t.made, t.above = map[string]bool{}, map[string]bool{}
 	if kind, err := kindAt(t.root, "etc"); err == nil && kind != unix.S_IFDIR {
 		return errors.New("its /etc is not a directory")
