@@ -5,7 +5,6 @@ import "golang.org/x/sys/unix"
 const (
 	getTermios = unix.TIOCGETA
 	setTermios = unix.TIOCSETA
-	noKey      = 0xff // in place of a key that does something
 )
 
 // flushInput discards what has come from the terminal and was not read.

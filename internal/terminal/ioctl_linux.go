@@ -5,7 +5,6 @@ import "golang.org/x/sys/unix"
 const (
 	getTermios = unix.TCGETS
 	setTermios = unix.TCSETS
-	noKey      = 0 // in place of a key that does something
 )
 
 // flushInput discards what has come from the terminal and was not read.

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State is how a terminal was set before Raw, Hide or Mute.
+// State is how a terminal was set before Raw or Hide.
 type State struct {
 	fd       int
 	mu       sync.Mutex
@@ -55,23 +55,6 @@ func Hide(fd int) (*State, error) {
 		t.Lflag &^= unix.ECHO
 		t.Lflag |= unix.ICANON | unix.ISIG | unix.ECHONL
 	})
-}
-
-// Mute keeps what is typed from being shown, and for a later reader. Ctrl-C works; the other keys
-// that raise signals are keys. It returns nil if the process is not in the terminal's foreground:
-// what is typed is for another.
-func Mute(fd int) *State {
-	if front, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil || front != unix.Getpgrp() {
-		return nil
-	}
-	s, err := change(fd, func(t *unix.Termios) {
-		t.Lflag &^= unix.ECHO | unix.ECHONL
-		t.Cc[unix.VQUIT], t.Cc[unix.VSUSP] = noKey, noKey
-	})
-	if err != nil {
-		return nil
-	}
-	return s
 }
 
 // Again puts the terminal back into raw mode after somebody else has set it otherwise. It
