@@ -12,7 +12,6 @@ import (
 	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/jail"
 	"github.com/cofferhq/coffer/internal/policy"
-	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -23,9 +22,8 @@ import (
 // jailSettings are the flags of a jail.
 type jailSettings struct {
 	jail.Policy
-	env                   []string
-	ask                   bool
-	parent, withoutParent bool // --allow-parent-git, --no-allow-parent-git
+	env []string
+	ask bool
 	mode
 
 	jailNetwork
@@ -43,8 +41,8 @@ func jailCommand() *cobra.Command {
 		Short: "Run a program in place that can write in one directory only",
 		Long: `Run a program on this machine as it is, with its own tools and your files, but so
 that it can write only in the current directory, in a /tmp of its own, and, for an
-agent, where that keeps its state. Of what it may write, git's hooks and config and
-the settings of agents and editors stay as they are. On the network it reaches what a
+agent, where that keeps its state. Of what it may write, .git and the settings of
+agents and editors stay as they are. On the network it reaches what a
 sandbox does. It needs neither root nor namespaces; what this host's kernel cannot
 enforce is said before the start.
 
@@ -69,9 +67,6 @@ They are told not to ask before they act.`,
 	f.BoolVar(&s.Private, "private", false, "show only the system, your tools and what is needed; nothing else of your home")
 	f.StringArrayVar(&s.Read, "read", nil, "with --private, a further `PATH` that can be read")
 	s.networkFlags.addTo(c, append([]string{jail.NetHost}, policy.Modes...), ", open (anything public) or host (no rules, this machine's own)")
-	f.StringVar(&s.Git, "git", "", "whether the repository here can be committed to: `ACCESS` is write, or read (default: write; read with --strict)")
-	f.BoolVar(&s.parent, "allow-parent-git", false, "in a linked worktree, allow commits to the repository it belongs to")
-	f.BoolVar(&s.withoutParent, "no-allow-parent-git", false, "in a linked worktree, do not, and do not ask")
 	f.BoolVar(&s.Unix, "unix-sockets", false, "allow Unix sockets even where those of other programs cannot be closed")
 	f.BoolVar(&s.ask, "ask", false, "let an agent ask before it acts, as it would outside")
 	f.BoolVar(&s.Strict, "strict", false, "do not start if anything cannot be enforced on this host")
@@ -80,12 +75,10 @@ They are told not to ask before they act.`,
 	f.BoolVarP(&s.Verbose, "verbose", "v", false, "say all of it, also what no host can enforce yet; on a terminal one line is said otherwise")
 	f.BoolVar(&s.Explain, "explain", false, "say what the wall is made of here, what it does not hold and what it would take; run nothing")
 	f.StringArrayVarP(&s.env, "env", "e", nil, "set `NAME=VALUE` inside, or pass NAME on: your variable, or else your secret")
-	_ = c.RegisterFlagCompletionFunc("git", cobra.FixedCompletions([]string{jail.GitWrite, jail.GitRead}, cobra.ShellCompDirectiveNoFileComp))
 	s.mode.addTo(c)
 	f.Lookup("sandbox").Usage = "`MODE` is auto (say what this host cannot enforce, the default), require (the same as --strict) or off (no jail, after you have said yes)"
 	f.Lookup("yes").Usage = "with --sandbox=off: do not ask"
 	f.SetInterspersed(false)
-	exclusive(c, "allow-parent-git no-allow-parent-git")
 	return c
 }
 
@@ -111,9 +104,6 @@ func runJail(ctx context.Context, s *jailSettings, args []string, command bool) 
 	if err := s.holdToFloor(); err != nil {
 		return err
 	}
-	if err := s.parentGit(ctx); err != nil {
-		return err
-	}
 	if err := s.connect(); err != nil {
 		return err
 	}
@@ -136,9 +126,6 @@ func (s *jailSettings) check() error {
 		return err
 	}
 	s.Strict = s.Strict || s.sandbox == modeRequire
-	if s.Git != "" && s.Git != jail.GitWrite && s.Git != jail.GitRead {
-		return usagef("--git is write or read, not %q", s.Git)
-	}
 	return nil
 }
 
@@ -260,26 +247,6 @@ func (s *jailSettings) place() error {
 	}
 	if s.Dir = here; here != s.Context && !safepath.Within(here, s.Context) {
 		s.Dir = s.Context
-	}
-	return nil
-}
-
-// parentGit decides whether a git directory outside of the context can be written: by flag, config, or asking.
-func (s *jailSettings) parentGit(ctx context.Context) error {
-	repo, err := rootfs.FindRepository(s.Context)
-	if err != nil || repo.Own == "" || safepath.Within(repo.Own, s.Context) || s.Git == jail.GitRead {
-		return nil // nothing to decide; an error comes again, and is told
-	}
-	switch {
-	case s.parent || s.withoutParent:
-		s.ParentGit = s.parent
-	case s.own.AllowParentGit != nil:
-		s.ParentGit = *s.own.AllowParentGit
-	case s.Strict && s.Git == "":
-	case terminal.IsTerminal(0) && terminal.IsTerminal(2):
-		question := fmt.Sprintf("coffer: %s belongs to the repository %s.\nLet the program commit to it?", terminal.Escape(s.Context), terminal.Escape(repo.Common))
-		s.ParentGit, err = ui.Agree(ctx, question)
-		return err
 	}
 	return nil
 }

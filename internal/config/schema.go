@@ -214,9 +214,6 @@ type Jail struct {
 	ContextRoots []string `toml:"context_roots" example:"[\"~/src/monorepo\"]"`
 	// Write are further places that can be written to.
 	Write []string `toml:"write" example:"[\"~/.cache/ccache\"]"`
-	// AllowParentGit answers, for linked worktrees, whether commits to the repository
-	// they belong to are possible. Without it you are asked.
-	AllowParentGit *bool `toml:"allow_parent_git"`
 	// Args are arguments for an agent, by its name, before those of the command line.
 	Args map[string][]string `toml:"args" example:"{ claude = [\"--model\", \"opus\"] }"`
 }

@@ -35,7 +35,7 @@ var scenes = []func(*stage){
 }
 
 // gitScenes are those that are about git's own ways, of which there are many.
-var gitScenes = []func(*stage){bridgedRepository, pushedRepository, swappedUndo, includedRepository}
+var gitScenes = []func(*stage){typedCommands, bridgedRepository, pushedRepository, swappedUndo, includedRepository}
 
 // result is how a command ended.
 type result struct {

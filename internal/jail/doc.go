@@ -3,8 +3,8 @@
 //
 // The wall is Landlock and a system call filter, which need no root and no namespaces.
 // Where user and mount namespaces are to be had they are used in addition, because
-// there are things that only they can express: that .git/hooks is read-only although
-// .git is not, that files outside keep their modes and owners, that a socket is not
+// there are things that only they can express: that .git is read-only although
+// what is beside it is not, that files outside keep their modes and owners, that a socket is not
 // there. What neither layer can do on a host is known before the start (see walls.go):
 // it is said, or, in a strict jail, refused.
 //
@@ -59,12 +59,6 @@ type Rules struct {
 	Must bool
 }
 
-// How a repository in the context is treated.
-const (
-	GitWrite = "write" // commits are possible; hooks, config and the like are closed
-	GitRead  = "read"  // nothing of it can be changed
-)
-
 // A Policy is what a program in a jail may do, as the user asked for it.
 type Policy struct {
 	Context string   // the directory to work in
@@ -80,12 +74,10 @@ type Policy struct {
 
 	Masks []string // lines that say which files are hidden, besides those that are built in
 
-	Git       string // GitWrite or GitRead; the first if empty, the second if strict
-	Nested    bool   // repositories further down in the context can be changed
-	ParentGit bool   // as much of a linked worktree's parent may be written as a commit needs
-	Net       string // NetHost, NetNone or NetRules
-	Rules     *Rules `json:"-"` // for NetRules
-	Unix      bool   // Unix sockets, even where those of others cannot be closed
+	Nested bool   // repositories further down in the context can be changed
+	Net    string // NetHost, NetNone or NetRules
+	Rules  *Rules `json:"-"` // for NetRules
+	Unix   bool   // Unix sockets, even where those of others cannot be closed
 
 	Strict  bool // refuse to start with any gap in the walls
 	Quiet   bool // do not say which gaps there are

@@ -50,22 +50,28 @@ func (s *stage) unclean(t *testing.T, dir string) {
 	})
 }
 
-// TestRepository: a program commits, and what git runs is out of its reach.
+// TestRepository: git can read a repository, and nothing of it can be changed: git outside follows
+// links in its directory, and reads its config there.
 func TestRepository(t *testing.T) {
 	eachLayer(t, func(t *testing.T, s *stage, layer Layer) {
 		s.repository(t, s.Work)
-		if r := s.shell(t, layer, commit); r.code != 0 {
-			t.Fatalf("commit: %v", r)
-		}
-		if got := s.git(t, s.Work, "log", "--format=%s"); got != "second\nfirst" {
-			t.Errorf("the log is %q", got)
-		}
-		if got := s.git(t, s.Work, "status", "--porcelain"); got != "" {
-			t.Errorf("the status is %q", got)
-		}
+		r := s.shell(t, layer, commit)
 		if layer != Namespaces {
-			return // it is said that these are open
+			if r.code != 0 {
+				t.Errorf("commit, of which it is said that it is possible: %v", r)
+			}
+			return
 		}
+		if r.code == 0 || s.git(t, s.Work, "log", "--format=%s") != "first" {
+			t.Errorf("it could commit: %v", r)
+		}
+		w := s.policy("sh", "-c", "git log --format=%s; git status --short; git diff --stat | wc -l; git blame -s file | wc -l")
+		w.Quiet = false
+		r = s.run(t, w)
+		if r.code != 0 || r.out != "first\n M file\n2\n2\n" {
+			t.Errorf("reading it: %v", r)
+		}
+		contains(t, r.err, "git can only read the repository here: commit outside, or use 'coffer run'")
 		s.unclean(t, s.Work)
 		s.git(t, s.Work, "worktree", "add", "-q", filepath.Join(s.Home, "other"))
 		s.repository(t, filepath.Join(s.Home, "lib"))
@@ -75,7 +81,8 @@ func TestRepository(t *testing.T) {
 			`mv .git/hooks .git/h`, `mv .git elsewhere`, `rm -rf .git/config`, `ln -sf /x .git/config`,
 			`echo /evil >.git/commondir`, `rm -f .git/commondir && echo /evil >.git/commondir`,
 			`echo /evil >.git/worktrees/other/commondir`, `mv .git/worktrees .git/w`, `echo /evil >.git/modules/sub/config`,
-			`mount --bind /tmp .git/hooks`, `umount .git/config`,
+			`mount --bind /tmp .git/hooks`, `umount .git/config`, `umount .git`, `echo x >.git/config.worktree`,
+			`ln -s $HOME/.bashrc .git/COMMIT_EDITMSG`, `echo x >.git/SQUASH_MSG`, `ln -sf $HOME/.bashrc .git/logs/HEAD`, `git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),x`,
 		} {
 			before := s.git(t, s.Work, "config", "--list")
 			if r := s.shell(t, layer, bad); r.code == 0 {
@@ -88,17 +95,34 @@ func TestRepository(t *testing.T) {
 		if got, err := os.ReadDir(filepath.Join(s.Work, ".git", "hooks")); err != nil || len(got) == 0 {
 			t.Errorf("the hooks are gone: %v", err)
 		}
+		// What is planted is told.
+		if r := s.shell(t, layer, "git init -q a/b && git init -q c"); r.code != 0 || !strings.Contains(r.err, "git repositories were made in a/b, c; check") {
+			t.Errorf("planted: %v", r)
+		}
+		if r := s.shell(t, layer, "true"); strings.Contains(r.err, "made in") {
+			t.Errorf("planted before: %v", r)
+		}
+		// The user may open it by name, and only so; it is said then.
+		for open, free := range map[string]bool{s.Home + "/out": false, s.Work: false, s.Work + "/.git": true} {
+			w := s.policy("sh", "-c", "echo >.git/new")
+			w.Write, w.Quiet = []string{open}, false
+			r := s.run(t, w)
+			if said := strings.Contains(r.err, "what git reads and runs outside can be changed"); free != (r.code == 0) || free != said {
+				t.Errorf("--write %s: %v", open, r)
+			}
+		}
 	})
 }
 
-// TestReplacedConfig: when somebody outside replaces a closed file, its protection is gone,
-// and that is told.
-func TestReplacedConfig(t *testing.T) {
+// TestReplaced: when somebody outside replaces a closed file, its protection is gone, and that is
+// told; git's config is not such a file, as its directory is closed.
+func TestReplaced(t *testing.T) {
 	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
 		s := newStage(t, b)
 		s.needNamespaces(t)
 		s.repository(t, s.Work)
-		w := s.policy("sh", "-c", `(echo x >>.git/config) 2>/dev/null && echo open || echo closed; read x; (echo >>.git/config) && echo open || echo closed`)
+		s.write(t, filepath.Join(s.Work, ".envrc"), "")
+		w := s.policy("sh", "-c", `(echo x >>.envrc) 2>/dev/null && echo open || echo closed; read x; (echo >>.git/config) && echo open || echo closed`)
 		c := s.command(t, w)
 		var errs strings.Builder
 		c.Stderr = &errs
@@ -112,109 +136,55 @@ func TestReplacedConfig(t *testing.T) {
 			t.Errorf("before: %s", lines.Text())
 		}
 		s.git(t, s.Work, "config", "some.key", "value")
+		if r := finish(t, s.Program("sh", "-c", "cp .envrc new && mv new .envrc")); r.code != 0 {
+			t.Fatal(r)
+		}
 		in.Close()
-		lines.Scan()
-		t.Logf("after: %s", lines.Text())
+		if lines.Scan(); lines.Text() != "closed" {
+			t.Errorf("git's config, after: %s", lines.Text())
+		}
 		c.Wait()
-		contains(t, errs.String(), filepath.Join(s.Work, ".git", "config")+" was replaced while the program ran")
+		contains(t, errs.String(), filepath.Join(s.Work, ".envrc")+" was replaced while the program ran")
 	})
 }
 
-// TestReadOnlyRepository: nothing of it can be changed, if so asked, or in a strict jail.
-func TestReadOnlyRepository(t *testing.T) {
-	testbed.Each(t, func(t *testing.T, b *testbed.Bed) {
-		s := newStage(t, b)
-		s.needNamespaces(t)
-		s.repository(t, s.Work)
-		for _, change := range []func(*written){func(w *written) { w.Git = GitRead }, func(w *written) { w.Strict = true }} {
-			w := s.policy("sh", "-c", commit)
-			change(&w)
-			if r := s.run(t, w); r.code == 0 || s.git(t, s.Work, "log", "--format=%s") != "first" {
-				t.Errorf("it could commit: %v", r)
-			}
-			w.Argv = []string{"git", "log", "--format=%s"}
-			if r := s.run(t, w); r.code != 0 || r.out != "first\n" {
-				t.Errorf("reading it: %v", r)
-			}
-		}
-		w := s.policy("sh", "-c", "git checkout -q file && "+commit)
-		w.Strict, w.Git = true, GitWrite
-		if r := s.run(t, w); r.code != 0 {
-			t.Errorf("strict, but asked for: %v", r)
-		}
-	})
-}
-
-// TestLinkedWorktree: its parent's git directory is opened only if allowed, and then only
-// what a commit needs; config and hooks are out of reach in every layer.
+// TestLinkedWorktree: the repository of a linked worktree, or of a submodule, can be read only.
 func TestLinkedWorktree(t *testing.T) {
 	eachLayer(t, func(t *testing.T, s *stage, layer Layer) {
 		// A directory called worktrees above it must not confuse anybody.
 		parent := filepath.Join(s.Home, "worktrees", "parent")
 		s.repository(t, parent)
+		s.repository(t, s.Home+"/lib")
+		s.git(t, parent, "submodule", "--quiet", "add", s.Home+"/lib", "sub")
 		s.git(t, parent, "worktree", "add", "-q", "-b", "topic", s.Work)
-		w := s.policy("sh", "-c", commit).in(layer)
-		if r := s.run(t, w); r.code == 0 || !strings.Contains(r.err, "stays read-only, so nothing can be committed") {
-			t.Errorf("not allowed: %v", r)
-		}
-		if got := s.git(t, parent, "log", "--format=%s", "topic"); got != "first" {
-			t.Errorf("not allowed, but the log is %q", got)
-		}
-		w.Argv[2] = "git checkout -q file; " + commit
-		w.ParentGit = true
-		s.git(t, s.Work, "checkout", "-q", "file")
-		if r := s.run(t, w); r.code != 0 {
-			t.Errorf("allowed: %v", r)
-		}
-		if got := s.git(t, parent, "log", "--format=%s", "topic"); got != "second\nfirst" {
-			t.Errorf("allowed, but the log is %q", got)
-		}
 		common := filepath.Join(parent, ".git")
 		bad := []string{
 			"write:" + common + "/config", "create:" + common + "/hooks/pre-commit", "create:" + common + "/commondir",
 			"remove:" + common + "/HEAD", "create:" + common + "/worktrees/x", "create:" + parent + "/new",
-		}
-		if layer == Namespaces {
-			bad = append(bad, "write:"+common+"/worktrees/work/commondir", "remove:"+common+"/worktrees/work/commondir",
-				"write:"+common+"/worktrees/work/gitdir", "write:"+s.Work+"/.git", "remove:"+s.Work+"/.git")
+			"write:" + common + "/worktrees/work/commondir", "remove:" + common + "/worktrees/work/commondir",
+			"write:" + common + "/worktrees/work/gitdir", "create:" + common + "/worktrees/work/COMMIT_EDITMSG",
+			"write:" + common + "/modules/sub/config", "create:" + common + "/modules/sub/hooks/x",
 		}
 		v := &victims{stage: s}
-		for i, got := range v.try(t, &w, bad) {
-			if got == "ok" {
-				t.Errorf("%s works", bad[i])
+		for _, context := range []string{s.Work, parent + "/sub"} {
+			w := s.policy("sh", "-c", commit).in(layer)
+			w.Context, w.Dir = context, context
+			if r := s.run(t, w); r.code == 0 || s.git(t, context, "log", "--format=%s") != "first" {
+				t.Errorf("%s: it could commit: %v", context, r)
+			}
+			mine := bad
+			if layer == Namespaces {
+				mine = append(mine, "write:"+context+"/.git", "remove:"+context+"/.git")
+			}
+			for i, got := range v.try(t, &w, mine) {
+				if got == "ok" {
+					t.Errorf("%s: %s works", context, mine[i])
+				}
 			}
 		}
 		for i, got := range v.try(t, nil, bad) { // last, because it does harm
 			if got != "ok" {
 				t.Errorf("%s: %s outside, so it proves nothing", bad[i], got)
-			}
-		}
-	})
-}
-
-// TestSubmodule: a submodule as context belongs to the repository above it.
-func TestSubmodule(t *testing.T) {
-	eachLayer(t, func(t *testing.T, s *stage, layer Layer) {
-		lib, parent := filepath.Join(s.Home, "lib"), filepath.Join(s.Home, "parent")
-		s.repository(t, lib)
-		s.repository(t, parent)
-		s.git(t, parent, "submodule", "--quiet", "add", lib, "sub")
-		w := s.policy("sh", "-c", commit).in(layer)
-		w.Context, w.Dir = filepath.Join(parent, "sub"), filepath.Join(parent, "sub")
-		if r := s.run(t, w); r.code == 0 {
-			t.Errorf("not allowed: %v", r)
-		}
-		w.ParentGit = true
-		s.git(t, w.Context, "checkout", "-q", "file")
-		if r := s.run(t, w); r.code != 0 {
-			t.Errorf("allowed: %v", r)
-		}
-		if layer == Namespaces {
-			v := &victims{stage: s}
-			for _, bad := range []string{"write:" + parent + "/.git/modules/sub/config", "create:" + parent + "/.git/modules/sub/hooks/x", "write:" + parent + "/.git/config"} {
-				if got := v.try(t, &w, []string{bad}); got[0] == "ok" {
-					t.Errorf("%s works", bad)
-				}
 			}
 		}
 	})

@@ -25,7 +25,6 @@ type layout struct {
 	silent  []string       // names of these that are read as if they were empty files
 	gaps    []Gap          // what of it cannot be protected
 	read    []string       // what a private jail shows besides the system
-	repo    rootfs.Repository
 	notes   []string
 
 	asked []string // places that the user opened by name
@@ -58,7 +57,7 @@ func (p *Policy) layout(program string) (*layout, error) {
 		}
 		l.read = append(l.read, real)
 	}
-	if err := l.git(p); err != nil {
+	if err := l.git(); err != nil {
 		return nil, err
 	}
 	l.settings(program)
@@ -122,8 +121,9 @@ func (l *layout) protect(root string, place rootfs.Place, missing *[]rootfs.Plac
 	l.lock = append(l.lock, path)
 }
 
-// git opens and closes what belongs to the repository in the context.
-func (l *layout) git(p *Policy) error {
+// git closes what belongs to the repository in the context, all of it: git on the outside
+// follows links in its directory almost everywhere, and reads its config there.
+func (l *layout) git() error {
 	git := filepath.Join(l.context, ".git")
 	repo, err := rootfs.FindRepository(l.context)
 	switch {
@@ -134,8 +134,7 @@ func (l *layout) git(p *Policy) error {
 	case err != nil:
 		return err
 	}
-	l.repo = repo
-	if repo.Own == "" {
+	if info, err := os.Lstat(git); repo.Own == "" || err == nil && reserved(rootfs.Place{Path: git}, info) {
 		if above := repositoryAbove(l.context); above != "" {
 			l.note("the repository of %s stays read-only, because it is above %s", above, l.context)
 		}
@@ -150,62 +149,16 @@ func (l *layout) git(p *Policy) error {
 		l.protect(l.context, rootfs.Place{Path: path}, &l.reserve)
 	}
 	l.read = append(l.read, repo.Own, repo.Common)
-	if repo.Own != git {
-		// Who could change the file could send git anywhere.
-		l.protect(l.context, rootfs.Place{Path: git}, nil)
-	}
-	writable := p.Git == GitWrite || p.Git == "" && !p.Strict
-	inside := safepath.Within(repo.Own, l.context)
-	switch {
-	case !writable && inside:
-		l.protect(l.context, rootfs.Place{Path: repo.Own}, nil)
-		return nil
-	case inside:
-	case !writable:
-		return nil
-	case !p.ParentGit:
-		l.note("the git directory %s stays read-only, so nothing can be committed", repo.Common)
-		return nil
-	default:
-		if err := l.parentGit(); err != nil {
-			return err
+	for _, path := range []string{git, repo.Own, repo.Common} {
+		if slices.ContainsFunc(l.asked, func(open string) bool { return safepath.Covers(path, open) }) {
+			l.gaps = append(l.gaps, Gap{What: "what git reads and runs outside can be changed in " + path, Needs: "a start without that --write"})
+		}
+		if within(path, l.write) && !slices.Contains(l.asked, path) {
+			l.lock = append(l.lock, path)
 		}
 	}
-	for _, place := range repo.Dangerous() {
-		for _, root := range l.write {
-			if safepath.Within(place.Path, root) {
-				l.protect(root, place, &l.reserve)
-				break
-			}
-		}
-	}
-	return nil
-}
-
-// shared are the directories of a repository that a commit in one of its worktrees
-// writes to. Its top directory is not among them, so that its config and hooks are out
-// of reach whatever the layer; what that costs is packing references.
-var shared = []string{"objects", "refs", "logs", "reftable", "lfs"}
-
-// parentGit opens a git directory that lies outside of the context.
-func (l *layout) parentGit() error {
-	for _, dir := range []string{l.repo.Own, l.repo.Common} {
-		if why := tooMuch(dir, l.home); why != "" {
-			return fmt.Errorf("the git directory %s cannot be opened for writing: %s", dir, why)
-		}
-	}
-	l.write = append(l.write, l.repo.Own)
-	if !l.repo.Linked {
-		return nil
-	}
-	if err := os.Mkdir(filepath.Join(l.repo.Common, "logs"), 0o777); err != nil && !os.IsExist(err) {
-		return fmt.Errorf("make a place for reflogs: %w", err)
-	}
-	for _, name := range shared {
-		dir := filepath.Join(l.repo.Common, name)
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
-			l.write = append(l.write, dir)
-		}
+	if slices.Contains(l.lock, git) || slices.Contains(l.lock, repo.Own) || !within(repo.Own, l.write) {
+		l.note("git can only read the repository here: commit outside, or use 'coffer run', of which commits come out on a branch")
 	}
 	return nil
 }

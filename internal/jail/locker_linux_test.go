@@ -149,7 +149,6 @@ func TestLocker7HostileGitFile(t *testing.T) {
 		for _, to := range []string{git, filepath.Join(git, "worktrees", "real"), fake} {
 			s.write(t, filepath.Join(s.Work, ".git"), "gitdir: "+to+"\n")
 			w := s.policy("true").in(layer)
-			w.ParentGit = true
 			if r := s.run(t, w); r.code != 0 || !strings.Contains(r.err, "does not name this worktree in return") {
 				t.Errorf("%s: %v", to, r)
 			}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -20,10 +21,11 @@ import (
 
 // hidden is what is to be hidden in a context.
 type hidden struct {
-	paths []mask.Found // with the whole path
-	keep  []string     // files that say so, and repositories further down, which stay as they are
-	repos []string     // the directories that these repositories are in
-	tree  *mask.Tree   // open, to hear of what appears
+	paths []mask.Found        // with the whole path
+	keep  []string            // files that say so, and repositories further down, which stay as they are
+	repos []string            // the directories that these repositories are in
+	tree  *mask.Tree          // open, to look for what was made meanwhile
+	were  map[mask.Which]bool // the repositories that were there
 }
 
 // note says which repositories are closed, a few of them by name.
@@ -64,9 +66,10 @@ func (p *Policy) scan() (h hidden, err error) {
 	for _, in := range found.Rules {
 		h.keep = append(h.keep, filepath.Join(dir, in, mask.FileName))
 	}
+	h.were = map[mask.Which]bool{}
 	for _, f := range found.Repositories {
-		if p.Nested {
-			break
+		if h.were[f.Which] = true; p.Nested {
+			continue
 		}
 		for _, place := range rootfs.NestedGit(dir, f.Path) {
 			h.keep = append(h.keep, filepath.Join(dir, place))
@@ -89,6 +92,27 @@ func (j *jail) hidden() (hidden, error) {
 	}
 	h.repos = slices.DeleteFunc(slices.Clone(h.repos), func(dir string) bool { return asked(filepath.Join(j.layout.context, dir, ".git")) })
 	return h, err
+}
+
+// planted tells of repositories that the program has made: git would run what their config says.
+func (h hidden) planted() string {
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
+	defer stop()
+	found, err := h.tree.Repositories(ctx)
+	var dirs []string
+	for _, f := range found {
+		if dir := filepath.Dir(f.Path); !h.were[f.Which] && dir != "." {
+			dirs = append(dirs, dir)
+		}
+	}
+	slices.Sort(dirs)
+	switch {
+	case len(dirs) > 0:
+		return "git repositories were made in " + ui.Few(dirs) + "; check their config and hooks before you run git there or add them, as they can start programs"
+	case err != nil:
+		return "the context is too large to look through all of it for git repositories that were made"
+	}
+	return ""
 }
 
 // gap is about what is not hidden without mounts.

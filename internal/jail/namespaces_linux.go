@@ -64,6 +64,9 @@ func (j *jail) runNamespaces() (code int, err error) {
 	code, err = j.mind(running{wait: f.wait, signal: func(s syscall.Signal) { f.say(word{Signal: s}) }})
 	f.end()
 	j.reportReplaced(before)
+	if planted := j.seen.planted(); planted != "" {
+		fmt.Fprintln(j.say, "coffer:", terminal.Escape(planted))
+	}
 	return code, err
 }
 

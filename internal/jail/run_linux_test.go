@@ -146,7 +146,7 @@ func TestRefused(t *testing.T) {
 		}
 		contains(t, r.err, "user namespaces are not available")
 		contains(t, r.err, "not closed: the modes, owners, times and attributes")
-		contains(t, r.err, "not closed: git's hooks and config")
+		contains(t, r.err, "not closed: git's directory")
 		contains(t, r.err, "not closed: files with secrets that you make")
 		if strings.Count(r.err, "not closed") != 5 {
 			t.Errorf("gaps are said of more than one layer: %v", r)

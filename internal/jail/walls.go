@@ -74,7 +74,7 @@ func (p *Policy) Walls(h Host) Walls {
 	if !spaces {
 		gap(needsNamespaces, "the modes, owners, times and attributes of your files everywhere can be changed")
 		gap(needsProcesses, "what is left running in the background goes on after the program's end")
-		gap(needsNamespaces, "git's hooks and config, and the settings of agents and editors, can be changed where the program may write")
+		gap(needsNamespaces, "git's directory, and the settings of agents and editors, can be changed where the program may write")
 		gap(needsNamespaces, "files with secrets that you make in the context from now on, such as .env, can be read")
 		gap(needsNamespaces, "the command lines of your other programs can be read, and their System V memory reached")
 	} else if !h.Processes {

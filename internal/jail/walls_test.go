@@ -13,7 +13,7 @@ import (
 func TestWallsTable(t *testing.T) {
 	const (
 		attributes = "modes, owners"
-		settings   = "git's hooks"
+		settings   = "git's directory"
 		secrets    = "files with secrets"
 		others     = "command lines"
 		left       = "left running"

@@ -125,45 +125,6 @@ type Place struct {
 	Socket bool
 }
 
-// Dangerous lists the places in a repository's own directories from which git takes
-// programs to run or the place of its configuration, whether they exist or not; some only
-// if they do, because otherwise nothing leads there.
-func (r Repository) Dangerous() []Place {
-	if r.Own == "" {
-		return nil
-	}
-	in := func(dir, name string) Place { return Place{Path: filepath.Join(dir, name)} }
-	there := func(p Place) bool {
-		_, err := os.Lstat(p.Path)
-		return err == nil
-	}
-	places := []Place{in(r.Common, "hooks"), {Path: filepath.Join(r.Common, "config"), File: true}}
-	commondir := in(r.Own, "commondir")
-	if r.Linked {
-		places = append(places, in(r.Own, "gitdir"))
-	} else {
-		// Any git directory may say that its config is elsewhere. This one says
-		// that it is here.
-		commondir.File, commondir.Content = true, ".\n"
-	}
-	places = append(places, commondir)
-	// The git directories of submodules, and of other worktrees.
-	for _, p := range []Place{in(r.Common, "modules"), in(r.Common, "worktrees")} {
-		if there(p) && !safepath.Within(r.Own, p.Path) {
-			places = append(places, p)
-		}
-	}
-	own := Place{Path: filepath.Join(r.Own, "config.worktree"), File: true}
-	extended := false
-	GitConfig(filepath.Join(r.Common, "config"), func(key, _ string) {
-		extended = extended || key == "extensions.worktreeconfig"
-	})
-	if there(own) || extended {
-		places = append(places, own)
-	}
-	return places
-}
-
 // References lists the places in a worktree that git takes programs from because its
 // configuration or its index refer to them: directories of hooks, included files, and
 // submodules. They need not exist.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 )
 
@@ -103,44 +102,6 @@ func TestStranger(t *testing.T) {
 	}
 	if got, err := FindRepository(evil); err == nil {
 		t.Errorf("a symbolic link: %+v", got)
-	}
-}
-
-func TestDangerous(t *testing.T) {
-	git := filepath.Join(t.TempDir(), ".git")
-	place(t, filepath.Join(git, "config"), "[core]\n\tbare = false\n")
-	paths := func(r Repository) (all []string) {
-		for _, p := range r.Dangerous() {
-			all = append(all, p.Path)
-		}
-		return all
-	}
-	main := Repository{Own: git, Common: git}
-	for _, name := range []string{"modules", "worktrees"} {
-		if slices.Contains(paths(main), filepath.Join(git, name)) {
-			t.Errorf("%s, to which nothing leads, is dangerous", name)
-		}
-		place(t, filepath.Join(git, name, "x", "HEAD"), "")
-	}
-	for _, name := range []string{"hooks", "config", "modules", "worktrees", "commondir"} {
-		if !slices.Contains(paths(main), filepath.Join(git, name)) {
-			t.Errorf("%s is not dangerous", name)
-		}
-	}
-	linked := Repository{Own: filepath.Join(git, "worktrees", "x"), Common: git, Linked: true}
-	if slices.Contains(paths(linked), filepath.Join(git, "worktrees")) {
-		t.Error("a worktree would be closed to itself")
-	}
-	own := filepath.Join(git, "config.worktree")
-	if slices.Contains(paths(main), own) {
-		t.Error("a file that git does not read is dangerous")
-	}
-	place(t, filepath.Join(git, "config"), "[extensions]\n\tworktreeConfig = true\n")
-	if !slices.Contains(paths(main), own) {
-		t.Error("a file that git reads is not dangerous")
-	}
-	if (Repository{}).Dangerous() != nil {
-		t.Error("nothing is dangerous")
 	}
 }
 
