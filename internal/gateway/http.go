@@ -250,7 +250,7 @@ type offer struct {
 // prepare makes ready for what a server says to the offer of a request. One that may not be
 // passed on is none, nor is one that is not the first request: other responses may come before.
 func (f httpFlow) prepare(req sniff.Request, last bool) *offer {
-	if req.Upgrade == "" || last || f.requests > 0 || f.received.Load() > 0 || !mayUpgrade(req.Upgrade) {
+	if req.Upgrade == "" || last || f.requests > 0 || f.received.Load() > 0 || !sniff.MayUpgrade(req.Upgrade) {
 		f.offer.Store(&offer{})
 		return nil
 	}
@@ -277,20 +277,6 @@ func (f httpFlow) switched(o *offer) bool {
 	case <-f.down:
 		return false
 	}
-}
-
-// mayUpgrade says whether an offer of other protocols may be passed on. HTTP/2 and TLS
-// may not: what they carry to which host could no longer be seen.
-func mayUpgrade(offer string) bool {
-	for protocol := range strings.SplitSeq(offer, ",") {
-		name := strings.ToLower(strings.TrimSpace(protocol))
-		name = name[:len(name)-len(strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz0123456789-"))]
-		switch name {
-		case "h2c", "h2", "http", "tls":
-			return false
-		}
-	}
-	return true
 }
 
 // without returns a head, which was parsed, without some fields.

@@ -380,3 +380,17 @@ func token(s string) bool {
 	}
 	return s != ""
 }
+
+// MayUpgrade says whether an offer of other protocols may be passed on. HTTP/2 and TLS
+// may not: what they carry to which host could no longer be seen.
+func MayUpgrade(offer string) bool {
+	for protocol := range strings.SplitSeq(offer, ",") {
+		name := strings.ToLower(strings.TrimSpace(protocol))
+		name = name[:len(name)-len(strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz0123456789-"))]
+		switch name {
+		case "h2c", "h2", "http", "tls":
+			return false
+		}
+	}
+	return true
+}
