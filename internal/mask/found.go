@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"sync/atomic"
 )
 
 const (
@@ -78,20 +77,19 @@ const (
 
 // effort is what a look through a tree took.
 type effort struct {
-	steps, entries atomic.Int64
-	slow           atomic.Pointer[Rule] // one that took too many
+	steps, entries int
+	slow           *Rule // one that took too many
 }
 
 // excess is the error for too much effort.
 func (e *effort) excess(root string) error {
-	n := e.entries.Load()
-	switch slow := e.slow.Load(); {
-	case n > maxEntries:
+	switch {
+	case e.entries > maxEntries:
 		return &CrowdError{root}
-	case e.steps.Load() <= maxAll+perFile*n:
+	case e.steps <= maxAll+perFile*e.entries:
 		return nil
-	case slow != nil:
-		return &SlowError{root, slow.From}
+	case e.slow != nil:
+		return &SlowError{root, e.slow.From}
 	}
 	return &SlowError{Root: root}
 }

@@ -45,9 +45,9 @@ func TestCheckouts(t *testing.T) {
 	dir := t.TempDir()
 	plant(t, dir, map[string]string{"lib/.git/": "", "node_modules/one/": "", "node_modules/two/": "", "node_modules/lib": "-> ../lib"})
 	w := &walk{t: openTree(t, dir), bare: true}
-	must(t, w.run(context.Background(), ""))
-	if got := names(w.Repositories); !slices.Equal(got, []string{"lib/.git"}) || w.effort.entries.Load() != 6 {
-		t.Errorf("%v, %d entries", got, w.effort.entries.Load())
+	must(t, w.run(context.Background()))
+	if got := names(w.Repositories); !slices.Equal(got, []string{"lib/.git"}) || w.effort.entries != 6 {
+		t.Errorf("%v, %d entries", got, w.effort.entries)
 	}
 }
 

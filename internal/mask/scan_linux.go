@@ -8,10 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,12 +16,12 @@ import (
 // Scan walks the tree and finds what is to be hidden, and the repositories in it.
 func (t *Tree) Scan(ctx context.Context) (*Result, error) {
 	w := &walk{t: t}
-	if err := w.run(ctx, ""); err != nil {
+	if err := w.run(ctx); err != nil {
 		return nil, err
 	}
 	if len(w.linked) > 0 {
 		names := &walk{t: t, linked: w.linked, named: true}
-		if err := names.run(ctx, ""); err != nil {
+		if err := names.run(ctx); err != nil {
 			return nil, err
 		}
 		if w.Hidden = append(w.Hidden, names.Hidden...); len(w.Hidden) > MaxHidden {
@@ -42,7 +39,7 @@ func (t *Tree) Scan(ctx context.Context) (*Result, error) {
 // Repositories finds repositories only.
 func (t *Tree) Repositories(ctx context.Context) ([]Found, error) {
 	w := &walk{t: t, bare: true}
-	err := w.run(ctx, "")
+	err := w.run(ctx)
 	return w.Repositories, err
 }
 
@@ -67,35 +64,22 @@ type seen struct {
 	rules        bool
 }
 
-// run walks the directory start and those below. Several workers share a large level, as most of
-// the time is spent in the kernel.
-func (w *walk) run(ctx context.Context, start string) error {
+// run walks the tree.
+func (w *walk) run(ctx context.Context) error {
 	w.led = map[string]bool{}
-	for level := []string{start}; len(level) > 0; {
-		all, errs := make([]seen, len(level)), make([]error, len(level))
-		var next atomic.Int64
-		work := func() {
-			for i := int(next.Add(1)) - 1; i < len(level) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				if all[i], errs[i] = w.look(level[i]); errs[i] != nil {
-					next.Store(int64(len(level)))
-				}
+	for level := []string{""}; len(level) > 0; {
+		var below []string
+		for _, dir := range level {
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
-		}
-		var workers sync.WaitGroup
-		for range min(len(level)/16, runtime.GOMAXPROCS(0)-1, 3) {
-			workers.Go(work)
-		}
-		work()
-		workers.Wait()
-		if err := cmp.Or(ctx.Err(), errors.Join(errs...)); err != nil {
-			return err
-		}
-		below := []string{}
-		for i, got := range all {
-			below = append(below, w.take(level[i], got)...)
-		}
-		if len(w.Hidden) > MaxHidden {
-			return &FullError{Root: w.t.Root, Most: most(w.Hidden)}
+			got, err := w.look(dir)
+			if err != nil {
+				return err
+			}
+			if below = append(below, w.take(dir, got)...); len(w.Hidden) > MaxHidden {
+				return &FullError{Root: w.t.Root, Most: most(w.Hidden)}
+			}
 		}
 		level = below
 	}
@@ -166,7 +150,7 @@ func (w *walk) look(dir string) (got seen, err error) {
 		return got, fmt.Errorf("look for files to hide: list %s/%s: %w", w.t.Root, dir, err)
 	}
 	defer f.Close()
-	w.effort.entries.Add(int64(len(list)))
+	w.effort.entries += len(list)
 	if !w.named && !w.bare && slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == FileName && e.Type().IsRegular() }) {
 		if _, err := w.t.readRules(dir); err != nil {
 			return got, err
@@ -266,7 +250,7 @@ func (w *walk) checkouts(got *seen, dir string, scope bool) {
 		return
 	}
 	defer f.Close()
-	w.effort.entries.Add(int64(len(list)))
+	w.effort.entries += len(list)
 	for _, e := range list {
 		switch name := e.Name(); {
 		case name == ".git":

@@ -142,22 +142,21 @@ func (d Dir) Decide(name string, dir bool) *Rule {
 	if e == nil {
 		e = &effort{}
 	}
-	steps := 0
-	r := d.s.wish.last(d.path, name, dir, &steps, e)
+	before := e.steps
+	r := d.s.wish.last(d.path, name, dir, before, e)
 	if !r.hides() {
 		shown := r != nil && r.takesBack
 		r = nil
-		if own := d.s.own.last(d.path, name, dir, &steps, e); own.hides() && !shown {
+		if own := d.s.own.last(d.path, name, dir, before, e); own.hides() && !shown {
 			r = own
 		}
 	}
 	for _, l := range d.found {
-		if f := l.last(d.path, name, dir, &steps, e); f.hides() {
+		if f := l.last(d.path, name, dir, before, e); f.hides() {
 			r = f
 			break
 		}
 	}
-	e.steps.Add(int64(steps))
 	return r
 }
 
@@ -246,8 +245,9 @@ func newList(rules []Rule) *list {
 // plain reports whether a byte is neither special itself nor the end of something that is.
 func plain(c byte) bool { return alnum(c) || c == '_' || c == '.' }
 
-// last returns the last rule that matches an entry, nil if there is none.
-func (l *list) last(in, name string, dir bool, steps *int, e *effort) *Rule {
+// last returns the last rule that matches an entry, nil if there is none. before is what the effort was
+// before this entry.
+func (l *list) last(in, name string, dir bool, before int, e *effort) *Rule {
 	if len(l.rules) == 0 || name == "" {
 		return nil
 	}
@@ -256,8 +256,8 @@ func (l *list) last(in, name string, dir bool, steps *int, e *effort) *Rule {
 		for k := len(some) - 1; k >= 0 && some[k] > best; k-- {
 			r := &l.rules[some[k]]
 			yes, n := r.matches(in, name, dir)
-			if *steps += n; *steps > maxEach {
-				e.slow.Store(r)
+			if e.steps += n; e.steps-before > maxEach {
+				e.slow = r
 				return &Rule{Text: r.Text + " (too hard to tell)", From: r.From, base: r.base}
 			}
 			if yes {
@@ -275,6 +275,5 @@ func (l *list) last(in, name string, dir bool, steps *int, e *effort) *Rule {
 func (l *list) hides(r *Rule) bool {
 	in, name := path.Split(join(r.base, r.glob.pattern))
 	in = strings.TrimSuffix(in, "/")
-	steps := 0
-	return l.last(in, name, false, &steps, &effort{}).hides() || l.last(in, name, true, &steps, &effort{}).hides()
+	return l.last(in, name, false, 0, &effort{}).hides() || l.last(in, name, true, 0, &effort{}).hides()
 }
