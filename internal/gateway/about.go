@@ -125,13 +125,13 @@ func (a *about) index(w http.ResponseWriter, r *http.Request) {
 	denials, failures := a.g.Denials(), a.g.failures.list()
 	if strings.Contains(r.Header.Get("Accept"), "application/json") {
 		writeOK(w, map[string]any{
-			"sandbox": a.sandbox(), "policy": a.policy(), "denials": denials, "unreachable": failures, "ask": howToAsk,
+			"sandbox": map[string]string{"name": a.g.cfg.About.Name, "id": a.g.cfg.About.ID}, "policy": a.policy(), "denials": denials, "unreachable": failures, "ask": howToAsk,
 		})
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	p := a.policy()
-	fmt.Fprintf(w, "This is the network of the sandbox %s.\n\n", strings.Join(nonEmpty(a.g.cfg.About.Name, a.g.cfg.About.ID), " "))
+	fmt.Fprintf(w, "This is the network of the sandbox %s.\n\n", strings.TrimSpace(a.g.cfg.About.Name+" "+a.g.cfg.About.ID))
 	fmt.Fprintf(w, "Where no rule matches: %s. Rules, the strongest first:\n", p.Default)
 	for _, rule := range p.Rules {
 		fmt.Fprintf(w, "  %s\n", rule.Text)
@@ -166,20 +166,6 @@ func (d Denial) place() string {
 		return d.Host
 	}
 	return net.JoinHostPort(d.Host, strconv.Itoa(int(d.Port)))
-}
-
-func nonEmpty(list ...string) []string {
-	var out []string
-	for _, s := range list {
-		if s != "" {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-func (a *about) sandbox() map[string]string {
-	return map[string]string{"name": a.g.cfg.About.Name, "id": a.g.cfg.About.ID}
 }
 
 // shownPolicy is the policy as programs inside see it. Where its rules are

@@ -133,8 +133,10 @@ func (c *client) hello(headTime time.Duration) (sniff.Hello, error) {
 // There is no bound on how long the first byte may take: until then the connection is idle.
 func (c *client) request(headTime time.Duration) (sniff.Request, error) {
 	defer c.SetReadDeadline(time.Time{})
-	for seen := 0; ; {
-		if seen = headEnd(c.ahead, seen); seen < 0 || len(c.ahead) >= sniff.MaxHTTP {
+	for {
+		// Line ends that are not HTTP's count too: it is for the parser to refuse them.
+		ended := bytes.Contains(c.ahead, []byte("\n\r\n")) || bytes.Contains(c.ahead, []byte("\n\n"))
+		if ended || len(c.ahead) >= sniff.MaxHTTP {
 			r, need, err := sniff.ParseHTTP(c.ahead)
 			if err == nil && need > 0 {
 				err = &sniff.Error{Status: 431, Msg: "the request's head does not end"}
@@ -146,23 +148,6 @@ func (c *client) request(headTime time.Duration) (sniff.Request, error) {
 		}
 		if err := c.more(); err != nil {
 			return sniff.Request{}, err
-		}
-	}
-}
-
-// headEnd looks for an empty line in b, of which the first seen bytes are known to have
-// none. It returns -1 if there is one, and otherwise where to go on. Line ends that are
-// not HTTP's count too: it is for the parser to refuse them.
-func headEnd(b []byte, seen int) int {
-	for from := max(seen-3, 0); ; {
-		n := bytes.IndexByte(b[from:], '\n')
-		if n < 0 {
-			return len(b)
-		}
-		from += n + 1
-		rest := b[from:]
-		if len(rest) > 0 && rest[0] == '\n' || len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n' {
-			return -1
 		}
 	}
 }

@@ -207,7 +207,7 @@ func build(l link.Link, c Config, lim limits) *Gateway {
 	g.policy.Store(c.Policy)
 	g.resolver = &dns.Resolver{Table: g.table, Allow: g.allowName, Lookup: g.lookup}
 	g.about = newAbout(g)
-	g.sessions = newSessions(g)
+	g.sessions = &sessions{g: g, all: map[pair]*session{}}
 	return g
 }
 

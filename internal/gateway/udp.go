@@ -63,8 +63,6 @@ type sessions struct {
 
 type pair struct{ from, to netip.AddrPort }
 
-func newSessions(g *Gateway) *sessions { return &sessions{g: g, all: map[pair]*session{}} }
-
 // A session is one conversation. It has a socket of its own outside, connected to a
 // vetted address, so nobody else's datagrams come in.
 type session struct {

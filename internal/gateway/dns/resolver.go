@@ -53,7 +53,7 @@ type Resolver struct {
 	// dot, but it may have any other byte in it: it comes from a stranger.
 	Allow func(name string) (ok bool, why string)
 	// Lookup asks the real world for records other than addresses, of an allowed name:
-	// NS, MX, TXT or SRV. Records of another type than qtype are dropped. An error is answered with SERVFAIL. Nil: there are no such records.
+	// NS, MX, TXT or SRV. Records of another type are dropped. An error is answered with SERVFAIL. Nil: there are no such records.
 	Lookup func(ctx context.Context, name string, qtype dnsmessage.Type) ([]dnsmessage.ResourceBody, error)
 }
 
@@ -175,7 +175,8 @@ func (r *Resolver) lookup(ctx context.Context, name string, t dnsmessage.Type) r
 	}
 	var a reply
 	for _, b := range bodies {
-		if len(a.records) < maxRecords && typeOf(b) == t {
+		one := dnsmessage.Message{Answers: []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: dnsmessage.MustNewName(".")}, Body: b}}}
+		if _, err := one.Pack(); err == nil && one.Answers[0].Header.Type == t && len(a.records) < maxRecords {
 			a.records = append(a.records, b)
 		}
 	}

@@ -1,8 +1,9 @@
 package dns
 
 import (
+	"encoding/hex"
 	"net/netip"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/link"
@@ -40,31 +41,20 @@ func (r *Resolver) nameOf(a netip.Addr) (string, bool) {
 
 // unreverse turns d.c.b.a.in-addr.arpa, or the 32 digits of ip6.arpa, into the address.
 // Anything else becomes the zero Addr.
-func unreverse(name string) netip.Addr {
+func unreverse(name string) (a netip.Addr) {
 	if s, ok := strings.CutSuffix(name, ".in-addr.arpa"); ok {
-		var b [4]byte
-		for i := 3; i >= 0; i-- {
-			var label string
-			label, s, ok = strings.Cut(s, ".")
-			n, err := strconv.ParseUint(label, 10, 8)
-			if err != nil || ok != (i > 0) || strconv.FormatUint(n, 10) != label {
-				return netip.Addr{}
-			}
-			b[i] = byte(n)
-		}
-		return netip.AddrFrom4(b)
-	}
-	s := strings.TrimSuffix(name, ".ip6.arpa")
-	var b [16]byte
-	if len(s) != 4*len(b)-1 {
-		return netip.Addr{}
-	}
-	for i := range 2 * len(b) {
-		n, err := strconv.ParseUint(s[2*i:2*i+1], 16, 4)
-		if err != nil || i > 0 && s[2*i-1] != '.' {
+		labels := strings.Split(s, ".")
+		slices.Reverse(labels)
+		if a, _ = netip.ParseAddr(strings.Join(labels, ".")); !a.Is4() {
 			return netip.Addr{}
 		}
-		b[len(b)-1-i/2] |= byte(n) << (4 * (i % 2))
+		return a
 	}
-	return netip.AddrFrom16(b)
+	digits := strings.Split(strings.TrimSuffix(name, ".ip6.arpa"), ".")
+	slices.Reverse(digits)
+	b, err := hex.DecodeString(strings.Join(digits, ""))
+	if err == nil && len(digits) == 32 && !slices.Contains(digits, "") {
+		a, _ = netip.AddrFromSlice(b)
+	}
+	return a
 }

@@ -110,23 +110,21 @@ func (q *query) build(a reply, truncated bool) []byte {
 		CheckingDisabled:   q.header.CheckingDisabled,
 		RCode:              a.rcode & 0xf,
 	}
-	b := dnsmessage.NewBuilder(make([]byte, 0, 512), h)
-	b.EnableCompression()
+	m := dnsmessage.Message{Header: h}
 	if q.asked {
-		b.StartQuestions()
-		b.Question(q.question)
+		m.Questions = []dnsmessage.Question{q.question}
 	}
-	b.StartAnswers()
 	for _, r := range a.records {
-		_ = add(&b, q.question.Name, r)
+		m.Answers = append(m.Answers, dnsmessage.Resource{
+			Header: dnsmessage.ResourceHeader{Name: q.question.Name, Class: dnsmessage.ClassINET, TTL: ttl}, Body: r,
+		})
 	}
 	if q.edns {
-		b.StartAdditionals()
 		var oh dnsmessage.ResourceHeader
 		oh.SetEDNS0(maxUDP, a.rcode, false)
-		b.OPTResource(oh, a.option())
+		m.Additionals = []dnsmessage.Resource{{Header: oh, Body: a.option()}}
 	}
-	out, err := b.Finish()
+	out, err := m.Pack()
 	if err != nil {
 		return nil
 	}
@@ -134,13 +132,13 @@ func (q *query) build(a reply, truncated bool) []byte {
 }
 
 // option is the extended DNS error, if there is one.
-func (a *reply) option() dnsmessage.OPTResource {
+func (a *reply) option() *dnsmessage.OPTResource {
 	if a.ede == 0 {
-		return dnsmessage.OPTResource{}
+		return &dnsmessage.OPTResource{}
 	}
 	why := printable(a.why)
 	data := append([]byte{byte(a.ede >> 8), byte(a.ede)}, why...)
-	return dnsmessage.OPTResource{Options: []dnsmessage.Option{{Code: 15, Data: data}}}
+	return &dnsmessage.OPTResource{Options: []dnsmessage.Option{{Code: 15, Data: data}}}
 }
 
 // printable bounds a reason and takes from it what a terminal could obey.
@@ -155,48 +153,4 @@ func printable(s string) string {
 		s = strings.ToValidUTF8(s[:maxReason], "")
 	}
 	return s
-}
-
-// add packs a record of a type that an answer can have.
-func add(b *dnsmessage.Builder, name dnsmessage.Name, r dnsmessage.ResourceBody) error {
-	h := dnsmessage.ResourceHeader{Name: name, Class: dnsmessage.ClassINET, TTL: ttl}
-	switch r := r.(type) {
-	case *dnsmessage.AResource:
-		return b.AResource(h, *r)
-	case *dnsmessage.AAAAResource:
-		return b.AAAAResource(h, *r)
-	case *dnsmessage.PTRResource:
-		return b.PTRResource(h, *r)
-	case *dnsmessage.NSResource:
-		return b.NSResource(h, *r)
-	case *dnsmessage.MXResource:
-		return b.MXResource(h, *r)
-	case *dnsmessage.TXTResource:
-		return b.TXTResource(h, *r)
-	case *dnsmessage.SRVResource:
-		return b.SRVResource(h, *r)
-	case *dnsmessage.UnknownResource:
-		return b.UnknownResource(h, *r)
-	}
-	return dnsmessage.ErrNotStarted
-}
-
-// typeOf is the type of a record from outside, 0 for one that an answer cannot have.
-func typeOf(r dnsmessage.ResourceBody) dnsmessage.Type {
-	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{})
-	b.StartAnswers()
-	if add(&b, dnsmessage.Name{Data: [255]byte{'.'}, Length: 1}, r) != nil {
-		return 0
-	}
-	switch r.(type) {
-	case *dnsmessage.NSResource:
-		return dnsmessage.TypeNS
-	case *dnsmessage.MXResource:
-		return dnsmessage.TypeMX
-	case *dnsmessage.TXTResource:
-		return dnsmessage.TypeTXT
-	case *dnsmessage.SRVResource:
-		return dnsmessage.TypeSRV
-	}
-	return 0
 }

@@ -1,7 +1,7 @@
 package sniff
 
 import (
-	"math"
+	"strconv"
 	"strings"
 )
 
@@ -114,18 +114,11 @@ func (b *Body) endOfLine(line []byte) (done bool, err error) {
 }
 
 func chunkLength(line []byte) (int64, error) {
-	var n int64
-	for _, c := range line {
-		d := hexDigit(c)
-		if d < 0 || n > math.MaxInt64>>4 {
-			return 0, badRequest("malformed size of a chunk")
-		}
-		n = n<<4 | int64(d)
-	}
-	if len(line) == 0 {
+	n, err := strconv.ParseUint(string(line), 16, 63)
+	if err != nil {
 		return 0, badRequest("malformed size of a chunk")
 	}
-	return n, nil
+	return int64(n), nil
 }
 
 func trailer(line string) error {

@@ -18,6 +18,8 @@ package sniff
 import (
 	"bytes"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // A Kind is what the first bytes of a connection are.
@@ -113,7 +115,7 @@ func classifySSLv2(b []byte) Kind {
 func classifyText(b []byte) Kind {
 	b = b[:min(len(b), MaxHTTP)]
 	line := bytes.TrimLeft(b, " \t\v\f\r\n")
-	if len(line) > 0 && !tokenByte[line[0]] {
+	if len(line) > 0 && !httpguts.IsTokenRune(rune(line[0])) {
 		return Unknown
 	}
 	line, _, ended := bytes.Cut(line, []byte("\n"))

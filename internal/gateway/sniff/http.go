@@ -3,8 +3,11 @@ package sniff
 import (
 	"bytes"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Bounds of the head of a request.
@@ -179,7 +182,7 @@ func (r *request) target() error {
 		return badRequest("the target is neither a path nor an http URL")
 	}
 	path, _, _ = strings.Cut(path, "?")
-	if !escaped(path) {
+	if _, err := url.PathUnescape(path); err != nil {
 		return badRequest("the path has a malformed escape")
 	}
 	if path == "" {
@@ -332,54 +335,8 @@ func hostPort(s string) (host string, port uint16, ok bool) {
 	return host, port, true
 }
 
-// escaped says whether every percent sign has two hexadecimal digits after it.
-func escaped(s string) bool {
-	for {
-		_, after, found := strings.Cut(s, "%")
-		if !found {
-			return true
-		}
-		if len(after) < 2 || hexDigit(after[0]) < 0 || hexDigit(after[1]) < 0 {
-			return false
-		}
-		s = after[2:]
-	}
-}
-
-// hexDigit is the value of a hexadecimal digit, -1 for another character.
-func hexDigit(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
-}
-
-// tokenByte has the characters of methods and field names.
-var tokenByte = [256]bool{
-	'!': true, '#': true, '$': true, '%': true, '&': true, '\'': true, '*': true, '+': true, '-': true,
-	'.': true, '^': true, '_': true, '`': true, '|': true, '~': true,
-	'0': true, '1': true, '2': true, '3': true, '4': true, '5': true, '6': true, '7': true, '8': true, '9': true,
-	'A': true, 'B': true, 'C': true, 'D': true, 'E': true, 'F': true, 'G': true, 'H': true, 'I': true, 'J': true,
-	'K': true, 'L': true, 'M': true, 'N': true, 'O': true, 'P': true, 'Q': true, 'R': true, 'S': true, 'T': true,
-	'U': true, 'V': true, 'W': true, 'X': true, 'Y': true, 'Z': true,
-	'a': true, 'b': true, 'c': true, 'd': true, 'e': true, 'f': true, 'g': true, 'h': true, 'i': true, 'j': true,
-	'k': true, 'l': true, 'm': true, 'n': true, 'o': true, 'p': true, 'q': true, 'r': true, 's': true, 't': true,
-	'u': true, 'v': true, 'w': true, 'x': true, 'y': true, 'z': true,
-}
-
-func token(s string) bool {
-	for i := range len(s) {
-		if !tokenByte[s[i]] {
-			return false
-		}
-	}
-	return s != ""
-}
+// token says whether s can be a method or the name of a field.
+func token(s string) bool { return httpguts.ValidHeaderFieldName(s) }
 
 // MayUpgrade says whether an offer of other protocols may be passed on. HTTP/2 and TLS
 // may not: what they carry to which host could no longer be seen.
