@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -145,16 +146,9 @@ func idsCheck() Check {
 		c.OK, c.Detail = true, fmt.Sprintf("%d, from /etc/subuid", who.Count)
 	default:
 		c.Detail = "one: your own; root inside is the same id, and nobody can become another account"
-		c.Fix = fmt.Sprintf("sudo apt-get install uidmap && sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s", userName())
+		c.Fix = fmt.Sprintf("sudo apt-get install uidmap && sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s", cmp.Or(os.Getenv("USER"), "$USER"))
 	}
 	return c
-}
-
-func userName() string {
-	if u := os.Getenv("USER"); u != "" {
-		return u
-	}
-	return "$USER"
 }
 
 func limitChecks() []Check {

@@ -9,7 +9,6 @@
 package forward
 
 import (
-	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -169,15 +168,7 @@ func (f *Forwarder) admit(e *entrance) {
 
 // accept lets in who comes, and lets wait who finds no place.
 func (f *Forwarder) accept(e *entrance, l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			time.Sleep(10 * time.Millisecond) // out of descriptors: some will come back
-			continue
-		}
+	wire.Accept(l, func(c net.Conn) {
 		for _, places := range []chan struct{}{e.places, f.places} {
 			select {
 			case places <- struct{}{}:
@@ -190,7 +181,7 @@ func (f *Forwarder) accept(e *entrance, l net.Listener) {
 			defer func() { <-e.places; <-f.places }()
 			f.visit(e, c)
 		})
-	}
+	})
 }
 
 // visit carries one connection. What the guest does with the stream is its own harm:

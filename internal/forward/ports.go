@@ -46,7 +46,9 @@ func tryLoopback(port uint16) (all []net.Listener, got uint16, err error) {
 			continue
 		}
 		if err != nil {
-			closeAll(all)
+			for _, l := range all {
+				l.Close()
+			}
 			return nil, 0, err
 		}
 		all = append(all, l)
@@ -57,12 +59,6 @@ func tryLoopback(port uint16) (all []net.Listener, got uint16, err error) {
 
 func noIPv6(err error) bool {
 	return errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)
-}
-
-func closeAll(all []net.Listener) {
-	for _, l := range all {
-		l.Close()
-	}
 }
 
 // take takes the port of a forward, and notes which it is.

@@ -94,19 +94,13 @@ func (a *agent) listen(s net.Conn, path string) {
 
 // acceptAll serves all connections to a listener, each while it has a slot.
 func acceptAll(l net.Listener, slots chan struct{}, serve func(net.Conn)) {
-	for {
+	wire.Accept(l, func(conn net.Conn) {
 		slots <- struct{}{}
-		conn, err := l.Accept()
-		if err != nil {
-			<-slots
-			time.Sleep(10 * time.Millisecond) // out of descriptors: some will come back
-			continue
-		}
 		go func() {
 			defer func() { <-slots }()
 			serve(conn)
 		}()
-	}
+	})
 }
 
 // lead carries a connection to the host.

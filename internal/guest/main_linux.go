@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
-	"time"
 	"unsafe"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
@@ -60,7 +59,9 @@ func Main() int {
 		return 125
 	}
 	go a.reaper.run()
-	go a.serveInside(a.inside)
+	// Programs of the sandbox may ask for nothing that they could not ask the user's own shell for, so no
+	// further check is needed.
+	go wire.Accept(a.inside, func(c net.Conn) { go a.handleInside(c) })
 	makeThreads(8)
 	a.serve(conn)
 	return 0
@@ -103,7 +104,7 @@ func Stream() (*net.UnixConn, error) {
 
 // start builds the sandbox, in the order that privileges require.
 func start(conn *net.UnixConn) (*agent, error) {
-	a := &agent{reaper: newReaper(), offered: make(chan struct{}, maxOffered)}
+	a := &agent{reaper: &reaper{waiting: map[int]awaited{}, born: make(chan struct{}, 1)}, offered: make(chan struct{}, maxOffered)}
 	// Nobody inside may look into this process.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("close this process to others: %w", err)
@@ -163,20 +164,7 @@ func (a *agent) serve(conn *net.UnixConn) {
 	}
 }
 
-// serveInside speaks with programs of the sandbox: sudo is one. They may ask for nothing
-// that they could not ask the user's own shell for, so no further check is needed.
-func (a *agent) serveInside(l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			time.Sleep(10 * time.Millisecond) // out of descriptors: some will come back
-			continue
-		}
-		go a.handleInside(c)
-	}
-}
-
-// listenInside opens the socket that serveInside serves.
+// listenInside opens the socket for programs of the sandbox: sudo is one.
 func listenInside() (net.Listener, error) {
 	l, err := net.Listen("unix", Socket)
 	if err != nil {

@@ -33,10 +33,6 @@ type awaited struct {
 	leads bool
 }
 
-func newReaper() *reaper {
-	return &reaper{waiting: map[int]awaited{}, born: make(chan struct{}, 1)}
-}
-
 // start runs fork, which returns a process id, and returns where its end will be
 // told. The lock is held across both, so that no end is missed. (A neighbour that stops
 // the new process before its exec holds up everything here: its own sandbox.)

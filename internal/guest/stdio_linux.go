@@ -141,7 +141,7 @@ func (p *pipes) deafen(fd int) {
 // carry sends from a pipe until its end, or until its deadline has passed and the pipe
 // is empty.
 func carry(to *wire.FrameWriter, kind byte, from *os.File) {
-	buf := make([]byte, wire.LeastBuffer)
+	buf := make([]byte, wire.MaxData/2)
 	for {
 		n, err := from.Read(buf)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -156,7 +156,6 @@ func carry(to *wire.FrameWriter, kind byte, from *os.File) {
 		if err != nil || n <= 0 {
 			return
 		}
-		buf = wire.Grown(buf, n)
 	}
 }
 

@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/git"
@@ -143,12 +141,7 @@ const maxRemembered = 8 << 20
 // recall reads what was remembered in a file; what cannot be read was not.
 func recall[T any](file string) T {
 	var nothing, was T
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nothing
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxRemembered))
+	data, err := safepath.ReadOwn(file, maxRemembered)
 	if err != nil || json.Unmarshal(data, &was) != nil {
 		return nothing
 	}

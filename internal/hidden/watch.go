@@ -90,21 +90,18 @@ func (f *Files) HideNew() error {
 		}
 		list := r.Hidden
 		if t.shared {
-			list = slices.DeleteFunc(list, func(found mask.Found) bool { return !f.knows(t, found.Path) && t.Harmless(found) })
+			list = slices.DeleteFunc(list, func(found mask.Found) bool {
+				f.mu.Lock()
+				_, known := f.known[filepath.Join(t.Root, found.Path)]
+				f.mu.Unlock()
+				return !known && t.Harmless(found)
+			})
 		}
 		if err := f.hide(t, list); err != nil {
 			return fmt.Errorf("hide what has appeared in %s: %w", t.Root, err)
 		}
 	}
 	return nil
-}
-
-// knows says whether a path is hidden already.
-func (f *Files) knows(t *tree, path string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, known := f.known[filepath.Join(t.Root, path)]
-	return known
 }
 
 // hide hides what has appeared. What could not be hidden is tried again when the next program

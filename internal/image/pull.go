@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -75,16 +76,9 @@ func (s *Store) Pull(ctx context.Context, r Reference, o Options) (*Image, error
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, ui.Hint(fmt.Errorf("pull %s: %w", r, err), "%s", hintOr(err, "look at the name, or choose another image"))
+		return nil, ui.Hint(fmt.Errorf("pull %s: %w", r, err), "%s", cmp.Or(ui.HintOf(err), "look at the name, or choose another image"))
 	}
 	return i, s.changeRefs(func(refs map[string]string) { refs[r.String()] = i.Digest.String() })
-}
-
-func hintOr(err error, otherwise string) string {
-	if h := ui.HintOf(err); h != "" {
-		return h
-	}
-	return otherwise
 }
 
 // pull is a pull under way.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -87,7 +86,7 @@ func (s *Store) Get(d string) (*Image, error) {
 		return nil, err
 	}
 	i := &Image{dir: filepath.Join(s.dir, digest.Hex)}
-	data, err := readInfo(filepath.Join(i.dir, infoName))
+	data, err := safepath.ReadOwn(filepath.Join(i.dir, infoName), maxInfo)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the image %s %w", d, ErrNotHere)
 	}
@@ -101,15 +100,6 @@ func (s *Store) Get(d string) (*Image, error) {
 		return nil, ui.Hint(fmt.Errorf("read the image %s: %w", d, err), "remove it with 'coffer images rm --force %s', and pull it again", d)
 	}
 	return i, nil
-}
-
-func readInfo(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxInfo))
 }
 
 // Find finds an image of a registry that was pulled by this name.
@@ -128,7 +118,7 @@ func (s *Store) Find(r Reference) (*Image, error) {
 // refs are the names, and the digests that they stand for.
 func (s *Store) refs() (map[string]string, error) {
 	refs := map[string]string{}
-	data, err := readInfo(filepath.Join(s.dir, refsName))
+	data, err := safepath.ReadOwn(filepath.Join(s.dir, refsName), maxInfo)
 	if errors.Is(err, fs.ErrNotExist) {
 		return refs, nil
 	}

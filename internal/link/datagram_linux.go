@@ -59,11 +59,6 @@ func unreachable(from, to netip.AddrPort) (tcpip.TransportProtocolNumber, []byte
 	return refusal(from.Addr(), to.Addr(), sent, header.ICMPv4PortUnreachable, header.ICMPv6PortUnreachable)
 }
 
-// prohibited is the one that answers a ping.
-func prohibited(from, to netip.Addr, sent []byte) (tcpip.TransportProtocolNumber, []byte) {
-	return refusal(from, to, sent, header.ICMPv4AdminProhibited, header.ICMPv6Prohibited)
-}
-
 // echoed is the answer to a ping.
 func echoed(from, to netip.Addr, ping []byte) []byte {
 	if from.Is4() {
@@ -80,6 +75,7 @@ func echoed(from, to netip.Addr, ping []byte) []byte {
 	return ping
 }
 
+// refusal is the ICMP message that answers a packet: why it goes nowhere.
 func refusal(from, to netip.Addr, sent []byte, code4 header.ICMPv4Code, code6 header.ICMPv6Code) (tcpip.TransportProtocolNumber, []byte) {
 	b := append(make([]byte, header.ICMPv4MinimumSize), sent...)
 	if from.Is4() {

@@ -11,7 +11,6 @@ import (
 
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
-	"gvisor.dev/gvisor/pkg/waiter"
 )
 
 // A packetConn is a connection of the stack that can be reset, with the errors of a net.Conn.
@@ -20,10 +19,6 @@ type packetConn struct {
 	endpoint tcpip.Endpoint
 	closing  sync.Once
 	closed   atomic.Bool
-}
-
-func newPacketConn(q *waiter.Queue, e tcpip.Endpoint) *packetConn {
-	return &packetConn{TCPConn: gonet.NewTCPConn(q, e), endpoint: e}
 }
 
 func (c *packetConn) Read(b []byte) (int, error) {

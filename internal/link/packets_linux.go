@@ -18,6 +18,7 @@ import (
 	"gvisor.dev/gvisor/pkg/buffer"
 	"gvisor.dev/gvisor/pkg/log"
 	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 	"gvisor.dev/gvisor/pkg/tcpip/link/fdbased"
 	"gvisor.dev/gvisor/pkg/tcpip/link/nested"
@@ -234,7 +235,7 @@ func (w *wire) DeliverNetworkPacket(protocol tcpip.NetworkProtocolNumber, p *sta
 	case to.IsLoopback() || to.IsMulticast() || to.IsUnspecified():
 		return
 	case next == ipv4.icmp && b[size] == ipv4.echo, next == ipv6.icmp && b[size] == ipv6.echo:
-		protocol, message := prohibited(from, to, b)
+		protocol, message := refusal(from, to, b, header.ICMPv4AdminProhibited, header.ICMPv6Prohibited)
 		if Synthetic4.Contains(to) || Synthetic6.Contains(to) {
 			message = echoed(from, to, p.Data().AsRange().ToSlice()[size:])
 		}
@@ -387,5 +388,5 @@ func (f *packetFlow) Accept() (Conn, error) {
 	size := int64(max(minBuffer, min(maxBuffer, allBuffers/max(1, len(f.link.stack.RegisteredEndpoints())))))
 	e.SocketOptions().SetReceiveBufferSize(size, false)
 	e.SocketOptions().SetSendBufferSize(size, false)
-	return newPacketConn(queue, e), nil
+	return &packetConn{TCPConn: gonet.NewTCPConn(queue, e), endpoint: e}, nil
 }

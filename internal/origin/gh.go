@@ -29,8 +29,6 @@ const (
 	ghPerMinute = 30
 )
 
-func newHub() *hub { return &hub{places: make(chan struct{}, ghAtOnce)} }
-
 // admit counts a call, if it is not one too many.
 func (h *hub) admit(now time.Time) bool {
 	h.mu.Lock()

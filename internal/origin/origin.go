@@ -57,7 +57,7 @@ func Handler(h Host, all func() []Repository) http.Handler {
 }
 
 func newHandler(h Host, all []Repository) http.Handler {
-	mux, hub, included := http.NewServeMux(), newHub(), map[string]http.Handler{}
+	mux, hub, included := http.NewServeMux(), &hub{places: make(chan struct{}, ghAtOnce)}, map[string]http.Handler{}
 	for _, repository := range all {
 		s := &server{Host: h, repository: repository, turn: make(chan struct{}, 1), hub: hub}
 		if included[repository.Name] = s.handler(); repository.Name == "" {

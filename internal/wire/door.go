@@ -36,7 +36,7 @@ func Listen(at Place, serve func(net.Conn)) (*Door, error) {
 		release()
 		return nil, fmt.Errorf("listen for commands: %w", err)
 	}
-	go accept(l, serve)
+	go Accept(l, func(c net.Conn) { go admit(c, serve) })
 	return &Door{l: l, release: release}, nil
 }
 
@@ -49,26 +49,27 @@ func (d *Door) Close() error {
 	return nil
 }
 
-func accept(l net.Listener, serve func(net.Conn)) {
+// Accept calls serve with each connection to a listener until that is closed.
+func Accept(l net.Listener, serve func(net.Conn)) {
 	for {
 		c, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
-		}
-		if err != nil {
+		case err != nil:
 			time.Sleep(10 * time.Millisecond) // out of descriptors: some will come back
-			continue
-		}
-		if err := trusted(c.(*net.UnixConn)); err != nil {
-			if !errors.Is(err, fs.ErrNotExist) { // it has ended
-				fmt.Fprintln(os.Stderr, "coffer: refused a client:", err)
-			}
-			c.Close()
-			continue
-		}
-		go func() {
-			defer c.Close()
+		default:
 			serve(c)
-		}()
+		}
+	}
+}
+
+// admit serves a connection of somebody who may come in.
+func admit(c net.Conn, serve func(net.Conn)) {
+	defer c.Close()
+	if err := trusted(c.(*net.UnixConn)); err == nil {
+		serve(c)
+	} else if !errors.Is(err, fs.ErrNotExist) { // it has ended
+		fmt.Fprintln(os.Stderr, "coffer: refused a client:", err)
 	}
 }

@@ -32,18 +32,6 @@ const (
 	MaxNote = 4 << 10
 )
 
-// LeastBuffer is where a buffer for a program's output starts. Most programs say little.
-const LeastBuffer = 4 << 10
-
-// Grown returns the buffer for the next read, after one of n bytes: a large one, if they
-// filled it.
-func Grown(buf []byte, n int) []byte {
-	if n < len(buf) || len(buf) >= MaxData {
-		return buf
-	}
-	return make([]byte, MaxData)
-}
-
 // frameHead is the size of a frame's header: a kind and a length.
 const frameHead = 5
 
@@ -114,7 +102,7 @@ func (f *FrameWriter) Exited(e Exit) error {
 func (f *FrameWriter) send(kind byte, body []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.buf = appendFrame(f.buf[:0], kind, body)
+	f.buf = append(binary.BigEndian.AppendUint32(append(f.buf[:0], kind), uint32(len(body))), body...)
 	f.sent++
 	_, err := f.w.Write(f.buf)
 	return err
@@ -125,11 +113,6 @@ func (f *FrameWriter) Sent() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.sent
-}
-
-func appendFrame(b []byte, kind byte, body []byte) []byte {
-	b = binary.BigEndian.AppendUint32(append(b, kind), uint32(len(body)))
-	return append(b, body...)
 }
 
 // A FrameReader receives frames.
