@@ -1,10 +1,9 @@
 package rootfs
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -45,15 +44,14 @@ func protectGit(workspace, home string, covered bool) ([]Step, error) {
 	if !info.IsDir() {
 		own, config = p.gitFile(git)
 	}
-	files := []string{filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config/git/config"), "/etc/gitconfig"}
-	if config != "" {
-		files = append(files, filepath.Join(config, "config"), filepath.Join(own, "config.worktree"))
-		if err := p.submodules(filepath.Join(own, "index")); err != nil {
-			return nil, err
+	places := references(workspace, home, git, git)
+	if own != "" {
+		if places, err = (Repository{Own: own, Common: config}).References(workspace, home); err != nil {
+			return nil, ui.Hint(err, "%s", cmp.Or(ui.HintOf(err), "use --workspace cow"))
 		}
 	}
-	for _, file := range files {
-		if err := p.config(file); err != nil {
+	for _, place := range places {
+		if err := p.refer(place); err != nil {
 			return nil, err
 		}
 	}
@@ -91,14 +89,23 @@ func (g *Git) steps(workspace string) []Step {
 // root of.
 func IndexOf(dir string) string {
 	git := filepath.Join(dir, ".git")
-	if line, err := firstLine(git); err == nil {
-		if to, ok := strings.CutPrefix(line, "gitdir: "); ok {
-			if git = to; !filepath.IsAbs(to) {
-				git = filepath.Join(dir, to)
-			}
-		}
+	if to, err := named(git); err == nil && to != "" {
+		git = to
 	}
 	return filepath.Join(git, "index")
+}
+
+// named is the git directory that a .git file names, empty if it names none.
+func named(file string) (dir string, err error) {
+	line, err := firstLine(file)
+	dir, ok := strings.CutPrefix(line, "gitdir: ")
+	if ok && !filepath.IsAbs(dir) {
+		dir = filepath.Join(filepath.Dir(file), dir)
+	}
+	if !ok {
+		dir = ""
+	}
+	return dir, err
 }
 
 // IsGitDir says whether git would take a directory itself for a git directory.
@@ -150,13 +157,9 @@ func pins(workspace, path string) (steps []Step) {
 // could name any directory. It returns the worktree's own directory and the one with
 // the repository's config, or nothing.
 func (p *protection) gitFile(file string) (own, config string) {
-	line, _ := firstLine(file)
-	dir, ok := strings.CutPrefix(line, "gitdir: ")
-	if !ok {
+	dir, _ := named(file)
+	if dir == "" {
 		return "", ""
-	}
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(filepath.Dir(file), dir)
 	}
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -203,67 +206,16 @@ func worktree(file, dir string) (common string, ok bool) {
 	return common, err == nil && filepath.Base(filepath.Dir(dir)) == "worktrees" && filepath.Dir(filepath.Dir(dir)) == common
 }
 
-// submodules protects what git finds submodules by: git status in the repository looks
-// into each, and runs what its config names. One that was never checked out is an empty
-// directory, which stays so.
-func (p *protection) submodules(index string) error {
-	links, err := Gitlinks(index)
-	if err != nil {
-		return ui.Hint(fmt.Errorf("find the submodules in %s: %w", index, err), "use --workspace cow")
-	}
-	for _, link := range links {
-		dir := filepath.Join(p.workspace, link)
-		git := filepath.Join(dir, ".git")
-		info, err := os.Lstat(git)
-		real, direrr := filepath.EvalSymlinks(dir)
-		switch {
-		case errors.Is(direrr, fs.ErrNotExist):
-			return ui.Error(fmt.Sprintf("the directory of the submodule %s is missing: a sandbox could make it, and your next git command would run what it says", link),
-				"run 'git submodule update --init', or use --workspace cow")
-		case direrr != nil || real != dir || !safepath.Within(dir, p.workspace):
-			return ui.Error(fmt.Sprintf("the submodule %s is behind a symbolic link, which cannot be protected", link), "use --workspace cow")
-		case errors.Is(err, fs.ErrNotExist):
-			p.lock(dir)
-		case err != nil || info.Mode()&os.ModeSymlink != 0:
-			return ui.Error(fmt.Sprintf("%s cannot be protected", git), "use --workspace cow")
-		default:
-			p.lock(git)
-		}
-	}
-	return nil
-}
-
-// config protects the places in the workspace that a file of git's configuration
-// refers to: files that it includes, and a directory of hooks.
-func (p *protection) config(file string) error {
-	c := readGitConfig(file)
-	for _, f := range c.files {
-		if err := p.referred(f, "git's config includes"); err != nil {
-			return err
-		}
-	}
-	for _, dir := range c.hooks {
-		if dir = expandHome(dir); !filepath.IsAbs(dir) {
-			dir = filepath.Join(p.workspace, dir)
-		}
-		if err := p.referred(filepath.Clean(dir), "core.hooksPath names"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// referred protects a path that git's configuration names.
-func (p *protection) referred(path, why string) error {
-	if path == p.workspace {
-		return ui.Error(why+" the workspace itself, which cannot be read-only", "use --workspace cow")
-	}
-	if !safepath.Within(path, p.workspace) {
+// refer protects a path in the workspace that git's configuration or index refers to: hooks, an included
+// file, or a submodule, into which git status looks and runs what its config names. A submodule that was
+// never checked out is an empty directory, which stays so.
+func (p *protection) refer(path string) error {
+	if path == p.workspace || !safepath.Within(path, p.workspace) {
 		return nil
 	}
 	if real, err := filepath.EvalSymlinks(path); err != nil || real != path {
-		return ui.Error(fmt.Sprintf("%s %s, which does not exist: a sandbox could create it, and your next git command would run it", why, path),
-			"create it, take it out of git's config, or use --workspace cow")
+		return ui.Error(fmt.Sprintf("git refers to %s, which does not exist or is a link: a sandbox could make it, and your next git command would run what it says", path),
+			"create it, for a submodule with 'git submodule update --init'; or take it out of git's config; or use --workspace cow")
 	}
 	p.lock(path)
 	return nil

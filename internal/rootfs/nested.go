@@ -29,13 +29,8 @@ func NestedGit(tree, git string) []string {
 		return places
 	}
 	if info.Mode().IsRegular() {
-		line, _ := firstLine(at)
-		to, ok := strings.CutPrefix(line, "gitdir: ")
-		if !ok {
+		if dir, _ = named(at); dir == "" {
 			return places
-		}
-		if dir = to; !filepath.IsAbs(to) {
-			dir = filepath.Join(filepath.Dir(at), to)
 		}
 		own = dir
 		if common, ok := worktree(at, dir); ok {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -43,16 +42,12 @@ func FindRepository(dir string) (Repository, error) {
 	case !info.Mode().IsRegular():
 		return Repository{}, ui.Error(fmt.Sprintf("%s is neither a directory nor a file", git), "git follows a symbolic link anywhere; replace it")
 	}
-	line, err := firstLine(git)
+	to, err := named(git)
 	if err != nil {
 		return Repository{}, fmt.Errorf("read %s: %w", git, err)
 	}
-	to, ok := strings.CutPrefix(line, "gitdir: ")
-	if !ok {
+	if to == "" {
 		return Repository{}, fmt.Errorf("%s does not name a git directory", git)
-	}
-	if !filepath.IsAbs(to) {
-		to = filepath.Join(dir, to)
 	}
 	own, err := filepath.EvalSymlinks(to)
 	if err != nil {

@@ -31,18 +31,11 @@ var toolchains = []string{
 
 // System lists the directories of this machine that hold programs and no secrets: the
 // system's, and the user's own tools.
-func System(home string) []string {
-	var all []string
-	add := func(dir string) {
+func System(home string) (all []string) {
+	for _, dir := range Shown(home) {
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
 			all = append(all, real)
 		}
-	}
-	for _, dir := range system {
-		add(dir)
-	}
-	for _, t := range toolchains {
-		add(filepath.Join(home, t))
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -51,16 +44,12 @@ func System(home string) []string {
 // Shown lists the directories of this machine that every sandbox sees at their own path,
 // by that path.
 func Shown(home string) (all []string) {
-	for _, dir := range system {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
-			all = append(all, dir)
-		}
-	}
+	dirs := slices.Clone(system)
 	for _, t := range toolchains {
-		dir := filepath.Join(home, t)
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
-			all = append(all, dir)
-		}
+		dirs = append(dirs, filepath.Join(home, t))
 	}
-	return all
+	return slices.DeleteFunc(dirs, func(dir string) bool {
+		info, err := os.Stat(dir)
+		return err != nil || !info.IsDir()
+	})
 }
