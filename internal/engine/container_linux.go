@@ -45,7 +45,12 @@ func (Container) Boot(ctx context.Context, m *Machine) (Instance, error) {
 	if err != nil {
 		return nil, refused(err)
 	}
-	i := &instance{pid: first.PID, who: first.IDs, control: first.Control, done: make(chan struct{})}
+	process, err := os.FindProcess(first.PID) // a child that nobody has waited for
+	if err != nil {
+		guest.End(first.PID)
+		return nil, err
+	}
+	i := &instance{process: process, who: first.IDs, control: first.Control, done: make(chan struct{})}
 	go i.wait(first.Said)
 	// Ctrl-C while booting: kill it, and the reads below fail.
 	stop := context.AfterFunc(ctx, i.Kill)
@@ -71,71 +76,41 @@ type instance struct {
 	words    words
 	done     chan struct{}
 
-	who  guest.IDs
-	pid  int
-	mu   sync.Mutex
-	gone bool // reaped: the process id may be somebody else's
+	who     guest.IDs
+	process *os.Process // the first one
 }
 
 func (i *instance) wait(said *os.File) {
-	listening := make(chan struct{})
-	go func() {
-		io.Copy(&i.words, said)
-		close(listening)
-	}()
-	i.reap()
-	<-listening
+	_, _ = io.Copy(&i.words, said) // until it has ended, and all others with it
 	said.Close()
+	_, _ = i.process.Wait()
 	close(i.done)
-}
-
-// reap waits for the first process. It looks before it leaves the process id to others.
-func (i *instance) reap() {
-	var info unix.Siginfo
-	for unix.Waitid(unix.P_PID, i.pid, &info, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.gone = true
-	for {
-		if _, err := unix.Wait4(i.pid, nil, 0, nil); err != unix.EINTR {
-			return
-		}
-	}
 }
 
 // Root opens what the first process has for a root directory.
 func (i *instance) Root() (root *os.File, owner int, err error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.gone {
-		return nil, 0, os.ErrProcessDone
-	}
-	// No later than it is reaped, or it could be another process's, the host's own.
-	name := fmt.Sprintf("/proc/%d/root", i.pid)
-	fd, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	root, err = os.OpenFile(fmt.Sprintf("/proc/%d/root", i.process.Pid), unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, 0, fmt.Errorf("open the sandbox's root directory: %w", err)
+	}
+	// If it has been waited for, this could be another process's, the host's own.
+	if err := i.process.Signal(unix.Signal(0)); err != nil {
+		root.Close()
+		return nil, 0, err
 	}
 	if owner = i.who.UID; i.who.Shift {
 		owner = guest.Foreign
 	}
-	return os.NewFile(uintptr(fd), name), owner, nil
+	return root, owner, nil
 }
 
 // Kill ends the first process, and with it all others.
-func (i *instance) Kill() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if !i.gone {
-		unix.Kill(i.pid, unix.SIGKILL)
-	}
-}
+func (i *instance) Kill() { _ = i.process.Kill() }
 
 // build gives the first process its ids, limits and orders.
 func (i *instance) build(m *Machine) error {
 	who := i.who
-	if err := m.Limits.Add(i.pid); err != nil {
+	if err := m.Limits.Add(i.process.Pid); err != nil {
 		return err
 	}
 	handed, err := i.hand(m.Root)
@@ -181,7 +156,7 @@ func (i *instance) hand(p *rootfs.Plan) (fds []int, err error) {
 	if !i.who.Shift {
 		return nil, nil
 	}
-	userns, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", i.pid))
+	userns, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", i.process.Pid))
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package guest
 import (
 	"errors"
 	"os"
+	"os/user"
 	"strconv"
 	"strings"
 	"syscall"
@@ -69,13 +70,9 @@ func subordinate(uid int) (u, g int, ok bool) {
 		}
 	}
 	name := ""
-	number := strconv.Itoa(uid)
-	eachLine("/etc/passwd", func(fields []string) bool {
-		if len(fields) > 2 && fields[2] == number {
-			name = fields[0]
-		}
-		return name == ""
-	})
+	if me, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		name = me.Username
+	}
 	u, ok = subRange("/etc/subuid", name, uid)
 	if !ok {
 		return 0, 0, false
@@ -99,31 +96,20 @@ func HelperPath(name string) (string, error) {
 // subRange finds a range of at least 65536 ids for the user in a file of lines
 // "name-or-uid:first:count".
 func subRange(file, name string, uid int) (first int, ok bool) {
-	number := strconv.Itoa(uid)
-	eachLine(file, func(fields []string) bool {
-		if len(fields) != 3 || fields[0] != number && (name == "" || fields[0] != name) {
-			return true
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Split(strings.TrimSpace(line), ":")
+		if len(fields) != 3 || fields[0] != strconv.Itoa(uid) && (name == "" || fields[0] != name) {
+			continue
 		}
 		from, err1 := strconv.Atoi(fields[1])
 		n, err2 := strconv.Atoi(fields[2])
 		if err1 == nil && err2 == nil && from > 0 && n >= full {
-			first, ok = from, true
-		}
-		return !ok
-	})
-	return first, ok
-}
-
-// eachLine shows the lines of one of the system's files, in what is between their colons, until
-// it has shown enough.
-func eachLine(file string, more func(fields []string) bool) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return
-	}
-	for line := range strings.Lines(string(text)) {
-		if !more(strings.Split(strings.TrimSpace(line), ":")) {
-			return
+			return from, true
 		}
 	}
+	return 0, false
 }

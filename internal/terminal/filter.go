@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"encoding/binary"
 	"io"
 	"os"
 	"sync"
@@ -196,24 +195,8 @@ func (f *Filter) controls() *byteSet {
 // plain returns the length of the longest prefix of p that is nothing but
 // text: printable ASCII, harmless controls and whole, valid UTF-8 characters.
 func plain(p []byte, controls *byteSet) int {
-	const (
-		high   = 0x8080808080808080
-		spaces = 0x2020202020202020
-	)
 	i := 0
 	for i < len(p) {
-		// Eight bytes at a time while all of them are in 0x20–0x7f: with
-		// the high bit set, subtracting 0x20 clears it for smaller ones.
-		for i+8 <= len(p) {
-			v := binary.LittleEndian.Uint64(p[i:])
-			if (v|^((v|high)-spaces))&high != 0 {
-				break
-			}
-			i += 8
-		}
-		if i == len(p) {
-			break
-		}
 		switch b := p[i]; {
 		case b >= utf8.RuneSelf:
 			r, n := utf8.DecodeRune(p[i:])

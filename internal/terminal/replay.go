@@ -106,21 +106,18 @@ func (f *Filter) Redo() []byte {
 		b.WriteString("\x1b=")
 	}
 	for _, u := range undoable {
+		final := 'h'
+		if u.back {
+			final = 'l'
+		}
 		if l.modes[u.mode] && u.mode != 2026 {
-			fmt.Fprintf(&b, "\x1b[?%d%c", u.mode, onOff(!u.back))
+			fmt.Fprintf(&b, "\x1b[?%d%c", u.mode, final)
 		}
 	}
 	if l.modes[25] {
 		b.WriteString("\x1b[?25l")
 	}
 	return b.Bytes()
-}
-
-func onOff(on bool) byte {
-	if on {
-		return 'h'
-	}
-	return 'l'
 }
 
 func (k *keyboard) redo(b *bytes.Buffer) {
