@@ -99,20 +99,3 @@ func BenchmarkCompileStandard(b *testing.B) {
 		}
 	}
 }
-
-// The common way of a flow makes no garbage.
-func TestNoAllocations(t *testing.T) {
-	set := thousand(t, "10MB")
-	for name, q := range benchQueries() {
-		if n := testing.AllocsPerRun(100, func() { set.Decide(q) }); n != 0 {
-			t.Errorf("%s: Decide allocates %v times", name, n)
-		}
-		if n := testing.AllocsPerRun(100, func() { set.Connect(q) }); n != 0 {
-			t.Errorf("%s: Connect allocates %v times", name, n)
-		}
-	}
-	request := policy.Query{Host: "host500.example.com", Port: 80, Protocol: policy.HTTP, Method: "GET", Path: "/a/b/c.tar.gz"}
-	if n := testing.AllocsPerRun(100, func() { set.Decide(request) }); n != 0 {
-		t.Errorf("http: Decide allocates %v times", n)
-	}
-}

@@ -20,9 +20,6 @@ const (
 // Anything else is an error, in particular what some program might read differently:
 // user information, ports, zones, percent-encoding, control characters.
 func Canonical(host string) (string, error) {
-	if isCanonicalName(host) {
-		return host, nil
-	}
 	name, err := canonical(host)
 	if err != nil {
 		return "", fmt.Errorf("host %s: %w", quote(host), err)
@@ -140,28 +137,4 @@ func badByte(c byte) error {
 // nameByte: underscores are in no host name by the book, but in many by practice.
 func nameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
-}
-
-// isCanonicalName is the quick way for what is most often asked: a name that has its
-// canonical form already. False says nothing yet.
-func isCanonicalName(name string) bool {
-	if len(name) == 0 || len(name) > maxName {
-		return false
-	}
-	start := 0 // of the label
-	for i := 0; i <= len(name); i++ {
-		if i < len(name) && name[i] != '.' {
-			if !nameByte(name[i]) {
-				return false
-			}
-			continue
-		}
-		if n := i - start; n == 0 || n > maxLabel || name[start] == '-' || name[i-1] == '-' {
-			return false
-		}
-		if i < len(name) {
-			start = i + 1
-		}
-	}
-	return name[start] < '0' || name[start] > '9' // it may be an IPv4 address
 }

@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -54,7 +56,6 @@ const (
 	rankGrant
 	rankAsk
 	rankAllow
-	rankNone // no rule matches
 )
 
 // rule is what the targets of a RuleSource have in common.
@@ -124,7 +125,9 @@ func Compile(layers ...Source) (*Set, error) {
 		return nil, c.problems
 	}
 	c.set.def.Reason = "no rule matches, and the default is " + c.set.def.Verdict.String()
-	c.set.build(c.clauses)
+	slices.SortStableFunc(c.clauses, func(a, b clause) int { return cmp.Compare(a.rank, b.rank) })
+	c.set.clauses = c.clauses
+	c.set.denies = slices.ContainsFunc(c.clauses, func(c clause) bool { return c.rank == rankDeny && (c.target.kind == exactly || c.target.kind == below) })
 	return c.set, nil
 }
 

@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Beyond returns the targets that a rule allows and the set does not already allow as
 // they are: to anybody, for any request, without a bound. Rules of the set that deny do
@@ -47,15 +50,8 @@ func (s *Set) covers(t Target, protos protos) bool {
 
 // covers says whether all that o stands for is in t.
 func (t Target) covers(o Target) bool {
-	if t.ports != nil {
-		if o.ports == nil {
-			return false
-		}
-		for _, r := range o.ports {
-			if !t.ports.covers(r) {
-				return false
-			}
-		}
+	if t.ports != nil && (o.ports == nil || slices.ContainsFunc(o.ports, func(r portRange) bool { return !t.ports.covers(r) })) {
+		return false
 	}
 	switch t.kind {
 	case everything:

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -19,9 +20,6 @@ const maxPath = 64 << 10
 // resolved, slashes merged, no slash at the end. It is not ok if servers may disagree
 // about what the path means.
 func NormalPath(path string) (clean string, ok bool) {
-	if isNormalPath(path) {
-		return path, true
-	}
 	path, _, _ = strings.Cut(path, "?")
 	if len(path) > maxPath || !strings.HasPrefix(path, "/") {
 		return "", false
@@ -31,22 +29,6 @@ func NormalPath(path string) (clean string, ok bool) {
 		return "", false
 	}
 	return resolveDots(decoded)
-}
-
-// isNormalPath is the quick way for most paths; false says nothing yet.
-func isNormalPath(path string) bool {
-	if len(path) < 2 || len(path) > maxPath || path[0] != '/' || path[len(path)-1] == '/' {
-		return false
-	}
-	for i := range len(path) {
-		switch c := path[i]; {
-		case c <= ' ' || c >= 0x7f || c == '%' || c == '\\' || c == ';' || c == '?' || c == '#':
-			return false
-		case c == '/' && (path[i+1] == '/' || path[i+1] == '.'):
-			return false
-		}
-	}
-	return true
 }
 
 func decodePath(path string) (string, bool) {
@@ -141,81 +123,34 @@ func readings(path string) (first, second string, ok bool) {
 	return first, second, ok
 }
 
-// pathPattern is the segments of a pattern.
-type pathPattern []string
+// pathPattern matches paths in normal form.
+type pathPattern struct{ *regexp.Regexp }
 
-func parsePathPattern(s string) (pathPattern, error) {
+func parsePathPattern(s string) (p pathPattern, err error) {
 	if !strings.HasPrefix(s, "/") {
-		return nil, fmt.Errorf("path %s does not begin with /", quote(s))
+		return p, fmt.Errorf("path %s does not begin with /", quote(s))
 	}
 	if strings.ContainsAny(s, "?#") {
-		return nil, fmt.Errorf("path %s: rules see no query, and ? is no wildcard", quote(s))
+		return p, fmt.Errorf("path %s: rules see no query, and ? is no wildcard", quote(s))
 	}
 	clean, ok := NormalPath(s)
 	if !ok {
-		return nil, fmt.Errorf("path %s has no normal form: servers may disagree about what it means", quote(s))
+		return p, fmt.Errorf("path %s has no normal form: servers may disagree about what it means", quote(s))
 	}
-	if clean == "/" {
-		return nil, nil
-	}
-	p := pathPattern(strings.Split(clean[1:], "/"))
-	for _, segment := range p {
-		if segment != "**" && strings.Contains(segment, "**") {
-			return nil, errors.New("** stands for whole segments, as in /api/**")
+	expr := ""
+	for segment := range strings.SplitSeq(strings.Trim(clean, "/"), "/") {
+		switch {
+		case clean == "/":
+		case segment == "**":
+			expr += `(?:/[^/]*)*`
+		case strings.Contains(segment, "**"):
+			return p, errors.New("** stands for whole segments, as in /api/**")
+		default:
+			expr += "/" + strings.ReplaceAll(regexp.QuoteMeta(segment), `\*`, `[^/]*`)
 		}
 	}
-	return p, nil
+	p.Regexp, err = regexp.Compile("^" + expr + "$")
+	return p, err
 }
 
-// match wants a path in normal form. As usual for wildcards, only the last ** ever has
-// to be reconsidered, so it takes time in proportion to pattern times path at most.
-func (p pathPattern) match(path string) bool {
-	rest := path[1:] // segments still to match
-	done := rest == ""
-	at := 0
-	star, starRest := -1, ""
-	for !done {
-		segment, after, more := strings.Cut(rest, "/")
-		switch {
-		case at < len(p) && p[at] == "**":
-			star, starRest = at, rest
-			at++
-		case at < len(p) && matchSegment(p[at], segment):
-			at++
-			rest, done = after, !more
-		case star >= 0:
-			// Let the ** take one segment more.
-			_, after, more = strings.Cut(starRest, "/")
-			at = star + 1
-			rest, starRest, done = after, after, !more
-		default:
-			return false
-		}
-	}
-	for at < len(p) && p[at] == "**" {
-		at++
-	}
-	return at == len(p)
-}
-
-// matchSegment: * in pattern stands for any number of characters.
-func matchSegment(pattern, s string) bool {
-	at, i := 0, 0
-	star, starAt := -1, 0
-	for i < len(s) {
-		switch {
-		case at < len(pattern) && pattern[at] == '*':
-			star, starAt = at, i
-			at++
-		case at < len(pattern) && pattern[at] == s[i]:
-			at++
-			i++
-		case star >= 0:
-			starAt++
-			at, i = star+1, starAt
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[at:], "*") == ""
-}
+func (p pathPattern) match(path string) bool { return p.MatchString(strings.TrimSuffix(path, "/")) }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -48,21 +49,16 @@ func (s *Set) Address(q Query, a netip.Addr, own func(netip.Addr) bool) Decision
 	if own != nil && what != "loopback" && (own(a) || translated && own(v4)) {
 		what, bits = "this computer's own", a.BitLen()
 	}
-
-	m := matcher{set: s, q: q, best: rankNone}
-	m.takeRanges(a, 0, rankDeny)
-	if translated {
-		m.takeRanges(v4, 0, rankDeny)
+	r := request{Query: q}
+	for _, c := range s.about(q) {
+		named := what != "" && c.target.prefix.Contains(a) && c.target.prefix.Bits() >= bits
+		if c.target.kind == inside && (c.rank == rankDeny || named) && c.elsewhere(q) == "" && r.miss(c) == "" {
+			d := c.decision
+			d.Budget = nil // it was counted for the destination
+			return d
+		}
 	}
-	if m.best == rankNone && what != "" {
-		m.takeRanges(a, bits, rankAllow)
-	}
-	switch {
-	case m.best != rankNone:
-		d := s.clauses[m.clause].decision
-		d.Budget = nil // it was counted for the destination
-		return d
-	case what != "":
+	if what != "" {
 		return Decision{Rule: "address", Reason: fmt.Sprintf("%v is %s address, and only a rule that names it allows it", a, article(what))}
 	}
 	return Decision{Verdict: Allow, Rule: "address", Reason: "it is a public address"}
@@ -92,7 +88,7 @@ func (q *Query) prepare() (refused string) {
 	if q.Protocol == Any {
 		q.Protocol = TCP
 	}
-	if q.Host != "" && !isCanonicalName(q.Host) {
+	if q.Host != "" {
 		c, err := NewQuery(q.Host, q.Port)
 		if err != nil {
 			return err.Error()
@@ -111,16 +107,50 @@ func (q *Query) prepare() (refused string) {
 // decide wants a prepared query. If open, the HTTP request is still to come, and the
 // answer is the best that any request could get.
 func (s *Set) decide(q Query, open bool) Decision {
-	m := matcher{set: s, q: q, open: open, best: rankNone, late: -1, near: -1}
-	for b := range (place{s, q.Host, q.Addr}).buckets {
-		m.take(b, rankAllow)
-	}
-	if q.Host == "" && m.best != rankDeny {
-		if v4, ok := embedded(q.Addr); ok {
-			m.takeRanges(v4, 0, rankDeny)
+	r := request{Query: q}
+	var best, late, near *clause // late asks about some requests only, near allows others
+	var budget, grant *Budget
+	exact := false
+	for _, c := range s.about(q) {
+		switch {
+		case c.elsewhere(q) != "":
+			continue
+		case c.aboutRequests() && open && c.cautious():
+			if c.rank == rankAsk && late == nil {
+				late = c
+			}
+			continue
+		case c.aboutRequests() && !open && r.miss(c) != "":
+			if c.others != "" && near == nil {
+				near = c
+			}
+			continue
+		case c.rank == rankDeny:
+			return c.decision
+		}
+		exact = exact || c.target.kind == exactly
+		if best == nil {
+			best = c
+		}
+		if c.rank == rankGrant {
+			grant = cmp.Or(grant, c.decision.Budget) // what the user grants is the user's word
+		} else {
+			budget = spend(budget, c.decision.Budget)
 		}
 	}
-	return s.bare(q, m.decision(), m.best == rankNone || s.clauses[m.clause].target.kind == everything)
+	switch {
+	case best != nil:
+		d := best.decision
+		d.Exact, d.Budget = exact, cmp.Or(grant, budget)
+		return s.bare(q, d, best.target.kind == everything)
+	case late != nil && s.def.Verdict == Deny:
+		return late.decision
+	case near != nil && s.def.Verdict == Deny && q.Protocol == HTTP:
+		d := s.def
+		d.Reason = near.others
+		return d
+	}
+	return s.bare(q, s.def, true)
 }
 
 // bare takes back a yes that is about everything where names are denied, and nothing names the
@@ -133,59 +163,57 @@ func (s *Set) bare(q Query, d Decision, everything bool) Decision {
 		Reason: "some names are denied, and a bare address could be one of theirs; only a rule that names the address allows it"}
 }
 
-// place is the clauses for one destination.
-type place struct {
-	set  *Set
-	host string // of a prepared query
-	addr netip.Addr
-}
-
-// buckets goes through them, what says most about the destination first.
-func (p place) buckets(yield func(*bucket) bool) {
-	s, host := p.set, p.host
-	if host == "" {
-		r := s.ranges(p.addr)
-		for i := r.find(p.addr); i >= 0; i = r[i].parent {
-			if !yield(r[i].bucket) {
-				return
-			}
-		}
-		yield(&s.all)
-		return
-	}
-	if b, ok := s.exact[host]; ok && !yield(b) {
-		return
-	}
-	if len(s.below) > 0 {
-		for dot := strings.IndexByte(host, '.'); dot >= 0; dot = strings.IndexByte(host, '.') {
-			host = host[dot+1:]
-			if len(host) > s.longest {
-				continue
-			}
-			if b, ok := s.below[host]; ok && !yield(b) {
-				return
-			}
-		}
-	}
-	yield(&s.all)
-}
-
-// matcher collects what the clauses say about a query.
-type matcher struct {
-	set  *Set
-	q    Query // by value: a pointer here would put every query on the heap
-	open bool  // the HTTP request is still to come
-
-	best   rank
-	clause int32 // that has it
-	late   int32 // an ask clause for some requests only, while open; -1 if none
-	near   int32 // an allow clause for other requests; -1 if none
-	exact  bool  // a clause that does not deny names the host; those come first
-
-	budget, grant *Budget // of ask and allow clauses, of grants
-
+// request is what rules about HTTP requests look at.
+type request struct {
+	Query
 	path          readState
 	first, second string // readings of the path
+}
+
+// Set is compiled layers. It does not change, and may be used from any goroutine.
+type Set struct {
+	clauses []clause // by rank
+	def     Decision
+	denies  bool // some clause denies a name
+}
+
+// about returns the clauses for the destination of a prepared query, by rank, and within a rank
+// first those that say most about it.
+func (s *Set) about(q Query) (found []*clause) {
+	v4, _ := embedded(q.Addr)
+	for i := range s.clauses {
+		if c := &s.clauses[i]; c.fit(q, v4) >= 0 {
+			found = append(found, c)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *clause) int { return cmp.Or(cmp.Compare(a.rank, b.rank), b.fit(q, v4)-a.fit(q, v4)) })
+	return found
+}
+
+// fit is how much a clause says about a destination, -1 if it is about another one. v4 is the
+// address that an IPv6 address leads to: what denies it says least.
+func (c *clause) fit(q Query, v4 netip.Addr) int {
+	const any = 200
+	switch t := &c.target; t.kind {
+	case everything:
+		return any
+	case exactly:
+		if q.Host == t.host {
+			return any + 1 + maxName
+		}
+	case below:
+		if name, ok := strings.CutSuffix(q.Host, t.host); ok && strings.HasSuffix(name, ".") {
+			return any + 1 + len(t.host)
+		}
+	case inside:
+		if q.Host == "" && t.prefix.Contains(q.Addr) {
+			return any + 1 + t.prefix.Bits()
+		}
+		if c.rank == rankDeny && t.prefix.Contains(v4) {
+			return t.prefix.Bits()
+		}
+	}
+	return -1
 }
 
 type readState uint8
@@ -196,60 +224,20 @@ const (
 	unreadable
 )
 
-// take looks at the clauses of a bucket up to a rank.
-func (m *matcher) take(b *bucket, most rank) {
-	port, proto := m.q.Port, m.q.Protocol
-	for i := range b.entries {
-		e := &b.entries[i]
-		if e.rank > most || e.rank >= m.best && (!m.set.budgets || m.best == rankDeny) {
-			return // nothing further down can change the answer
-		}
-		if port < e.ports.lo || port > e.ports.hi || !e.protos.has(proto) {
-			continue
-		}
-		if e.conditional && !m.holds(e) {
-			continue
-		}
-		if e.rank < m.best {
-			m.best, m.clause = e.rank, e.clause
-			m.exact = m.exact || e.rank != rankDeny && m.set.clauses[e.clause].target.kind == exactly
-		}
-		if m.set.budgets {
-			m.spend(m.set.clauses[e.clause].decision.Budget, e.rank)
-		}
+// elsewhere says why a clause for the destination is not about the port, protocol or time of a
+// query, "" if it is.
+func (c *clause) elsewhere(q Query) string {
+	switch {
+	case c.target.ports != nil && !c.target.ports.covers(portRange{q.Port, q.Port}):
+		return fmt.Sprintf("it is for port %s, not %d", c.target.ports, q.Port)
+	case !c.protos.has(q.Protocol) && c.protocol == Any:
+		return "it is not for udp unless it says so"
+	case !c.protos.has(q.Protocol):
+		return fmt.Sprintf("it is for %s, not %s", c.protocol, q.Protocol)
+	case c.expired(q.Now):
+		return "it has expired"
 	}
-}
-
-// takeRanges looks at clauses for addresses around a, of at least some prefix length.
-func (m *matcher) takeRanges(a netip.Addr, bits int, most rank) {
-	r := m.set.ranges(a)
-	for i := r.find(a); i >= 0 && r[i].prefix.Bits() >= bits; i = r[i].parent {
-		m.take(r[i].bucket, most)
-	}
-}
-
-// holds says whether a clause for this destination is also for this time and request.
-func (m *matcher) holds(e *entry) bool {
-	c := &m.set.clauses[e.clause]
-	if c.expired(m.q.Now) {
-		return false
-	}
-	if !c.aboutRequests() {
-		return true
-	}
-	if m.open {
-		if e.rank == rankAsk && m.late < 0 {
-			m.late = e.clause
-		}
-		return e.rank == rankGrant || e.rank == rankAllow
-	}
-	if c.wantsMethod(m.q.Method) && m.wantsPath(c) {
-		return true
-	}
-	if c.others != "" && m.near < 0 {
-		m.near = e.clause
-	}
-	return false
+	return ""
 }
 
 func (c *clause) expired(now time.Time) bool {
@@ -267,59 +255,55 @@ func (c *clause) wantsMethod(method string) bool {
 	return c.cautious() && (method == "" || slices.Contains(c.methods, strings.ToUpper(method)))
 }
 
-func (m *matcher) wantsPath(c *clause) bool {
+// miss says why a clause is not about the request, "" if it is.
+func (r *request) miss(c *clause) string {
+	switch {
+	case !c.wantsMethod(r.Method):
+		return fmt.Sprintf("it is for %s, not %s", strings.Join(c.methods, ", "), quote(r.Method))
+	case r.wantsPath(c):
+		return ""
+	case r.path == unreadable:
+		return "servers may disagree about what the path means, so no rule allows it"
+	}
+	return "it is for other paths"
+}
+
+func (r *request) wantsPath(c *clause) bool {
 	if len(c.paths) == 0 {
 		return true
 	}
-	if m.path == unread {
+	if r.path == unread {
 		var ok bool
-		m.first, m.second, ok = readings(m.q.Path)
-		m.path = unreadable
+		r.first, r.second, ok = readings(r.Path)
+		r.path = unreadable
 		if ok {
-			m.path = readable
+			r.path = readable
 		}
 	}
-	if m.path == unreadable {
+	if r.path == unreadable {
 		return c.cautious()
 	}
 	if c.cautious() {
-		return c.wantsReading(m.first) || c.wantsReading(m.second)
+		return c.wantsReading(r.first) || c.wantsReading(r.second)
 	}
-	return c.wantsReading(m.first) && c.wantsReading(m.second)
+	return c.wantsReading(r.first) && c.wantsReading(r.second)
 }
 
 func (c *clause) wantsReading(path string) bool {
-	for _, p := range c.paths {
-		if p.match(path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.paths, func(p pathPattern) bool { return p.match(path) })
 }
 
 // spend adds the budget of a clause that matches. An allow rule without a budget does
-// not lift that of another, and of two the smaller holds; but what the user grants is
-// the user's word.
-func (m *matcher) spend(b *Budget, r rank) {
-	switch {
-	case b == nil:
-	case r == rankGrant:
-		if m.grant == nil {
-			m.grant = b
-		}
-	case m.budget == nil:
-		m.budget = b
-	default:
-		both := Budget{m.budget.Rule, smaller(m.budget.MaxUpload, b.MaxUpload), smaller(m.budget.MaxDownload, b.MaxDownload)}
-		switch {
-		case both == *m.budget:
-		case both.MaxUpload == b.MaxUpload && both.MaxDownload == b.MaxDownload:
-			m.budget = b
-		default:
-			m.budget = new(Budget)
-			*m.budget = both
-		}
+// not lift that of another, and of two the smaller holds.
+func spend(had, b *Budget) *Budget {
+	if had == nil || b == nil {
+		return cmp.Or(had, b)
 	}
+	both := &Budget{had.Rule, smaller(had.MaxUpload, b.MaxUpload), smaller(had.MaxDownload, b.MaxDownload)}
+	if *both != *had && both.MaxUpload == b.MaxUpload && both.MaxDownload == b.MaxDownload {
+		return b
+	}
+	return both
 }
 
 // smaller of two bounds, where zero is none.
@@ -328,25 +312,4 @@ func smaller(a, b int64) int64 {
 		return max(a, b)
 	}
 	return min(a, b)
-}
-
-func (m *matcher) decision() Decision {
-	switch {
-	case m.best != rankNone:
-		d := m.set.clauses[m.clause].decision
-		d.Exact = m.exact
-		if m.set.budgets && m.best != rankDeny {
-			if d.Budget = m.grant; d.Budget == nil {
-				d.Budget = m.budget
-			}
-		}
-		return d
-	case m.late >= 0 && m.set.def.Verdict == Deny:
-		return m.set.clauses[m.late].decision
-	case m.near >= 0 && m.set.def.Verdict == Deny && m.q.Protocol == HTTP:
-		d := m.set.def
-		d.Reason = m.set.clauses[m.near].others
-		return d
-	}
-	return m.set.def
 }

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -30,28 +28,22 @@ func (s *Set) Rules() []Shown {
 		group string
 	}
 	seen := map[key]bool{}
-	order := make([]int, 0, len(s.clauses))
+	list := []Shown{}
 	for i := range s.clauses {
 		c := &s.clauses[i]
-		k := key{c.rule, c.rank, c.group}
-		if c.group != "" && seen[k] {
-			continue
+		k, d := key{c.rule, c.rank, c.group}, c.decision
+		one := Shown{Verdict: d.Verdict, Text: c.text, Origin: d.Origin, Grant: c.rank == rankGrant, Expires: c.expires, Budget: d.Budget}
+		if c.group != "" {
+			if seen[k] {
+				continue
+			}
+			one.Text = strings.Replace(c.text, " "+c.target.String(), " @"+c.group, 1)
 		}
 		seen[k] = true
-		order = append(order, i)
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.clauses[a].rank, s.clauses[b].rank) })
-	list := make([]Shown, len(order))
-	for n, i := range order {
-		c := &s.clauses[i]
-		d := c.decision
-		list[n] = Shown{Verdict: d.Verdict, Text: c.text, Origin: d.Origin, Grant: c.rank == rankGrant, Expires: c.expires, Budget: d.Budget}
-		if c.group != "" {
-			list[n].Text = strings.Replace(c.text, " "+c.target.String(), " @"+c.group, 1)
-		}
 		if d.Rule != c.text && d.Rule != "group "+c.group {
-			list[n].Name = d.Rule
+			one.Name = d.Rule
 		}
+		list = append(list, one)
 	}
 	return list
 }
