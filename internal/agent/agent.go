@@ -200,8 +200,7 @@ func words(args []string, prompt string) []string {
 // be the last that the user gave, and would take the prompt too.
 func wordsAfter(extra, args []string, prompt string) []string {
 	if prompt != "" && len(extra) > 0 && !slices.Contains(extra, "--") {
-		args = append(args, "--")
-		return append(args, prompt)
+		return append(args, "--", prompt)
 	}
 	return words(args, prompt)
 }

@@ -96,24 +96,15 @@ func codexArgv(a *Agent, t Turn) []string {
 	return wordsAfter(t.Extra, args, t.Prompt)
 }
 
-// codexWords are instructions of the user's own, which ours would take the place of.
+// codexWords are instructions of the user's own, after an empty line: ours would take their place.
 func codexWords(t Turn) string {
-	if t.Read == nil {
-		return ""
-	}
-	data, err := t.Read(codexSettings)
-	if err != nil {
-		return ""
-	}
-	return developerInstructions(data)
-}
-
-// developerInstructions are those of a config file, after an empty line.
-func developerInstructions(data []byte) string {
 	var c struct {
 		Words string `toml:"developer_instructions"`
 	}
-	if toml.Unmarshal(data, &c) != nil || c.Words == "" {
+	if t.Read == nil {
+		return ""
+	}
+	if data, err := t.Read(codexSettings); err != nil || toml.Unmarshal(data, &c) != nil || c.Words == "" {
 		return ""
 	}
 	return "\n" + c.Words

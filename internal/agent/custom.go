@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -34,8 +35,7 @@ func (c Custom) With(name string, base *Agent) *Agent {
 			a.Login = append([]string{c.Command}, a.Login[1:]...)
 		}
 	}
-	replace(&a.Package, c.Package)
-	replace(&a.Talks, c.Conversation)
+	a.Package, a.Talks = cmp.Or(c.Package, a.Package), cmp.Or(c.Conversation, a.Talks)
 	if base != nil {
 		a.Bypass = append(slices.Clone(a.Bypass), c.Args...)
 	} else {
@@ -85,12 +85,6 @@ func (c Custom) jail(known func() Jail) (j Jail) {
 		j.State = append(j.State, s)
 	}
 	return j
-}
-
-func replace(to *string, with string) {
-	if with != "" {
-		*to = with
-	}
 }
 
 // Check says what is wrong with a description.

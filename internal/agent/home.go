@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/safepath"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,67 +19,48 @@ import (
 // it. Nothing here leads out of it; files that are made get its owner.
 type Home struct {
 	root     *os.Root
+	dir      *os.File // the same
 	uid, gid int
 }
 
 // OpenHome opens a home.
-func OpenHome(dir string) (*Home, error) {
-	root, err := os.OpenRoot(dir)
+func OpenHome(path string) (*Home, error) {
+	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the sandbox's home: %w", err)
 	}
-	info, err := root.Lstat(".")
+	dir, err := root.Open(".")
 	if err != nil {
 		root.Close()
 		return nil, err
 	}
+	h := &Home{root: root, dir: dir}
+	info, err := dir.Stat()
+	if err != nil {
+		h.Close()
+		return nil, err
+	}
 	st := info.Sys().(*syscall.Stat_t)
-	return &Home{root, int(st.Uid), int(st.Gid)}, nil
+	h.uid, h.gid = int(st.Uid), int(st.Gid)
+	return h, nil
 }
 
 // Close lets go of it.
-func (h *Home) Close() { h.root.Close() }
+func (h *Home) Close() {
+	h.dir.Close()
+	h.root.Close()
+}
 
 // maxFile bounds what is read from a home.
 const maxFile = 4 << 20
 
-// Read reads a file: a regular one, not a link, of a size that one can expect.
+// Read reads a file: a regular one, through no link, of a size that one can expect.
 func (h *Home) Read(name string) ([]byte, error) {
-	f, err := h.open(name)
+	data, err := safepath.ReadFile(h.dir, name, maxFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read ~/%s: %w", name, err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("~/%s is not a regular file", name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("~/%s is larger than %d bytes", name, maxFile)
-	}
-	return data, err
-}
-
-// open opens what is there by this name, and no link: an [os.Root] follows those that stay
-// within it, whatever the flags say.
-func (h *Home) open(name string) (*os.File, error) {
-	dir, err := h.root.OpenFile(path.Dir(name), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	fd, err := unix.Openat(int(dir.Fd()), path.Base(name), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	switch {
-	case errors.Is(err, unix.ELOOP):
-		return nil, fmt.Errorf("~/%s is a link", name)
-	case err != nil:
-		return nil, fmt.Errorf("open ~/%s: %w", name, err)
-	}
-	return os.NewFile(uintptr(fd), name), nil
+	return data, nil
 }
 
 // Has says whether there is a regular file.
@@ -188,12 +170,7 @@ func lay(was, over map[string]any) {
 }
 
 func holds(list []any, item any) bool {
-	for _, have := range list {
-		if a, ok := have.(string); ok && a == item {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(have any) bool { s, ok := have.(string); return ok && s == item })
 }
 
 // maxLook bounds how many files are looked at.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"reflect"
+	"slices"
 )
 
 // A sandbox has a copy of the user's settings, which the agent rewrites and coffer adds to. A change
@@ -15,14 +16,7 @@ import (
 // Rewrites says whether a file of the home is one that an agent has its settings in, and
 // writes to.
 func Rewrites(name string) bool {
-	for _, a := range Known() {
-		for _, s := range a.Settings {
-			if s == name {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(Known(), func(a *Agent) bool { return slices.Contains(a.Settings, name) })
 }
 
 // Lay brings a file of the user's into the home: was is its content when it was laid there last, is

@@ -111,7 +111,7 @@ func FuzzSettings(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1,2]}}`), []byte(`{"a":1}`), []byte(`{"a":{}}`))
 	f.Add([]byte("developer_instructions = \"x\""), []byte(`{`), []byte(``))
 	f.Fuzz(func(t *testing.T, have, was, is []byte) {
-		developerInstructions(have)
+		codexWords(Turn{Read: func(string) ([]byte, error) { return have, nil }})
 		now, then, next := object(have), object(was), object(is)
 		if merged := follow(now, then, next); merged != nil {
 			if _, err := json.Marshal(merged); err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -72,10 +71,9 @@ func Adopt(tools string, a *Agent, staged string) (version string, err error) {
 	return version, err
 }
 
-// stagedVersion looks at what a stranger's install script may have left, through a door
-// that leads nowhere else.
-func stagedVersion(dir string, a *Agent) (string, error) {
-	root, err := os.OpenRoot(dir)
+// stagedVersion looks at what a stranger's install script may have left.
+func stagedVersion(path string, a *Agent) (string, error) {
+	root, err := os.OpenRoot(path)
 	if err != nil {
 		return "", err
 	}
@@ -83,16 +81,12 @@ func stagedVersion(dir string, a *Agent) (string, error) {
 	if _, err := root.Stat(filepath.Join("node_modules", ".bin", a.Command)); err != nil {
 		return "", err
 	}
-	f, err := root.Open(filepath.Join("node_modules", filepath.FromSlash(a.Package), "package.json"))
+	dir, err := root.Open(".")
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return "", errors.New("its package.json is not a file")
-	}
-	data, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	defer dir.Close()
+	data, err := safepath.ReadFile(dir, filepath.Join("node_modules", a.Package, "package.json"), 1<<20)
 	if err != nil {
 		return "", err
 	}

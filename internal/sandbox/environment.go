@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,7 @@ func NewExec(sb *Sandbox, args, extra []string, root bool) (e wire.Exec, err err
 	for _, a := range args {
 		e.Argv = append(e.Argv, []byte(a))
 	}
-	e.Dir, e.Root, e.Umask = startDir(me, sb), root, OwnUmask()
+	e.Dir, e.Root, e.Umask = cmp.Or(sb.Workspace.Path, me.Home), root, OwnUmask()
 	e.Env, err = environment(me, sb, os.Environ(), extra, root)
 	return e, err
 }
@@ -48,21 +49,10 @@ func shell(me Person, sb *Sandbox) string {
 	return sb.Image.Shell
 }
 
-// startDir is where programs start by default.
-func startDir(me Person, sb *Sandbox) string {
-	if sb.Workspace.Path == "" {
-		return me.Home
-	}
-	return sb.Workspace.Path
-}
-
 // StartDir is where in a sandbox a command of the user's starts: in the current directory if that is
 // below the workspace, or where the sandbox was made; "" for the default.
 func StartDir(sb *Sandbox) string {
-	here, err := syscall.Getwd() // as the kernel has it, without links
-	if err != nil {
-		here = ""
-	}
+	here, _ := syscall.Getwd() // as the kernel has it, without links
 	return dirFrom(sb, here)
 }
 
@@ -97,54 +87,51 @@ func PassesVariable(name string) bool {
 }
 
 // environment is the sorted environment of a program inside. theirs is the caller's.
-func environment(me Person, sb *Sandbox, theirs, extra []string, root bool) ([][]byte, error) {
-	var env variables
-	env.identify(me, sb, theirs, root)
+func environment(me Person, sb *Sandbox, theirs, extra []string, root bool) (list [][]byte, err error) {
+	env := identity(me, sb, theirs, root)
 	for _, e := range sb.Env {
 		if name, value, ok := strings.Cut(e, "="); ok {
-			env.set(name, value)
+			env[name] = value
 		} else if i := slices.IndexFunc(theirs, func(e string) bool { return strings.HasPrefix(e, name+"=") }); i >= 0 && RefusedVariable(name) == nil {
-			env.set(name, theirs[i][len(name)+1:])
+			env[name] = theirs[i][len(name)+1:]
 		}
 	}
 	for _, e := range sb.EnvFrom {
 		name, text, _ := strings.Cut(e, "=")
-		value, err := FillTemplate(text)
-		if err != nil {
+		if env[name], err = FillTemplate(text); err != nil {
 			return nil, ui.Hint(variable("the variable %s of sandbox %s %s", name, sb.Name, err), "%s", ui.HintOf(err))
 		}
-		env.set(name, value)
 	}
 	if root {
-		env.set("PATH", RootPath(env.get("PATH")))
+		env["PATH"] = RootPath(env["PATH"])
 	}
 	for _, e := range extra {
 		name, value, err := Variable(e)
 		if err != nil {
 			return nil, err
 		}
-		env.set(name, value)
+		env[name] = value
 	}
-	slices.SortFunc(env, bytes.Compare)
-	return env, nil
+	for name, value := range env {
+		list = append(list, []byte(name+"="+value))
+	}
+	slices.SortFunc(list, bytes.Compare)
+	return list, nil
 }
 
-// identify sets what every program gets.
-func (env *variables) identify(me Person, sb *Sandbox, theirs []string, root bool) {
+// identity is what every program gets.
+func identity(me Person, sb *Sandbox, theirs []string, root bool) map[string]string {
+	env := map[string]string{}
 	for _, e := range sb.Image.Env {
 		name, value, _ := strings.Cut(e, "=")
-		env.set(name, value)
+		env[name] = value
 	}
 	for _, e := range theirs {
 		if name, value, ok := strings.Cut(e, "="); ok && PassesVariable(name) && (name != "PATH" || sb.Image.None()) {
-			env.set(name, value)
+			env[name] = value
 		}
 	}
-	path := env.get("PATH")
-	if path == "" {
-		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	}
-	path = rootfs.Own + "/bin:" + path
+	env["PATH"] = rootfs.Own + "/bin:" + cmp.Or(env["PATH"], "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	home, name := me.Home, me.Name
 	if root {
 		if me.UID != 0 {
@@ -152,16 +139,13 @@ func (env *variables) identify(me Person, sb *Sandbox, theirs []string, root boo
 		}
 		name = "root"
 	}
-	env.set("PATH", path)
-	env.set("HOME", home)
-	env.set("USER", name)
-	env.set("LOGNAME", name)
-	env.set("SHELL", cmp.Or(shell(me, sb), "/bin/sh"))
-	env.set("TMPDIR", "/tmp")
-	env.set("COFFER_SANDBOX", sb.ID)
+	maps.Copy(env, map[string]string{
+		"HOME": home, "USER": name, "LOGNAME": name, "SHELL": cmp.Or(shell(me, sb), "/bin/sh"), "TMPDIR": "/tmp", "COFFER_SANDBOX": sb.ID,
+	})
 	if len(sb.Profile) > 0 {
-		env.set("ENV", rootfs.ProfileFile) // which sh reads; for other shells see the home
+		env["ENV"] = rootfs.ProfileFile // which sh reads; for other shells see the home
 	}
+	return env
 }
 
 // Variable is a variable that the user asks for, NAME=value, or NAME to pass one on.
@@ -201,29 +185,6 @@ func KeepVariables(rec *Record, extra []string) error {
 		}
 	}
 	return nil
-}
-
-// variables are NAME=value, each name once.
-type variables [][]byte
-
-func (v *variables) set(name, value string) {
-	entry := []byte(name + "=" + value)
-	if i := v.index(name); i >= 0 {
-		(*v)[i] = entry
-		return
-	}
-	*v = append(*v, entry)
-}
-
-func (v variables) get(name string) string {
-	if i := v.index(name); i >= 0 {
-		return string(v[i][len(name)+1:])
-	}
-	return ""
-}
-
-func (v variables) index(name string) int {
-	return slices.IndexFunc(v, func(e []byte) bool { return len(e) > len(name) && e[len(name)] == '=' && string(e[:len(name)]) == name })
 }
 
 // variable is an error about a variable that the user asked for.
