@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -10,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
@@ -50,7 +48,7 @@ npm, by a sandbox that can write nothing else.`,
 			if err != nil {
 				return err
 			}
-			list := describeAgents(c.Context(), conf)
+			list := describeAgents(conf)
 			if asJSON {
 				return printJSON(list)
 			}
@@ -63,31 +61,22 @@ npm, by a sandbox that can write nothing else.`,
 	return c
 }
 
-// describeAgents asks agents for their versions that are written nowhere, all at the same time.
-func describeAgents(ctx context.Context, conf *config.Loaded) []describedAgent {
-	all := conf.Known()
-	list := make([]describedAgent, len(all))
-	var asking sync.WaitGroup
+func describeAgents(conf *config.Loaded) []describedAgent {
+	var list []describedAgent
 	host, store := agentHost(), logins()
-	for i, a := range all {
-		d := &list[i]
-		*d = describedAgent{Name: a.Name, Title: a.Title, Default: a.Name == conf.Config.AI.Agent, Import: len(agent.Imports(a, host)) > 0, NoLogin: len(a.Credentials) == 0}
+	for _, a := range conf.Known() {
+		d := describedAgent{Name: a.Name, Title: a.Title, Default: a.Name == conf.Config.AI.Agent, Import: len(agent.Imports(a, host)) > 0, NoLogin: len(a.Credentials) == 0}
 		if since, ok := store.LoggedIn(a); ok {
 			d.LoggedIn = &since
 		}
 		if i := slices.IndexFunc(a.Pass, func(name string) bool { return isKey(name) && os.Getenv(name) != "" }); i >= 0 {
 			d.Key = a.Pass[i]
 		}
-		place, err := a.Locate(host)
-		if err != nil {
-			continue
+		if place, err := a.Locate(host); err == nil {
+			d.Installed, d.Version, d.Program, d.Own = true, place.Version, place.Program, place.Own
 		}
-		d.Installed, d.Version, d.Program, d.Own = true, place.Version, place.Program, place.Own
-		if d.Version == "" && !place.Own && ours(a) && host.Runs(place.Program) {
-			asking.Go(func() { d.Version = askVersion(ctx, place.Program) })
-		}
+		list = append(list, d)
 	}
-	asking.Wait()
 	return list
 }
 
@@ -95,18 +84,6 @@ func describeAgents(ctx context.Context, conf *config.Loaded) []describedAgent {
 func ours(a *agent.Agent) bool {
 	known := agent.Find(agent.Known(), a.Name)
 	return known != nil && known.Command == a.Command
-}
-
-func askVersion(ctx context.Context, program string) string {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	c := exec.CommandContext(ctx, program, "--version")
-	c.Dir, c.WaitDelay = "/", time.Second
-	out, err := c.Output()
-	if err != nil {
-		return ""
-	}
-	return agent.VersionIn(string(out))
 }
 
 func printAgents(list []describedAgent) {

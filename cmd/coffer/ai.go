@@ -127,14 +127,12 @@ func (f *aiFlags) words(all []*agent.Agent, args []string) (err error) {
 		like = ui.Nearest(f.prompt, agent.Names(all))
 	}
 	switch {
-	case len(args) > 1 && like != "":
-		return ui.Hint(usagef("there is no agent %q", f.prompt), "did you mean 'coffer ai %s'?", like)
+	case like != "":
+		return ui.Hint(usagef("there is no agent %q", f.prompt), "did you mean 'coffer ai %s'? For a prompt of one word, name the agent before it", like)
 	case len(args) > 1 && f.agent == "":
 		return ui.Hint(usagef("there is no agent %q", f.prompt), "there are %s; a prompt is one argument, in quotes", agentNames(all))
 	case len(args) > 1:
 		return ui.Hint(usagef("the prompt is in %d arguments", len(args)), "put it in quotes; arguments for the agent go after --")
-	case like != "":
-		return ui.Hint(usagef("there is no agent %q", f.prompt), "did you mean 'coffer ai %s'? For a prompt of one word, name the agent before it", like)
 	case f.promptFile != "" && f.prompt != "":
 		return usagef("there is a prompt and a --prompt-file: want one of them")
 	case f.promptFile != "":

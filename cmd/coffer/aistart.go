@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
@@ -28,7 +27,7 @@ import (
 
 // agentHost is where agents are looked for.
 func agentHost() agent.Host {
-	return agent.Host{Home: sandbox.Me().Home, Tools: filepath.Join(dataDir(), "tools"), Variable: os.Getenv, Written: sync.OnceValue(writtenInside)}
+	return agent.Host{Home: sandbox.Me().Home, Tools: filepath.Join(dataDir(), "tools"), Variable: os.Getenv}
 }
 
 // dataDir is where coffer keeps what is not a sandbox. No sandbox sees it.

@@ -32,8 +32,8 @@ type Agent struct {
 	Credentials []Credential
 	// Settings are files in the home in which it has settings, and to which it writes.
 	Settings []string
-	// Groups are the network's groups that it needs, Hosts what is in no group.
-	Groups, Hosts []string
+	// Hosts are what it reaches besides the network's group agents.
+	Hosts []string
 
 	// Bypass switches its questions off.
 	Bypass []string

@@ -23,7 +23,6 @@ func claude() *Agent {
 		Talks:       ".claude/projects",
 		Credentials: []Credential{{Name: ".claude/.credentials.json", Tokens: []string{"claudeAiOauth.accessToken", "claudeAiOauth.refreshToken", "claudeAiOauth.expiresAt"}}},
 		Settings:    []string{".claude.json", claudeSettings},
-		Groups:      []string{"agents"},
 		Argv:        Words{Text: "--append-system-prompt", Resume: []string{"--continue"}, Headless: []string{"-p"}, Lists: true}.argv,
 		Files:       claudeFiles,
 		Login:       []string{"claude", "auth", "login"},

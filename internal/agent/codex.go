@@ -28,7 +28,6 @@ func codex() *Agent {
 			Same: []string{"auth_mode", "tokens.account_id", "OPENAI_API_KEY"},
 		}},
 		Settings:   []string{codexSettings},
-		Groups:     []string{"agents"},
 		Argv:       codexArgv,
 		Files:      codexFiles,
 		Login:      []string{"codex", "-c", "cli_auth_credentials_store=file", "login"},

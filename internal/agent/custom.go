@@ -39,7 +39,7 @@ func (c Custom) With(name string, base *Agent) *Agent {
 	if base != nil {
 		a.Bypass = append(slices.Clone(a.Bypass), c.Args...)
 	} else {
-		a.Bypass, a.Argv, a.Groups = c.Args, Words{Resume: c.Resume, Headless: c.Headless, Prompt: c.Prompt}.argv, []string{"agents"}
+		a.Bypass, a.Argv = c.Args, Words{Resume: c.Resume, Headless: c.Headless, Prompt: c.Prompt}.argv
 	}
 	if c.Instructions != "" {
 		files := a.Files

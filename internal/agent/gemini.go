@@ -19,7 +19,6 @@ func gemini() *Agent {
 			{Name: ".gemini/google_accounts.json", Same: []string{"active"}, Optional: true},
 		},
 		Settings:  []string{".gemini/settings.json"},
-		Groups:    []string{"agents"},
 		Argv:      Words{Resume: []string{"--resume", "latest"}, HeadlessIn: "--prompt=", PromptIn: "--prompt-interactive="}.argv,
 		Files:     geminiFiles,
 		Login:     []string{"gemini"},

@@ -34,8 +34,6 @@ type Host struct {
 	Tools string // the tool store
 	// Variable finds one of the user's.
 	Variable func(string) string
-	// Written are the directories that sandboxes write to. It is asked before a program is run.
-	Written func() []string
 }
 
 // Locate finds an agent: one that the user has installed, else one of the tool store.
@@ -223,22 +221,6 @@ func interpreter(file string) string {
 		}
 	}
 	return ""
-}
-
-// Runs reports whether a program may be run on the host, to ask it something. One that is where a
-// sandbox can write may be a sandbox's.
-func (h Host) Runs(program string) bool {
-	real, err := filepath.EvalSymlinks(program)
-	if err != nil {
-		return false
-	}
-	var written []string
-	if h.Written != nil {
-		written = h.Written()
-	}
-	return !slices.ContainsFunc(written, func(dir string) bool {
-		return safepath.Within(program, dir) || safepath.Within(real, dir)
-	})
 }
 
 // An Image is what a sandbox may have its tools from, instead of this machine.

@@ -61,13 +61,7 @@ func TestLocate(t *testing.T) {
 			script(t, home+"/.volta/tools/image/node/22.3.0/bin/node", sh)
 		}, ".volta/tools/image/packages/@anthropic-ai/claude-code/bin/claude", ""},
 		{"volta that is not as known", func(t *testing.T, home string) { script(t, home+"/.volta/bin/claude", sh) }, ".volta/bin/claude", ""},
-		{"mise, as it says", func(t *testing.T, home string) {
-			mise(t, home, `echo `+home+`/.local/share/mise/installs/npm-claude/2.1.5/bin/$2`)
-			script(t, home+"/.local/share/mise/installs/npm-claude/2.1.5/bin/claude", node)
-			script(t, home+"/.local/share/mise/installs/npm-claude/2.1.7/bin/claude", node)
-			script(t, home+"/.local/share/mise/installs/node/22.3.0/bin/node", sh)
-		}, ".local/share/mise/installs/npm-claude/2.1.5/bin/claude", ""},
-		{"mise that names no version, the newest", func(t *testing.T, home string) {
+		{"mise, the newest", func(t *testing.T, home string) {
 			mise(t, home, `exit 1`)
 			for _, v := range []string{"2.9.0", "2.10.0", "2.1.7"} {
 				script(t, home+"/.local/share/mise/installs/claude/"+v+"/claude", sh)
@@ -194,30 +188,5 @@ func TestAdopt(t *testing.T) {
 	os.Symlink("/etc", dir+"/node_modules/@anthropic-ai")
 	if _, err := Adopt(tools, a, dir); err == nil {
 		t.Error("looked outside")
-	}
-}
-
-// A program that calls itself mise, in a directory that a sandbox writes, is not run.
-func TestNothingOfASandboxIsRun(t *testing.T) {
-	home, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	work, ran := home+"/work", home+"/ran"
-	put(t, work+"/mise", "#!/bin/sh\necho >"+ran+"\n")
-	os.Chmod(work+"/mise", 0o755)
-	os.MkdirAll(work+"/node_modules/.bin", 0o755)
-	os.Symlink("../../mise", work+"/node_modules/.bin/claude")
-	h := Host{Home: home, Tools: home + "/tools", Variable: func(name string) string {
-		return map[string]string{"PATH": work + "/node_modules/.bin"}[name]
-	}}
-	for _, written := range [][]string{{"/elsewhere", work}, nil} {
-		h.Written = func() []string { return written }
-		if _, err := claude().Locate(h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := os.Stat(ran); (err == nil) != (written == nil) {
-			t.Errorf("sandboxes write to %q: %v", written, err)
-		}
 	}
 }

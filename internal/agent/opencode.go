@@ -14,7 +14,6 @@ func opencode() *Agent {
 		Talks:       ".local/share/opencode/opencode.db",
 		Credentials: []Credential{{Name: ".local/share/opencode/auth.json", Tokens: []string{"*.access", "*.refresh", "*.expires"}}},
 		Settings:    []string{".config/opencode/opencode.json", ".config/opencode/opencode.jsonc", ".config/opencode/config.json"},
-		Groups:      []string{"agents"},
 		ByInput:     true, // it puts quotes around an argument
 		Argv:        Words{First: []string{"run"}, Resume: []string{"--continue"}, PromptIn: "--prompt="}.argv,
 		Files:       opencodeFiles,

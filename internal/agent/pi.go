@@ -9,7 +9,6 @@ func pi() *Agent {
 		Talks:       ".pi/agent/sessions",
 		Credentials: []Credential{{Name: ".pi/agent/auth.json", Tokens: []string{"*.access", "*.refresh", "*.expires"}}},
 		Settings:    []string{".pi/agent/settings.json", ".pi/agent/models.json"},
-		Groups:      []string{"agents"},
 		// What begins with - or @ it takes for something else, wherever it stands.
 		Argv:      Words{Guide: "--append-system-prompt", Resume: []string{"--continue"}, Headless: []string{"-p"}, Special: "-@"}.argv,
 		Login:     []string{"pi"},

@@ -1,12 +1,8 @@
 package agent
 
 import (
-	"context"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // behind returns the program that a version manager's shim stands for, and any other program
@@ -21,8 +17,6 @@ func (h Host) behind(file string) string {
 	switch {
 	case name == manager && filepath.Base(filepath.Dir(file)) != "shims":
 		return file
-	case manager == "mise" && h.Runs(file):
-		tool = miseWhich(real, name)
 	case manager == "volta-shim":
 		tool = newest(data, "tools/image/packages/*/bin/"+name, "tools/image/packages/*/*/bin/"+name, "tools/image/"+name+"/*/bin/"+name)
 	}
@@ -33,20 +27,6 @@ func (h Host) behind(file string) string {
 		return file
 	}
 	return tool
-}
-
-// miseWhich asks the user's mise, from a directory without any project.
-func miseWhich(mise, name string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	c := exec.CommandContext(ctx, mise, "which", name)
-	c.Dir, c.WaitDelay = "/", time.Second
-	c.Env = append(os.Environ(), "MISE_OFFLINE=1")
-	out, err := c.Output()
-	if tool := strings.TrimSpace(string(out)); err == nil && filepath.IsAbs(tool) {
-		return tool
-	}
-	return ""
 }
 
 // newest finds the program with the highest version in its path, in a directory of a version manager.

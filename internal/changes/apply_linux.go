@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -119,7 +118,7 @@ func (a *applier) check(e *entry) {
 		taken = min(taken, a.opts.Since.UnixNano())
 	}
 	if e.low.ctime > taken {
-		a.res.Conflicts = append(a.res.Conflicts, Conflict{e.Path, time.Unix(0, e.low.ctime), time.Unix(0, taken)})
+		a.res.Conflicts = append(a.res.Conflicts, e.Path)
 	}
 }
 

@@ -53,11 +53,7 @@ func TestConflict(t *testing.T) {
 	if !errors.As(err, &conflict) || len(res.Applied) != 0 {
 		t.Fatalf("%v, applied %v", err, res.Applied)
 	}
-	var paths []string
-	for _, c := range conflict.Conflicts {
-		paths = append(paths, c.Path)
-	}
-	same2(t, "conflicts", strings.Join(paths, " "), "b d/y n")
+	same2(t, "conflicts", strings.Join(conflict.Conflicts, " "), "b d/y n")
 	after, err := snapshot(s.lower)
 	must(t, err)
 	sameTree(t, after, before)

@@ -60,7 +60,6 @@ package changes
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/ui"
@@ -110,11 +109,6 @@ type Change struct {
 	// the sandbox chose: quote it (Quote) or escape it before showing it.
 	Path string
 	Kind Kind
-
-	// Old is the workspace's side, New the sandbox's; zero where there is none.
-	// New modes are as found, before Apply strips what it does not carry over.
-	OldMode, NewMode fs.FileMode
-	OldSize, NewSize int64
 
 	// Target is what a new or changed symlink points to, in raw bytes.
 	Target string
@@ -180,18 +174,11 @@ type ApplyOptions struct {
 
 // Result is what Apply did, also when it failed half way.
 type Result struct {
-	Applied   []Change   // done, in the order it was done (DryRun: would be)
-	Skipped   []Change   // selected, but not applicable
-	Conflicts []Conflict // overwritten with Force, otherwise the reason nothing was done
-	Notes     []Note     // applied, but the user should know
-	Stamps    Stamps     // keep, and hand to the next Apply as Known
-}
-
-// Conflict is a path that changed on both sides.
-type Conflict struct {
-	Path string
-	// Changed is the workspace entry's ctime, Taken when the sandbox got its own.
-	Changed, Taken time.Time
+	Applied   []Change // done, in the order it was done (DryRun: would be)
+	Skipped   []Change // selected, but not applicable
+	Conflicts []string // overwritten with Force, otherwise the reason nothing was done
+	Notes     []Note   // applied, but the user should know
+	Stamps    Stamps   // keep, and hand to the next Apply as Known
 }
 
 // Note is something to know about an applied path.
@@ -211,12 +198,12 @@ type Stamp struct {
 type Stamps map[string]Stamp
 
 // ConflictError is returned when paths changed on both sides; nothing was done.
-type ConflictError struct{ Conflicts []Conflict }
+type ConflictError struct{ Conflicts []string }
 
 func (e *ConflictError) Error() string {
 	var names []string
-	for _, c := range e.Conflicts {
-		names = append(names, Quote(c.Path))
+	for _, path := range e.Conflicts {
+		names = append(names, Quote(path))
 	}
 	return fmt.Sprintf("%d changed in the workspace too, nothing applied: %s", len(names), ui.Few(names))
 }

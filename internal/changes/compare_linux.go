@@ -15,10 +15,7 @@ import (
 func newEntry(rel string, up, low *node) *entry {
 	e := &entry{Change: Change{Path: rel}, up: up, low: low}
 	if up != nil {
-		e.NewMode, e.NewSize, e.taken = fileMode(up.mode), up.size, up.taken()
-	}
-	if low != nil {
-		e.OldMode, e.OldSize = fileMode(low.mode), low.size
+		e.taken = up.taken()
 	}
 	switch {
 	case low == nil:
@@ -70,7 +67,7 @@ func (w *walker) regular(e *entry) error {
 		return fmt.Errorf("upper %s: %w", Quote(e.Path), err)
 	}
 	// From here on the open file is what counts, not what was listed.
-	*e.up, e.NewMode, e.NewSize, e.taken = up, fileMode(up.mode), up.size, up.taken()
+	*e.up, e.taken = up, up.taken()
 	if e.Kind == Modified {
 		same, err := w.sameContent(f, e)
 		switch {

@@ -3,7 +3,6 @@ package changes
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"time"
@@ -140,22 +139,6 @@ func statAt(dir *os.File, name string) (node, error) {
 func statFile(f *os.File) (node, error) { return statAt(f, "") }
 
 func nanos(t unix.StatxTimestamp) int64 { return t.Sec*int64(time.Second) + int64(t.Nsec) }
-
-// fileMode is st_mode in Go's terms.
-func fileMode(m uint32) fs.FileMode {
-	mode := fs.FileMode(m & 0o777)
-	for bit, to := range map[uint32]fs.FileMode{
-		unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid, unix.S_ISVTX: fs.ModeSticky,
-	} {
-		if m&bit != 0 {
-			mode |= to
-		}
-	}
-	return mode | map[uint32]fs.FileMode{
-		unix.S_IFDIR: fs.ModeDir, unix.S_IFLNK: fs.ModeSymlink, unix.S_IFIFO: fs.ModeNamedPipe, unix.S_IFSOCK: fs.ModeSocket,
-		unix.S_IFCHR: fs.ModeDevice | fs.ModeCharDevice, unix.S_IFBLK: fs.ModeDevice,
-	}[m&unix.S_IFMT]
-}
 
 const overlayPrefix = "user.overlay."
 

@@ -44,7 +44,6 @@ func (k *checker) agents() {
 			k.at(path("agents", name), errors.New("a name has letters, digits, - and _ only, 60 at most"))
 		}
 		k.at(path("agents", name), agent.Custom(a).Check())
-		k.knownStart(name)
 		for i, v := range a.Pass {
 			k.at(path("agents", name, "pass", i), checkVariable(v))
 		}
@@ -68,19 +67,6 @@ func (k *checker) agents() {
 		names = slices.DeleteFunc(names, func(n string) bool { return k.Agents[n].off() })
 		if !slices.Contains(names, name) {
 			k.at(path("ai", "agent"), fmt.Errorf("there is no agent %s: %s", quote(name), didYouMean(name, names)))
-		}
-	}
-}
-
-// knownStart refuses to be told how an agent is started that coffer knows: it would not
-// count.
-func (k *checker) knownStart(name string) {
-	if agent.Find(agent.Known(), name) == nil {
-		return
-	}
-	for _, key := range []string{"headless", "prompt", "resume"} {
-		if k.tree.get("agents", name, key) != nil {
-			k.at(path("agents", name, key), fmt.Errorf("coffer knows how %s is started: the key is for agents other than %s; args are given at every start", name, strings.Join(agent.Names(agent.Known()), ", ")))
 		}
 	}
 }

@@ -100,11 +100,6 @@ func (l *Loaded) inTheWayOf(c sandbox.Cache, mounts []sandbox.Mount) bool {
 		l.Floor.forbids(c.Source, l.places.Home, true, "%s") != nil
 }
 
-// Caches are those of a sandbox that no config file speaks of.
-func (p Places) Caches(rec *sandbox.Record) []sandbox.Cache {
-	return (&Loaded{places: p, Repository: p.Root()}).Caches(rec)
-}
-
 // An Install is what a project needs before its programs run: the directory that its lock
 // file speaks of is missing.
 type Install struct{ Lock, Dir, Command string }

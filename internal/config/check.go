@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,8 +34,6 @@ func decodeMerged(tree *node) (*Config, Problems) {
 func check(c *Config, tree *node, complete bool) Problems {
 	k := checker{c, tree, complete, nil}
 	k.image()
-	k.once("presets")
-	k.once("caches")
 	k.limits()
 	k.env()
 	k.masks()
@@ -187,8 +184,6 @@ func (k *checker) network() {
 		_, host, _ := strings.Cut(s, ":")
 		k.at(path("network", "socket_out", i), checkPlace(host))
 	}
-	k.once("network", "host_ports")
-	k.once("network", "publish")
 	names := map[string]bool{}
 	for i, r := range n.Rules {
 		if r.Name != "" && names[r.Name] {
@@ -215,27 +210,6 @@ func (k *checker) network() {
 			where = append(where, p.Item)
 		}
 		k.at(where, errors.New(p.Msg))
-	}
-}
-
-// once wants each item of a list once, ports by their number.
-func (k *checker) once(where ...string) {
-	var steps []any
-	for _, w := range where {
-		steps = append(steps, w)
-	}
-	n := k.tree.get(steps...)
-	if n == nil {
-		return
-	}
-	for i, item := range n.items {
-		name := portNumber(item, strings.Join(where, "."))
-		known := slices.ContainsFunc(n.items[:i], func(o *node) bool {
-			return name == "" && o.value == item.value || name != "" && portNumber(o, strings.Join(where, ".")) == name
-		})
-		if known {
-			k.at(append(steps, i), fmt.Errorf("%s is there already", quote(cmp.Or(name, portText(item)))))
-		}
 	}
 }
 

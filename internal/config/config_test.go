@@ -134,7 +134,6 @@ target = "relative"
 source = "x"
 target = "/x/../y"
 `, `
-coffer.toml:1:18: presets: "go" is there already
 coffer.toml:1:24: there is no preset "cobol": *
 coffer.toml:3:10: limits.memory: "much" is not a size: want a number and a unit, such as 512m, 2G or 1.5GiB
 coffer.toml:4:8: limits.pids: 3 is too low for the sandbox itself: want at least 32
@@ -150,7 +149,6 @@ coffer.toml:14:9: env.set."x y": "x y" is not the name of a variable
 coffer.toml:16:15: network.host_ports: "0" is not a port, nor two with a colon between
 coffer.toml:16:22: network.host_ports: "81:" is not a port, nor two with a colon between
 coffer.toml:16:29: network.host_ports: "70000" is not a port, nor two with a colon between
-coffer.toml:16:38: network.host_ports: "80" is there already
 coffer.toml:17:12: network.publish: "1:2:3" is not a port, nor two with a colon between, nor one after a colon
 coffer.toml:17:28: network.publish: "::80" is not a port, nor two with a colon between, nor one after a colon
 coffer.toml:18:14: network.socket_in: "docker.sock" is not an absolute path on this machine, nor one that begins with ~/
@@ -182,20 +180,6 @@ coffer.toml:2:19: there is no preset "nosuchthing": *`},
 		"too large":           {strings.Repeat("#\n", maxFile), "\ncoffer.toml: is larger than 262144 bytes"},
 		"too much":            {"presets = [" + strings.Repeat(`"",`, maxNodes+1) + "]", "\ncoffer.toml: has more than 5000 values"},
 		"a mark, and no TOML": {"\uFEFFx = }", "\ncoffer.toml:1:5: *"},
-		"how an agent is started that is known": {`
-[agents.mine]
-headless = ["-p"]
-prompt = ["-i"]
-resume = ["-c"]
-[agents.claude]
-args = ["--model", "m"]
-resume = ["-c"]
-headless = []
-[agents]
-pi.prompt = ["-i"]`, `
-coffer.toml:8:1: agents.claude.resume: coffer knows how claude is started: the key is for agents other than claude, codex, gemini, opencode, pi; args are given at every start
-coffer.toml:9:1: agents.claude.headless: *
-coffer.toml:11:4: agents.pi.prompt: *`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
