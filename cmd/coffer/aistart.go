@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/agent"
-	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/network"
 	"github.com/cofferhq/coffer/internal/origin"
@@ -299,7 +298,9 @@ func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 	if b, err := git.Open(sb.Dir()); err == nil {
 		facts.Branch, facts.Git = b.Branch, true
 		facts.Upstream = b.State.Upstream && sb.Git.Upstream != "deny" && !sb.Network.None()
-		facts.GH = b.State.Upstream && sb.Git.GH != "deny" && sb.Git.GHRead != "deny" && !sb.Network.None() && hasGH(sb, b)
+		if b.State.Upstream && sb.Git.GH != "deny" && sb.Git.GHRead != "deny" && !sb.Network.None() && hasGH(sb, b) {
+			facts.GH = []string{origin.Verbs("pr"), origin.Verbs("run"), origin.Verbs("issue")}
+		}
 	}
 	for _, b := range git.Included(sb.Dir()) {
 		facts.Included = append(facts.Included, b.At())
@@ -330,7 +331,7 @@ func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 // hasGH says whether the host has gh, and a remote that it knows.
 func hasGH(sb *sandbox.Sandbox, b *git.Bridge) bool {
 	reach := sb.Writes()
-	if _, err := gh.Look(b.Writable(reach)); err != nil {
+	if _, err := origin.Look(b.Writable(reach)); err != nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)

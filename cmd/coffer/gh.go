@@ -11,8 +11,8 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/link"
+	"github.com/cofferhq/coffer/internal/origin"
 )
 
 // ghMain is the program gh inside a sandbox: it has the host run the user's gh. Files and commits are read here.
@@ -30,12 +30,12 @@ func runGH(args []string) (code int, err error) {
 		fmt.Fprintln(stdout, "gh of a coffer sandbox", version())
 		return 0, nil
 	}
-	asked, err := gh.Parse(args, readBody)
+	asked, err := origin.Parse(args, readBody)
 	switch {
 	case err != nil:
 		return 2, fmt.Errorf("%w; see 'gh --help'", err)
 	case asked.Help:
-		fmt.Fprintf(stdout, ghHelp, gh.Verbs("pr"), gh.Verbs("run"), gh.Verbs("issue"))
+		fmt.Fprintf(stdout, ghHelp, origin.Verbs("pr"), origin.Verbs("run"), origin.Verbs("issue"))
 		return 0, nil
 	case asked.Fill:
 		if err = fill(&asked); err == nil {
@@ -76,11 +76,11 @@ func readBody(name string) (string, error) {
 		}
 		defer f.Close()
 	}
-	b, err := io.ReadAll(io.LimitReader(f, gh.MaxRequest)) // which is too long then
+	b, err := io.ReadAll(io.LimitReader(f, origin.MaxRequest)) // which is too long then
 	return string(b), err
 }
 
-func askHost(r gh.Request) (*gh.Answer, error) {
+func askHost(r origin.Request) (*origin.Answer, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
@@ -95,8 +95,8 @@ func askHost(r gh.Request) (*gh.Answer, error) {
 		why, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
 		return nil, errors.New(strings.TrimSpace(string(why)))
 	}
-	for in := json.NewDecoder(io.LimitReader(answer.Body, gh.MaxAnswer)); ; {
-		var m gh.Message
+	for in := json.NewDecoder(io.LimitReader(answer.Body, origin.MaxAnswer)); ; {
+		var m origin.Message
 		if err := in.Decode(&m); err != nil {
 			return nil, fmt.Errorf("the user's machine did not answer: %w", err)
 		}
@@ -132,7 +132,7 @@ func query(what, of string) (int, error) {
 }
 
 // fill makes a title and a body of the commits that are new, where none are given.
-func fill(a *gh.Asked) error {
+func fill(a *origin.Asked) error {
 	base := ""
 	for _, g := range a.Flags {
 		if g.Name == "base" {

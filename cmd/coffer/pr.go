@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/changes"
-	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/origin"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -73,7 +72,7 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 	}
 	reach := sb.Writes()
 	at, err := origin.OnGitHub(ctx, b, reach)
-	if remote := new(gh.RemoteError); errors.As(err, &remote) {
+	if remote := new(origin.RemoteError); errors.As(err, &remote) {
 		return ui.Error(fmt.Sprintf("the remote %s is %s, which is not on GitHub, nor on a server of the same kind", terminal.Escape(remote.Remote), terminal.Escape(remote.URL)),
 			"push the branch yourself; or, if ssh knows the server by a name of yours, give that name a HostName in ~/.ssh/config")
 	}
@@ -81,7 +80,7 @@ func (f *prFlags) send(ctx context.Context, sb *sandbox.Sandbox, words []string)
 		return err
 	}
 	to, remote := at.To, at.Remote
-	program, err := gh.Look(b.Writable(reach))
+	program, err := origin.Look(b.Writable(reach))
 	if err != nil {
 		return ui.Error("there is no gh to open the pull request with: "+err.Error(),
 			fmt.Sprintf("install it, see https://cli.github.com; or push with %s, and open the pull request at https://%s", ui.Command("git push", remote.Name, b.Branch), to))
@@ -147,7 +146,7 @@ func (f *prFlags) ready(ctx context.Context, sb *sandbox.Sandbox, b *git.Bridge,
 	return nil
 }
 
-func (f *prFlags) words(to gh.Repository, head string, more []string) []string {
+func (f *prFlags) words(to origin.Repository, head string, more []string) []string {
 	args := []string{"pr", "create", "--repo=" + to.String(), "--head=" + head}
 	for _, flag := range []struct{ name, value string }{{"title", f.title}, {"body", f.body}, {"base", f.base}} {
 		if flag.value != "" {

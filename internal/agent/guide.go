@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/policy"
 )
 
@@ -17,7 +16,7 @@ type Facts struct {
 	Git       bool     // there is a git directory of the sandbox's own
 	Branch    string   // on which its commits come out
 	Upstream  bool     // git fetch upstream gets what the user's remote has
-	GH        bool     // gh is there, and gets at pull requests
+	GH        []string // the verbs of gh for pull requests, runs and issues, if it is there
 	Included  []string // where worktrees of other repositories are
 	Policy    *policy.Set
 	Forwards  []string // ports of the host and where they lead, as "HOST:INSIDE"
@@ -40,8 +39,8 @@ func (f Facts) Text() string {
 	if f.Upstream {
 		line("`git fetch upstream` has the user's repository fetch from its remote first, and gets the remote's branches as `upstream/BRANCH`; it may have to wait for the user's yes.")
 	}
-	if f.GH {
-		line("`gh` is run by the user's machine, with the user's login, for this repository only: `gh pr %s`, `gh run %s`, `gh issue %s`. It changes only pull requests of branches that you have pushed, so `git push` comes first; both may have to wait for the user's yes.", gh.Verbs("pr"), gh.Verbs("run"), gh.Verbs("issue"))
+	if len(f.GH) == 3 {
+		line("`gh` is run by the user's machine, with the user's login, for this repository only: `gh pr %s`, `gh run %s`, `gh issue %s`. It changes only pull requests of branches that you have pushed, so `git push` comes first; both may have to wait for the user's yes.", f.GH[0], f.GH[1], f.GH[2])
 	}
 	line("Your home is this sandbox's own. It stays, with what you install and cache there, and other sandboxes do not see it. The user's own home, keys and other projects are not here.")
 	if len(f.Caches) > 0 {

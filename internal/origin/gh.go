@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cofferhq/coffer/internal/audit"
-	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/network"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -49,7 +48,7 @@ func (s *server) gh(w http.ResponseWriter, r *http.Request) {
 	}
 	defer release()
 	c := http.NewResponseController(w)
-	req, err := gh.Read(http.MaxBytesReader(w, r.Body, gh.MaxRequest))
+	req, err := Read(http.MaxBytesReader(w, r.Body, MaxRequest))
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err)
 		return
@@ -58,15 +57,15 @@ func (s *server) gh(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
 	out := json.NewEncoder(w)
 	answer, err := s.useGH(r.Context(), &req, func(line string) {
-		_ = out.Encode(gh.Message{Say: line})
+		_ = out.Encode(Message{Say: line})
 		_ = c.Flush()
 	})
 	answer = s.tellGH(&req, answer, err)
-	_ = out.Encode(gh.Message{Answer: &answer})
+	_ = out.Encode(Message{Answer: &answer})
 }
 
 // useGH does what was asked for, if it is the sandbox's to ask for, and the user says so.
-func (s *server) useGH(ctx context.Context, r *gh.Request, say func(string)) (a gh.Answer, err error) {
+func (s *server) useGH(ctx context.Context, r *Request, say func(string)) (a Answer, err error) {
 	if !s.hub.admit(time.Now()) {
 		return a, ui.Error("gh was used too often in the last minute", "wait a moment")
 	}
@@ -77,7 +76,7 @@ func (s *server) useGH(ctx context.Context, r *gh.Request, say func(string)) (a 
 	if rule == "deny" {
 		return a, s.Consent(ctx, network.Question{Rule: rule, Key: key}, say)
 	}
-	program, err := gh.Look(b.Writable(s.reach()))
+	program, err := Look(b.Writable(s.reach()))
 	if err != nil {
 		return a, err
 	}
@@ -113,7 +112,7 @@ func (s *server) useGH(ctx context.Context, r *gh.Request, say func(string)) (a 
 	if err := s.Consent(ctx, network.Question{Rule: rule, Key: key, What: r.String() + " (" + to.String() + ")"}, say); err != nil {
 		return a, err
 	}
-	if a, err = gh.Run(ctx, program, r.Command(to, about, head)); err != nil {
+	if a, err = Run(ctx, program, r.Command(to, about, head)); err != nil {
 		err = hostError{err}
 	}
 	return a, err
@@ -136,11 +135,11 @@ func chooseHead(heads []string, named, own string) (string, error) {
 
 // own sees to it that a pull request is one of a branch of the sandbox's, and notes its
 // number.
-func own(ctx context.Context, program string, to, from gh.Repository, heads []string, about string, r *gh.Request) error {
+func own(ctx context.Context, program string, to, from Repository, heads []string, about string, r *Request) error {
 	if r.Number != "" {
 		about = r.Number
 	}
-	p, err := gh.Find(ctx, program, to, about)
+	p, err := Find(ctx, program, to, about)
 	if err != nil {
 		return err
 	}
@@ -152,7 +151,7 @@ func own(ctx context.Context, program string, to, from gh.Repository, heads []st
 }
 
 // tellGH writes down what became of it, and makes an answer of what went wrong.
-func (s *server) tellGH(r *gh.Request, a gh.Answer, err error) gh.Answer {
+func (s *server) tellGH(r *Request, a Answer, err error) Answer {
 	event := audit.Event{Kind: audit.KindGit, Verdict: "allow", Command: append([]string{"gh"}, r.Words()...), Detail: r.String(), Exit: &a.Exit}
 	if err != nil {
 		event.Verdict, event.Reason = "deny", err.Error()
@@ -160,7 +159,7 @@ func (s *server) tellGH(r *gh.Request, a gh.Answer, err error) gh.Answer {
 			s.Tell("gh failed: " + event.Reason)
 			err = ui.Error("the host could not run gh", "the user sees why with 'coffer audit --kind git "+s.Sandbox.Name+"'")
 		}
-		a = gh.Answer{Exit: 1, Err: "gh: " + err.Error() + "\n"}
+		a = Answer{Exit: 1, Err: "gh: " + err.Error() + "\n"}
 		if text := ui.HintOf(err); text != "" {
 			a.Err += "hint: " + text + "\n"
 		}

@@ -3,16 +3,15 @@ package origin
 import (
 	"context"
 
-	"github.com/cofferhq/coffer/internal/gh"
 	"github.com/cofferhq/coffer/internal/git"
 )
 
 // GitHub is where a sandbox's work goes. In most repositories it is all one; who works
 // with a fork pushes to that, and opens pull requests in the project.
 type GitHub struct {
-	To     gh.Repository // where pull requests are
-	From   gh.Repository // where pushed branches are
-	Remote *git.Remote   // what the user's git calls that
+	To     Repository  // where pull requests are
+	From   Repository  // where pushed branches are
+	Remote *git.Remote // what the user's git calls that
 }
 
 // OnGitHub finds out which repositories gh is to be told of. reach are directories that
@@ -26,9 +25,9 @@ func OnGitHub(ctx context.Context, b *git.Bridge, reach []string) (g GitHub, err
 	if err != nil {
 		return g, hostError{err}
 	}
-	aliases := gh.NewAliases(b.Writable(reach))
-	if g.To, err = gh.ParseURL(aliases.Replace(ctx, url)); err != nil {
-		return g, &gh.RemoteError{Remote: project.Name, URL: git.Redact(url)}
+	aliases := NewAliases(b.Writable(reach))
+	if g.To, err = ParseURL(aliases.Replace(ctx, url)); err != nil {
+		return g, &RemoteError{Remote: project.Name, URL: git.Redact(url)}
 	}
 	if g.Remote, err = b.Remote(ctx); err != nil {
 		return g, err
@@ -39,7 +38,7 @@ func OnGitHub(ctx context.Context, b *git.Bridge, reach []string) (g GitHub, err
 		if err != nil || g.Remote.Name == project.Name {
 			break
 		}
-		if r, err := gh.ParseURL(aliases.Replace(ctx, url)); err == nil && r.Host == g.To.Host {
+		if r, err := ParseURL(aliases.Replace(ctx, url)); err == nil && r.Host == g.To.Host {
 			g.From = r
 			break
 		}

@@ -90,9 +90,9 @@ func (s *Supervisor) serveHost() http.Handler {
 		Consent: func(ctx context.Context, q network.Question, say func(string)) error {
 			return s.network.Consent(ctx, q, say)
 		}}
-	return origin.Handler(h, func() (all []origin.Repository) {
+	return origin.Handler(h, func() (all []origin.Served) {
 		for _, r := range s.commits.all() {
-			all = append(all, origin.Repository{Bridge: r.bridge, Name: r.name, Sync: func(patience time.Duration) error {
+			all = append(all, origin.Served{Bridge: r.bridge, Name: r.name, Sync: func(patience time.Duration) error {
 				return s.commits.syncWithin(r, patience).err
 			}})
 		}

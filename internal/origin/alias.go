@@ -1,4 +1,4 @@
-package gh
+package origin
 
 import (
 	"context"
