@@ -135,7 +135,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	d, err := time.ParseDuration(s)
 	if days, ok := strings.CutSuffix(s, "d"); ok && err != nil {
 		var n float64
-		if n, err = strconv.ParseFloat(days, 64); n >= 0 && n < 36500 {
+		if n, err = strconv.ParseFloat(days, 64); n < 36500 {
 			d = time.Duration(n * 24 * float64(time.Hour))
 		} else {
 			d = -1
@@ -144,7 +144,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	if err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.ParseInLocation(form, s, now.Location()); err == nil {
 			return t, nil
 		}

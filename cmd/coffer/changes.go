@@ -21,9 +21,6 @@ import (
 
 // A copy-on-write sandbox keeps its changes in a layer of its own until the user decides.
 
-func upper(sb *sandbox.Sandbox) string { return sb.Upper() }
-func work(sb *sandbox.Sandbox) string  { return filepath.Join(sb.Layers(), "workspace", "work") }
-
 // forChanges is about sandboxes with changes of their own.
 var forChanges = choice{
 	kind: "copy-on-write ",
@@ -156,7 +153,7 @@ func apply(ctx context.Context, sb *sandbox.Sandbox, o changes.ApplyOptions) err
 		_ = json.Unmarshal(known, &o.Known) // without it, more counts as a conflict, not less
 	}
 	done := ui.Busy("applying changes")
-	result, err := changes.Apply(ctx, sb.Workspace.Path, upper(sb), o)
+	result, err := changes.Apply(ctx, sb.Workspace.Path, sb.Upper(), o)
 	done()
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
@@ -240,7 +237,7 @@ in it; one that only waits for its next command is stopped.`,
 				return lock.Remove(purge)
 			}
 			defer ui.Busy("dropping changes")()
-			return none(changes.Discard(upper(sb), work(sb)))
+			return none(changes.Discard(sb.Upper(), filepath.Join(sb.Layers(), "workspace", "work")))
 		},
 	}
 	matchFlag(c, &match)

@@ -181,7 +181,7 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 	switch {
 	case style.json || style.names:
 		looked := ui.Busy("looking for changes")
-		list, err := changes.List(ctx, sb.Workspace.Path, upper(sb), hidden)
+		list, err := changes.List(ctx, sb.Workspace.Path, sb.Upper(), hidden)
 		looked()
 		var rows []changedFile
 		for _, c := range list {
@@ -198,7 +198,7 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 		return printChanges(rows, style.json)
 	case style.stat:
 		var all []changes.File
-		err := none(changes.Each(ctx, sb.Workspace.Path, upper(sb), maxShown, hidden, func(_ changes.Change, f changes.File) error {
+		err := none(changes.Each(ctx, sb.Workspace.Path, sb.Upper(), maxShown, hidden, func(_ changes.Change, f changes.File) error {
 			if (f.Old.Mode != 0 || f.New.Mode != 0) && style.wants(f.Path) {
 				all = append(all, slim(f))
 			}
@@ -214,7 +214,7 @@ func diffCOW(ctx context.Context, sb *sandbox.Sandbox, style diffStyle) error {
 	}
 	out, finish := style.pager.Diff(stdout)
 	defer finish()
-	err = changes.Diff(ctx, out, sb.Workspace.Path, upper(sb), changes.DiffOptions{Paths: style.paths, Masked: hidden})
+	err = changes.Diff(ctx, out, sb.Workspace.Path, sb.Upper(), changes.DiffOptions{Paths: style.paths, Masked: hidden})
 	if errors.Is(err, changes.ErrNoMatch) || errors.Is(err, fs.ErrNotExist) && len(style.paths) > 0 {
 		return style.nothingThere()
 	}

@@ -116,7 +116,7 @@ type tellings struct {
 
 	mu    sync.Mutex
 	lines []string
-	more  int
+	told  int
 }
 
 // mostTold is how many lines are shown: a program may try a thousand hosts.
@@ -125,16 +125,17 @@ const mostTold = 8
 func (t *tellings) tell(line string, now bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch line = "coffer: " + terminal.Escape(line); {
-	case now && t.later: // whatever the program has done to the terminal
+	line = "coffer: " + terminal.Escape(line)
+	if now && t.later { // whatever the program has done to the terminal
 		fmt.Fprint(os.Stderr, "\r\n"+line+"\r\n")
-	case len(t.lines) == mostTold:
-		t.more++
-	default:
+		return
+	}
+	switch t.told++; {
+	case t.told > mostTold:
+	case t.later:
 		t.lines = append(t.lines, line)
-		if !t.later {
-			fmt.Fprintln(os.Stderr, line)
-		}
+	default:
+		fmt.Fprintln(os.Stderr, line)
 	}
 }
 
@@ -142,12 +143,10 @@ func (t *tellings) tell(line string, now bool) {
 func (t *tellings) flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.later {
-		for _, line := range t.lines {
-			fmt.Fprintln(os.Stderr, line)
-		}
+	for _, line := range t.lines {
+		fmt.Fprintln(os.Stderr, line)
 	}
-	if t.more > 0 {
-		fmt.Fprintf(os.Stderr, "coffer: %d more refusals are not shown; see 'coffer audit'\n", t.more)
+	if more := t.told - mostTold; more > 0 {
+		fmt.Fprintf(os.Stderr, "coffer: %d more refusals are not shown; see 'coffer audit'\n", more)
 	}
 }

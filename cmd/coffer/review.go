@@ -225,7 +225,7 @@ func (r *reviewed) lookCOW(ctx context.Context, sb *sandbox.Sandbox) error {
 		return err
 	}
 	defer done()
-	return none(changes.Each(ctx, sb.Workspace.Path, upper(sb), maxShown, hidden, func(c changes.Change, f changes.File) error {
+	return none(changes.Each(ctx, sb.Workspace.Path, sb.Upper(), maxShown, hidden, func(c changes.Change, f changes.File) error {
 		if !r.file(c.Path, c.Kind) {
 			f.Old.Text, f.New.Text = nil, nil
 		}

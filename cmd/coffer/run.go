@@ -180,7 +180,7 @@ func waiting(sb *sandbox.Sandbox) (int, error) {
 
 // countWaiting is waiting without a word, for a listing of many.
 func countWaiting(ctx context.Context, sb *sandbox.Sandbox) (int, error) {
-	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb))
+	list, err := changes.List(ctx, sb.Workspace.Path, sb.Upper())
 	return len(list), none(err)
 }
 

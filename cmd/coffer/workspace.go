@@ -108,7 +108,7 @@ func guardApply(ctx context.Context, sb *sandbox.Sandbox, paths []string) error 
 	if places.Holds(sb.Workspace.Path) == "" {
 		return nil
 	}
-	list, err := changes.List(ctx, sb.Workspace.Path, upper(sb))
+	list, err := changes.List(ctx, sb.Workspace.Path, sb.Upper())
 	if err != nil {
 		return none(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // Suffix ends the name of the draft of a [File] that is written by one at a time.
@@ -65,4 +67,18 @@ func (f File) open() (*os.File, error) {
 		d, err = os.OpenFile(f.Path+Suffix, flags, 0o600)
 	}
 	return d, err
+}
+
+// SyncDir makes renames in a directory survive a power cut.
+func SyncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	// File systems that cannot sync a directory say EINVAL; they have nothing to sync.
+	if err := dir.Sync(); !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	return nil
 }

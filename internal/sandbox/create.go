@@ -138,12 +138,12 @@ func (sb *Sandbox) build() (_ *Lock, err error) {
 	return lock, sb.sync(sb.store.dir)
 }
 
-// sync is syncDir for a sandbox that stays.
+// sync makes renames in a directory survive a power cut, for a sandbox that stays.
 func (sb *Sandbox) sync(dir string) error {
 	if sb.Ephemeral {
 		return nil
 	}
-	return syncDir(dir)
+	return safepath.SyncDir(dir)
 }
 
 // taken collects the names and ids of all other sandboxes, because an id must not become a name.

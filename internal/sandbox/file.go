@@ -29,20 +29,6 @@ func (r *Record) writeFile(path string, data []byte) error {
 	return safepath.File{Path: path, Synced: !r.Ephemeral, Alone: true}.Write(data)
 }
 
-// syncDir makes renames in a directory survive a power cut.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	// File systems that cannot sync a directory say EINVAL; they have nothing to sync.
-	if err := dir.Sync(); !errors.Is(err, unix.EINVAL) {
-		return err
-	}
-	return nil
-}
-
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -148,14 +148,8 @@ func (v *Vault) remove(name string) error {
 	return v.sync()
 }
 
-// sync makes renames survive a power cut. File systems that cannot have nothing to sync.
 func (v *Vault) sync() error {
-	d, err := os.Open(v.dir)
-	if err != nil {
-		return fmt.Errorf("write the vault: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
+	if err := safepath.SyncDir(v.dir); err != nil {
 		return fmt.Errorf("write the vault: %w", err)
 	}
 	return nil
@@ -166,11 +160,6 @@ type labelled []byte
 
 func (l labelled) Wrap([]byte) ([]*age.Stanza, error) {
 	return []*age.Stanza{{Type: stanza, Args: []string{stanzaVersion}, Body: l}}, nil
-}
-
-// seal makes the vault's file.
-func seal(id *age.X25519Identity, plain, label []byte) ([]byte, error) {
-	return encrypt(plain, labelled(label), id.Recipient())
 }
 
 func encrypt(plain []byte, to ...age.Recipient) ([]byte, error) {

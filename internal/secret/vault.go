@@ -160,7 +160,7 @@ func (v *Vault) write(label Label, all values) error {
 	if err != nil {
 		return err
 	}
-	file, err := seal(v.id, plain, head)
+	file, err := encrypt(plain, labelled(head), v.id.Recipient())
 	if err != nil {
 		return err
 	}
