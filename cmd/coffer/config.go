@@ -101,7 +101,7 @@ func checkStart(l *config.Loaded, places config.Places) error {
 	if l.Config.Workspace.Mode == sandbox.WorkspaceNone {
 		rec.Workspace = sandbox.Workspace{Mode: sandbox.WorkspaceNone}
 	}
-	mounts, err1 := l.WouldMount(warn)
+	mounts, err1 := l.Mounts(warn, false)
 	given, err2 := l.HomeFiles()
 	_, _, err3 := l.Variables()
 	_, err4 := l.Daemons()

@@ -132,7 +132,7 @@ func (s *settings) complete(rec *sandbox.Record) (err error) {
 	if rec.Env, rec.EnvFrom, err = l.Variables(); err != nil {
 		return err
 	}
-	mounts, err := l.Mounts(warn)
+	mounts, err := l.Mounts(warn, true)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (l *lab) workspace() *Workspace {
 
 func (l *lab) take(command string) *Checkpoint {
 	l.t.Helper()
-	c, err := l.Take(context.Background(), l.workspace(), Checkpoint{Command: command})
+	c, err := l.Take(context.Background(), l.workspace(), Checkpoint{Command: command}, false)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestThereAndBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := again.Take(t.Context(), l.workspace(), Checkpoint{}); c != nil || err != nil {
+	if c, err := again.Take(t.Context(), l.workspace(), Checkpoint{}, false); c != nil || err != nil {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -289,7 +289,7 @@ func TestHidden(t *testing.T) {
 	l.write("a", "2")
 	l.write(".env", "secret")
 	l.write("dir/.env", "another")
-	if c, err := l.Take(t.Context(), w, Checkpoint{Command: "x"}); err != nil || c == nil || c.Files != 1 {
+	if c, err := l.Take(t.Context(), w, Checkpoint{Command: "x"}, false); err != nil || c == nil || c.Files != 1 {
 		t.Fatalf("got %+v, %v", c, err)
 	}
 	if all, err := l.readDelta(2); err != nil || len(all) != 1 {
@@ -336,7 +336,7 @@ func TestThen(t *testing.T) {
 	takeAs := func(n int, content string) {
 		t.Helper()
 		l.write("a", content)
-		if c, err := l.Take(t.Context(), l.workspace(), Checkpoint{N: n}); err != nil || c == nil || c.N != n {
+		if c, err := l.Take(t.Context(), l.workspace(), Checkpoint{N: n}, false); err != nil || c == nil || c.N != n {
 			t.Fatalf("got %+v, %v", c, err)
 		}
 	}

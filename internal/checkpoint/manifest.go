@@ -167,8 +167,14 @@ func Side(root string, d Delta, limit int64) changes.Side {
 		return s
 	}
 	if d.New.Mode == Symlink {
-		target, err := readLink(root, d.Path)
-		s.Text, s.Size, s.Huge, s.Unread = []byte(target), int64(len(target)), err != nil, err != nil
+		dir, name, err := Find(root, d.Path)
+		if err == nil {
+			defer dir.Close()
+			var target string
+			target, err = dir.Link(name)
+			s.Text, s.Size = []byte(target), int64(len(target))
+		}
+		s.Huge, s.Unread = err != nil, err != nil
 		return s
 	}
 	f, st, err := openFile(root, d.Path)
@@ -185,7 +191,7 @@ func Side(root string, d Delta, limit int64) changes.Side {
 	return s
 }
 
-// openFile opens a regular file of a tree, and readLink reads a link of it.
+// openFile opens a regular file of a tree.
 func openFile(root, rel string) (*os.File, Stat, error) {
 	dir, name, err := Find(root, rel)
 	if err != nil {
@@ -193,15 +199,6 @@ func openFile(root, rel string) (*os.File, Stat, error) {
 	}
 	defer dir.Close()
 	return dir.Open(name)
-}
-
-func readLink(root, rel string) (string, error) {
-	dir, name, err := Find(root, rel)
-	if err != nil {
-		return "", err
-	}
-	defer dir.Close()
-	return dir.Link(name)
 }
 
 const maxConverted = 8 << 20
@@ -244,10 +241,7 @@ func holds(root, rel, sum string, size int64) bool {
 		return false
 	}
 	defer f.Close()
-	if st.Size != size {
-		return false
-	}
 	h := sha256.New()
 	_, err = io.Copy(h, io.LimitReader(f, size))
-	return err == nil && hex.EncodeToString(h.Sum(nil)) == sum
+	return err == nil && st.Size == size && hex.EncodeToString(h.Sum(nil)) == sum
 }

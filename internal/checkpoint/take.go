@@ -75,7 +75,7 @@ type look struct {
 func (s *Store) Look(ctx context.Context, w *Workspace) (changed, left int, err error) {
 	l, err := s.lookAt(ctx, w)
 	if err != nil {
-		return 0, 0, fmt.Errorf("look at the workspace: %w", err)
+		return 0, 0, err
 	}
 	return len(l.changed), l.left, nil
 }
@@ -95,7 +95,7 @@ func (s *Store) lookAt(ctx context.Context, w *Workspace) (*look, error) {
 		Visit:  l.visit,
 	}.In(ctx, w.Top)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("look at the workspace: %w", err)
 	}
 	for p, f := range s.files {
 		switch {
@@ -196,29 +196,16 @@ func (s *Store) Current() Manifest {
 	return m
 }
 
-// Take makes a checkpoint if the files, or the commit that is checked out, differ from the last one.
-// Otherwise it returns nil.
-func (s *Store) Take(ctx context.Context, w *Workspace, about Checkpoint) (*Checkpoint, error) {
+// Take makes a checkpoint if the files, or the commit that is checked out, differ from the last one,
+// or in any case. Otherwise it returns nil.
+func (s *Store) Take(ctx context.Context, w *Workspace, about Checkpoint, always bool) (*Checkpoint, error) {
 	l, err := s.lookAt(ctx, w)
 	if err != nil {
-		return nil, fmt.Errorf("look at the workspace: %w", err)
+		return nil, err
 	}
-	if n := len(s.list.All); n > 0 && len(l.changed) == 0 && s.list.All[n-1].Head == about.Head && s.list.All[n-1].Branch == about.Branch {
+	if n := len(s.list.All); !always && n > 0 && len(l.changed) == 0 && s.list.All[n-1].Head == about.Head && s.list.All[n-1].Branch == about.Branch {
 		return nil, nil
 	}
-	return s.take(l, about)
-}
-
-// Force makes a checkpoint in any case.
-func (s *Store) Force(ctx context.Context, w *Workspace, about Checkpoint) (*Checkpoint, error) {
-	l, err := s.lookAt(ctx, w)
-	if err != nil {
-		return nil, fmt.Errorf("look at the workspace: %w", err)
-	}
-	return s.take(l, about)
-}
-
-func (s *Store) take(l *look, about Checkpoint) (*Checkpoint, error) {
 	about.Files, about.Left = len(l.changed), l.left
 	for _, p := range l.changed {
 		f := s.files[p]

@@ -129,8 +129,7 @@ func (p Places) Root() string {
 }
 
 func (l *Loaded) read(layers []layer) error {
-	tree, problems := parse("built-in", []byte(defaults), &Config{})
-	builtin(tree)
+	tree, problems := parse(builtin, []byte(defaults), &Config{})
 	tree = l.Floor.lower(tree)
 	base := *l
 	base.tree, base.asked = tree, nil
@@ -179,14 +178,6 @@ func (l *Loaded) presumptions() (problems Problems) {
 		problems.add(at.at, "jail: only your own config.toml can say how jails are made")
 	}
 	return problems
-}
-
-// builtin removes the line numbers of the built-in defaults.
-func builtin(n *node) {
-	n.at, n.key = Pos{File: "built-in"}, Pos{File: "built-in"}
-	for _, f := range n.fields {
-		builtin(f)
-	}
 }
 
 // layer is a file with its presets merged below it. Presets that a repository names are part of

@@ -102,15 +102,10 @@ func ruleName(rule *node) string {
 }
 
 func findRule(rules *node, name string) int {
-	if name == "" || rules == nil {
+	if name == "" {
 		return -1
 	}
-	for i, r := range rules.items {
-		if ruleName(r) == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(rules.items, func(r *node) bool { return ruleName(r) == name })
 }
 
 // sources are the network's rules as the policy wants them, each with its origin.

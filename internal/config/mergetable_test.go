@@ -184,7 +184,7 @@ allow = ["example.com"]
 `)
 	count := func() [4]int {
 		l := w.load()
-		mounts, err := l.Mounts(func(string) {})
+		mounts, err := l.Mounts(func(string) {}, true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -204,17 +204,8 @@ func (l *Loaded) allowed(m mount) error {
 }
 
 // Mounts are what the sandbox is to see, in the order of their targets, outer before
-// inner. Missing sources are made if the file says so; warn hears about the others.
-func (l *Loaded) Mounts(warn func(string)) (list []sandbox.Mount, err error) {
-	return l.listMounts(warn, func(dir string) error { return os.MkdirAll(dir, 0o755) })
-}
-
-// WouldMount is Mounts without making anything.
-func (l *Loaded) WouldMount(warn func(string)) (list []sandbox.Mount, err error) {
-	return l.listMounts(warn, func(string) error { return nil })
-}
-
-func (l *Loaded) listMounts(warn func(string), create func(string) error) (list []sandbox.Mount, err error) {
+// inner. Missing sources are made if the file says so, and make is true; warn hears about the others.
+func (l *Loaded) Mounts(warn func(string), make bool) (list []sandbox.Mount, err error) {
 	all, problems := l.mounts()
 	targets := map[string]string{}
 	for _, m := range all {
@@ -229,8 +220,8 @@ func (l *Loaded) listMounts(warn func(string), create func(string) error) (list 
 			warn(fmt.Sprintf("mounts.%s: %s does not exist, so it is not there inside", m.name, m.Source))
 			continue
 		case "create":
-			if len(problems) == 0 {
-				if err := create(m.Source); err != nil {
+			if make && len(problems) == 0 {
+				if err := os.MkdirAll(m.Source, 0o755); err != nil {
 					problems.add(m.at, "mounts.%s: %s", m.name, err)
 				}
 			}

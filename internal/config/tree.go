@@ -22,9 +22,12 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
+// builtin is the name of the file that the defaults are in, whose lines mean nothing.
+const builtin = "built-in"
+
 // Origin is the place without the column.
 func (p Pos) Origin() string {
-	if p.Line == 0 {
+	if p.Line == 0 || p.File == builtin {
 		return p.File
 	}
 	return fmt.Sprintf("%s:%d", p.File, p.Line)

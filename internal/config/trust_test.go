@@ -370,13 +370,13 @@ func TestForbiddenMounts(t *testing.T) {
 	} {
 		text := "[mounts.m]\nsource = \"" + c.source + "\"\ntarget = \"" + c.target + "\"\n" + c.rest
 		w.write("coffer.toml", strings.NewReplacer("HOME", w.Home, "REPO", w.Dir).Replace(text))
-		_, err := w.load().Mounts(func(string) {})
+		_, err := w.load().Mounts(func(string) {}, true)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s on %s: %v, want %q", c.source, c.target, err, c.want)
 		}
 	}
 	w.write("coffer.toml", "[mounts.b]\nsource = \"~/made/here\"\ntarget = \"/x/y\"\nmissing = \"create\"\n[mounts.a]\nsource = \"~/data\"\ntarget = \"/x\"")
-	list, err := w.load().Mounts(nil)
+	list, err := w.load().Mounts(nil, true)
 	if err != nil || len(list) != 2 || list[0].Target != "/x" || list[1].Source != filepath.Join(w.Home, "made/here") {
 		t.Errorf("got %v, %v", list, err)
 	}
@@ -384,12 +384,12 @@ func TestForbiddenMounts(t *testing.T) {
 		t.Errorf("it was not made: %v", err)
 	}
 	w.write("coffer.toml", "[mounts.b]\nsource = \"~/data\"\ntarget = \"/x\"\n[mounts.a]\nsource = \"~/data\"\ntarget = \"/x\"")
-	if _, err := w.load().Mounts(nil); err == nil || !strings.Contains(err.Error(), "same target") {
+	if _, err := w.load().Mounts(nil, true); err == nil || !strings.Contains(err.Error(), "same target") {
 		t.Errorf("got %v", err)
 	}
 	var warned []string
 	w.write("coffer.toml", "[mounts.b]\nsource = \"~/none\"\ntarget = \"/x\"\nmissing = \"warn\"")
-	list, err = w.load().Mounts(func(s string) { warned = append(warned, s) })
+	list, err = w.load().Mounts(func(s string) { warned = append(warned, s) }, true)
 	if err != nil || len(list) != 0 || !slices.ContainsFunc(warned, func(s string) bool { return strings.Contains(s, "mounts.b") }) {
 		t.Errorf("got %v, %v, warned %v", list, err, warned)
 	}
@@ -416,7 +416,7 @@ func TestAgreedMount(t *testing.T) {
 	if err := os.Symlink("../secret", link); err != nil {
 		t.Fatal(err)
 	}
-	got, err := l.Mounts(nil)
+	got, err := l.Mounts(nil, true)
 	if err != nil || len(got) != 1 || got[0].Source != filepath.Join(w.Home, "harmless") {
 		t.Errorf("got %v, %v", got, err)
 	}

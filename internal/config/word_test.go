@@ -118,7 +118,7 @@ func TestReadOnlyMountOfDotfiles(t *testing.T) {
 	w.link(filepath.Join(w.Home, "dotfiles/c.toml"), w.User)
 	for text, want := range map[string]bool{"": true, "read_only = false": false} {
 		w.write("coffer.toml", "[mounts.m]\nsource = \"~/dotfiles\"\ntarget = \"/m\"\n"+text)
-		if _, err := w.load().Mounts(nil); (err == nil) != want {
+		if _, err := w.load().Mounts(nil, true); (err == nil) != want {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // The repository: a program with a slip in it, and a test that finds it.
@@ -24,32 +26,19 @@ const (
 	changesText = "- greet.sh: spell Hello with two l\n"
 )
 
-// makeRepository lays out the demo's repository, by git if there is one. By hand it
-// is a valid repository too, with nothing committed yet.
+// makeRepository lays out the demo's repository.
 func makeRepository(dir string) error {
-	for _, d := range []string{".git/hooks", ".git/objects", ".git/refs/heads"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			return err
-		}
-	}
-	for name, text := range map[string]string{
-		program: broken, test: testText,
-		".git/HEAD":   "ref: refs/heads/main\n",
-		".git/config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
-	} {
+	for name, text := range map[string]string{program: broken, test: testText} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
-	if _, err := exec.LookPath("git"); err != nil {
-		return nil
-	}
-	for _, args := range [][]string{{"add", "."}, {"commit", "--quiet", "--message", "A program that greets"}} {
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"commit", "--quiet", "--message", "A program that greets"}} {
 		if out, err := git(dir, args...); err != nil {
-			return fmt.Errorf("git %s: %w: %s", args[0], err, out)
+			return ui.Hint(fmt.Errorf("git %s: %w: %s", args[0], err, out), "the demo needs git: install it")
 		}
 	}
-	return nil
+	return os.MkdirAll(filepath.Join(dir, ".git/hooks"), 0o755)
 }
 
 // git runs without anybody's configuration.
@@ -81,13 +70,11 @@ func honestWork(dir string) []step {
 	add("ran the test: it passes", passed, said)
 	err = os.WriteFile(filepath.Join(dir, changes), []byte(changesText), 0o644)
 	add("wrote "+changes, err == nil, detail(err))
-	if _, err := exec.LookPath("git"); err == nil {
-		out, err := git(dir, "diff", "--numstat")
-		if f := strings.Fields(out); err == nil && len(f) == 3 {
-			out = fmt.Sprintf("%s: +%s -%s", f[2], f[0], f[1])
-		}
-		add("asked git for the difference", err == nil && out != "", out)
+	out, err := git(dir, "diff", "--numstat")
+	if f := strings.Fields(out); err == nil && len(f) == 3 {
+		out = fmt.Sprintf("%s: +%s -%s", f[2], f[0], f[1])
 	}
+	add("asked git for the difference", err == nil && out != "", out)
 	return steps
 }
 

@@ -127,11 +127,7 @@ func (c *Checkpoints) take(ctx context.Context, about checkpoint.Checkpoint, any
 		return nil, err
 	}
 	defer w.Top.Close()
-	do := c.Store.Take
-	if anyway {
-		do = c.Force
-	}
-	taken, err := do(ctx, w, about)
+	taken, err := c.Store.Take(ctx, w, about, anyway)
 	if err != nil || taken == nil {
 		return nil, err
 	}
