@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 // push for the sandbox. They share their numbers and their listing with the gateway's questions.
 type consents struct {
 	mu   sync.Mutex
-	open []*consent
+	open map[int]*consent     // by number
 	good map[string]time.Time // kinds that the user has allowed until then
 }
 
@@ -54,7 +53,11 @@ func (n *Network) Consent(ctx context.Context, q Question, say func(string)) err
 	if c == nil {
 		return err
 	}
-	defer n.consents.drop(c)
+	defer func() {
+		n.consents.mu.Lock()
+		delete(n.consents.open, c.ID)
+		n.consents.mu.Unlock()
+	}()
 	answer := fmt.Sprintf("coffer policy answer %d allow --sandbox %s (or deny)", c.ID, n.sb.Name)
 	n.o.Tell(fmt.Sprintf("a program wants to %s, until %s: %s", q.What, c.Until.Local().Format(time.TimeOnly), answer))
 	// Without a terminal this is all that anybody sees of it.
@@ -92,14 +95,11 @@ func (c *consents) put(numbers *gateway.Gateway, asked Question) (*consent, erro
 	now := time.Now()
 	q := &consent{kind: asked.Key, reply: make(chan bool, 1)}
 	q.Request = gateway.Request{ID: numbers.Number(), What: asked.What, Reason: "the config says ask", Since: now, Until: now.Add(consentPatience), Flows: 1}
-	c.open = append(c.open, q)
+	if c.open == nil {
+		c.open, c.good = map[int]*consent{}, map[string]time.Time{}
+	}
+	c.open[q.ID] = q
 	return q, nil
-}
-
-func (c *consents) drop(q *consent) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open = slices.DeleteFunc(c.open, func(o *consent) bool { return o == q })
 }
 
 func (c *consents) pending() (list []gateway.Request) {
@@ -116,18 +116,14 @@ func (c *consents) pending() (list []gateway.Request) {
 func (c *consents) answer(a Change) (q gateway.Request, done bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.open, func(o *consent) bool { return o.ID == a.ID })
-	if i < 0 {
+	one := c.open[a.ID]
+	if one == nil {
 		return q, false
 	}
-	one := c.open[i]
 	if a.Allow && !a.Expires.IsZero() {
-		if c.good == nil {
-			c.good = map[string]time.Time{}
-		}
 		c.good[one.kind] = a.Expires
 	}
 	one.reply <- a.Allow
-	c.open = slices.Delete(c.open, i, i+1) // so there is no second answer
+	delete(c.open, a.ID) // so there is no second answer
 	return one.Request, true
 }
