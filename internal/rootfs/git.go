@@ -141,13 +141,8 @@ func (p *protection) lock(path string) {
 
 // pins keeps the directories between a workspace and a path in it where they are.
 func pins(workspace, path string) (steps []Step) {
-	rel, err := filepath.Rel(workspace, path)
-	if err != nil {
-		return nil
-	}
-	parts := strings.Split(rel, "/")
-	for i := range parts[:len(parts)-1] {
-		steps = append(steps, Step{Do: Pin, Target: filepath.Join(workspace, filepath.Join(parts[:i+1]...))})
+	for _, dir := range Above(strings.TrimPrefix(path, workspace+"/")) {
+		steps = append(steps, Step{Do: Pin, Target: filepath.Join(workspace, dir)})
 	}
 	return steps
 }

@@ -93,10 +93,6 @@ func (p *Plan) hostTop() error {
 // lockAndHide closes what lies in writable places. A mount point can be neither renamed nor
 // removed, so the directories above become mount points too.
 func (p *Plan) lockAndHide(h *HostRoot) {
-	pinned := map[string]bool{}
-	for _, path := range h.Locked {
-		pinned[path] = true
-	}
 	seen := map[string]bool{}
 	for _, path := range h.Locked {
 		if !p.pinAbove(h.Write, path, seen) {
