@@ -114,7 +114,7 @@ func OpenPackets(socket *os.File) (Link, error) {
 		}),
 	}
 	if err := l.start(); err != nil {
-		l.Close()
+		socket.Close()
 		return nil, fmt.Errorf("start the TCP/IP stack: %w", err)
 	}
 	return l, nil
@@ -233,6 +233,8 @@ func (w *wire) DeliverNetworkPacket(protocol tcpip.NetworkProtocolNumber, p *sta
 	}
 	switch {
 	case to.IsLoopback() || to.IsMulticast() || to.IsUnspecified():
+		return
+	case next == unix.IPPROTO_HOPOPTS || next == unix.IPPROTO_ROUTING || next == unix.IPPROTO_DSTOPTS: // the options of IPv6
 		return
 	case next == ipv4.icmp && b[size] == ipv4.echo, next == ipv6.icmp && b[size] == ipv6.echo:
 		protocol, message := refusal(from, to, b, header.ICMPv4AdminProhibited, header.ICMPv6Prohibited)
