@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -116,36 +115,23 @@ func spawn(ctx context.Context, sb *sandbox.Sandbox, lock *sandbox.Lock) error {
 	return heard(ctx, ready)
 }
 
-// heard waits for a supervisor's word: "ok", or an error and its hint.
+// heard waits for a supervisor's word.
 func heard(ctx context.Context, ready *os.File) error {
-	buf := make([]byte, 4096)
-	n := 0
-	for n < len(buf) {
-		m, err := ready.Read(buf[n:])
-		n += m
-		if err != nil {
-			break
-		}
-	}
-	if ctx.Err() != nil {
+	var e wire.Event
+	err := wire.ReadMessage(ready, wire.MaxReply, &e)
+	switch {
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	}
-	switch word, rest, _ := strings.Cut(string(buf[:n]), "\n"); word {
-	case "ok":
-		return nil
-	case "":
+	case err != nil:
 		return errors.New("the supervisor died while it started")
-	default:
-		return ui.Hint(errors.New(word), "%s", strings.TrimSpace(rest))
+	case e.Failure != nil:
+		return ui.Hint(errors.New(e.Failure.Message), "%s", e.Failure.Advice)
 	}
+	return nil
 }
 
 // Tell is heard's counterpart in the supervisor process.
 func Tell(ready *os.File, err error) {
-	if err == nil {
-		fmt.Fprintln(ready, "ok")
-	} else {
-		fmt.Fprintf(ready, "%s\n%s\n", strings.ReplaceAll(err.Error(), "\n", " "), ui.HintOf(err))
-	}
+	wire.Reply(ready, wire.Event{}, err)
 	ready.Close()
 }
