@@ -108,7 +108,7 @@ func audited(t *testing.T, events ...audit.Event) *sandbox.Sandbox {
 		t.Fatal(err)
 	}
 	lock.Release()
-	log, err := audit.Open(audit.Dir(sb.Dir()))
+	log, err := (audit.Options{}).Open(audit.Dir(sb.Dir()))
 	if err != nil {
 		t.Fatal(err)
 	}

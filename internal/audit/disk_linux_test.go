@@ -168,7 +168,7 @@ func closeOnFullDisk(dir string, fill, free func() error) error {
 	if err := free(); err != nil {
 		return err
 	}
-	if l, err = Open(dir); err != nil {
+	if l, err = (Options{}).Open(dir); err != nil {
 		return err
 	}
 	if err := l.Close(); err != nil {

@@ -150,7 +150,7 @@ func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	write(b, Options{}, dir, 0, 1000)
 	for b.Loop() {
-		l, err := Open(dir)
+		l, err := (Options{}).Open(dir)
 		must(b, err)
 		must(b, l.Close())
 	}

@@ -38,7 +38,7 @@ type Log struct {
 	mu      sync.Mutex
 	closed  bool
 	queue   [][]byte // encoded events
-	waiting int      // bytes in queue and backlog
+	waiting int      // bytes in it
 	flood   flood
 
 	wake    chan struct{} // something is in the queue
@@ -46,16 +46,12 @@ type Log struct {
 	ended   chan struct{}
 
 	// What follows belongs to the writing goroutine.
-	w       *writer
-	backlog [][]byte // taken from the queue, not yet written
-	err     error
+	w   *writer
+	err error
 }
 
 // Open opens the log in dir for writing, and makes it if there is none. There can be only
 // one writer: for a second one the error is ErrLocked.
-func Open(dir string) (*Log, error) { return Options{}.Open(dir) }
-
-// Open is the function Open with these bounds.
 func (o Options) Open(dir string) (*Log, error) {
 	if o.FileSize <= 0 {
 		o.FileSize = 8 << 20
@@ -121,8 +117,7 @@ func (l *Log) Add(e Event) {
 	}
 	b := encode(e)
 	a.left -= len(b) + tailSize
-	l.waiting += len(b)
-	l.queue = append(l.queue, b)
+	l.push(b)
 	l.nudge()
 }
 
@@ -177,34 +172,36 @@ func (l *Log) flush(due bool) (more bool) {
 
 // write writes the queue and, if asked, the summaries.
 func (l *Log) write(summaries bool) error {
-	l.mu.Lock()
-	l.backlog = append(l.backlog, l.queue...)
-	l.queue = nil
-	l.mu.Unlock()
-	err := l.drain()
-	if err != nil || !summaries {
+	if err := l.drain(); err != nil || !summaries {
 		return err
 	}
 	l.mu.Lock()
 	for _, e := range l.flood.take() {
-		b := encode(e)
-		l.waiting += len(b)
-		l.backlog = append(l.backlog, b)
+		l.push(encode(e))
 	}
 	l.mu.Unlock()
 	return l.drain()
 }
 
-// drain gives the backlog to the writer.
+// drain gives the queue to the writer.
 func (l *Log) drain() error {
-	n, err := l.w.add(l.backlog)
 	l.mu.Lock()
-	for _, b := range l.backlog[:n] {
+	events := l.queue
+	l.mu.Unlock()
+	n, err := l.w.add(events)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range events[:n] {
 		l.waiting -= len(b)
 	}
-	l.mu.Unlock()
-	l.backlog = append([][]byte(nil), l.backlog[n:]...)
+	l.queue = append([][]byte(nil), l.queue[n:]...)
 	return err
+}
+
+// push puts an event into the queue. The lock is held.
+func (l *Log) push(event []byte) {
+	l.waiting += len(event)
+	l.queue = append(l.queue, event)
 }
 
 // finish is the last flush. If it fails, what is left in memory is lost: the next Open
@@ -220,7 +217,7 @@ func (l *Log) finish() error {
 	if err == nil {
 		return nil
 	}
-	n := int64(len(l.backlog))
+	n := int64(len(l.queue))
 	for _, s := range l.flood.take() {
 		n += s.Count
 	}

@@ -14,7 +14,7 @@ import (
 
 func TestLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
-	l, err := Open(dir)
+	l, err := (Options{}).Open(dir)
 	must(t, err)
 	l.Add(Event{Kind: KindStart})
 	l.Add(flow)
@@ -69,13 +69,13 @@ func TestPermissions(t *testing.T) {
 
 func TestOneWriter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
-	l, err := Open(dir)
+	l, err := (Options{}).Open(dir)
 	must(t, err)
-	if _, err := Open(dir); !errors.Is(err, ErrLocked) {
+	if _, err := (Options{}).Open(dir); !errors.Is(err, ErrLocked) {
 		t.Errorf("second writer: %v", err)
 	}
 	must(t, l.Close())
-	l, err = Open(dir)
+	l, err = (Options{}).Open(dir)
 	must(t, err)
 	must(t, l.Close())
 }
@@ -84,13 +84,13 @@ func TestOneWriter(t *testing.T) {
 func TestNoLinks(t *testing.T) {
 	there, here := t.TempDir(), filepath.Join(t.TempDir(), "audit")
 	must(t, os.Symlink(there, here))
-	if l, err := Open(here); err == nil {
+	if l, err := (Options{}).Open(here); err == nil {
 		l.Close()
 		t.Error("opened a log through a link")
 	}
 	dir := t.TempDir()
 	must(t, os.Symlink(filepath.Join(there, "file"), filepath.Join(dir, fileName(1))))
-	if l, err := Open(dir); err == nil {
+	if l, err := (Options{}).Open(dir); err == nil {
 		l.Close()
 		t.Error("opened a file through a link")
 	}

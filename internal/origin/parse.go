@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // An Asked is what a command line asks for: a request, and what is left to do inside.
@@ -50,32 +52,16 @@ func Parse(args []string, read func(name string) (string, error)) (a Asked, err 
 	if err != nil {
 		return a, err
 	}
-	known := append(slices.Clone(v.flags), aside(v)...)
-	options := true
-	for args = args[2:]; len(args) > 0; {
-		word := args[0]
-		args = args[1:]
-		switch {
-		case word == "--" && options:
-			options = false
-		case options && len(word) > 1 && word[0] == '-':
-			f, value, rest, err := option(v, known, word, args)
-			if err == nil {
-				args, err = rest, a.take(f, value, read)
-			}
-			if err != nil {
-				return a, err
-			}
-		case a.Number != "":
-			return a, fmt.Errorf("unexpected argument %q", word)
-		default:
-			if a.Number = strings.TrimPrefix(word, "#"); a.Number == "" {
-				return a, errors.New("an empty argument")
-			}
+	words, err := a.options(v, args[2:], read)
+	switch {
+	case err != nil || a.Help:
+		return a, err
+	case len(words) > 1:
+		return a, fmt.Errorf("unexpected argument %q", words[1])
+	case len(words) == 1:
+		if a.Number = strings.TrimPrefix(words[0], "#"); a.Number == "" {
+			return a, errors.New("an empty argument")
 		}
-	}
-	if a.Help {
-		return a, nil
 	}
 	if a.Query != "" && a.value("json") == "" {
 		return a, errors.New("--jq goes with --json")
@@ -86,34 +72,31 @@ func Parse(args []string, read func(name string) (string, error)) (a Asked, err 
 	return a, a.Check()
 }
 
-// Check says what is wrong with it, when all is there.
-func (a *Asked) Check() error { return a.check() }
-
-// option finds an option, and its value in the same word or the next.
-func option(v verb, known []flag, word string, args []string) (f flag, value string, rest []string, err error) {
-	name, value, has := strings.Cut(word, "=")
-	i := slices.IndexFunc(known, func(f flag) bool { return name == "--"+f.name })
-	if i < 0 && word[1] != '-' {
-		i = slices.IndexFunc(known, func(f flag) bool { return f.short != 0 && f.short == word[1] })
-		if value, has = word[2:], len(word) > 2; has && i >= 0 && known[i].kind != none {
-			value = strings.TrimPrefix(value, "=")
+// options notes the options of a verb, and returns the other words.
+func (a *Asked) options(v verb, args []string, read func(name string) (string, error)) ([]string, error) {
+	set := pflag.NewFlagSet("gh", pflag.ContinueOnError)
+	for _, f := range append(slices.Clone(v.flags), aside(v)...) {
+		short := strings.Trim(string(rune(f.short)), "\x00")
+		if f.kind != none {
+			set.FuncP(f.name, short, "", func(value string) error { return a.take(f, value, read) })
+			continue
 		}
+		set.BoolFuncP(f.name, short, "", func(value string) error {
+			if value != "true" {
+				return errors.New("it takes no value")
+			}
+			return a.take(f, "", read)
+		})
 	}
-	if i < 0 {
-		return f, "", nil, unknown(v, name)
+	err := set.Parse(args)
+	if missing := new(pflag.NotExistError); errors.As(err, &missing) {
+		option := "--" + missing.GetSpecifiedName()
+		if missing.GetSpecifiedShortnames() != "" {
+			option = option[1:]
+		}
+		err = unknown(v, option)
 	}
-	f = known[i]
-	switch {
-	case f.kind == none && has && value != "true":
-		return f, "", nil, fmt.Errorf("--%s takes no value", f.name)
-	case f.kind == none:
-		return f, "", args, nil
-	case has:
-		return f, value, args, nil
-	case len(args) == 0:
-		return f, "", nil, fmt.Errorf("--%s wants a value", f.name)
-	}
-	return f, args[0], args[1:], nil
+	return set.Args(), err
 }
 
 // take notes an option.

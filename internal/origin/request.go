@@ -43,11 +43,11 @@ func Read(in io.Reader) (r Request, err error) {
 	if _, err := d.Token(); err != io.EOF {
 		return r, fmt.Errorf("%w: more than one", ErrRequest)
 	}
-	return r, r.check()
+	return r, r.Check()
 }
 
-// check says what is wrong with a request.
-func (r *Request) check() error {
+// Check says what is wrong with a request.
+func (r *Request) Check() error {
 	v, err := find(r.Group, r.Verb)
 	if err != nil {
 		return err

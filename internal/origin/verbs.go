@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -131,7 +132,8 @@ func (f flag) check(value string) error {
 	case branch:
 		good = git.ValidRef("refs/heads/" + value)
 	case count:
-		good = isNumber(value) && len(value) <= 4 && atoi(value) <= maxCount
+		n, err := strconv.Atoi(value)
+		good = isNumber(value) && err == nil && n <= maxCount
 	case number:
 		good = isNumber(value)
 	case people:
@@ -175,13 +177,6 @@ func isText(s, controls string) bool {
 // isNumber is for numbers that gh takes for nothing else.
 func isNumber(s string) bool {
 	return s != "" && len(s) <= maxNumber && s[0] != '0' && strings.Trim(s, digits) == ""
-}
-
-func atoi(s string) (n int) {
-	for _, d := range s {
-		n = 10*n + int(d-'0')
-	}
-	return n
 }
 
 func isPerson(s string) bool {
