@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -143,10 +144,8 @@ func (s *jailSettings) configure() error {
 }
 
 func (s *jailSettings) holdToFloor() error {
-	shown := append([]string{s.Context}, s.Write...)
-	err := s.floor.EnforceJail(config.Place{
-		Network: s.Net == jail.NetHost, All: !s.Private, Shown: append(shown, s.Read...),
-	}, s.Home)
+	shown := slices.Concat([]string{s.Context}, s.Write, s.Read)
+	err := s.floor.EnforceJail(s.Net == jail.NetHost, !s.Private, shown, s.Home)
 	if err == nil && s.Net == jail.NetRules {
 		speaks, ferr := s.floor.EnforceNetwork(&s.rules)
 		s.must, err = s.must || speaks, ferr

@@ -8,9 +8,11 @@ import (
 	"maps"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/image"
@@ -191,26 +193,12 @@ func (d *devContainer) env() string {
 // localEnv turns a dev container's variables into ours. Others than localEnv have no
 // meaning here.
 func localEnv(s string) (out string, ok bool) {
-	var b strings.Builder
-	for {
-		before, rest, found := strings.Cut(s, "${")
-		b.WriteString(strings.ReplaceAll(before, "$", "$$"))
-		if !found {
-			break
-		}
-		inner, after, closed := strings.Cut(rest, "}")
-		name, local := strings.CutPrefix(inner, "localEnv:")
-		name, otherwise, _ := strings.Cut(name, ":")
-		if !closed || !local || !secret.IsName(name) || strings.ContainsAny(otherwise, "${") {
-			return "", false
-		}
-		b.WriteString("${" + name + ":-" + otherwise + "}")
-		s = after
-	}
-	out = b.String()
+	out = localVariable().ReplaceAllString(strings.ReplaceAll(s, "$", "$$"), "$${${1}:-${2}}")
 	_, err := secret.Mentions(out)
-	return out, err == nil && !strings.ContainsRune(out, 0)
+	return out, err == nil && !strings.Contains(out, "$${") && !strings.ContainsRune(out, 0)
 }
+
+var localVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\$\{localEnv:(\w+)(?::([^${}]*))?\}`) })
 
 // mounts: those of directories, not of volumes.
 func (d *devContainer) mounts() string {

@@ -156,16 +156,10 @@ func beyondMode(layers []policy.Source, mode string) string {
 	return ""
 }
 
-// A Place is a program that runs on this machine itself, in a jail.
-type Place struct {
-	Network bool     // it has the machine's own network
-	All     bool     // it can read the whole machine
-	Shown   []string // otherwise, what of the machine besides the system
-}
-
 // EnforceJail refuses a jail that goes beyond the floor, but for rules of its network, see
-// EnforceNetwork.
-func (f *Floor) EnforceJail(p Place, home string) error {
+// EnforceNetwork. network says that it has the machine's own, all that it can read the whole
+// machine; otherwise shown is what it can besides the system.
+func (f *Floor) EnforceJail(network, all bool, shown []string, home string) error {
 	if f == nil {
 		return nil
 	}
@@ -176,14 +170,14 @@ func (f *Floor) EnforceJail(p Place, home string) error {
 		return f.refuse(at, "a jail keeps a log of its network only")
 	}
 	for key, limits := range map[string]bool{"max": f.Network.Max != "open", "deny": true, "forbid_host_ports": f.Network.ForbidHostPorts} {
-		if at := f.tree.get("network", key); p.Network && at != nil && limits {
+		if at := f.tree.get("network", key); network && at != nil && limits {
 			return f.refuse(at, "a jail would have the whole network of this machine")
 		}
 	}
-	if p.All {
+	if all {
 		return f.forbids("/", home, false, "a jail without --private can read all of %s")
 	}
-	for _, s := range p.Shown {
+	for _, s := range shown {
 		if err := f.forbids(s, home, false, "%s would be shown to the jail"); err != nil {
 			return err
 		}
