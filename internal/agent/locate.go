@@ -3,13 +3,18 @@ package agent
 import (
 	"bufio"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
@@ -253,4 +258,95 @@ func (a *Agent) LocateIn(h Host, i Image) (*Place, error) {
 		return nil, ui.Error(fmt.Sprintf("%s needs Node.js, which the image %s does not have", a.Name, i.Name), "choose an image that has it, such as node:22")
 	}
 	return &Place{Program: file, Path: []string{filepath.Dir(file)}, Version: packageVersion(real), Own: true, Show: []string{filepath.Join(h.Tools, a.Name)}}, nil
+}
+
+// packageVersion reads the version of the npm package that a program belongs to.
+func packageVersion(real string) string {
+	for dir := filepath.Dir(real); strings.Contains(dir, "/node_modules/"); dir = filepath.Dir(dir) {
+		data, err := safepath.ReadOwn(filepath.Join(dir, "package.json"), 1<<20)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var p struct{ Version string }
+		if err != nil || json.Unmarshal(data, &p) != nil {
+			return ""
+		}
+		return VersionIn(p.Version)
+	}
+	return VersionIn(filepath.Base(real)) // installers name a directory or a file by it
+}
+
+var versionPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\d+\.\d+(\.\d+)?([-+][0-9A-Za-z.-]+)?`)
+})
+
+// VersionIn finds a version in what a program says about itself.
+func VersionIn(s string) string {
+	if len(s) > 1000 {
+		s = s[:1000]
+	}
+	return versionPattern().FindString(s)
+}
+
+// compareVersions compares the numbers of two versions.
+func compareVersions(a, b string) int {
+	as, bs := numbers(a), numbers(b)
+	for i := range as {
+		if as[i] != bs[i] {
+			return as[i] - bs[i]
+		}
+	}
+	return 0
+}
+
+func numbers(v string) (n [3]int) {
+	v, _, _ = strings.Cut(v, "-")
+	for i, part := range strings.SplitN(v, ".", 3) {
+		n[i], _ = strconv.Atoi(part)
+	}
+	return n
+}
+
+// TooOld says whether a version is older than what is known about the agent.
+func (a *Agent) TooOld(version string) bool {
+	return a.Least != "" && version != "" && compareVersions(version, a.Least) < 0
+}
+
+// behind returns the program that a version manager's shim stands for, and any other program
+// itself. A shim reads settings in the user's home, which a sandbox does not have.
+func (h Host) behind(file string) string {
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return file
+	}
+	name, data, manager := filepath.Base(file), filepath.Dir(filepath.Dir(file)), filepath.Base(real)
+	tool := ""
+	switch {
+	case name == manager && filepath.Base(filepath.Dir(file)) != "shims":
+		return file
+	case manager == "volta-shim":
+		tool = newest(data, "tools/image/packages/*/bin/"+name, "tools/image/packages/*/*/bin/"+name, "tools/image/"+name+"/*/bin/"+name)
+	}
+	if tool == "" {
+		tool = newest(data, "installs/*/*/bin/"+name, "installs/*/*/"+name)
+	}
+	if !executable(tool) {
+		return file
+	}
+	return tool
+}
+
+// newest finds the program with the highest version in its path, in a directory of a version manager.
+func newest(data string, patterns ...string) (tool string) {
+	best := ""
+	for _, pattern := range patterns {
+		all, _ := filepath.Glob(filepath.Join(data, pattern))
+		for _, file := range all {
+			version := VersionIn(strings.TrimPrefix(file, data))
+			if executable(file) && (tool == "" || compareVersions(version, best) > 0) {
+				tool, best = file, version
+			}
+		}
+	}
+	return tool
 }

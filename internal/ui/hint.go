@@ -3,6 +3,7 @@ package ui
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // advised is an error that knows what to do about itself.
@@ -37,4 +38,29 @@ func HintOf(err error) string {
 		return h.Hint()
 	}
 	return ""
+}
+
+// Command is a command line for the user to paste: the command as it is written, and its arguments.
+// An argument that is not plain is quoted for a shell: the name of a branch or a file is a
+// sandbox's to choose, and may be a command in itself. A line without such an argument is itself
+// in quotes. Around others they would end at the first of the argument's.
+func Command(command string, args ...string) string {
+	line, plain := command, true
+	for _, arg := range args {
+		word := Word(arg)
+		line, plain = line+" "+word, plain && word == arg
+	}
+	if plain {
+		return "'" + line + "'"
+	}
+	return line
+}
+
+// Word is an argument as a shell takes it.
+func Word(arg string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,@%=:"
+	if arg != "" && strings.Trim(arg, plain) == "" {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }

@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -46,4 +48,17 @@ func (o *Output) Guarded() (w io.Writer, finish func()) {
 		return o, func() {}
 	}
 	return terminal.Guard(o.To)
+}
+
+// JSON prints a value, indented. A terminal obeys nothing in it.
+func JSON(w io.Writer, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(terminal.JSON(b.Bytes()))
+	return err
 }
