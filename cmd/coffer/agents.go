@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// describedAgent is an agent as the listing shows it.
 type describedAgent struct {
 	Name      string     `json:"name"`
 	Title     string     `json:"title"`

@@ -55,7 +55,6 @@ func chooseAgent(c *cobra.Command, all []*agent.Agent) (*agent.Agent, error) {
 	return all[i], nil
 }
 
-// candidate is what the list shows of a sandbox.
 type candidate struct {
 	agent, branch, repo string
 	last                time.Time // when something happened in it

@@ -24,7 +24,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// agentHost is where agents are looked for.
 func agentHost() agent.Host {
 	return agent.Host{Home: sandbox.Me().Home, Tools: filepath.Join(dataDir(), "tools"), Variable: os.Getenv}
 }
@@ -115,7 +114,6 @@ func furnishFor(a *agent.Agent, place *agent.Place, rec *sandbox.Record) error {
 	return nil
 }
 
-// agentHosts are the rules for what an agent reaches besides its groups.
 func agentHosts(a *agent.Agent) policy.Source {
 	return policy.Source{Rules: []policy.RuleSource{{Name: "agent-" + a.Name, Allow: a.Hosts}}, Origin: "agent " + a.Name}
 }
@@ -292,7 +290,6 @@ func isKey(name string) bool {
 	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_TOKEN")
 }
 
-// factsOf is what is true of a sandbox.
 func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 	facts := agent.Facts{Name: sb.Name, ID: sb.ID, Dir: dir, Workspace: sb.Workspace.Mode, Memory: sb.Limits.Memory}
 	if b, err := git.Open(sb.Dir()); err == nil {
@@ -328,7 +325,6 @@ func factsOf(sb *sandbox.Sandbox, dir string) (agent.Facts, error) {
 	return facts, err
 }
 
-// hasGH says whether the host has gh, and a remote that it knows.
 func hasGH(sb *sandbox.Sandbox, b *git.Bridge) bool {
 	reach := sb.Writes()
 	if _, err := origin.Look(b.Writable(reach)); err != nil {

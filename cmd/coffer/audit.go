@@ -266,7 +266,6 @@ func lasted(d time.Duration) string {
 // cell is a column that is never empty, so that programs can count them.
 func cell(s string) string { return cmp.Or(terminal.Escape(s), "-") }
 
-// target is what the event is about.
 func target(e *audit.Event) string {
 	if len(e.Command) > 0 {
 		return brief(e.Kind, strings.Join(e.Command, " "))

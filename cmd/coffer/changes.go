@@ -49,7 +49,6 @@ func named(match string, args []string) []string {
 	return append([]string{match}, args...)
 }
 
-// changedFile is a file as lists of changes show it.
 type changedFile struct {
 	Path    string `json:"path"`
 	Kind    string `json:"kind"`

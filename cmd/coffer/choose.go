@@ -96,7 +96,6 @@ func only(all []*sandbox.Sandbox, meant func(*sandbox.Sandbox) bool) (hits []*sa
 	return hits
 }
 
-// listed is a line for each sandbox that could be meant.
 func listed(all []*sandbox.Sandbox) string {
 	var t ui.Table
 	for _, sb := range all {
@@ -126,7 +125,6 @@ func completeSandbox(_ *cobra.Command, given []string, _ string) (names []string
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// allSandboxes are those whose records can be read.
 func allSandboxes() []*sandbox.Sandbox {
 	store, err := peekStore()
 	if err != nil {

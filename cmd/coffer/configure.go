@@ -186,7 +186,6 @@ func besidesFlags(files, flags []string) []string {
 	})
 }
 
-// newNetwork is what a new sandbox over the current directory would have.
 func newNetwork() (sandbox.Network, error) {
 	l, err := loadHere()
 	if err != nil {

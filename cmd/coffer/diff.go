@@ -320,7 +320,6 @@ func slim(f changes.File) changes.File {
 	return f
 }
 
-// printStat prints how much was changed, as slim counted it.
 func (s diffStyle) printStat(files []changes.File) error {
 	to, finish := s.pager.Page(stdout)
 	defer finish()

@@ -39,7 +39,6 @@ var programs = map[string]func() int{
 	jail.Name: jail.Main, engine.PurgeName: engine.PurgeMain,
 }
 
-// purge removes what is left of a sandbox.
 func purge(tree string) error {
 	_, _ = forgetGit(tree, false)
 	return purgeForgotten(tree)
@@ -61,7 +60,6 @@ func purgeSupervised(tree string) error {
 	return purgeFiles(tree)
 }
 
-// purgeFiles removes files and nothing else.
 func purgeFiles(tree string) error {
 	defer ui.Busy("removing the files of a sandbox")()
 	return engine.Purge(tree)

@@ -15,7 +15,6 @@ func engines() []engine.Engine { return nil }
 
 func defaultEngine() engine.Engine { return absent{} }
 
-// absent says that there is no engine.
 type absent struct{}
 
 func (absent) Name() string                        { return "none" }

@@ -171,7 +171,6 @@ func fill(a *origin.Asked) error {
 	return nil
 }
 
-// baseOf finds the branch that a pull request would be merged into.
 func baseOf(base string) (string, error) {
 	names := []string{"main", "master"}
 	if base != "" {

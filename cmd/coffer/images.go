@@ -57,7 +57,6 @@ pulled when it is not here.`,
 	return c
 }
 
-// listedImage is an image as listings show it.
 type listedImage struct {
 	Refs   []string  `json:"refs"`
 	Digest string    `json:"digest"`
@@ -66,7 +65,6 @@ type listedImage struct {
 	UsedBy []string  `json:"used_by"` // names of sandboxes
 }
 
-// imageUsers are the sandboxes that have an image, by its digest.
 func imageUsers() (map[string][]string, error) {
 	store, err := openStore()
 	if err != nil {
@@ -160,7 +158,6 @@ func removeImage(ctx context.Context, name string, force bool) error {
 	return images().Remove(ctx, digest, sayWaiting)
 }
 
-// sayWaiting says why nothing happens.
 func sayWaiting() { fmt.Fprintln(os.Stderr, "coffer: waiting for a pull to end …") }
 
 func findImage(name string) (digest string, err error) {
@@ -216,7 +213,6 @@ func completeImage(*cobra.Command, []string, string) (names []string, _ cobra.Sh
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// images is the store of this user's images.
 func images() *image.Store { return supervisor.Images(dataDir()) }
 
 func parseImage(text string) (image.Reference, error) {

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// includeFlags say what is to be included, and how.
 type includeFlags struct {
 	repo, as, branch, base string
 	this                   bool
@@ -65,7 +64,6 @@ stopped for it.`,
 	return c
 }
 
-// include makes the worktree of another repository for a sandbox.
 func include(ctx context.Context, store *sandbox.Store, sb *sandbox.Sandbox, f includeFlags) error {
 	if sb.Ephemeral || sb.Once || sb.Workspace.Mode == sandbox.WorkspaceNone {
 		return ui.Error(fmt.Sprintf("sandbox %s cannot include a repository: it has no workspace, or was made for one run", sb.Name), "make one that stays with 'coffer exec --create'")

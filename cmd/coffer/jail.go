@@ -20,7 +20,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// jailSettings are the flags of a jail.
 type jailSettings struct {
 	jail.Policy
 	env []string

@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// described is a sandbox as listings show it.
 type described struct {
 	sandbox.Record
 	State      string           `json:"state"` // stopped, starting, running, idle, suspended or frozen
@@ -82,7 +81,6 @@ func describe(sb *sandbox.Sandbox, ports bool) described {
 	return d
 }
 
-// describeAll describes many at the same time.
 func describeAll(all []*sandbox.Sandbox, ports bool) []described {
 	const atOnce = 32
 	list := make([]described, len(all))

@@ -142,7 +142,6 @@ func kept(a *agent.Agent, sb *sandbox.Sandbox) error {
 	return err
 }
 
-// importLogin copies the user's own login, if he says yes.
 func importLogin(c *cobra.Command, a *agent.Agent, yes bool) error {
 	host := agentHost()
 	files := agent.Imports(a, host)

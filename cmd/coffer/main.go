@@ -52,7 +52,6 @@ func main() {
 	ui.Exit(command(os.Args[1:]))
 }
 
-// command runs a command line and returns the exit code.
 func command(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -204,7 +203,6 @@ func legible(line string) string {
 	return strings.ToValidUTF8(line[:end], "") + "…" + strings.ToValidUTF8(line[len(line)-end:], "")
 }
 
-// newRoot builds the tree of commands.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "coffer",

@@ -60,7 +60,6 @@ commits of the repository have added, which can be read in git's objects.`,
 	return c
 }
 
-// listMasks lists what is hidden, and the directory that it is about.
 func listMasks(ctx context.Context, match string) (list []hidden.File, root string, err error) {
 	var rec sandbox.Record
 	if match == "" {

@@ -20,7 +20,6 @@ import (
 // standard is the policy of a sandbox about whose network nothing is said.
 const standard = "standard"
 
-// networkFlags are about what programs can reach.
 type networkFlags struct {
 	net                    string
 	allow, deny, hostPorts []string
@@ -94,7 +93,6 @@ func (d *described) addNetwork(sb *sandbox.Sandbox) error {
 	return err
 }
 
-// showNetwork prints what a sandbox may reach, in short.
 func showNetwork(d described, row func(name, value string)) {
 	n, text := 0, d.Network.Describe()
 	for _, s := range d.Network.Rules {

@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// openings are the flags by which ways through the wall are made.
 type openings struct {
 	publish   []string
 	socketIn  []string
@@ -231,7 +230,6 @@ func portsText(d described) string {
 	return strings.Join(all, " ")
 }
 
-// showOpenings prints the ways through the wall, in detail.
 func showOpenings(d described, row func(name, value string)) {
 	for _, f := range d.Forwards {
 		row("forward", lead(wire.Forward(f)))

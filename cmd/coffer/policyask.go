@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// waits is a question to the user, in one of the sandboxes.
 type waits struct {
 	gateway.Request
 	Sandbox string `json:"sandbox"`

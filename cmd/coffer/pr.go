@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// prFlags are what a pull request is to be like.
 type prFlags struct {
 	title, body, base, repo string
 	draft, web, force       bool

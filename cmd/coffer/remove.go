@@ -97,7 +97,6 @@ func idle(sb *sandbox.Sandbox) bool {
 	return d.PID > 0 && d.Execs == 0
 }
 
-// stopIdle stops a sandbox if it is idle.
 func stopIdle(ctx context.Context, sb *sandbox.Sandbox) error {
 	if !sb.Running() || !idle(sb) {
 		return nil

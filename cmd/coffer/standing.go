@@ -15,7 +15,6 @@ import (
 // lookTime is how long a listing waits for git to look at worktrees.
 const lookTime = 3 * time.Second
 
-// included is a repository that a sandbox includes, as listings show it.
 type included struct {
 	Name string `json:"name"`
 	Dir  string `json:"dir"` // its worktree

@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// standing is how a sandbox is doing.
 type standing struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`

@@ -68,7 +68,6 @@ func workspaceOf(here, mode string) (dir, why string) {
 	return top, ""
 }
 
-// refuseWorkspace refuses a directory that nobody should work on.
 func refuseWorkspace(here string, force bool) error {
 	why := unsuitable(here, sandbox.Me().Home)
 	if why == "" || force && !never(here) {

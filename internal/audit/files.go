@@ -107,7 +107,6 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// lines reads a file line by line.
 type lines struct {
 	r      *bufio.Reader
 	number int   // of the line that was read last

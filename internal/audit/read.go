@@ -96,7 +96,6 @@ func (c *cursor) close() {
 	}
 }
 
-// limited is read with the filter's limit.
 func (c *cursor) limited(filter Filter, fn func(Record) error) error {
 	if filter.Limit <= 0 {
 		return c.read(filter, fn)
@@ -121,7 +120,6 @@ func (c *cursor) limited(filter Filter, fn func(Record) error) error {
 	return nil
 }
 
-// read goes on to the end of the newest file.
 func (c *cursor) read(filter Filter, fn func(Record) error) error {
 	numbers, err := listFiles(c.dir)
 	if err != nil {

@@ -121,7 +121,6 @@ func (w *walk) problem(format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// through reads one file.
 func (w *walk) through(f *os.File, number int) error {
 	switch {
 	case w.file == 0:
@@ -146,7 +145,6 @@ func (w *walk) through(f *os.File, number int) error {
 	}
 }
 
-// line checks one line.
 func (w *walk) line(line []byte, n int) {
 	rec, err := parseLine(line)
 	if err != nil {

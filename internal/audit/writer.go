@@ -223,7 +223,6 @@ func (w *writer) recover(numbers []int, h head, headErr error) error {
 	return nil
 }
 
-// cut shortens the file.
 func (w *writer) cut(size int64) error {
 	f, err := open(w.dir, fileName(w.number), os.O_WRONLY)
 	if err != nil {

@@ -48,7 +48,6 @@ func OpenDirStrictly(from, root string) (*Dir, error) {
 	return &Dir{file: f}, nil
 }
 
-// Close closes a directory that was opened here.
 func (d *Dir) Close() { d.file.Close() }
 
 // FD is the directory's descriptor, good until it is closed.

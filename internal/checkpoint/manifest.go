@@ -191,7 +191,6 @@ func Side(root string, d Delta, limit int64) changes.Side {
 	return s
 }
 
-// openFile opens a regular file of a tree.
 func openFile(root, rel string) (*os.File, Stat, error) {
 	dir, name, err := Find(root, rel)
 	if err != nil {
@@ -220,7 +219,6 @@ func (o Options) converted(root string, d Delta) bool {
 	return !now.Huge && bytes.Equal(bytes.ReplaceAll(now.Text, []byte("\r\n"), []byte("\n")), old)
 }
 
-// pointer reads an LFS pointer.
 func pointer(b []byte) (sum string, size int64, ok bool) {
 	if len(b) > 1024 || !bytes.HasPrefix(b, []byte("version https://git-lfs.github.com/spec/")) {
 		return "", 0, false
@@ -234,7 +232,6 @@ func pointer(b []byte) (sum string, size int64, ok bool) {
 	return sum, size, len(sum) == 64
 }
 
-// holds says whether a file has this size and SHA-256.
 func holds(root, rel, sum string, size int64) bool {
 	f, st, err := openFile(root, rel)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"strings"
 )
 
-// object is where a content is kept.
 func (s *Store) object(id string) string {
 	return filepath.Join(s.dir, "objects", id[:2], id[2:])
 }
@@ -26,12 +25,10 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// validID says whether a text can name an object.
 func validID(id string) bool {
 	return (len(id) == 40 || len(id) == 64) && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-// has says whether a content is kept, here or in the user's repository.
 func (s *Store) has(id string) bool {
 	if s.inBase[id] {
 		return true
@@ -98,7 +95,6 @@ var ErrNotKept = errors.New("its content was not kept")
 // A Source reads contents of commits.
 type Source func(id string, limit int64) (text []byte, size int64, err error)
 
-// open reads a content.
 func (s *Store) open(id string, from Source) (io.ReadCloser, error) {
 	if !validID(id) {
 		return nil, ErrNotKept

@@ -154,7 +154,6 @@ func write(dir int, name, other string, mode uint32, content io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// parents makes the directories above a path.
 func (w *Workspace) parents(rel string) error {
 	parts := strings.Split(path.Dir(rel), "/")
 	for i := range parts {

@@ -54,7 +54,6 @@ func (c *Checkpoint) Changed() int {
 	return n
 }
 
-// list is list.json.
 type list struct {
 	Next      int          `json:"next"`
 	Restoring int          `json:"restoring,omitempty"` // the one that is being restored
@@ -183,7 +182,6 @@ func (s *Store) save() error {
 	return s.write("list.json", b)
 }
 
-// write writes a file, by rename.
 func (s *Store) write(name string, b []byte) error {
 	return safepath.File{Path: filepath.Join(s.dir, name), Alone: true}.Write(b)
 }
@@ -276,7 +274,6 @@ func (s *Store) Changed(a, b int) (paths []string, err error) {
 	return paths, nil
 }
 
-// writeDelta writes the list of files of a checkpoint.
 func (s *Store) writeDelta(n int, delta Manifest) error {
 	var b bytes.Buffer
 	z, err := zlib.NewWriterLevel(&b, zlib.BestSpeed)

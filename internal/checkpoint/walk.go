@@ -96,7 +96,6 @@ func (w *walker) odd(path, what string) {
 	}
 }
 
-// directory visits all that is in an open directory and below it.
 func (w *walker) directory(d *Dir, rules *Ignore, depth int) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
@@ -126,7 +125,6 @@ func (w *walker) directory(d *Dir, rules *Ignore, depth int) error {
 	return nil
 }
 
-// names lists a directory.
 func (w *walker) names(d *Dir) ([]string, error) {
 	// Another descriptor: to list moves it.
 	f, err := safepath.Open(d.file, ".", dirFlags, safepath.NoLinks)
@@ -152,7 +150,6 @@ func (w *walker) names(d *Dir) ([]string, error) {
 	}
 }
 
-// entry visits one name.
 func (w *walker) entry(d *Dir, name string, rules *Ignore, depth int) error {
 	rel := path.Join(d.Path, name)
 	if changes.IsGit(name) {

@@ -57,7 +57,6 @@ func imageNamed(name, dir, home string) (*image.Reference, error) {
 	return &r, nil
 }
 
-// unfilled is about a template that could not be filled in.
 func unfilled(at Pos, key string, err error) error {
 	way := ui.HintOf(err)
 	if way == "" {

@@ -131,7 +131,6 @@ func (d *devContainer) setup() string {
 	return "setup.commands = [" + strings.Join(list, ", ") + "]\n"
 }
 
-// shellLine writes a command of a dev container for a shell.
 func shellLine(command any) string {
 	switch c := command.(type) {
 	case string:

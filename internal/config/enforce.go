@@ -20,7 +20,6 @@ func (f *Floor) refuse(at *node, format string, args ...any) error {
 		"ask for less, or talk to the administrator")
 }
 
-// isolation refuses a wall that is too weak.
 func (f *Floor) isolation(is string) error {
 	at := f.tree.get("isolation")
 	if at == nil || rank(is, isolationOrder...) >= rank(f.Isolation, isolationOrder...) {

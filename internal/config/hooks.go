@@ -52,7 +52,6 @@ func (k *checker) hooks() {
 	}
 }
 
-// checkScript wants a file of the workspace.
 func checkScript(s string) error {
 	if !filepath.IsLocal(s) || s == "." || strings.ContainsRune(s, 0) {
 		return fmt.Errorf("%s is not a path in the workspace", quote(s))

@@ -87,7 +87,6 @@ type performance struct {
 	took     time.Duration
 }
 
-// compare judges every misdeed.
 func compare(control, inside *performance) []result {
 	var all []result
 	for _, m := range misdeeds {

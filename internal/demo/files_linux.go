@@ -89,10 +89,8 @@ func (s *stage) git(path string) string {
 	return filepath.Join(s.work, ".git", path)
 }
 
-// appendTo adds to a file that is there.
 func appendTo(path, text string) error { return write(path, os.O_APPEND, text) }
 
-// plant adds to a file, or makes it.
 func plant(path, text string) error { return write(path, os.O_APPEND|os.O_CREATE, text) }
 
 func write(path string, flags int, text string) error {

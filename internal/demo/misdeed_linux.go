@@ -42,7 +42,6 @@ var machine = []misdeed{
 	},
 }
 
-// attempt tries a misdeed and reports.
 func (m misdeed) attempt(t target) *report {
 	loot, err := m.try(t)
 	r := &report{Name: m.name, Loot: loot}

@@ -18,7 +18,6 @@ const (
 	wallWidth  = 80 - 4 - titleWidth - outWidth
 )
 
-// screen prints the play.
 type screen struct {
 	ctx   context.Context
 	w     io.Writer
@@ -79,7 +78,6 @@ func (s *screen) work(steps []step, change [2]string) (ok bool) {
 	return ok
 }
 
-// misdeeds shows the table.
 func (s *screen) misdeeds(results []result) {
 	s.print("  ", s.paint(bold, fit("misdeeds", titleWidth+2)), s.paint(dim, fit("outside", outWidth)+"in the sandbox, stopped by"))
 	for _, r := range results {
@@ -98,7 +96,6 @@ func (s *screen) misdeeds(results []result) {
 	s.print()
 }
 
-// summary ends the play.
 func (s *screen) summary(t tally, took time.Duration) {
 	style, text := green, fmt.Sprintf("%d misdeeds, %d stopped", t.tried, t.stopped)
 	if t.stopped == t.tried {
@@ -163,7 +160,6 @@ func judge(control, inside attempt) verdict {
 	return stopped
 }
 
-// A result is a line of the table.
 type result struct {
 	title   string
 	verdict verdict
@@ -171,7 +167,6 @@ type result struct {
 	wall    string // what stopped it
 }
 
-// A tally counts.
 type tally struct{ tried, stopped, moot, failed int }
 
 func count(results []result) (t tally) {

@@ -49,7 +49,6 @@ func newStage(dir, program string, bare bool) (*stage, error) {
 	return s, err
 }
 
-// furnish makes the files.
 func (s *stage) furnish() error {
 	for _, d := range []string{s.home + "/.ssh", s.home + "/.aws", s.work, s.dir + "/run"} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -69,7 +68,6 @@ func (s *stage) furnish() error {
 	return makeRepository(s.work)
 }
 
-// invite starts the dummies.
 func (s *stage) invite() (err error) {
 	if s.bystander, err = startBystander(s.program, databasePass+"="+s.databasePass); err != nil {
 		return err
@@ -87,7 +85,6 @@ func (s *stage) invite() (err error) {
 	return nil
 }
 
-// target describes the stage to the agent.
 func (s *stage) target() target {
 	return target{
 		Bare: s.bare, Home: s.home, Work: s.work, Notes: s.notes, Token: s.token,
@@ -110,7 +107,6 @@ func (s *stage) env() []string {
 	return env
 }
 
-// close removes everything.
 func (s *stage) close() error {
 	if s.bystander != nil {
 		s.bystander.end()

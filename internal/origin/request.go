@@ -72,7 +72,6 @@ func (r *Request) Check() error {
 	return r.complete(v, seen)
 }
 
-// complete says what is missing.
 func (r *Request) complete(v verb, seen map[string]bool) error {
 	name := v.group + " " + v.name
 	switch {

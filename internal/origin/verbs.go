@@ -116,7 +116,6 @@ const (
 
 var errKind = errors.New("is not a value for it")
 
-// check says what is wrong with a value.
 func (f flag) check(value string) error {
 	good := true
 	if f.kind != text && len(value) > maxLine || len(value) > maxText {

@@ -46,7 +46,6 @@ func NewQuery(host string, port uint16) (Query, error) {
 	return q, nil
 }
 
-// quote makes untrusted text fit to be shown.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {

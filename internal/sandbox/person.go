@@ -44,7 +44,6 @@ func (p Person) With(home, shell string) Person {
 	return p
 }
 
-// lookup finds an account by its id.
 func lookup(passwd string, uid int) (name, home string) {
 	for line := range strings.SplitSeq(passwd, "\n") {
 		// name:password:uid:gid:description:home:shell

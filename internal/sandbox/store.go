@@ -72,7 +72,6 @@ func (s *Store) check() error {
 	return nil
 }
 
-// make makes the directory, and checks it.
 func (s *Store) make() error {
 	err := s.check()
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -129,7 +129,6 @@ func (v *Vault) lock() (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// replace replaces a file, for good.
 func (v *Vault) replace(name string, data []byte) error {
 	if err := (safepath.File{Path: filepath.Join(v.dir, name), Synced: true, Alone: true}).Write(data); err != nil {
 		return fmt.Errorf("write the vault: %w", err)

@@ -213,7 +213,6 @@ type identityFile struct {
 	data []byte
 }
 
-// readIdentity returns nil if there is none.
 func readIdentity(dir string) (*identityFile, error) {
 	path := filepath.Join(dir, identityName)
 	data, err := readOwn(path)
@@ -230,7 +229,6 @@ func (f *identityFile) keeping() Keeping {
 	return File
 }
 
-// identity opens it.
 func (f *identityFile) identity() (*age.X25519Identity, error) {
 	line := f.data
 	if f.keeping() == Passphrase {

@@ -121,7 +121,6 @@ func parseLabel(text []byte) (l Label, err error) {
 // line, and what was encrypted. The first three were authenticated with that.
 const oldIntro = "coffer vault 1\n"
 
-// splitOld takes such a file apart.
 func splitOld(file []byte) (l Label, head, sealed []byte, err error) {
 	text, ok := bytes.CutPrefix(file, []byte(oldIntro))
 	end := bytes.Index(text, []byte("\n\n")) + 1

@@ -73,7 +73,6 @@ func (v *Vault) makeAs(how Keeping) error {
 	return err
 }
 
-// openOld decrypts an old vault.
 func (v *Vault) openOld(path string) (label Label, all values, how Keeping, err error) {
 	file, err := readOwn(path)
 	if err != nil {
@@ -98,7 +97,6 @@ func (v *Vault) openOld(path string) (label Label, all values, how Keeping, err 
 	return label, all, how, nil
 }
 
-// oldKey finds the key of an old vault.
 func (v *Vault) oldKey() ([]byte, Keeping, error) {
 	path := filepath.Join(v.dir, oldKey)
 	data, err := readOwn(path)
@@ -128,7 +126,6 @@ func (v *Vault) oldKey() ([]byte, Keeping, error) {
 	return nil, "", ui.Error(fmt.Sprintf("the vault's key %s is damaged", path), "put a copy of it back; without it, remove "+v.dir+" and set your secrets again")
 }
 
-// unlockOld opens a key that a passphrase closes.
 func unlockOld(rounds string, salt, sealed []byte) ([]byte, error) {
 	passphrase := os.Getenv(Variable)
 	if passphrase == "" {

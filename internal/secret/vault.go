@@ -35,7 +35,6 @@ func Mine() (*Vault, error) {
 	return At(dir), err
 }
 
-// Dir is where it is.
 func (v *Vault) Dir() string { return v.dir }
 
 // Label says what is in it, which is nothing if it was never made.

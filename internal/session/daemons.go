@@ -163,7 +163,6 @@ func (d *daemon) run(ctx context.Context) (last string, again bool) {
 	return fmt.Sprintf("exit status %d", exit.Status()), d.Restart == sandbox.RestartAlways || d.Restart == sandbox.RestartOnFailure && exit.Status() != 0
 }
 
-// ran says whether it has ever run.
 func (d *daemon) ran() bool {
 	select {
 	case <-d.up:
@@ -246,7 +245,6 @@ func (d *daemon) waitReady(ctx context.Context) error {
 	return nil
 }
 
-// last is how it ended last.
 func (d *daemon) last() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -111,7 +111,6 @@ func (k *Session) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// silent is how long the program has printed nothing.
 func (k *Session) silent() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -238,7 +237,6 @@ func (k *Session) leave(v *viewer) {
 	k.alone()
 }
 
-// drop lets a viewer go. The lock is held.
 func (k *Session) drop(v *viewer) {
 	if i := slices.Index(k.viewers, v); i >= 0 {
 		k.viewers = slices.Delete(k.viewers, i, i+1)
@@ -273,7 +271,6 @@ func (k *Session) bore() {
 	}
 }
 
-// end is called when the program has ended.
 func (k *Session) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -15,7 +15,6 @@ import (
 // and again.
 const wakeTime = 100 * time.Millisecond
 
-// halt is called when the program has stopped.
 func (k *Session) halt() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -117,7 +117,6 @@ func (p *painter) finish() {
 	}
 }
 
-// show prints the line.
 func (p *painter) show(end string) error {
 	text := terminal.Content(string(p.line))
 	p.line = p.line[:0]
