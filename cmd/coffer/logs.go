@@ -55,35 +55,27 @@ with the last one. For what a sandbox reached and was refused, see also 'coffer 
 }
 
 // printLog copies a log from a place on, from 0 with the rotated one before it, and follows it while there is more.
-func printLog(ctx context.Context, out io.Writer, path, none string, from int64, more func() bool) error {
-	var f *os.File
-	if from == 0 {
-		if old, err := os.Open(path + ".1"); err == nil {
-			io.Copy(out, old)
-			old.Close()
-		}
-	} else if at, err := os.Open(path); err == nil {
-		if _, err := at.Seek(from, io.SeekStart); err == nil {
-			f = at
-		}
+func printLog(ctx context.Context, out io.Writer, path, none string, at int64, more func() bool) error {
+	if at == 0 {
+		_, _ = copyLog(out, path+".1", 0)
 	}
-	defer func() { f.Close() }()
 	for {
 		// The question comes first: what was written before the answer is copied.
 		going := more()
-		next, err := os.Open(path)
+		info, missing := os.Stat(path)
+		if missing == nil && info.Size() < at { // it was begun anew
+			_, _ = copyLog(out, path+".1", at)
+			at = 0
+		}
+		n, err := copyLog(out, path, at)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := copyLog(out, f, next); err != nil {
-			return err
-		}
-		if next != nil {
-			f.Close()
-			f = next
-		}
-		if !going {
-			break
+		if at += n; !going {
+			if missing != nil {
+				fmt.Fprintln(os.Stderr, "nothing was printed:", none)
+			}
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -91,33 +83,16 @@ func printLog(ctx context.Context, out io.Writer, path, none string, from int64,
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	if f == nil {
-		fmt.Fprintln(os.Stderr, "nothing was printed:", none)
-	}
-	return nil
 }
 
-// copyLog copies the rest of the file that was read, and the one that has its name now, if that is another.
-func copyLog(out io.Writer, f, next *os.File) error {
-	if f != nil {
-		if _, err := io.Copy(out, f); err != nil {
-			return err
-		}
+func copyLog(out io.Writer, path string, at int64) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
 	}
-	if next == nil {
-		return nil
+	defer f.Close()
+	if _, err := f.Seek(at, io.SeekStart); err != nil {
+		return 0, err
 	}
-	if f != nil {
-		was, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		if is, err := next.Stat(); err == nil && os.SameFile(was, is) {
-			at, _ := f.Seek(0, io.SeekCurrent)
-			_, err = next.Seek(at, io.SeekStart)
-			return err
-		}
-	}
-	_, err := io.Copy(out, next)
-	return err
+	return io.Copy(out, f)
 }

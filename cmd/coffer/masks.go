@@ -17,7 +17,6 @@ import (
 	"github.com/cofferhq/coffer/internal/hidden"
 	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/sandbox"
-	"github.com/cofferhq/coffer/internal/supervisor"
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
@@ -203,12 +202,6 @@ func writeIgnore(root string) error {
 // failed says whether a program ended badly, and not because the user interrupted it.
 func failed(exit wire.Exit, err error) bool {
 	return err == nil && exit.Status() != 0 && exit.Signal != unix.SIGINT
-}
-
-func noteHidden(super *supervisor.Supervisor) {
-	if text := hiddenHere(super.Sandbox.Workspace.Path, super.Hidden()); text != "" {
-		attach.Note(text + "; see 'coffer masks'")
-	}
 }
 
 // tellHidden names what is hidden in a sandbox that stays, once.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/cofferhq/coffer/internal/attach"
+	"github.com/cofferhq/coffer/internal/config"
 	"github.com/cofferhq/coffer/internal/network"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -110,12 +111,12 @@ func showNetwork(d described, row func(name, value string)) {
 	}
 }
 
-func parseHostPort(s string) (p sandbox.HostPort, err error) {
-	all, err := parseForwards([]string{s})
-	if err != nil || all[0].Any {
-		return p, usagef("%q is not a port, nor two with a colon between", s)
+func parseHostPort(s string) (sandbox.HostPort, error) {
+	p, err := config.Port(s).Parse()
+	if err != nil {
+		err = usage{err}
 	}
-	return sandbox.HostPort{Inside: all[0].Host, Outside: all[0].Inside}, nil
+	return p, err
 }
 
 // noteRefused names --host-port for the ports of localhost that refused a program that failed, and at

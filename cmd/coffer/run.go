@@ -100,7 +100,9 @@ func run(l *listener, s settings, args []string) error {
 	}
 	why := super.Why()
 	if failed(exit, err) {
-		noteHidden(super)
+		if text := hiddenHere(sb.Workspace.Path, super.Hidden()); text != "" {
+			attach.Note(text + "; see 'coffer masks'")
+		}
 		noteRefused(exit)
 		noteNesting(sb, args)
 	}

@@ -71,8 +71,10 @@ func stop(ctx context.Context, sb *sandbox.Sandbox, force bool) error {
 				defer session.Close()
 				process, asked = askToStop(session, grace)
 			}
-		} else if try%20 == 0 && process != 0 && describe(sb, false).anew(process) {
-			return nil
+		} else if try%20 == 0 && process != 0 {
+			if d := describe(sb, false); d.PID != 0 && d.PID != process { // it was stopped and started
+				return nil
+			}
 		}
 		if time.Now().After(deadline) {
 			if force && !killed {
@@ -105,6 +107,3 @@ func askToStop(l *wire.Line, grace time.Duration) (process int, ok bool) {
 	}
 	return wire.PeerPID(s), wire.WriteMessage(s, wire.Request{Op: wire.OpStop, Stop: &wire.Stop{Grace: grace}}) == nil
 }
-
-// anew reports whether a sandbox has another supervisor than this one: it was stopped and started.
-func (d described) anew(process int) bool { return d.PID != 0 && d.PID != process }

@@ -113,8 +113,16 @@ const maxCredential = 256 << 10
 // Keep takes the credentials of a home into the store, because the user said so. It
 // returns how many files there were.
 func (s *Store) Keep(a *Agent, h *Home) (n int, err error) {
-	for _, c := range a.Credentials {
+	return s.adopt(a, func(c Credential) ([]byte, string, error) {
 		data, err := h.Read(c.Name)
+		return data, "keep ~/" + c.Name, err
+	})
+}
+
+// adopt takes credentials into the store. read returns a file, and what is done with it.
+func (s *Store) adopt(a *Agent, read func(Credential) ([]byte, string, error)) (n int, err error) {
+	for _, c := range a.Credentials {
+		data, what, err := read(c)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -125,7 +133,7 @@ func (s *Store) Keep(a *Agent, h *Home) (n int, err error) {
 			err = s.put(s.file(a, c), data)
 		}
 		if err != nil {
-			return n, fmt.Errorf("keep ~/%s: %w", c.Name, err)
+			return n, fmt.Errorf("%s: %w", what, err)
 		}
 		n++
 	}
@@ -340,22 +348,9 @@ func Imports(a *Agent, h Host) (files []string) {
 
 // Import takes the credentials that the user has outside into the store.
 func (s *Store) Import(a *Agent, h Host) (n int, err error) {
-	for _, c := range a.Credentials {
+	return s.adopt(a, func(c Credential) ([]byte, string, error) {
 		file, moved := a.outside(c, h)
 		data, err := readOutside(file, moved)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			_, err = credential(data)
-		}
-		if err == nil {
-			err = s.put(s.file(a, c), data)
-		}
-		if err != nil {
-			return n, fmt.Errorf("import %s: %w", file, err)
-		}
-		n++
-	}
-	return n, nil
+		return data, "import " + file, err
+	})
 }
