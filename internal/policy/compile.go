@@ -26,14 +26,11 @@ type Problem struct {
 type Problems []Problem
 
 func (p Problems) Error() string {
-	var b strings.Builder
+	lines := make([]string, len(p))
 	for i, one := range p {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(one.Error())
+		lines[i] = one.Error()
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }
 
 func (p Problem) Error() string {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 )
 
@@ -19,18 +20,10 @@ func specials(what string, prefixes ...string) []special {
 	return list
 }
 
-func join[T any](lists ...[]T) []T {
-	var all []T
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
-}
-
 // The ranges are those of IANA's registries of special-purpose addresses that are not
 // globally reachable, and what never has been or no longer is in use.
 var special4 = sync.OnceValue(func() []special {
-	return join(
+	return slices.Concat(
 		specials("loopback", "127.0.0.0/8"),
 		specials("private", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
 		specials("link-local", "169.254.0.0/16"),
@@ -44,7 +37,7 @@ var special4 = sync.OnceValue(func() []special {
 })
 
 var special6 = sync.OnceValue(func() []special {
-	return join(
+	return slices.Concat(
 		specials("loopback", "::1/128"),
 		specials("unspecified", "::/128"),
 		specials("private", "fc00::/7", "fec0::/10"),

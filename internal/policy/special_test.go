@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -32,7 +33,7 @@ func TestClassify(t *testing.T) {
 
 // Every address of a special range is special, however it is wrapped.
 func TestSpecialEdges(t *testing.T) {
-	for _, s := range join(special4(), special6()) {
+	for _, s := range slices.Concat(special4(), special6()) {
 		for _, a := range []netip.Addr{s.prefix.Addr(), last(s.prefix)} {
 			if what, _ := classify(a); what == "" {
 				t.Errorf("%v of %v is not special", a, s.prefix)

@@ -44,19 +44,7 @@ func randomText(n int) string {
 
 // validID also keeps paths that are made from an id inside the store.
 func validID(s string) bool {
-	return len(s) == idLength &&
-		strings.IndexByte(idLetters, s[0]) >= 0 &&
-		consistsOf(s, idAlphabet)
-}
-
-// consistsOf goes by bytes: the alphabets are ASCII, the input may be anything.
-func consistsOf(s, alphabet string) bool {
-	for i := range len(s) {
-		if strings.IndexByte(alphabet, s[i]) < 0 {
-			return false
-		}
-	}
-	return true
+	return len(s) == idLength && strings.IndexByte(idLetters, s[0]) >= 0 && strings.Trim(s, idAlphabet) == ""
 }
 
 func bornEphemeral(id string) bool { return id[0] == ephemeralLetter }
@@ -70,7 +58,7 @@ var ErrName = errors.New("bad sandbox name")
 // host and branch names, and a Mac does not tell the cases apart.
 func CheckName(name string) error {
 	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789._-"
-	if name != "" && len(name) <= maxName && consistsOf(name, allowed) && name[0] != '-' && name[0] != '.' {
+	if name != "" && len(name) <= maxName && strings.Trim(name, allowed) == "" && name[0] != '-' && name[0] != '.' {
 		return nil
 	}
 	shown := name

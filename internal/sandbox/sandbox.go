@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cofferhq/coffer/internal/safepath"
 )
@@ -53,7 +54,7 @@ func (sb *Sandbox) Logs() string { return filepath.Join(sb.dir, logsName) }
 
 // HasGit says whether it has git directories of its own; see package git.
 func (sb *Sandbox) HasGit() bool {
-	return exists(filepath.Join(sb.dir, gitName)) || exists(filepath.Join(sb.dir, includeName))
+	return hasAny(sb.dir, gitName, includeName)
 }
 
 // Owe records that something outside the folder has to be undone when the sandbox stops. If the
@@ -157,4 +158,12 @@ func (sb *Sandbox) Socket() (path string, release func(), err error) {
 		return "", nil, fmt.Errorf("find a short path for %s: %w", path, err)
 	}
 	return filepath.Join(dir, socketName), release, nil
+}
+
+// hasAny says whether a folder has something by one of the names.
+func hasAny(dir string, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	})
 }

@@ -151,8 +151,3 @@ func ignoreMissing(err error) error {
 	}
 	return err
 }
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}

@@ -80,12 +80,7 @@ func (s *Store) suspect(name string) bool {
 	case bornEphemeral(name):
 		return !running(dir)
 	}
-	return unsettled(dir) && !running(dir)
-}
-
-// unsettled says whether a folder has what only a running sandbox should have.
-func unsettled(dir string) bool {
-	return exists(filepath.Join(dir, socketName)) || exists(filepath.Join(dir, debtName))
+	return hasAny(dir, socketName, debtName) && !running(dir) // what only a running sandbox should have
 }
 
 func (s *Store) sweep(name string, purge func(string) error) error {

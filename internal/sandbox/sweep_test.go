@@ -71,7 +71,7 @@ func TestSweepStates(t *testing.T) {
 				return
 			}
 			only(t, s, other.ID, sb.ID)
-			if unsettled(sb.dir) {
+			if hasAny(sb.dir, socketName, debtName) {
 				t.Error("the socket is still there")
 			}
 			lock, err := sb.Lock()
@@ -112,7 +112,7 @@ func TestSweepLeavesTheLivingAlone(t *testing.T) {
 			t.Errorf("condemned a running sandbox: %v, %v", d, err)
 		}
 	}
-	if !unsettled(a.Dir()) || !unsettled(b.Dir()) {
+	if !hasAny(a.Dir(), socketName, debtName) || !hasAny(b.Dir(), socketName, debtName) {
 		t.Error("took the socket of a running sandbox")
 	}
 	only(t, s, a.ID, b.ID)
