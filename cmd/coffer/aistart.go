@@ -226,7 +226,11 @@ func (f *aiFlags) prepare(sb *sandbox.Sandbox, a *agent.Agent, place *agent.Plac
 	if err != nil {
 		return nil, err
 	}
-	f.env = slices.Concat(besidesKept(a.Variables(os.LookupEnv), sb), certificates, path, f.env)
+	own := slices.DeleteFunc(a.Variables(os.LookupEnv), func(e string) bool { // the sandbox has a value of its own for it
+		name, _, _ := strings.Cut(e, "=")
+		return slices.ContainsFunc(sb.Env, func(kept string) bool { return strings.HasPrefix(kept, name+"=") })
+	})
+	f.env = slices.Concat(own, certificates, path, f.env)
 	t := agent.Trace{Agent: a.Name, Last: time.Now(), Prompt: agent.Brief(f.prompt, 200), Program: place.Program, Credentials: a.Credentials, Store: loginsDir()}
 	if err := t.Write(sb.Dir()); err != nil {
 		return nil, err
@@ -334,14 +338,6 @@ func hasGH(sb *sandbox.Sandbox, b *git.Bridge) bool {
 	defer cancel()
 	_, err := origin.OnGitHub(ctx, b, reach)
 	return err == nil
-}
-
-// besidesKept leaves out variables that the sandbox has a value of its own for.
-func besidesKept(list []string, sb *sandbox.Sandbox) []string {
-	return slices.DeleteFunc(list, func(e string) bool {
-		name, _, _ := strings.Cut(e, "=")
-		return slices.ContainsFunc(sb.Env, func(kept string) bool { return strings.HasPrefix(kept, name+"=") })
-	})
 }
 
 // given finds a variable that the agent will have: the last of that name counts.

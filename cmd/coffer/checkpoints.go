@@ -84,10 +84,7 @@ func shortCommand(c checkpoint.Checkpoint) string {
 	if program, rest, _ := strings.Cut(command, " "); strings.HasPrefix(program, "/") {
 		command = filepath.Base(program) + " " + rest
 	}
-	if len(command) > 60 {
-		command = strings.ToValidUTF8(command[:60], "") + "…"
-	}
-	return terminal.Escape(command)
+	return terminal.Escape(ui.Clip(command, 60))
 }
 
 // moment says when a checkpoint was taken, and after what. Words in brackets are coffer's own.

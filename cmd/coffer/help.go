@@ -38,13 +38,6 @@ func filled(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// usageTemplate is cobra's, with flags wrapped, quotes as ours, and what MATCH is.
-func usageTemplate(c *cobra.Command) string {
-	cobra.AddTemplateFunc("match", aboutMatch)
-	return strings.NewReplacer(".FlagUsages", ".FlagUsagesWrapped 79", `Use "{{.CommandPath}} [command] --help" for more information`, "Use '{{.CommandPath}} [command] --help' for more",
-		"{{if gt (len .Aliases) 0}}", "{{match .}}{{if gt (len .Aliases) 0}}").Replace(c.UsageTemplate())
-}
-
 // aboutMatch says what MATCH is, where no flag does.
 func aboutMatch(c *cobra.Command) string {
 	switch {

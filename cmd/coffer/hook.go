@@ -17,15 +17,7 @@ import (
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/cofferhq/coffer/internal/wire"
-	"github.com/spf13/cobra"
 )
-
-func gitHookCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: git.HookCommand + " FOLDER HOOK [ARG…]", Hidden: true, Args: cobra.MinimumNArgs(2), DisableFlagParsing: true,
-		RunE: func(c *cobra.Command, args []string) error { return gitHook(c.Context(), args[0], args[1], args[2:]) },
-	}
-}
 
 // gitHook runs a hook of the repository in the sandbox, as far as there is one.
 func gitHook(ctx context.Context, folder, name string, args []string) error {

@@ -25,6 +25,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/guest"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/terminal"
@@ -221,7 +222,10 @@ install.`,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(wrongFlag)
-	root.SetUsageTemplate(usageTemplate(root))
+	// It is cobra's, with flags wrapped, quotes as ours, and what MATCH is.
+	cobra.AddTemplateFunc("match", aboutMatch)
+	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages", ".FlagUsagesWrapped 79", `Use "{{.CommandPath}} [command] --help" for more information`, "Use '{{.CommandPath}} [command] --help' for more",
+		"{{if gt (len .Aliases) 0}}", "{{match .}}{{if gt (len .Aliases) 0}}").Replace(root.UsageTemplate()))
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		fmt.Fprintf(c.OutOrStdout(), "%s\n\n%s", filled(cmp.Or(c.Long, c.Short)), c.UsageString())
 	})
@@ -240,7 +244,10 @@ install.`,
 	group(root, "Coding agents:", agentsCommand(), loginCommand())
 	group(root, "Coffer itself:", demoCommand(), doctorCommand(), versionCommand(), completionCommand(), superviseCommand())
 	root.SetHelpCommandGroupID("Coffer itself:")
-	root.AddCommand(gitHookCommand(), upstreamCommand())
+	root.AddCommand(upstreamCommand(), &cobra.Command{
+		Use: git.HookCommand + " FOLDER HOOK [ARG…]", Hidden: true, Args: cobra.MinimumNArgs(2), DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error { return gitHook(c.Context(), args[0], args[1], args[2:]) },
+	})
 	takesWords(root)
 	return root
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // oddNames looks at the path itself, and at where a link leads.
@@ -135,13 +137,7 @@ func (p riskyPlace) holds(lower, base string) bool {
 }
 
 // clip bounds what is quoted of a file.
-func clip(s string) string {
-	s = strings.TrimSpace(s)
-	if len(s) <= maxText {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxText], "") + "…"
-}
+func clip(s string) string { return ui.Clip(strings.TrimSpace(s), maxText) }
 
 // bulk are directories full of other people's files, in which a place means nothing.
 var bulk = []string{"node_modules", "vendor", "venv", ".venv", "target", "dist", "build", "site-packages", ".tox", ".cache"}

@@ -242,10 +242,4 @@ func didYouMean(word string, names []string) string {
 }
 
 // quote shows a name of a stranger's in a message, shortened.
-func quote(s string) string {
-	const longest = 60
-	if len(s) > longest {
-		s = strings.ToValidUTF8(s[:longest], "") + "…"
-	}
-	return strconv.Quote(s)
-}
+func quote(s string) string { return strconv.Quote(ui.Clip(s, 60)) }

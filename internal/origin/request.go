@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/terminal"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A Request is what a program inside wants gh to do.
@@ -66,7 +67,7 @@ func (r *Request) Check() error {
 		}
 		seen[g.Name] = true
 		if err := f.check(g.Value); err != nil {
-			return fmt.Errorf("--%s: %q %w", g.Name, clip(g.Value, 60), err)
+			return fmt.Errorf("--%s: %q %w", g.Name, ui.Clip(g.Value, 60), err)
 		}
 	}
 	return r.complete(v, seen)
@@ -76,7 +77,7 @@ func (r *Request) complete(v verb, seen map[string]bool) error {
 	name := v.group + " " + v.name
 	switch {
 	case r.Number != "" && (!v.number || !isNumber(r.Number)):
-		return fmt.Errorf("gh %s: unexpected argument %q", name, clip(r.Number, 60))
+		return fmt.Errorf("gh %s: unexpected argument %q", name, ui.Clip(r.Number, 60))
 	case r.Number == "" && v.needs && !seen["job"]:
 		return fmt.Errorf("gh %s in a sandbox wants a number", name)
 	case name == "pr create" && !(seen["title"] && seen["body"]):
@@ -94,7 +95,7 @@ func unknown(v verb, option string) error {
 	for _, f := range v.flags {
 		have = append(have, "--"+f.name)
 	}
-	return fmt.Errorf("gh %s %s in a sandbox does not know %s; it knows %s", v.group, v.name, terminal.Escape(clip(option, 60)), strings.Join(have, " "))
+	return fmt.Errorf("gh %s %s in a sandbox does not know %s; it knows %s", v.group, v.name, terminal.Escape(ui.Clip(option, 60)), strings.Join(have, " "))
 }
 
 // Writes says whether it changes something that others see.
@@ -188,7 +189,7 @@ func (r *Request) String() string {
 	}
 	for _, name := range []string{"base", "title", "body"} {
 		if value := r.value(name); value != "" {
-			words += fmt.Sprintf(", %s \"%s\"", name, terminal.Escape(clip(value, 120)))
+			words += fmt.Sprintf(", %s \"%s\"", name, terminal.Escape(ui.Clip(value, 120)))
 		}
 	}
 	return words

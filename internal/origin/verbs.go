@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cofferhq/coffer/internal/git"
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // A kind is what values an option takes.
@@ -93,7 +94,7 @@ func find(group, name string) (verb, error) {
 			return v, nil
 		}
 	}
-	return verb{}, fmt.Errorf("gh %s is not among what a sandbox can do", clip(group+" "+name, 60))
+	return verb{}, fmt.Errorf("gh %s is not among what a sandbox can do", ui.Clip(group+" "+name, 60))
 }
 
 func (v verb) flag(name string) (flag, bool) {
@@ -183,15 +184,4 @@ func isPerson(s string) bool {
 	org, team, ok := strings.Cut(s, "/")
 	isWord := func(s string) bool { return s != "" && s[0] != '-' && strings.Trim(s, letters+digits+"-_") == "" }
 	return isWord(org) && (!ok || isWord(team))
-}
-
-// clip shortens what is shown of a stranger's words.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
 }

@@ -126,3 +126,11 @@ func Few(names []string) string {
 	}
 	return text
 }
+
+// Clip cuts a text that is longer than most bytes.
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
