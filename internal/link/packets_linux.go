@@ -53,8 +53,11 @@ const (
 	// Buffers of a connection, each way. The more connections there are, the less a new one may
 	// take: what is written to programs that do not read is the supervisor's memory.
 	allBuffers = 16 << 20
-	maxBuffer  = 1 << 20
+	maxBuffer  = 4 << 20
 	minBuffer  = 64 << 10
+	// wireBuffer is how much may wait in the kernel to be read. A packet is 64 kB, and a machine may
+	// send several before we get to run. Ordinary users get what net.core.rmem_max allows.
+	wireBuffer = 4 << 20
 	// maxDatagrams is how many wait to be read. Further ones are lost.
 	maxDatagrams = 64
 
@@ -122,8 +125,12 @@ func OpenPackets(socket *os.File) (Link, error) {
 
 // start attaches the stack to the wire.
 func (l *packetLink) start() error {
+	fd := int(l.socket.Fd())
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, wireBuffer) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, wireBuffer)
+	}
 	device, err := fdbased.New(&fdbased.Options{
-		FDs: []int{int(l.socket.Fd())}, MTU: mtu, EthernetHeader: true, Address: tcpip.LinkAddress(ownMAC),
+		FDs: []int{fd}, MTU: mtu, EthernetHeader: true, Address: tcpip.LinkAddress(ownMAC),
 		PacketDispatchMode: fdbased.RecvMMsg, PreConfigured: true, IsPacketSocket: []bool{true},
 		// Nothing can change a packet between the machine's memory and ours, so checksums prove
 		// nothing, and those of a veth pair are not even filled in.
