@@ -35,8 +35,6 @@ func Kinds() []string {
 // kindOther is what an event gets whose kind is not one word of lower case letters.
 const kindOther = "other"
 
-func isOwn(kind string) bool { return kind == KindRotated || kind == KindRecovered }
-
 // Event is one thing that happened. Kind is needed; everything else is optional and
 // left out of the line when it is zero.
 type Event struct {

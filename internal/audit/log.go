@@ -97,7 +97,7 @@ func (l *Log) nudge() {
 // Add adds an event. It never waits for the disk and never fails; an event that cannot be
 // kept is counted. After Close it does nothing.
 func (l *Log) Add(e Event) {
-	if !isWord(e.Kind) || isOwn(e.Kind) {
+	if !isWord(e.Kind) || e.Kind == KindRotated || e.Kind == KindRecovered {
 		e.Kind = kindOther
 	}
 	l.mu.Lock()

@@ -39,21 +39,14 @@ const NoImage = "none"
 
 // Image is what sandboxes have their tools from; nil for this machine.
 func (l *Loaded) Image() (*image.Reference, error) {
-	if l == nil {
+	if l == nil || l.Config.Image == "" || l.Config.Image == NoImage {
 		return nil, nil
 	}
-	return imageNamed(l.Config.Image, l.Repository, l.places.Home)
-}
-
-func imageNamed(name, dir, home string) (*image.Reference, error) {
-	if name == "" || name == NoImage {
-		return nil, nil
-	}
-	r, err := image.Parse(name)
+	r, err := image.Parse(l.Config.Image)
 	if err != nil {
 		return nil, err
 	}
-	r = r.In(dir, home)
+	r = r.In(l.Repository, l.places.Home)
 	return &r, nil
 }
 

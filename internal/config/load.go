@@ -77,7 +77,9 @@ func (p Places) Load() (*Loaded, error) {
 	}
 	var layers []layer
 	if exists(p.User) {
-		layers = append(layers, layer{file: p.User, wish: p.inWorkspace(p.User)})
+		// Programs in the sandbox may be able to write the user's file, or its directory, as when the
+		// workspace is a repository of settings. Then it is trusted like the repository's.
+		layers = append(layers, layer{file: p.User, wish: holds(p.Dir, p.User, p.Presets) != ""})
 	}
 	for _, name := range []string{FileName, LocalName} {
 		if file := filepath.Join(l.Repository, name); p.Dir != "" && exists(file) {
@@ -98,12 +100,6 @@ type layer struct {
 	file string
 	wish bool // a program in a sandbox could have written it
 	repo bool // it is the repository's, and must be in it
-}
-
-// inWorkspace reports whether programs in the sandbox can write the user's file, or its directory,
-// as when the workspace is a repository of settings. Then it is trusted like the repository's.
-func (p Places) inWorkspace(file string) bool {
-	return holds(p.Dir, file, p.Presets) != ""
 }
 
 // Defaults are what holds without any file.

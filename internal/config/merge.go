@@ -15,17 +15,12 @@ import (
 // merge lays one tree over another. Neither is changed.
 func merge(lower, upper *node) *node { return mergeTables(lower, upper, "", false) }
 
-// hasEntries reports whether a table has named entries, in which a list, such as the command of a
-// daemon, is replaced.
-func hasEntries(path string) bool {
-	return path == "mounts" || path == "daemons" || path == "agents" || path == "jail.args"
-}
-
 func mergeTables(lower, upper *node, path string, named bool) *node {
 	out := newTable(upper.at)
 	out.key = upper.key
 	maps.Copy(out.fields, lower.fields)
-	named = named || hasEntries(path)
+	// In a table with named entries, a list, such as the command of a daemon, is replaced.
+	named = named || slices.Contains([]string{"mounts", "daemons", "agents", "jail.args"}, path)
 	for name, up := range upper.fields {
 		low, below := out.fields[name], join(path, name)
 		switch {

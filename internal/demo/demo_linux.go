@@ -37,7 +37,11 @@ func run(ctx context.Context, o Options, wall []string) (err error) {
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, unix.SIGPIPE)
 	defer signal.Stop(broken)
-	dir, err := os.MkdirTemp(temporary(), "coffer-demo-")
+	stage := os.TempDir()
+	if len(stage) >= 40 { // the path of a socket in it must be short
+		stage = "/tmp"
+	}
+	dir, err := os.MkdirTemp(stage, "coffer-demo-")
 	if err != nil {
 		return err
 	}
@@ -61,14 +65,6 @@ func run(ctx context.Context, o Options, wall []string) (err error) {
 		return ErrThrough
 	}
 	return told(ctx, show.err)
-}
-
-// temporary is where the stage is; the path of a socket in it must be short.
-func temporary() string {
-	if dir := os.TempDir(); len(dir) < 40 {
-		return dir
-	}
-	return "/tmp"
 }
 
 // told is why the context ended, if that is the reason for an error.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+
+	"github.com/cofferhq/coffer/internal/ui"
 )
 
 // Ids leave out i, l, o, 0 and 1, which are hard to tell apart when read aloud
@@ -61,11 +63,7 @@ func CheckName(name string) error {
 	if name != "" && len(name) <= maxName && strings.Trim(name, allowed) == "" && name[0] != '-' && name[0] != '.' {
 		return nil
 	}
-	shown := name
-	if len(shown) > maxName {
-		shown = shown[:maxName] + "…"
-	}
-	return fmt.Errorf("%w %q: use 1 to %d of a-z, 0-9, '.', '_' and '-', starting with a letter, a digit or '_'", ErrName, shown, maxName)
+	return fmt.Errorf("%w %q: use 1 to %d of a-z, 0-9, '.', '_' and '-', starting with a letter, a digit or '_'", ErrName, ui.Clip(name, maxName), maxName)
 }
 
 var (
