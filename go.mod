@@ -4,6 +4,7 @@ go 1.26.3
 
 require (
 	filippo.io/age v1.3.2
+	github.com/arnodel/golua v0.1.2
 	github.com/creack/pty v1.1.24
 	github.com/elastic/go-seccomp-bpf v1.6.0
 	github.com/fsnotify/fsnotify v1.10.1
