@@ -33,7 +33,7 @@ one that allows.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(policyShow(), policyCheck(), policyExplain(), policyLog(), policyAllow(true), policyAllow(false),
-		policyReset(), policyPending(), policyAnswer(), policyGroups())
+		policyReset(), policyPending(), policyAnswer(), policyGroups(), policyTest())
 	return c
 }
 
