@@ -224,13 +224,13 @@ func TestUpgrade(t *testing.T) {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "websocket")
 		w.WriteHeader(http.StatusSwitchingProtocols)
-		c, _, err := http.NewResponseController(w).Hijack()
+		c, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer c.Close()
-		_, _ = io.Copy(c, c)
+		_, _ = io.Copy(c, rw)
 	})
 	head := "GET /w HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n"
 	in, c := s.raw(fmt.Sprintf(head, "websocket"))
