@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,6 +108,20 @@ func TestBudget(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNamesAreCharged: names that a program makes up below a domain count as sent before they are
+// looked up, however often it tries.
+func TestNamesAreCharged(t *testing.T) {
+	r := newRig(t, rules(t, "allow *.example.com up=100"))
+	for i := range 60 {
+		c := r.connect(fmt.Sprintf("%040d.example.com", i/3), 80)
+		io.WriteString(c, "GET / HTTP/1.1\r\n\r\n")
+		outcome(c)
+	}
+	if all := len(strings.Join(slices.Compact(r.world.lookedUp()), "")); all == 0 || all > 100 {
+		t.Errorf("%d bytes of names were looked up: %q", all, r.world.lookedUp())
+	}
 }
 
 // TestBudgetsBounded: names that a program makes up do not fill the memory.

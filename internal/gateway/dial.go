@@ -109,8 +109,8 @@ func named(q policy.Query) string {
 func (g *Gateway) candidates(ctx context.Context, q policy.Query, d policy.Decision) (good []netip.Addr, bad, none *refusal) {
 	addrs := []netip.Addr{q.Addr}
 	if q.Host != "" {
-		if !d.Exact && d.Verdict == policy.Allow && d.Rule != defaultRule && !g.names.isKnown(q.Host) {
-			if r := g.mayLookUp(g.names, q.Host, d); r != nil {
+		if !d.Exact && d.Verdict == policy.Allow && d.Rule != defaultRule {
+			if r := g.mayName(q.Host, d); r != nil {
 				return nil, nil, r
 			}
 		}

@@ -173,20 +173,6 @@ func (p *pace) take(now time.Time) bool {
 	return true
 }
 
-// isKnown says whether a name was asked for before, and remembers it.
-func (p *pace) isKnown(name string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.known[name] {
-		return true
-	}
-	if len(p.known) >= maxKnown {
-		clear(p.known)
-	}
-	p.known[name] = true
-	return false
-}
-
 // mayLookUp charges the look-up of a name that a program has chosen under a rule. It returns
 // nil, or why it is not made.
 func (g *Gateway) mayLookUp(p *pace, name string, d policy.Decision) *refusal {
@@ -200,6 +186,27 @@ func (g *Gateway) mayLookUp(p *pace, name string, d policy.Decision) *refusal {
 		r.what = "limit"
 		return r
 	}
+	return nil
+}
+
+// mayName is mayLookUp for a name that is connected to. It is charged once.
+func (g *Gateway) mayName(name string, d policy.Decision) *refusal {
+	p := g.names
+	p.mu.Lock()
+	known := p.known[name]
+	p.mu.Unlock()
+	if known {
+		return nil
+	}
+	if r := g.mayLookUp(p, name, d); r != nil {
+		return r
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.known) >= maxKnown {
+		clear(p.known)
+	}
+	p.known[name] = true
 	return nil
 }
 

@@ -276,22 +276,24 @@ func TestHTTPUpgrade(t *testing.T) {
 			t.Errorf("%q", said)
 		}
 	})
-	t.Run("to HTTP/2", func(t *testing.T) {
-		r := newRig(t, rules(t, "allow example.com http"))
-		var got recorder
-		r.serve("example.com", 80, func(c *net.TCPConn) {
-			http.ReadRequest(bufio.NewReader(io.TeeReader(c, &got)))
-			io.WriteString(c, ok)
+	for _, offer := range []string{"h2c", "H2C", "h2c;q=1", "websocket, h2c", "websocket h2c", `"h2c"`, "tls/1.3", "spdy/3.1"} {
+		t.Run("to "+offer, func(t *testing.T) {
+			r := newRig(t, rules(t, "allow example.com http"))
+			var got recorder
+			r.serve("example.com", 80, func(c *net.TCPConn) {
+				http.ReadRequest(bufio.NewReader(io.TeeReader(c, &got)))
+				io.WriteString(c, ok)
+			})
+			c := r.connect("example.com", 80)
+			io.WriteString(c, "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade, HTTP2-Settings\r\nUPGRADE: "+offer+"\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nA: b\r\n\r\n")
+			if said, _ := outcome(c); said != ok {
+				t.Errorf("%q", said)
+			}
+			if want := "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade, HTTP2-Settings\r\nA: b\r\n\r\n"; got.bytes() != want {
+				t.Errorf("the server got %q", got.bytes())
+			}
 		})
-		c := r.connect("example.com", 80)
-		io.WriteString(c, "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade, HTTP2-Settings\r\nUPGRADE: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nA: b\r\n\r\n")
-		if said, _ := outcome(c); said != ok {
-			t.Errorf("%q", said)
-		}
-		if want := "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade, HTTP2-Settings\r\nA: b\r\n\r\n"; got.bytes() != want {
-			t.Errorf("the server got %q", got.bytes())
-		}
-	})
+	}
 }
 
 // TestHTTPBody: a request with a body is the last on its connection, and says so.

@@ -73,11 +73,11 @@ func (f *flow) speak(kind sniff.Kind) *refusal {
 		return f.speakTLS()
 	case sniff.HTTP:
 		return httpFlow{f}.speakHTTP()
-	case sniff.H2Preface:
+	case sniff.H2Preface, sniff.Proxied:
 		d := f.g.policy.Load().Decide(f.ask(policy.TCP))
 		if d.Verdict != policy.Deny && d.Protocol != policy.TCP {
 			d.Verdict = policy.Deny
-			d.Reason = "HTTP/2 without TLS cannot be checked; only a rule with protocol tcp allows it"
+			d.Reason = kind.String() + " cannot be checked; only a rule with protocol tcp allows it"
 			return denied(d)
 		}
 	}

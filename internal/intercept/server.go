@@ -233,7 +233,7 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.answer(w, refused)
 		return
 	}
-	if !sniff.MayUpgrade(r.Header.Get("Upgrade")) {
+	if !sniff.MayUpgrade(strings.Join(r.Header.Values("Upgrade"), ", ")) {
 		r.Header.Del("Upgrade")
 		r.Header.Del("Http2-Settings")
 	}

@@ -32,10 +32,11 @@ const (
 	HTTP                  // an HTTP/1 request, well formed or not: ParseHTTP
 	H2Preface             // HTTP/2 without TLS
 	SSH                   // an SSH identification line
+	Proxied               // the PROXY protocol: any other may follow its first line
 )
 
 func (k Kind) String() string {
-	return [...]string{"unknown", "need more", "TLS", "HTTP", "HTTP/2", "SSH"}[k]
+	return [...]string{"unknown", "need more", "TLS", "HTTP", "HTTP/2 without TLS", "SSH", "the PROXY protocol"}[k]
 }
 
 // An Error says why first bytes are refused, and what the program that sent them
@@ -51,6 +52,8 @@ func (e *Error) Error() string { return e.Msg }
 const (
 	preface  = "PRI * HTTP/2.0\r\n" // and more, but nothing else begins so
 	sshIdent = "SSH-"
+	proxied  = "PROXY "
+	proxied2 = "\r\n\r\n\x00\r\nQUIT\n" // the same in binary
 )
 
 // Classify says what b, the first bytes of a connection, begins.
@@ -76,6 +79,10 @@ func Classify(b []byte) Kind {
 		return classifySSLv2(b)
 	case begins(b, preface):
 		return whole(b, preface, H2Preface)
+	case begins(b, proxied):
+		return whole(b, proxied, Proxied)
+	case begins(b, proxied2):
+		return whole(b, proxied2, Proxied)
 	case begins(b, sshIdent):
 		return whole(b, sshIdent, SSH)
 	}

@@ -51,6 +51,10 @@ func TestClassify(t *testing.T) {
 		{"PRI * HTTP/2.0\r", NeedMore},
 		{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", H2Preface},
 		{"PRI * HTTP/2.1\r\n", HTTP},
+		{"PRO", NeedMore},
+		{"PROXY TCP4 192.0.2.1 192.0.2.2 1 80\r\nGET / HTTP/1.1\r\n", Proxied},
+		{"\r\n\r\n\x00\r\nQUIT", NeedMore},
+		{"\r\n\r\n\x00\r\nQUIT\n\x21\x11", Proxied},
 		{"SSH", NeedMore},
 		{"SSH-2.0-OpenSSH_9.6\r\n", SSH},
 

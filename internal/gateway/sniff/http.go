@@ -338,16 +338,8 @@ func hostPort(s string) (host string, port uint16, ok bool) {
 // token says whether s can be a method or the name of a field.
 func token(s string) bool { return httpguts.ValidHeaderFieldName(s) }
 
-// MayUpgrade says whether an offer of other protocols may be passed on. HTTP/2 and TLS
-// may not: what they carry to which host could no longer be seen.
+// MayUpgrade says whether an offer of another protocol may be passed on: one alone, and one that
+// carries no requests, whose hosts could no longer be seen.
 func MayUpgrade(offer string) bool {
-	for protocol := range strings.SplitSeq(offer, ",") {
-		name := strings.ToLower(strings.TrimSpace(protocol))
-		name = name[:len(name)-len(strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz0123456789-"))]
-		switch name {
-		case "h2c", "h2", "http", "tls":
-			return false
-		}
-	}
-	return true
+	return strings.EqualFold(offer, "websocket") || strings.EqualFold(offer, "tcp")
 }
