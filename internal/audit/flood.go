@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cofferhq/coffer/internal/policy"
 )
 
 // What a program inside does becomes an event, so a program can make as many events as it
@@ -21,9 +23,9 @@ import (
 // left out too. So all numbers stay true, and with its 64 MB the log reaches back about an
 // hour even when a program does its worst.
 //
-// Outside of the allowance, the first connection to each destination has a line, up to a
-// number that holds for allowed ones, refused ones and refused addresses that are not on the
-// internet each: no flood of one sort hides another.
+// Outside of the allowance, the first connection to each host has a line, whatever the port, up to
+// a number that holds for allowed ones, refused ones and refused addresses that are not on the
+// internet each: no flood of one sort hides another. A cloud's metadata service always has one.
 const (
 	maxSummaries    = 64
 	maxHost         = 255
@@ -34,14 +36,13 @@ type flood struct {
 	pace       pace
 	allowances map[string]*allowance
 	summaries  map[likeness]*Event
-	seen       [3]map[destination]bool // allowed, refused, refused and special
+	seen       [4]map[destination]bool // allowed, refused, refused and special, refused metadata
 }
 
 // destination is where a connection was to go.
 type destination struct {
 	host string
-	addr netip.Addr
-	port uint16
+	addr netip.Addr // of one without a name
 }
 
 // allowance is what is left for a kind of event. The last one may overdraw it.
@@ -66,14 +67,19 @@ func (f *flood) isNew(e *Event) bool {
 	if e.Kind != KindFlow || len(e.Host) > maxHost {
 		return false
 	}
-	sort := 0
-	if e.Verdict == "deny" {
-		sort = 1
-		if e.Addr.IsValid() && (!e.Addr.IsGlobalUnicast() || e.Addr.IsPrivate()) {
-			sort = 2
-		}
+	sort, d := 0, destination{host: e.Host}
+	if d.host == "" {
+		d.addr = e.Addr
 	}
-	d := destination{e.Host, e.Addr, e.Port}
+	switch {
+	case e.Verdict != "deny":
+	case policy.IsMetadata(e.Addr):
+		sort, d = 3, destination{addr: e.Addr}
+	case e.Addr.IsValid() && (!e.Addr.IsGlobalUnicast() || e.Addr.IsPrivate()):
+		sort = 2
+	default:
+		sort = 1
+	}
 	if f.seen[sort][d] || len(f.seen[sort]) >= maxDestinations {
 		return false
 	}

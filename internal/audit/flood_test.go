@@ -74,6 +74,8 @@ func TestFloodHidesNothing(t *testing.T) {
 	must(t, err)
 	for i := range 3 * maxDestinations {
 		l.Add(Event{Kind: KindFlow, Host: fmt.Sprint("junk-", i), Port: 443, Verdict: "deny"})
+		l.Add(Event{Kind: KindFlow, Addr: netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), Port: 80, Verdict: "deny"})
+		l.Add(Event{Kind: KindFlow, Host: "ports.example", Port: uint16(i), Verdict: "allow"})
 	}
 	metadata := netip.MustParseAddr("169.254.169.254")
 	for range 2 {

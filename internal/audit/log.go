@@ -110,7 +110,7 @@ func (l *Log) Add(e Event) {
 		e.Time = now
 	}
 	a := l.flood.allow(e.Kind, now)
-	if l.waiting >= l.pace.queue || !l.flood.isNew(&e) && a.left <= 0 {
+	if !l.flood.isNew(&e) && (l.waiting >= l.pace.queue || a.left <= 0) {
 		l.flood.summarise(&e)
 		l.nudge()
 		return

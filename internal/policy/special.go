@@ -79,6 +79,9 @@ var metadata = sync.OnceValue(func() map[netip.Addr]bool {
 	return set
 })
 
+// IsMetadata says whether an address is a cloud's metadata service.
+func IsMetadata(a netip.Addr) bool { return metadata()[a.Unmap().WithZone("")] }
+
 // classify says what is special about an address, "" if nothing is, and how long the
 // prefix of a rule must be to name it: as long as the special range's, so that the rule
 // lies inside. It wants an address that is unmapped and has no zone.
