@@ -29,11 +29,17 @@ type view struct {
 	set     *policy.Set
 }
 
-// question reads what somebody wants to know about.
-func question(text string) (policy.Query, error) {
-	q, err := policy.ParseURL(text)
+// question reads what somebody wants to know about: [METHOD] URL.
+func question(words []string) (policy.Query, error) {
+	q, err := policy.ParseURL(words[len(words)-1])
 	if err != nil {
 		return q, ui.Hint(usage{err}, "write it as https://api.example.com/v1, api.example.com:443 or udp://time.example.com:123")
+	}
+	if len(words) > 1 {
+		if q.Method == "" {
+			return q, usagef("%s is for a URL with http:// or https://", terminal.Escape(words[0]))
+		}
+		q.Method = strings.ToUpper(words[0])
 	}
 	q.Now = time.Now()
 	return q, nil
@@ -152,8 +158,8 @@ func describeHostPort(h sandbox.HostPort) string {
 }
 
 // asked is a question in the words of the command line, and the policy that answers it.
-func (a *about) asked(target string) (policy.Query, view, error) {
-	q, err := question(target)
+func (a *about) asked(words []string) (policy.Query, view, error) {
+	q, err := question(words)
 	if err != nil {
 		return q, view{}, err
 	}
@@ -164,19 +170,19 @@ func (a *about) asked(target string) (policy.Query, view, error) {
 func policyCheck() *cobra.Command {
 	var a about
 	c := &cobra.Command{
-		Use:   "check URL",
+		Use:   "check [METHOD] URL",
 		Short: "Say whether a URL, or host:port, can be reached",
 		Long: `Say whether a URL, or host:port, can be reached, from which sandbox, and which rule
-decides. A name that the rules allow is looked up, as its address has to be allowed too;
-nothing is sent to it. The exit code is 0 if it is allowed and 1 if it is refused or you
-would be asked.`,
-		Example: "  coffer policy check https://api.example.com/v1",
+decides. Where rules look at requests it is about one with METHOD, without it GET. A name
+that the rules allow is looked up, as its address has to be allowed too; nothing is sent
+to it. The exit code is 0 if it is allowed and 1 if it is refused or you would be asked.`,
+		Example: "  coffer policy check https://api.example.com/v1\n  coffer policy check POST https://api.example.com/v1",
 		RunE: func(c *cobra.Command, args []string) error {
-			q, v, err := a.asked(args[0])
+			q, v, err := a.asked(args)
 			if err != nil {
 				return err
 			}
-			return v.check(c.Context(), args[0], q)
+			return v.check(c.Context(), strings.Join(args, " "), q)
 		},
 	}
 	a.addTo(c)
@@ -225,15 +231,15 @@ func (v view) allowing(q policy.Query) string {
 func policyExplain() *cobra.Command {
 	var a about
 	c := &cobra.Command{
-		Use:     "explain URL",
+		Use:     "explain [METHOD] URL",
 		Short:   "Go through every rule about a URL, or host:port",
 		Example: "  coffer policy explain http://example.com/admin",
 		RunE: func(_ *cobra.Command, args []string) error {
-			q, v, err := a.asked(args[0])
+			q, v, err := a.asked(args)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(stdout, "%s in %s\n", terminal.Escape(args[0]), v.whose)
+			fmt.Fprintf(stdout, "%s in %s\n", terminal.Escape(strings.Join(args, " ")), v.whose)
 			var t ui.Table
 			steps := v.set.Explain(q)
 			if d := v.decide(q); d.Rule != v.set.Decide(q).Rule {

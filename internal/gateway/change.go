@@ -30,7 +30,7 @@ func (g *Gateway) review(now time.Time) {
 	flows := g.all()
 	g.mu.Unlock()
 	for _, f := range flows {
-		why := f.clearance.review(set, now)
+		why := f.review(set, now)
 		if f.stale(now) {
 			why = "idle after one side had ended"
 		}

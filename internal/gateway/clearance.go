@@ -60,9 +60,7 @@ func (c *clearance) permit(q, foreign policy.Query, wait waiter) *refusal {
 		if d.Verdict == policy.Deny {
 			return c.g.unruled(q, d)
 		}
-		c.mu.Lock()
-		a := c.dialled
-		c.mu.Unlock()
+		a := c.address()
 		if a.IsValid() {
 			if v := c.g.vet(set, q, a, d); v.Verdict != policy.Allow {
 				return deniedAddress(v, a)
@@ -163,6 +161,9 @@ func (c *clearance) review(set *policy.Set, now time.Time) string {
 	if d.Verdict == policy.Deny || d.Verdict == policy.Ask && !c.granted[questionOf(q, d)] {
 		return rulesChanged + d.Reason
 	}
+	if q.Protocol == policy.TLS && q.Method == "" && set.Inspects(q) {
+		return rulesChanged + "TLS is to be looked into"
+	}
 	if r := checkForeign(set, c.foreign, now); r != nil {
 		return rulesChanged + r.decision.Reason
 	}
@@ -184,6 +185,9 @@ func checkForeign(set *policy.Set, q policy.Query, now time.Time) *refusal {
 	}
 	q.Now = now
 	d := set.Decide(q)
+	if q.Protocol == policy.TLS && set.Inspects(q) {
+		d.Verdict, d.Rule, d.Reason = policy.Deny, builtin, "its requests are to be looked at"
+	}
 	if d.Verdict == policy.Allow {
 		return nil
 	}
@@ -248,4 +252,11 @@ func deniedAddress(d policy.Decision, a netip.Addr) *refusal {
 	r := denied(d)
 	r.addr = a
 	return r
+}
+
+// address is the one that was dialled, if any.
+func (c *clearance) address() netip.Addr {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dialled
 }

@@ -95,12 +95,13 @@ type flow struct {
 	up      net.Conn
 	method  string // of the first request
 	path    string
-	stopped bool   // the server's side was ended by us
-	over    bool   // both sides were ended by us
-	denied  bool   // a refusal is in the log
-	closed  string // why the flow ended
-	half    bool   // one side has ended
-	moved   int64  // bytes moved when it was last found moving
+	stopped bool                    // the server's side was ended by us
+	over    bool                    // both sides were ended by us
+	denied  bool                    // a refusal is in the log
+	closed  string                  // why the flow ended
+	inside  map[*clearance]struct{} // of requests in TLS that is looked into, while they last
+	half    bool                    // one side has ended
+	moved   int64                   // bytes moved when it was last found moving
 	since   time.Time
 }
 

@@ -28,6 +28,8 @@
 //   - A bare address: TLS without a server name is fine. A server name, or a Host other than
 //     the address itself, must be allowed by itself; otherwise an allowed network would be a way
 //     to any name that is served there.
+//   - TLS is ended here, and begun anew towards the server, where a rule needs to see requests
+//     (package intercept): each is then decided as one of plain HTTP is.
 //   - TLS must name the destination, in the clear and alone: a ClientHello with an encrypted
 //     part is refused, and so is a second one with another name.
 //   - Raw TCP is not looked at. TLS that starts inside of it (STARTTLS) is not checked.
@@ -63,6 +65,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gateway/dns"
+	"github.com/cofferhq/coffer/internal/intercept"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
 	"golang.org/x/net/dns/dnsmessage"
@@ -100,6 +103,8 @@ type Config struct {
 	// Budgets are counters of an earlier gateway of this sandbox, as [Gateway.Budgets] gave them.
 	Budgets map[string]Used
 	About   About
+	// Authority signs for servers whose TLS is looked into. Nil: what needs that is refused.
+	Authority *intercept.Authority
 	// Serve, if set, answers what programs ask of http://coffer.internal/git/. It bounds what
 	// it reads and how long it takes itself.
 	Serve http.Handler
@@ -175,7 +180,7 @@ type Gateway struct {
 	queries  chan struct{}  // one for each DNS query in work
 	records  *pace          // for look-ups of other records than addresses
 	names    *pace          // for look-ups of addresses, where a pattern allows them
-	roots    *x509.CertPool // for a proxy that speaks TLS; nil: the host's
+	roots    *x509.CertPool // of servers and proxies that speak TLS; nil: the host's
 
 	ctx     context.Context
 	cancel  context.CancelFunc

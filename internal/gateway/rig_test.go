@@ -274,6 +274,10 @@ func rules(t testing.TB, lines ...string) *policy.Set {
 				r.Methods = strings.Split(value, ",")
 			case key == "paths":
 				r.Paths = strings.Split(value, ",")
+			case word == "inspect":
+				r.Inspect = true
+			case word == "tls=pass":
+				r.TLS = value
 			case key == "up":
 				r.MaxUpload = value
 			case key == "down":

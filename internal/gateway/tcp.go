@@ -22,7 +22,11 @@ func (f *flow) talk() (sniff.Kind, *refusal) {
 	if possible.Raw.Verdict != policy.Deny {
 		head = f.g.limits.sniff // it may wait for an answer to half a line
 	}
-	switch possible.Raw.Verdict {
+	raw := possible.Raw.Verdict
+	if raw == policy.Allow && f.isLookedInto() { // no connection is made before a request is there
+		raw = policy.Ask
+	}
+	switch raw {
 	case policy.Allow: // the server may speak first
 		if r := f.connectRaw(); r != nil {
 			return sniff.NeedMore, r
@@ -32,7 +36,7 @@ func (f *flow) talk() (sniff.Kind, *refusal) {
 		wait = f.g.limits.sniff
 	}
 	kind, err := f.client.first(wait, head)
-	if isTimeout(err) && len(f.client.ahead) == 0 && possible.Raw.Verdict == policy.Ask {
+	if isTimeout(err) && len(f.client.ahead) == 0 && raw == policy.Ask {
 		// It waits for the server to speak: the question is about raw TCP.
 		if r := f.connectRaw(); r != nil {
 			return sniff.NeedMore, r
@@ -243,6 +247,9 @@ func (f *flow) speakTLS() *refusal {
 	foreign, r := f.checkName(hello)
 	if r != nil {
 		return r
+	}
+	if f.isLookedInto() {
+		return f.lookInto(hello)
 	}
 	if r := f.permit(f.ask(policy.TLS), foreign, f.client.watch); r != nil {
 		return r

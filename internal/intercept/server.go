@@ -237,7 +237,8 @@ func (x *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("Upgrade")
 		r.Header.Del("Http2-Settings")
 	}
-	_ = http.NewResponseController(w).EnableFullDuplex() // which HTTP/2 is anyway
+	_ = http.NewResponseController(w).EnableFullDuplex()      // which HTTP/2 is anyway
+	w.Header()["Content-Type"], w.Header()["Date"] = nil, nil // the server's, or none
 	x.proxy.ServeHTTP(w, r)
 }
 

@@ -244,7 +244,7 @@ func ruleFor(q gateway.Request, allow bool) policy.RuleSource {
 	case q.Protocol == policy.UDP:
 		r.Protocol = policy.UDP.String()
 	case q.Method != "":
-		r.Protocol, r.Methods = policy.HTTP.String(), []string{q.Method}
+		r.Protocol, r.Methods = q.Protocol.String(), []string{q.Method}
 		if q.Path != "" {
 			r.Paths = []string{q.Path}
 		}

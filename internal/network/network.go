@@ -15,6 +15,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/audit"
 	"github.com/cofferhq/coffer/internal/gateway"
+	"github.com/cofferhq/coffer/internal/intercept"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/policy"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -25,6 +26,8 @@ type Options struct {
 	Log   func(audit.Event)
 	Tell  func(line string) // shows the user a notice
 	Serve http.Handler      // answers http://coffer.internal/
+	// Authority signs for servers whose TLS is looked into; nil if no rule wants that.
+	Authority *intercept.Authority
 }
 
 // A Network is the gateway of a running sandbox and the user's own rules for it.
@@ -73,7 +76,7 @@ func newNetwork(sb *sandbox.Sandbox, o Options) *Network {
 func (n *Network) config(rules *policy.Set) gateway.Config {
 	return gateway.Config{
 		Policy: rules, Audit: n.o.Log, Denied: n.denied, Unreached: n.unreached, Asked: n.asked,
-		HostPorts: hostPorts(n.sb.Network), Serve: n.o.Serve,
+		HostPorts: hostPorts(n.sb.Network), Serve: n.o.Serve, Authority: n.o.Authority,
 	}
 }
 

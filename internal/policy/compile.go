@@ -62,6 +62,8 @@ type rule struct {
 	protocol Protocol
 	methods  []string
 	paths    []pathPattern
+	inspect  bool // look into TLS
+	pass     bool // do not
 	expires  time.Time
 	budget   *Budget
 }
@@ -127,6 +129,7 @@ func Compile(layers ...Source) (*Set, error) {
 	slices.SortStableFunc(c.clauses, func(a, b clause) int { return cmp.Compare(a.rank, b.rank) })
 	c.set.clauses = c.clauses
 	c.set.denies = slices.ContainsFunc(c.clauses, func(c clause) bool { return c.rank == rankDeny && (c.target.kind == exactly || c.target.kind == below) })
+	c.set.inner = slices.ContainsFunc(c.clauses, func(c clause) bool { return c.looksInto() })
 	return c.set, nil
 }
 
@@ -205,19 +208,49 @@ func (c *compiler) compileConditions(src RuleSource) *rule {
 		c.problem("paths", i, err)
 		r.paths = append(r.paths, pattern)
 	}
-	if len(r.methods)+len(r.paths) > 0 && r.protocol != HTTP {
+	if len(r.methods)+len(r.paths) > 0 && (r.protocol == TCP || r.protocol == UDP) {
 		field := "methods"
 		if len(r.methods) == 0 {
 			field = "paths"
 		}
-		c.problem(field, -1, errors.New(`only plain HTTP shows them; with protocol = "http" the rule is about http:// alone, and https:// goes by host and port`))
+		c.problem(field, -1, fmt.Errorf("only HTTP requests have them, and the rule is for %s", r.protocol))
 	}
+	c.problem("inspect", -1, r.compileInspect(src))
+	c.problem("tls", -1, r.compileTLS(src))
 	up := c.size("max_upload", src.MaxUpload)
 	down := c.size("max_download", src.MaxDownload)
 	if up != 0 || down != 0 {
 		r.budget = &Budget{Rule: budgetName(src), MaxUpload: up, MaxDownload: down}
 	}
 	return r
+}
+
+func (r *rule) compileInspect(src RuleSource) error {
+	r.inspect = src.Inspect
+	switch {
+	case !src.Inspect:
+	case r.protocol != Any && r.protocol != TLS:
+		return fmt.Errorf("it is about TLS, and the rule is for %s", r.protocol)
+	case len(src.Allow)+len(src.Ask) == 0:
+		return errors.New("there is nothing to look at where the rule only denies")
+	}
+	return nil
+}
+
+func (r *rule) compileTLS(src RuleSource) error {
+	r.pass = src.TLS == "pass"
+	switch {
+	case src.TLS == "":
+	case !r.pass:
+		return fmt.Errorf(`%s is not "pass"`, quote(src.TLS))
+	case r.protocol != Any && r.protocol != TLS:
+		return fmt.Errorf("it is about TLS, and the rule is for %s", r.protocol)
+	case len(src.Allow)+len(src.Ask) == 0:
+		return errors.New("there is nothing to pass where the rule only denies")
+	case src.Inspect || len(src.Methods)+len(src.Paths) > 0:
+		return errors.New("the rule looks at requests, which TLS hides")
+	}
+	return nil
 }
 
 func (c *compiler) size(field, s string) int64 {
@@ -269,6 +302,9 @@ func (c *compiler) add(r *rule, src RuleSource, rk rank, t Target, group string)
 		d.Budget = r.budget
 	}
 	one := clause{rule: r, rank: rk, target: t, protos: r.protocol.matches(rk), text: text, group: group, decision: d}
+	if one.aboutRequests() && r.protocol == Any {
+		one.protos = only(TLS, HTTP)
+	}
 	one.decision.Request = one.aboutRequests()
 	if one.decision.Request && !one.cautious() {
 		one.others = fmt.Sprintf("no rule allows this request: rule %q%s is only for %s", d.Rule, where, requestText(src))
@@ -299,6 +335,12 @@ func ruleText(v Verdict, target string, src RuleSource) string {
 	}
 	if len(src.Paths) > 0 {
 		words = append(words, strings.Join(src.Paths, ","))
+	}
+	if src.Inspect {
+		words = append(words, "inspect")
+	}
+	if src.TLS != "" {
+		words = append(words, "tls="+src.TLS)
 	}
 	return strings.Join(words, " ")
 }

@@ -18,12 +18,16 @@ func TestProblems(t *testing.T) {
 			{Allow: []string{"example.com", "exa mple.com"}, Deny: []string{"10.0.0.1/8"}, Ask: []string{"@x"}},
 			{Name: "a\x1b[2Jb", Allow: []string{"example.com"}, Protocol: "https"},
 			{},
-			{Allow: []string{"example.com"}, Methods: []string{"GET"}},
+			{Allow: []string{"example.com"}, Protocol: "tcp", Methods: []string{"GET"}},
 			{Allow: []string{"example.com"}, Protocol: "http", Methods: []string{"GET", "G T", ""}, Paths: []string{"/a", "b"}},
 			{Deny: []string{"example.com"}, MaxUpload: "10MB"},
 			{Allow: []string{"example.com"}, MaxUpload: "lots", MaxDownload: "0"},
 			{Allow: []string{"e..com"}, Enabled: &off},
-			{Allow: []string{"example.com"}, Protocol: "tls", Paths: []string{"/a"}},
+			{Allow: []string{"example.com"}, Protocol: "udp", Paths: []string{"/a"}},
+			{Allow: []string{"example.com"}, Protocol: "http", Inspect: true, TLS: "pass"},
+			{Deny: []string{"example.com"}, Inspect: true, TLS: "pass"},
+			{Allow: []string{"example.com"}, Inspect: true, TLS: "pass"},
+			{Allow: []string{"example.com"}, TLS: "end"},
 		}},
 	)
 	var problems Problems
@@ -52,6 +56,9 @@ func TestProblems(t *testing.T) {
 		{1, 6, "max_upload", -1, ""}, {1, 6, "max_download", -1, ""},
 		{1, 7, "allow", 0, ""},
 		{1, 8, "paths", -1, ""},
+		{1, 9, "inspect", -1, ""}, {1, 9, "tls", -1, ""},
+		{1, 10, "inspect", -1, ""}, {1, 10, "tls", -1, ""},
+		{1, 11, "tls", -1, ""}, {1, 12, "tls", -1, ""},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)

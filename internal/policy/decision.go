@@ -87,8 +87,8 @@ type Query struct {
 	Addr     netip.Addr // the address the program meant, when Host is ""
 	Port     uint16
 	Protocol Protocol
-	Method   string    // for HTTP
-	Path     string    // for HTTP, as the client sent it; a query string is ignored
+	Method   string    // for HTTP, and TLS that is looked into
+	Path     string    // the same, as the client sent it; a query string is ignored
 	Now      time.Time // for rules that expire; zero ignores expiry
 	// Named: what is said to the address names a host, about which there is a decision of its own.
 	Named bool

@@ -27,6 +27,7 @@ func (s *Set) Explain(q Query) []Step {
 		d := refusal(refused)
 		return []Step{{Verdict: d.Verdict, Rule: d.Rule, Matched: true, Decides: true, Why: d.Reason}}
 	}
+	q = s.unseen(q)
 	r := request{Query: q}
 	var steps []Step
 	decided := ""
@@ -55,6 +56,38 @@ func (s *Set) Explain(q Query) []Step {
 // Requests reports whether a rule about a destination looks at requests.
 func (s *Set) Requests(q Query) bool {
 	return q.prepare() == "" && slices.ContainsFunc(s.about(q), (*clause).aboutRequests)
+}
+
+// looksInto: the clause wants to see requests in TLS.
+func (c *clause) looksInto() bool {
+	return c.protos.has(TLS) && (c.inspect || c.aboutRequests())
+}
+
+// Inspects reports whether TLS with a destination has to be looked into: a rule wants it, and
+// none has it passed on. Where it has not, no rule about requests can allow it.
+func (s *Set) Inspects(q Query) (wanted bool) {
+	if !s.inner || q.prepare() != "" {
+		return false
+	}
+	q.Protocol = TLS
+	for _, c := range s.about(q) {
+		switch {
+		case c.elsewhere(q) != "":
+		case c.pass && c.rank != rankDeny:
+			return false
+		case c.looksInto():
+			wanted = true
+		}
+	}
+	return wanted
+}
+
+// unseen takes the request out of a query about TLS that is not looked into.
+func (s *Set) unseen(q Query) Query {
+	if q.Protocol == TLS && q.Method != "" && !s.Inspects(q) {
+		q.Method, q.Path = "", ""
+	}
+	return q
 }
 
 // Shown is a rule of a set, for people to read.

@@ -109,6 +109,9 @@ func (s *Set) Beyond(r RuleSource) (beyond []string) {
 	if r.Enabled != nil && !*r.Enabled {
 		return nil
 	}
+	if r.TLS != "" { // it may keep others from looking
+		return slices.Concat(r.Allow, r.Ask)
+	}
 	var p Protocol
 	if p.UnmarshalText([]byte(r.Protocol)) != nil {
 		return r.Allow

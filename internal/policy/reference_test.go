@@ -65,6 +65,9 @@ func referenceWeight(c *clause, q Query) int {
 }
 
 func referenceConditions(c *clause, q Query) bool {
+	if c.protocol == Any && c.aboutRequests() && q.Protocol != TLS && q.Protocol != HTTP {
+		return false
+	}
 	inPorts := c.target.ports == nil
 	for _, r := range c.target.ports {
 		inPorts = inPorts || r.lo <= q.Port && q.Port <= r.hi
@@ -162,7 +165,7 @@ func (w world) source(n int) Source {
 		for range 1 + w.IntN(2) {
 			*list = append(*list, w.target())
 		}
-		if r.Protocol == "http" {
+		if r.Protocol != "tcp" && r.Protocol != "udp" {
 			r.Methods = pick(w, nil, []string{"GET"}, []string{"POST", "PUT"})
 			r.Paths = pick(w, nil, []string{"/a/**"}, []string{"/*"}, []string{"/**/b", "/"})
 		}
@@ -233,19 +236,19 @@ func TestNameAndConnectEqualBestDecision(t *testing.T) {
 			for port := uint16(1); port <= 12; port++ {
 				q.Port, q.Named = port, true
 				possible := set.Connect(q)
-				http := Deny
+				http, tls := Deny, Deny
 				for _, q.Method = range []string{"GET", "POST", "HEAD"} {
 					for _, q.Path = range paths {
 						q.Protocol = HTTP
 						http = max(http, set.Decide(q).Verdict)
+						q.Protocol = TLS
+						tls = max(tls, set.Decide(q).Verdict)
 					}
 				}
 				q.Method, q.Path = "", ""
-				q.Protocol = TLS
-				tls := set.Decide(q).Verdict
 				q.Protocol, q.Named = TCP, false
 				raw := set.Decide(q).Verdict
-				if possible.Raw.Verdict != raw || possible.TLS.Verdict != tls || !equal(possible.HTTP.Verdict, http) {
+				if possible.Raw.Verdict != raw || !equal(possible.TLS.Verdict, tls) || !equal(possible.HTTP.Verdict, http) {
 					t.Fatalf("%+v: %+v, want %v %v %v", q, possible, raw, tls, http)
 				}
 				q.Protocol = UDP

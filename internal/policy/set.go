@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Decide answers a query. Without a Method and Path, an HTTP query is one about a
-// request that nobody can read: rules about requests deny it and do not allow it.
+// Decide answers a query. Without a Method and Path, a query about HTTP or TLS is one about
+// requests that nobody can read: rules about requests deny it and do not allow it.
 func (s *Set) Decide(q Query) Decision {
 	if refused := q.prepare(); refused != "" {
 		return refusal(refused)
 	}
-	return s.decide(q, false)
+	return s.decide(s.unseen(q), false)
 }
 
 // Connect is the question before any byte was seen on a TCP connection.
@@ -28,7 +28,7 @@ func (s *Set) Connect(q Query) Possible {
 	q.Protocol, q.Named = TCP, false
 	p.Raw = s.decide(q, false)
 	q.Protocol, q.Named = TLS, true // it may yet name a host
-	p.TLS = s.decide(q, false)
+	p.TLS = s.decide(q, s.Inspects(q))
 	q.Protocol = HTTP
 	p.HTTP = s.decide(q, q.Method == "" && q.Path == "")
 	return p
@@ -145,7 +145,7 @@ func (s *Set) decide(q Query, open bool) Decision {
 		return s.bare(q, d, best.target.kind == everything)
 	case late != nil && s.def.Verdict == Deny:
 		return late.decision
-	case near != nil && s.def.Verdict == Deny && q.Protocol == HTTP:
+	case near != nil && s.def.Verdict == Deny && (q.Protocol == HTTP || q.Protocol == TLS):
 		d := s.def
 		d.Reason = near.others
 		return d
@@ -175,6 +175,7 @@ type Set struct {
 	clauses []clause // by rank
 	def     Decision
 	denies  bool // some clause denies a name
+	inner   bool // some clause wants to see requests in TLS
 }
 
 // about returns the clauses for the destination of a prepared query, by rank, and within a rank
@@ -230,6 +231,8 @@ func (c *clause) elsewhere(q Query) string {
 	switch {
 	case c.target.ports != nil && !c.target.ports.covers(portRange{q.Port, q.Port}):
 		return fmt.Sprintf("it is for port %s, not %d", c.target.ports, q.Port)
+	case !c.protos.has(q.Protocol) && c.protocol == Any && c.aboutRequests():
+		return fmt.Sprintf("it is for http and tls, not %s", q.Protocol)
 	case !c.protos.has(q.Protocol) && c.protocol == Any:
 		return "it is not for udp unless it says so"
 	case !c.protos.has(q.Protocol):

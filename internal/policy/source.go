@@ -38,11 +38,17 @@ type RuleSource struct {
 	// Protocol is "tcp", "udp", "tls" or "http". UDP is allowed only where it is named.
 	Protocol string `toml:"protocol" json:"protocol,omitempty"`
 
-	// Methods narrow the rule to plain-text HTTP requests with one of these methods.
+	// Methods narrow the rule to HTTP requests with one of these methods, in plain text and
+	// in TLS, which the gateway then looks into; with protocol "http" or "tls" to one of them.
 	Methods []string `toml:"methods" json:"methods,omitempty"`
-	// Paths narrow the rule to plain-text HTTP requests for one of these paths. A *
+	// Paths narrow the rule to HTTP requests for one of these paths, as methods does. A *
 	// stands for anything but a slash, and ** for any number of whole segments.
 	Paths []string `toml:"paths" json:"paths,omitempty"`
+	// Inspect has the gateway look into TLS, and hold every request against the rules.
+	Inspect bool `toml:"inspect" json:"inspect,omitempty"`
+	// TLS can be "pass": it is not looked into, whatever other rules want, as for programs
+	// that accept certain certificates only.
+	TLS string `toml:"tls" json:"tls,omitempty"`
 
 	// MaxUpload bounds the bytes that are sent to each host: "10MB".
 	MaxUpload string `toml:"max_upload" json:"max_upload,omitempty"`
@@ -53,6 +59,15 @@ type RuleSource struct {
 	Enabled *bool     `toml:"enabled" json:"enabled,omitempty"`
 	Origin  string    `toml:"-" json:"origin,omitempty"` // "coffer.toml:12", filled by the reader
 	Expires time.Time `toml:"-" json:"expires,omitzero"` // zero: never
+}
+
+// Inspects says whether the gateway has to look into TLS for the rule.
+func (r RuleSource) Inspects() bool {
+	switch r.Protocol {
+	case "", TLS.String():
+		return (r.Inspect || len(r.Methods)+len(r.Paths) > 0) && (r.Enabled == nil || *r.Enabled)
+	}
+	return false
 }
 
 // Modes are the names of the built-in policies.

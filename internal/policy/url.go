@@ -69,7 +69,7 @@ func parseURL(s string) (Query, error) {
 		}
 	}
 	q.Protocol = known.protocol
-	if q.Protocol == HTTP {
+	if q.Protocol == HTTP || scheme == "https" || scheme == "wss" {
 		q.Method = "GET"
 		q.Path, _, _ = strings.Cut(path, "#")
 		if !strings.HasPrefix(q.Path, "/") {
@@ -87,9 +87,9 @@ func parseHostPort(s string) (Query, error) {
 	}
 	switch {
 	case !hasPort:
-		q.Port, q.Protocol = 443, TLS
+		q.Port, q.Protocol, q.Method, q.Path = 443, TLS, "GET", "/"
 	case q.Port == 443:
-		q.Protocol = TLS
+		q.Protocol, q.Method, q.Path = TLS, "GET", "/"
 	case q.Port == 80:
 		q.Protocol, q.Method, q.Path = HTTP, "GET", "/"
 	default:

@@ -37,6 +37,9 @@ func HostView(v View) (*Plan, error) {
 	p.includes(v)
 	p.caches(v)
 	p.profile(v)
+	if err := p.trust(v); err != nil {
+		return nil, err
+	}
 	if err := p.maskSockets(v); err != nil {
 		return nil, err
 	}

@@ -44,6 +44,8 @@ type View struct {
 	// Memory, in bytes, and CPUs are limits that programs see; zero without one.
 	Memory int64
 	CPUs   float64
+	// Authority is a certificate, in PEM, that programs inside have to trust; empty for none.
+	Authority []byte
 	// Masks are places inside that must stay unread.
 	Masks Masks
 }

@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// InRoot has links resolved as if the directory were the root.
+const InRoot = unix.RESOLVE_IN_ROOT
+
 // What else ends a resolution. That the path leads out of the directory always does.
 const (
 	NoLinks  = unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
@@ -20,7 +23,10 @@ func Open(dir *os.File, rel string, flags int, resolve uint64) (*os.File, error)
 	if rel == "" {
 		rel = "."
 	}
-	fd, err := openat2(int(dir.Fd()), rel, flags, resolve|unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)
+	if resolve&InRoot == 0 {
+		resolve |= unix.RESOLVE_BENEATH
+	}
+	fd, err := openat2(int(dir.Fd()), rel, flags, resolve|unix.RESOLVE_NO_MAGICLINKS)
 	if err != nil {
 		return nil, err
 	}

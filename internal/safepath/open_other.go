@@ -12,6 +12,7 @@ import (
 const (
 	NoLinks uint64 = 1 << iota
 	NoMounts
+	InRoot
 )
 
 // Open opens nothing here.

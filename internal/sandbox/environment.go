@@ -143,10 +143,23 @@ func identity(me Person, sb *Sandbox, theirs []string, root bool) map[string]str
 	maps.Copy(env, map[string]string{
 		"HOME": home, "USER": name, "LOGNAME": name, "SHELL": cmp.Or(shell(me, sb), "/bin/sh"), "TMPDIR": "/tmp", "COFFER_SANDBOX": sb.ID,
 	})
+	if sb.Network.Inspects() {
+		trust(env)
+	}
 	if len(sb.Profile) > 0 {
 		env["ENV"] = rootfs.ProfileFile // which sh reads; for other shells see the home
 	}
 	return env
+}
+
+// trust tells programs that do not look where the system has its authorities of the sandbox's own.
+func trust(env map[string]string) {
+	for _, name := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE"} {
+		env[name] = rootfs.Bundle
+	}
+	for _, name := range []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"} { // beside those of the program
+		env[name] = rootfs.Authority
+	}
 }
 
 // Variable is a variable that the user asks for, NAME=value, or NAME to pass one on.

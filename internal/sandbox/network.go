@@ -42,6 +42,17 @@ func (n Network) None() bool {
 	return (n.Mode == "" || n.Mode == "none") && len(n.Rules) == 0 && len(n.HostPorts) == 0
 }
 
+// Inspects says that TLS is looked into somewhere, so that programs have to trust the
+// sandbox's own authority.
+func (n Network) Inspects() bool {
+	return slices.ContainsFunc(n.Rules, func(s policy.Source) bool {
+		return slices.ContainsFunc(s.Rules, policy.RuleSource.Inspects)
+	})
+}
+
+// Authority is the file of the sandbox's certificate authority and its key.
+func (sb *Sandbox) Authority() string { return filepath.Join(sb.dir, "authority.pem") }
+
 // Describe is the mode, in a word.
 func (n Network) Describe() string {
 	switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/guest"
+	"github.com/cofferhq/coffer/internal/intercept"
 	"github.com/cofferhq/coffer/internal/link"
 	"github.com/cofferhq/coffer/internal/network"
 	"github.com/cofferhq/coffer/internal/origin"
@@ -54,6 +55,12 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	var authority []byte
+	if s.authority, err = openAuthority(sb); err != nil {
+		return nil, err
+	} else if s.authority != nil {
+		authority = s.authority.PEM()
+	}
 	gitConfig := ""
 	if sb.Workspace.Path != "" {
 		gitConfig = git.SystemConfig(ctx, filepath.Join("/", from.tree, "etc"), !sb.Git.NoSettings)
@@ -75,13 +82,21 @@ func (s *Supervisor) plan(ctx context.Context) (*rootfs.Plan, error) {
 		caches = append(caches, rootfs.Cache(c))
 	}
 	return rootfs.HostView(rootfs.View{
-		Memory: sb.Limits.Memory, CPUs: sb.Limits.CPUs,
+		Authority: authority, Memory: sb.Limits.Memory, CPUs: sb.Limits.CPUs,
 		Mounts: mounts, Caches: caches, Profile: rootfs.ProfileText(sb.Workspace.Path, sb.Profile),
 		Sandbox: dir, Image: from.tree, Home: me.Home, Workspace: sb.Workspace.Path, Mode: sb.Workspace.Mode,
 		Hostname: sb.Name, Passwd: from.passwd, Group: from.group, Login: from.login, Resolver: resolver, GitConfig: gitConfig, Program: program,
 		Hide: hide, Git: bridged, Volatile: sb.Ephemeral, Nesting: sb.Nesting, PrivateGit: private,
 		Includes: includes, Masks: masks, Programs: shims(sb, s.commits.all()),
 	})
+}
+
+// openAuthority is the sandbox's certificate authority, nil where no rule looks into TLS.
+func openAuthority(sb *sandbox.Sandbox) (*intercept.Authority, error) {
+	if !sb.Network.Inspects() {
+		return nil, nil
+	}
+	return intercept.OpenAuthority(sb.Authority())
 }
 
 // serveHost answers what programs inside ask of coffer.internal.

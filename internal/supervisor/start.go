@@ -15,6 +15,7 @@ import (
 	"github.com/cofferhq/coffer/internal/forward"
 	"github.com/cofferhq/coffer/internal/git"
 	"github.com/cofferhq/coffer/internal/hidden"
+	"github.com/cofferhq/coffer/internal/intercept"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/network"
 	"github.com/cofferhq/coffer/internal/sandbox"
@@ -43,8 +44,9 @@ type Supervisor struct {
 	notices     notices
 	activity    *activity
 	audit       *audit.Log
-	reserved    *os.File         // the workspace's empty .git, while it is reserved
-	network     *network.Network // nil without one
+	reserved    *os.File             // the workspace's empty .git, while it is reserved
+	network     *network.Network     // nil without one
+	authority   *intercept.Authority // nil unless TLS is looked into
 	forward     *forward.Forwarder
 	commits     commits
 	checkpoints checkpoints
@@ -179,7 +181,7 @@ func (s *Supervisor) connect(rules *network.Rules) (err error) {
 		s.forward.Hide(own.Ports()...)
 	}
 	s.network, err = network.Start(l, s.Sandbox, rules, network.Options{
-		Log: s.audit.Add, Tell: s.notices.tell, Serve: s.serveHost(),
+		Log: s.audit.Add, Tell: s.notices.tell, Serve: s.serveHost(), Authority: s.authority,
 	})
 	return err
 }
