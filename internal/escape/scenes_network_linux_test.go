@@ -14,7 +14,7 @@ import (
 
 // networkScenes are attempts that need more than one sandbox and one batch.
 var networkScenes = []func(*wires){
-	notClaimed, liveChanges, questions, questionFlood, hostPorts, editedSettings, slowClients, requestRules, upstreamProxy,
+	notClaimed, liveChanges, questions, questionFlood, hostPorts, editedSettings, slowClients, requestRules, inspected, upstreamProxy,
 }
 
 // notClaimed records what the gateway does not see.
@@ -255,6 +255,38 @@ func (s *wires) auditLog(sandbox string) {
 	inside := s.within(sandbox, list, false)
 	maps.Copy(inside, s.within(sandbox, list, true))
 	s.r.settle(list, s.controls(list), inside)
+}
+
+// inspected: TLS that is looked into, and the key by which that is done.
+func inspected(s *wires) {
+	config := filepath.Join(s.bed.Home, ".config/coffer/config.toml")
+	s.here.put(config, "[[network.rules]]\nallow = [\"good.example\"]\nmethods = [\"GET\", \"POST\"]\npaths = [\"/ok/**\"]\n", 0o644)
+	s.here.own(filepath.Join(s.bed.Home, ".config"))
+	s.make("inspected", nil, nil)
+	must(s.t, os.Remove(config))
+	keys, _ := filepath.Glob(filepath.Join(s.bed.Home, ".local/share/coffer/sandboxes/*/authority.pem"))
+	if len(keys) != 1 {
+		s.t.Fatalf("%d authorities", len(keys))
+	}
+	say := func(lines string) string { return "inner good.example:443 good.example " + lines }
+	const host = "%20HTTP/1.1%0D%0AHost:%20good.example%0D%0A"
+	list := trials([]attempt{
+		{n: "118", name: "read the key that signs for servers", do: "read " + keys[0], wall: "ENOENT", hurt: "-", as: "both"},
+		{n: "118.list", name: "list where it is", do: "list " + filepath.Dir(keys[0]), wall: "ENOENT", hurt: "-", as: "both"},
+		{n: "119", name: "ask in TLS for what no rule allows", do: say("GET%20/{w}" + host + "%0D%0A"), wall: "403"},
+		{n: "119.method", name: "do there what no rule allows", do: say("PUT%20/ok/{w}" + host + "%0D%0A"), wall: "403"},
+		{n: "119.dots", name: "go there by dots", do: say("GET%20/ok/../{w}" + host + "%0D%0A"), wall: "400"},
+		{n: "119.slash", name: "go there by an encoded slash", do: say("GET%20/ok/..%252f{w}" + host + "%0D%0A"), wall: "400"},
+		{n: "119.host", name: "ask in TLS for another host's page", do: say("GET%20/ok/{w}%20HTTP/1.1%0D%0AHost:%20evil.example%0D%0A%0D%0A"), wall: "421"},
+		{n: "119.url", name: "name it in the request line", do: say("GET%20https://evil.example/ok/{w}" + host + "%0D%0A"), wall: "400"},
+		{n: "119.sni", name: "name it in the ClientHello", do: "inner good.example:443 evil.example GET%20/ok/{w}" + host + "%0D%0A", wall: "ALERT-112"},
+		{n: "119.two", name: "hide a request behind two lengths", do: say("POST%20/ok/a" + host + "Content-Length:%205%0D%0ATransfer-Encoding:%20chunked%0D%0A%0D%0A0%0D%0A%0D%0AGET%20/{w}" + host + "%0D%0A"), wall: "400"},
+		{n: "119.body", name: "send a body where servers read none", do: say("GET%20/ok/{w}" + host + "Content-Length:%203%0D%0A%0D%0Aabc"), wall: "400"},
+	})
+	inside := s.within("inspected", list, false)
+	maps.Copy(inside, s.within("inspected", list, true))
+	s.r.settle(list, s.controls(list), inside)
+	s.succeeds("rm", "--force", "inspected")
 }
 
 // slowClients: connections that begin and do not go on, and answers that nobody reads.

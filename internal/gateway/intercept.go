@@ -19,9 +19,12 @@ import (
 // isLookedInto says whether the rules have to see what is said in TLS.
 func (f *flow) isLookedInto() bool { return f.g.policy.Load().Inspects(f.ask(policy.TLS)) }
 
+// An innerFlow is a flow whose TLS is looked into.
+type innerFlow struct{ *flow }
+
 // lookInto ends the program's TLS here and has each of its requests decided. Nothing is dialled
 // before one of them is allowed.
-func (f *flow) lookInto(hello sniff.Hello) *refusal {
+func (f innerFlow) lookInto(hello sniff.Hello) *refusal {
 	refuse := func(why string) *refusal { return denied(policy.Decision{Rule: builtin, Reason: why}) }
 	switch {
 	case f.g.cfg.Authority == nil:
@@ -62,7 +65,7 @@ func (u *unread) Read(b []byte) (int, error) {
 
 // permitInside decides about a request. Until done is called, a change of the rules is held
 // against it as well.
-func (f *flow) permitInside(r *http.Request) (done func(), no *intercept.Refusal) {
+func (f innerFlow) permitInside(r *http.Request) (done func(), no *intercept.Refusal) {
 	q := f.ask(policy.TLS)
 	q.Method = r.Method
 	q.Path, _, _ = strings.Cut(r.RequestURI, "?")
@@ -93,7 +96,7 @@ func (f *flow) permitInside(r *http.Request) (done func(), no *intercept.Refusal
 	return done, nil
 }
 
-func (f *flow) decideInside(c *clearance, q policy.Query, r *http.Request) *refusal {
+func (f innerFlow) decideInside(c *clearance, q policy.Query, r *http.Request) *refusal {
 	if len(q.Path) > maxPath {
 		return malformed(&sniff.Error{Status: 414, Msg: "the path is too long"})
 	}
@@ -108,7 +111,7 @@ func (f *flow) decideInside(c *clearance, q policy.Query, r *http.Request) *refu
 }
 
 // tell notes the refusal of a request, and says it in the words of package intercept.
-func (f *flow) tell(r *refusal) *intercept.Refusal {
+func (f innerFlow) tell(r *refusal) *intercept.Refusal {
 	r.protocol = policy.TLS
 	d := f.denial(r)
 	switch {
@@ -135,7 +138,7 @@ func (c *clearance) follow(o *clearance) {
 }
 
 // dialInside connects to the server, whose bytes are counted as those of any other.
-func (f *flow) dialInside(ctx context.Context) (net.Conn, error) {
+func (f innerFlow) dialInside(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(f.ctx, cancel)()
 	defer cancel()
@@ -143,7 +146,7 @@ func (f *flow) dialInside(ctx context.Context) (net.Conn, error) {
 	up, addr, r := f.g.connect(ctx, q, d)
 	if r == nil {
 		if r = f.adopt(addr); r == nil {
-			return &counted{up, f}, nil
+			return &counted{up, f.flow}, nil
 		}
 		reset(up)
 	}

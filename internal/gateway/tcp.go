@@ -249,7 +249,7 @@ func (f *flow) speakTLS() *refusal {
 		return r
 	}
 	if f.isLookedInto() {
-		return f.lookInto(hello)
+		return innerFlow{f}.lookInto(hello)
 	}
 	if r := f.permit(f.ask(policy.TLS), foreign, f.client.watch); r != nil {
 		return r

@@ -159,14 +159,19 @@ func handshake(a []string, ech []byte, way func(net.Conn, []byte) error) error {
 	if _, err = fmt.Fprintf(t, "GET /%s HTTP/1.1\r\nHost: %s\r\n\r\n", a[2], name); err == nil {
 		_, err = t.Read(make([]byte, 16))
 	}
+	if err != nil && strings.Contains(err.Error(), "unexpected handshake message") {
+		return fact("NO-TLS")
+	}
+	return alerted(err)
+}
+
+// alerted is what an error of TLS comes to.
+func alerted(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" { // then Err is the alert
 		if v := reflect.ValueOf(op.Err); v.Kind() == reflect.Uint8 {
 			return fact(fmt.Sprintf("ALERT-%d", v.Uint()))
 		}
-	}
-	if err != nil && strings.Contains(err.Error(), "unexpected handshake message") {
-		return fact("NO-TLS")
 	}
 	return plainly(err)
 }

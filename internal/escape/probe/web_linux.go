@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 var web = map[string]func([]string) error{
 	"get":    get,
 	"raw":    func(a []string) error { return rawRequest(a, 0) },
+	"inner":  innerRequest,
 	"pause":  func(a []string) error { return rawRequest(a[1:], number(a[0])) },
 	"second": second,
 	"follow": follow,
@@ -113,6 +115,25 @@ func rawRequest(a []string, few int) error {
 		return plainly(err)
 	}
 	_, err = response(bufio.NewReader(c))
+	return err
+}
+
+// innerRequest says something over TLS, whoever the server is: host:port, name, text.
+func innerRequest(a []string) error {
+	text, err := url.PathUnescape(a[2])
+	if err != nil {
+		return err
+	}
+	c, err := reach("tcp", a[0])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	t := tls.Client(c, &tls.Config{ServerName: a[1], InsecureSkipVerify: true})
+	if _, err := io.WriteString(t, text); err != nil {
+		return alerted(err)
+	}
+	_, err = response(bufio.NewReader(t))
 	return err
 }
 
