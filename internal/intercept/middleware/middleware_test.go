@@ -2,11 +2,13 @@ package middleware
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cofferhq/coffer/internal/intercept"
@@ -374,4 +376,26 @@ func BenchmarkNothing(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// A script is one stage for many requests at once, which share nothing that they can change.
+func TestAtOnce(t *testing.T) {
+	s := compile(t, `assert(string.rep and not string.own) string.own = req.path string.rep = nil req:setBody({path = req.path}) local res = req:send() res:setBody(string.own)`)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 20 {
+				path := fmt.Sprintf("/%d/%d", i, j)
+				resp, err := s.Exchange(request("POST", "https://a.example"+path, "x"), answer("", ""))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if data, err := io.ReadAll(resp.Body); string(data) != path || err != nil {
+					t.Errorf("%q, want %q, %v", data, path, err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
