@@ -125,6 +125,11 @@ func (b *Bridge) Open(ctx context.Context) (*rootfs.Git, error) {
 	if !b.Over {
 		view.File = filepath.Join(b.dir, pointerName)
 	}
+	if !b.Laid {
+		if err := b.submodules(view); err != nil {
+			return nil, err
+		}
+	}
 	// git-lfs looks for large files beside the alternates.
 	if large := filepath.Join(b.Common, "lfs", "objects"); isRealDir(large) {
 		view.Large = large

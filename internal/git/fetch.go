@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -331,6 +332,9 @@ func (b *Bridge) Fetch(ctx context.Context, o wire.Opener, commit string) error 
 	}
 	if _, err := b.fetch(ctx, b.far(o), []string{commit + ":" + landed + "hook"}); err != nil {
 		return err
+	}
+	if why, err := b.unfit(ctx, commit); err != nil || why != "" {
+		return cmp.Or(err, errors.New("what was staged inside was not brought over: "+why))
 	}
 	return b.ownRefs().move(ctx, b.why(), fmt.Sprintf("update %shook %s\n", b.own(), commit))
 }

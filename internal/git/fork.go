@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,10 @@ func (c *Checkpoints) fork(ctx context.Context, at checkpoint.Checkpoint, n int)
 	if _, err := c.bridge.refs().text(ctx, "rev-parse", "--verify", "-q", f.Base+"^{commit}"); err != nil {
 		return nil, fmt.Errorf("the commit %.12s of checkpoint %d was not brought over", f.Base, n)
 	}
-	var err error
+	why, err := c.bridge.unfit(ctx, f.Base)
+	if err != nil || why != "" {
+		return nil, cmp.Or(err, fmt.Errorf("the commit %.12s of checkpoint %d was not brought over: %s", f.Base, n, why))
+	}
 	if f.want, err = c.Manifest(at.N); err == nil && c.bridge.Laid {
 		f.leaveSubmodules()
 	}

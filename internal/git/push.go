@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -127,7 +128,11 @@ func (r *Remote) Judge(ctx context.Context, patterns []string, c PushCommand) (m
 		return m, ui.Error("there is nothing to push: nothing was committed in this sandbox yet", "commit something first")
 	case err != nil || out == "":
 		return m, ui.Error(fmt.Sprintf("%.12s is on no branch of this sandbox that has come out", m.New), "commit it to a branch, and push again")
-	case m.Old == "":
+	}
+	if why, err := b.unfit(ctx, m.New); err != nil || why != "" {
+		return m, cmp.Or(err, fmt.Errorf("%.12s cannot be pushed: %s", m.New, why))
+	}
+	if m.Old == "" {
 		return m, nil
 	}
 	ahead, err := b.refs().contains(ctx, m.New, m.Old)

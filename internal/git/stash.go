@@ -92,13 +92,13 @@ func (s *session) fetchAside(ctx context.Context, want map[string]string) (fresh
 			s.note("the tag %s was not brought over: %s is of a sandbox before; delete that with %s", tagName(short), ref, ui.Command("git update-ref -d", ref))
 			return true
 		}
-		heavy, wrong := s.heavyAside(ctx, id)
+		why, wrong := s.unfitAside(ctx, id)
 		if wrong != nil {
 			err = wrong
-		} else if heavy {
-			s.note("the %s %s was not brought over: it has too many files (%d at most)", strings.TrimSuffix(kind, "/"), tagName(short), maxPaths)
+		} else if why != "" {
+			s.note("the %s %s was not brought over: %s", strings.TrimSuffix(kind, "/"), tagName(short), why)
 		}
-		return heavy
+		return why != ""
 	})
 	return fresh, err
 }
@@ -187,22 +187,24 @@ func (s *session) newTags(ctx context.Context) (map[string]string, error) {
 	return tags, nil
 }
 
-// heavyAside reports whether a stash or a tag has too many files. A stash has its untracked
-// files in a commit of their own.
-func (s *session) heavyAside(ctx context.Context, id string) (bool, error) {
+// unfitAside is unfit for a stash or a tag. A stash has its untracked files in a commit of their own.
+func (s *session) unfitAside(ctx context.Context, id string) (string, error) {
 	out, err := s.refs().text(ctx, "rev-list", "--no-walk", "--parents", id+"^{commit}")
 	if code(err) > 0 {
-		return false, nil // of no commit, which nothing is checked out of
+		if _, err := s.refs().text(ctx, "rev-parse", "-q", "--verify", id+"^{tree}"); err == nil {
+			return "it is of a directory, and of no commit", nil
+		}
+		return "", nil // nothing is checked out of it
 	}
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	for _, commit := range strings.Fields(out) {
-		if heavy, err := s.refs().heavy(ctx, commit); heavy || err != nil {
-			return heavy, err
+		if why, err := s.unfit(ctx, commit); why != "" || err != nil {
+			return why, err
 		}
 	}
-	return false, nil
+	return "", nil
 }
 
 // A Kept is a stash or a tag of a sandbox's, and the commands that take and delete it.

@@ -241,10 +241,10 @@ func (s *session) takeOut(ctx context.Context, b, inside, outside string) error 
 			return nil
 		}
 	}
-	if heavy, err := s.refs().heavy(ctx, inside); err != nil {
+	if why, err := s.unfit(ctx, inside); err != nil {
 		return err
-	} else if heavy {
-		s.note("the branch %s was not moved to %.12s, which has too many files (%d at most); take them out of the commit, inside", short(s.public(b)), inside, maxPaths)
+	} else if why != "" {
+		s.note("the branch %s was not moved to %.12s: %s", short(s.public(b)), inside, why)
 		return nil
 	}
 	if s.Laid && outside == "" && inside != s.now[s.own()+"base"].ID {

@@ -63,7 +63,7 @@ func (f *Files) protectNested(t *tree, found []mask.Found) (locked []string) {
 	theirs := f.remembered(t).theirs()
 	for _, r := range found {
 		f.nested.note(r.Which)
-		if !theirs[r.Which] && f.sb.Git.Nested != sandbox.NestedOpen {
+		if !r.Bare && !theirs[r.Which] && f.sb.Git.Nested != sandbox.NestedOpen {
 			f.nested.locked = append(f.nested.locked, filepath.Join(t.Root, filepath.Dir(r.Path)))
 			locked = append(locked, rootfs.NestedGit(t.Root, r.Path)...)
 		}

@@ -102,6 +102,9 @@ func TestRepository(t *testing.T) {
 		if r := s.shell(t, layer, "true"); strings.Contains(r.err, "made in") {
 			t.Errorf("planted before: %v", r)
 		}
+		if r := s.shell(t, layer, "mkdir -p src/objects src/refs; cp .git/HEAD src"); r.code != 0 || !strings.Contains(r.err, "git repositories were made in src; check") {
+			t.Errorf("planted as a bare one: %v", r)
+		}
 		// The user may open it by name, and only so; it is said then.
 		for open, free := range map[string]bool{s.Home + "/out": false, s.Work: false, s.Work + "/.git": true} {
 			w := s.policy("sh", "-c", "echo >.git/new")

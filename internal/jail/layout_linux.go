@@ -135,8 +135,17 @@ func (l *layout) git() error {
 		return err
 	}
 	if info, err := os.Lstat(git); repo.Own == "" || err == nil && reserved(rootfs.Place{Path: git}, info) {
-		if above := repositoryAbove(l.context); above != "" {
+		if above := rootfs.RepositoryAbove(l.context); above != "" {
 			l.note("the repository of %s stays read-only, because it is above %s", above, l.context)
+			links, err := rootfs.Submodules(above, rootfs.IndexOf(above))
+			if err != nil {
+				l.gaps = append(l.gaps, Gap{What: "submodules of the repository above can be changed: " + err.Error(), Needs: "a repository that is understood"})
+			}
+			for _, path := range links {
+				if safepath.Within(path, l.context) {
+					l.protect(l.context, rootfs.Place{Path: path}, &l.reserve)
+				}
+			}
 		}
 		l.protect(l.context, rootfs.Place{Path: git}, &l.reserve)
 		return nil
@@ -224,17 +233,6 @@ func (p *Policy) lookup(name string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// repositoryAbove finds the repository that a directory without one of its own is in.
-func repositoryAbove(dir string) string {
-	for dir != "/" {
-		dir = filepath.Dir(dir)
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return dir
-		}
-	}
-	return ""
 }
 
 // programPlaces are what must be readable for a program to start, if it is not one of

@@ -68,7 +68,7 @@ func (p *Policy) scan() (h hidden, err error) {
 	}
 	h.were = map[mask.Which]bool{}
 	for _, f := range found.Repositories {
-		if h.were[f.Which] = true; p.Nested {
+		if h.were[f.Which] = true; p.Nested || f.Bare {
 			continue
 		}
 		for _, place := range rootfs.NestedGit(dir, f.Path) {
@@ -104,6 +104,9 @@ func (h hidden) planted() string {
 		if dir := filepath.Dir(f.Path); !h.were[f.Which] && dir != "." {
 			dirs = append(dirs, dir)
 		}
+	}
+	if rootfs.IsGitDir(h.tree.Root) { // it was not, or there is no jail
+		dirs = append(dirs, h.tree.Root)
 	}
 	slices.Sort(dirs)
 	switch {

@@ -101,6 +101,8 @@ type Found struct {
 	Rule  string // as it was written
 	From  string // where
 	Which Which  // tells the file from one that replaces it later
+	// Bare says of a repository that its directory is itself one that git takes for a git directory.
+	Bare bool
 }
 
 // Which is a file's number on its device, and when it was made: numbers are reused.
@@ -114,7 +116,8 @@ type Which struct {
 type Result struct {
 	Hidden []Found
 	Rules  []string // directories that have a .sandboxignore
-	// Repositories are the entries called .git: directories, and files that lead to one.
+	// Repositories are the entries called .git: directories, and files that lead to one; and the
+	// HEAD of directories without one that git takes for such.
 	Repositories []Found
 }
 

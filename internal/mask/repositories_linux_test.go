@@ -18,8 +18,9 @@ func TestRepositories(t *testing.T) {
 		".git/": "", "sub/.git/": "", "sub/.git/modules/x/.git/": "", "a/b/c/.git": "gitdir: elsewhere", "link/.git": "-> ../file", "file": "x",
 		"node_modules/one/.git/": "", "node_modules/@scope/two/.git/": "", "node_modules/@scope/@scope/three/.git/": "",
 		".venv/src/four/.git/": "", "vendor/deep/er/.git/": "", "vendor/.git": "gitdir: elsewhere", "x/node_modules/.git/": "", ".env/.git/": "", "to": "-> sub",
+		"src/HEAD": "x", "src/objects/": "", "src/refs/": "", "src/sub/HEAD": "x", "src/sub/commondir": "x", "src/no/HEAD": "x", "src/no/refs/": "", "HEAD": "x", "commondir": "x",
 	})
-	want := []string{".venv/src/four/.git", "a/b/c/.git", "link/.git", "node_modules/@scope/two/.git", "node_modules/one/.git", "sub/.git", "vendor/.git", "x/node_modules/.git"}
+	want := []string{".venv/src/four/.git", "a/b/c/.git", "link/.git", "node_modules/@scope/two/.git", "node_modules/one/.git", "src/HEAD", "src/sub/HEAD", "sub/.git", "vendor/.git", "x/node_modules/.git"}
 	tree := openTree(t, dir)
 	all, err := tree.Scan(context.Background())
 	must(t, err)
@@ -34,7 +35,7 @@ func TestRepositories(t *testing.T) {
 		t.Errorf("Repositories found %v, want %v", got, want)
 	}
 	for _, f := range all.Repositories {
-		if f.Which == (Which{}) || f.Dir != !slices.Contains([]string{"a/b/c/.git", "link/.git", "vendor/.git"}, f.Path) {
+		if f.Which == (Which{}) || f.Bare != (filepath.Base(f.Path) == "HEAD") || !f.Bare && f.Dir != !slices.Contains([]string{"a/b/c/.git", "link/.git", "vendor/.git"}, f.Path) {
 			t.Errorf("%s: %+v", f.Path, f)
 		}
 	}

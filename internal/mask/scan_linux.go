@@ -157,6 +157,10 @@ func (w *walk) look(dir string) (got seen, err error) {
 		}
 		got.rules = true
 	}
+	if name := bare(list); name != "" && dir != "" && !w.named {
+		is, _, _ := which(int(f.Fd()), name)
+		got.repositories = append(got.repositories, Found{Path: join(dir, "HEAD"), Which: is, Bare: true})
+	}
 	in := w.t.Set.In(dir)
 	in.effort = &w.effort
 	for _, e := range list {
@@ -166,6 +170,24 @@ func (w *walk) look(dir string) (got seen, err error) {
 		}
 	}
 	return got, nil
+}
+
+// bare says by which of its entries git takes a directory for a git directory, if it has a HEAD.
+func bare(list []fs.DirEntry) string {
+	has := map[string]bool{}
+	for _, e := range list {
+		switch name := e.Name(); name {
+		case "HEAD", "objects", "refs", "commondir":
+			has[name] = true
+		}
+	}
+	switch {
+	case has["HEAD"] && has["commondir"]:
+		return "commondir"
+	case has["HEAD"] && has["objects"] && has["refs"]:
+		return "refs"
+	}
+	return ""
 }
 
 // entry decides about one entry.

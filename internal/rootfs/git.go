@@ -27,7 +27,7 @@ func protectGit(workspace, home string, covered bool) ([]Step, error) {
 	info, err := os.Lstat(git)
 	switch {
 	case os.IsNotExist(err):
-		return nil, nil
+		return submodulesAbove(workspace)
 	case err != nil:
 		return nil, fmt.Errorf("look at %s: %w", git, err)
 	case info.Mode()&os.ModeSymlink != 0:
@@ -58,6 +58,38 @@ func protectGit(workspace, home string, covered bool) ([]Step, error) {
 	return p.steps, nil
 }
 
+// submodulesAbove protects those of the repository that a workspace is in.
+func submodulesAbove(workspace string) ([]Step, error) {
+	p := protection{workspace: workspace, seen: map[string]bool{}}
+	above := RepositoryAbove(workspace)
+	index := IndexOf(above)
+	if f, err := openRegular(index); above == "" || err != nil || f.Close() != nil {
+		return nil, nil // what the user's git cannot read, either
+	}
+	places, err := Submodules(above, index)
+	if err != nil {
+		return nil, ui.Hint(err, "use --workspace cow")
+	}
+	for _, place := range places {
+		if err := p.refer(place); err != nil {
+			return nil, err
+		}
+	}
+	return p.steps, nil
+}
+
+// RepositoryAbove finds the directory with the repository that a directory without one of its own is
+// in, or nothing.
+func RepositoryAbove(dir string) string {
+	for dir != "/" {
+		dir = filepath.Dir(dir)
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
 // steps shows a workspace its private git directory. The file that leads to it lies over
 // the one that leads git outside to the host's: a mount point, which cannot be renamed,
 // removed or, being read-only, written.
@@ -68,6 +100,13 @@ func (g *Git) steps(workspace string) []Step {
 	}
 	if g.File != "" {
 		steps = append(steps, Step{Do: Bind, Source: g.File, Target: filepath.Join(workspace, ".git"), Mine: true, ReadOnly: true})
+	}
+	for _, m := range g.Submodules {
+		at := filepath.Join(workspace, m.Target)
+		steps = append(steps, Step{Do: Bind, Source: m.Source, Target: at, Mine: true})
+		for _, above := range Above(m.Target) {
+			steps = append(steps, Step{Do: Anchor, Data: workspace, Target: filepath.Join(workspace, above)})
+		}
 	}
 	if g.Large != "" {
 		steps = append(steps, Step{Do: Bind, Source: g.Large, Target: filepath.Join(g.ObjectsAt, "lfs", "objects"), Mine: true, ReadOnly: true})
@@ -110,12 +149,11 @@ func named(file string) (dir string, err error) {
 
 // IsGitDir says whether git would take a directory itself for a git directory.
 func IsGitDir(dir string) bool {
-	for _, name := range []string{"HEAD", "objects", "refs"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return false
-		}
+	has := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
 	}
-	return true
+	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
 }
 
 // protection collects the steps that protect a repository.

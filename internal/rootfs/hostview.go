@@ -343,7 +343,8 @@ func workspace(v View) ([]Step, error) {
 	}
 	if v.PrivateGit {
 		own := Step{Do: Bind, Source: filepath.Join(v.Sandbox, "layers", "git"), Target: filepath.Join(v.Workspace, ".git")}
-		return append(steps, own), nil
+		above, err := submodulesAbove(v.Workspace)
+		return append(append(steps, own), above...), err
 	}
 	git, err := protectGit(v.Workspace, v.Home, v.Git != nil)
 	steps = append(steps, git...)

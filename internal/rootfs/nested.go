@@ -42,6 +42,10 @@ func NestedGit(tree, git string) []string {
 	for _, path := range []string{dir, filepath.Join(dir, "hooks"), filepath.Join(dir, "config")} {
 		add(path)
 	}
+	below, _ := Submodules(filepath.Dir(at), filepath.Join(own, "index")) // what git cannot read, it looks into nowhere
+	for _, path := range below {
+		add(path)
+	}
 	for _, path := range references(filepath.Dir(at), os.Getenv("HOME"), dir, own) {
 		add(path)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -137,23 +138,37 @@ func (r Repository) References(dir, home string) ([]string, error) {
 		}
 		return nil
 	}
-	links, err := Gitlinks(filepath.Join(r.Own, "index"))
+	links, err := Submodules(dir, filepath.Join(r.Own, "index"))
 	if err != nil {
-		return nil, fmt.Errorf("find the submodules in %s: %w", filepath.Join(r.Own, "index"), err)
+		return nil, err
 	}
-	for _, link := range links {
-		at := filepath.Join(dir, link)
-		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
-			at = filepath.Join(at, ".git")
-		}
-		if err := add(at); err != nil {
-			return nil, err
-		}
-	}
+	places = slices.DeleteFunc(links, func(path string) bool { return !safepath.Within(path, dir) })
 	for _, path := range references(dir, home, r.Common, r.Own) {
 		if err := add(path); err != nil {
 			return nil, err
 		}
+	}
+	return places, nil
+}
+
+// Submodules lists what git finds the submodules of a repository by, and those of submodules: what is
+// called .git in each, or its directory. top is where the repository is.
+func Submodules(top, index string) (places []string, err error) {
+	links, err := Gitlinks(index)
+	if err != nil {
+		return nil, fmt.Errorf("find the submodules in %s: %w", index, err)
+	}
+	for _, link := range links {
+		at := filepath.Join(top, link)
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err != nil {
+			places = append(places, at)
+			continue
+		}
+		below, err := Submodules(at, IndexOf(at))
+		if err != nil {
+			return nil, err
+		}
+		places = append(append(places, filepath.Join(at, ".git")), below...)
 	}
 	return places, nil
 }

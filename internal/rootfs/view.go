@@ -75,6 +75,9 @@ type Git struct {
 	ObjectsAt    string // where the host's objects are, numbered, read-only
 	Large        string // the host's large files, which are shown beside them; may be empty
 	Modules      string // the host's git directories of submodules, read-only; may be empty
+	// Submodules are directories of the sandbox's own that lie over the submodules of the workspace,
+	// whose paths are below that.
+	Submodules []Mount
 }
 
 // An Include is a worktree of the sandbox's own, and where to show it.
