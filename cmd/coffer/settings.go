@@ -31,7 +31,9 @@ type settings struct {
 	timeout   time.Duration
 	keepFree  string
 	nesting   bool
-	image     string
+
+	allowSettings bool
+	image         string
 	// fromConfig says that the image is one of the config's, not of a flag.
 	fromConfig bool
 	networkFlags
@@ -70,6 +72,7 @@ func (s *settings) addTo(c *cobra.Command) {
 	s.networkFlags.addTo(c, policy.Modes, " or open (anything public)")
 	f.BoolVar(&s.trust, "trust", false, "agree, this once, to what coffer.toml asks for; see 'coffer trust'")
 	f.BoolVar(&s.nesting, "nesting", false, "let programs make namespaces, as bwrap and browsers do (a weaker wall)")
+	f.BoolVar(&s.allowSettings, "allow-settings", false, "let programs change the settings of editors, agents, hooks and shells in your directory, by which programs outside run code")
 	f.StringVar(&s.image, "image", "", "have the tools of an OCI `IMAGE` inside, not this machine's: debian:12, oci:DIR, or none for this machine's; see 'coffer images'")
 	_ = c.RegisterFlagCompletionFunc("image", completeImage)
 	s.mode.addTo(c)
@@ -108,7 +111,7 @@ func (s *settings) record(ctx context.Context, args []string) (rec sandbox.Recor
 			return rec, err
 		}
 	}
-	rec = sandbox.Record{Name: s.name, Nesting: s.nesting, Command: printable(args)}
+	rec = sandbox.Record{Name: s.name, Nesting: s.nesting, AllowSettings: s.allowSettings, Command: printable(args)}
 	if s.name != "" {
 		if err := sandbox.CheckName(s.name); err != nil {
 			return rec, usage{err}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/ui"
 )
 
@@ -71,23 +72,21 @@ const (
 	editorRuns = "an editor acts on it when the folder is opened"
 	shellRuns  = "a shell acts on it when you change to the directory"
 	nextAgent  = "the next agent, or yours, takes it as instruction"
-	agentRuns  = "an agent runs what it names"
+	agentRuns  = "an agent runs what it names, or takes it as instruction"
 	ciRuns     = "runs with your CI's credentials after a push"
 	buildRuns  = "runs when you build or test"
 	gitRuns    = "git runs it, once hooks are installed or if core.hooksPath says so"
 )
 
+// settingRuns is what becomes of settings.
+var settingRuns = map[mask.Kind]string{mask.Editor: editorRuns, mask.Agent: agentRuns, mask.Hook: gitRuns, mask.Shell: shellRuns}
+
 var riskyPlaces = []riskyPlace{
-	{".husky/", High, "hook", gitRuns}, {".githooks/", High, "hook", gitRuns}, {".git-hooks/", High, "hook", gitRuns},
-	{"lefthook.yml", High, "hook", gitRuns}, {".lefthook.yml", High, "hook", gitRuns}, {".pre-commit-config.yaml", High, "hook", gitRuns},
-	{".vscode/", High, "editor", editorRuns}, {".idea/", High, "editor", editorRuns}, {".zed/", High, "editor", editorRuns}, {".fleet/", High, "editor", editorRuns},
-	{".vs/", High, "editor", editorRuns}, {"*.code-workspace", High, "editor", editorRuns}, {".devcontainer/", High, "editor", editorRuns}, {".devcontainer.json", High, "editor", editorRuns},
-	{".exrc", High, "editor", editorRuns}, {".nvimrc", High, "editor", editorRuns}, {".nvim.lua", High, "editor", editorRuns}, {".vimrc", High, "editor", editorRuns}, {".dir-locals.el", High, "editor", editorRuns},
-	{".envrc", High, "shell", shellRuns}, {"mise.toml", High, "shell", shellRuns}, {".mise.toml", High, "shell", shellRuns}, {".mise/", High, "shell", shellRuns}, {".autoenv", High, "shell", shellRuns}, {".autoenv.zsh", High, "shell", shellRuns}, {".tool-versions", Low, "shell", shellRuns},
-	{".mcp.json", High, "agent", agentRuns}, {".claude/settings.json", High, "agent", agentRuns}, {".claude/settings.local.json", High, "agent", agentRuns}, {".claude/", High, "agent", nextAgent},
+	{".vimrc", High, "editor", editorRuns},
+	{"mise.toml", High, "shell", shellRuns}, {".mise.toml", High, "shell", shellRuns}, {".mise/", High, "shell", shellRuns}, {".tool-versions", Low, "shell", shellRuns},
 	{"CLAUDE.md", Medium, "agent", nextAgent}, {"CLAUDE.local.md", Medium, "agent", nextAgent}, {"AGENTS.md", Medium, "agent", nextAgent}, {"GEMINI.md", Medium, "agent", nextAgent},
-	{".cursor/", High, "agent", agentRuns}, {".cursorrules", Medium, "agent", nextAgent}, {".gemini/", High, "agent", agentRuns}, {".codex/", High, "agent", agentRuns}, {".opencode/", High, "agent", agentRuns}, {"opencode.json", High, "agent", agentRuns}, {"opencode.jsonc", High, "agent", agentRuns},
-	{".aider*", Medium, "agent", agentRuns}, {".windsurfrules", Medium, "agent", nextAgent}, {".windsurf/", Medium, "agent", nextAgent}, {".continue/", Medium, "agent", nextAgent}, {".clinerules", Medium, "agent", nextAgent}, {"copilot-instructions.md", Medium, "agent", nextAgent}, {".pi/", Medium, "agent", nextAgent},
+	{".cursorrules", Medium, "agent", nextAgent},
+	{".aider*", Medium, "agent", agentRuns}, {".windsurfrules", Medium, "agent", nextAgent}, {".clinerules", Medium, "agent", nextAgent}, {"copilot-instructions.md", Medium, "agent", nextAgent},
 	{"coffer.toml", High, "coffer", "says what the next sandbox may do; see 'coffer trust'"}, {"coffer.local.toml", High, "coffer", "says what the next sandbox may do; see 'coffer trust'"},
 	{".github/workflows/", Medium, "ci", ciRuns}, {".github/actions/", Medium, "ci", ciRuns}, {".gitlab-ci.yml", Medium, "ci", ciRuns}, {".circleci/", Medium, "ci", ciRuns}, {".buildkite/", Medium, "ci", ciRuns}, {".woodpecker/", Medium, "ci", ciRuns}, {".forgejo/", Medium, "ci", ciRuns}, {".gitea/", Medium, "ci", ciRuns},
 	{"Jenkinsfile", Medium, "ci", ciRuns}, {"azure-pipelines.yml", Medium, "ci", ciRuns}, {".travis.yml", Medium, "ci", ciRuns}, {".drone.yml", Medium, "ci", ciRuns}, {"bitbucket-pipelines.yml", Medium, "ci", ciRuns}, {".woodpecker.yml", Medium, "ci", ciRuns}, {"CODEOWNERS", Medium, "ci", "says who must agree to changes"},
@@ -109,6 +108,12 @@ var gitHooks = []string{
 func places(l *look) {
 	lower := strings.ToLower("/" + l.Path)
 	base := strings.ToLower(path.Base(l.Path))
+	for name := range strings.SplitSeq(l.Path, "/") {
+		if kind := mask.SettingOf(name); kind != "" {
+			l.find(High, string(kind), 0, settingRuns[kind])
+			return
+		}
+	}
 	for _, p := range riskyPlaces {
 		if p.holds(lower, base) {
 			l.find(p.level, p.rule, 0, p.what)

@@ -34,6 +34,11 @@ const (
 	submodules = `git submodule status; git -c protocol.file.allow=always submodule update --init; git -c protocol.file.allow=always submodule update --init --recursive --force; git submodule foreach true; git submodule sync; git submodule summary; git status; git submodule deinit -f --all; true`
 )
 
+const (
+	settings      = `mkdir -p pkg/.vscode deep/down/.claude .husky; echo 1 | tee pkg/.vscode/tasks.json deep/down/.claude/settings.json .husky/pre-commit pkg/.envrc a.code-workspace lefthook.yml >/dev/null`
+	plantSettings = `for f in pkg/.vscode/tasks.json deep/down/.claude/settings.json .husky/pre-commit pkg/.envrc a.code-workspace lefthook.yml; do echo evil >>$f; echo evil >new; mv new $f; rm -f $f; done; rm -f new; rm -rf pkg/.vscode; mkdir pkg/.vscode && echo evil >pkg/.vscode/x; mv pkg other && mkdir -p pkg/.vscode && echo evil >pkg/.vscode/x; true`
+)
+
 const ran = `test -e "$MARK"`
 
 var typedAfterwards = []typed{
@@ -70,6 +75,8 @@ var typedAfterwards = []typed{
 		`mv deep away; mkdir -p deep/sub; ` + evilIn("deep/sub"), `cd "$T"; ` + submodules, ran},
 	{"132.new", "a submodule that is new, then git submodule update --init", tree, ``,
 		evilIn("deep/sub") + `git config -f .gitmodules submodule.s.path deep/sub; git config -f .gitmodules submodule.s.url ../far; git add -A; git commit -qm planted`, `cd "$T"; ` + submodules, ran},
+	{"133", "settings of editors, agents, hooks and shells that are there, in a direct workspace", direct, settings, plantSettings, `true`, `grep -rq evil .`},
+	{"133.jail", "the same in a jail, also those that are not there", jailed, settings, plantSettings + `; for n in .devcontainer.json .aider.conf.yml .windsurf .roo .qwen .kiro .continue crush.json .husky; do mkdir -p $n; echo evil >$n/x || echo evil >$n; done`, `true`, `grep -rq evil .`},
 }
 
 // typedCommands tries each, and without a wall for control.

@@ -8,9 +8,11 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cofferhq/coffer/internal/checkpoint"
+	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
 )
@@ -128,16 +130,12 @@ func (t *Taking) loose(ctx context.Context) (int, error) {
 	return len(w.Files), nil
 }
 
-// hookFiles are files of a tree by which programs that many install as hooks decide what
-// to run.
-var hookFiles = []string{".husky", ".githooks", ".git-hooks", "lefthook.yml", ".lefthook.yml", "lefthook.yaml", ".pre-commit-config.yaml", ".overcommit.yml"}
-
 // changedHooks lists the files that a hook of the user's could run, or be, after the
 // merge, and that the sandbox has changed. Git runs hooks while it merges, with the new
 // files in place.
 func (t *Taking) changedHooks(ctx context.Context, head string) ([]string, error) {
 	b, r, tip := t.bridge, t.into, t.Tip
-	suspects := hookFiles
+	var suspects []string
 	if p := r.config["core.hookspath"]; p != "" {
 		if filepath.IsAbs(p) {
 			p, _ = filepath.Rel(r.Top, p)
@@ -145,7 +143,7 @@ func (t *Taking) changedHooks(ctx context.Context, head string) ([]string, error
 		if p = path.Clean(filepath.ToSlash(p)); p != "." && !strings.HasPrefix(p, "..") {
 			// What is beside it is often what the hook calls.
 			top, _, _ := strings.Cut(p, "/")
-			suspects = append([]string{top}, suspects...)
+			suspects = append(suspects, top)
 		}
 	}
 	was, err := b.History().Manifest(ctx, head)
@@ -166,11 +164,9 @@ func (t *Taking) changedHooks(ctx context.Context, head string) ([]string, error
 	var all []string
 	for _, d := range checkpoint.Compare(was, is) {
 		top, _, _ := strings.Cut(d.Path, "/")
-		for _, s := range suspects {
-			if strings.EqualFold(top, s) && d.New.Mode != 0 {
-				all = append(all, d.Path)
-				break
-			}
+		ours := func(name string) bool { return strings.EqualFold(top, name) }
+		if d.New.Mode != 0 && (mask.SettingOf(top) == mask.Hook || slices.ContainsFunc(suspects, ours)) {
+			all = append(all, d.Path)
 		}
 	}
 	return all, nil

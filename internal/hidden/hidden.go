@@ -167,6 +167,9 @@ func (f *Files) Scan(ctx context.Context, included []*git.Bridge) (m rootfs.Mask
 			for _, path := range f.protectNested(t, r.Repositories) {
 				addLocked(&m, t, path)
 			}
+			for _, path := range f.protectSettings(t, r.Settings) {
+				addLocked(&m, t, path)
+			}
 		}
 	}
 	// The directories above stay where they are: moved somewhere else, a file might not
@@ -178,7 +181,7 @@ func (f *Files) Scan(ctx context.Context, included []*git.Bridge) (m rootfs.Mask
 	m.Pinned, m.Anchored, m.Hidden, m.Locked = slices.Compact(m.Pinned), slices.Compact(m.Anchored), slices.Compact(m.Hidden), slices.Compact(m.Locked)
 	if n := len(m.Pinned) + len(m.Anchored) + len(m.Locked); n > maxAbove {
 		return m, ui.Error(fmt.Sprintf("hidden files and git repositories take %d mounts, more than %d", n, maxAbove),
-			"hide the directories that they are in, see 'coffer masks'; leave repositories open, git.nested = \"open\" in your config; or use --workspace cow")
+			"hide the directories that they are in, see 'coffer masks'; leave repositories open, git.nested = \"open\" in your config, or settings, --allow-settings; or use --workspace cow")
 	}
 	return m, nil
 }

@@ -30,6 +30,8 @@ type nested struct {
 	made   map[string][]repository // by tree
 	told   int
 	locked []string // by their paths on the host
+
+	settings []string // which are read-only, too
 }
 
 // A repository is one that appeared while a sandbox ran.
@@ -66,6 +68,22 @@ func (f *Files) protectNested(t *tree, found []mask.Found) (locked []string) {
 		if !r.Bare && !theirs[r.Which] && f.sb.Git.Nested != sandbox.NestedOpen {
 			f.nested.locked = append(f.nested.locked, filepath.Join(t.Root, filepath.Dir(r.Path)))
 			locked = append(locked, rootfs.NestedGit(t.Root, r.Path)...)
+		}
+	}
+	return locked
+}
+
+// protectSettings lists what must stay as it is of the settings that were found in a tree: programs
+// outside run what they say.
+func (f *Files) protectSettings(t *tree, found []string) (locked []string) {
+	if f.sb.AllowSettings {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, path := range found { // in order
+		if !slices.ContainsFunc(rootfs.Above(path), func(dir string) bool { return known[dir] }) {
+			known[path], locked = true, append(locked, path)
+			f.nested.settings = append(f.nested.settings, filepath.Join(t.Root, path))
 		}
 	}
 	return locked
@@ -174,15 +192,23 @@ func (r remembered) theirs() map[mask.Which]bool {
 	return all
 }
 
-// warnNested tells the user which repositories are locked, once for as long as they are the same.
+// warnNested tells the user which repositories and settings are locked, once for as long as they are
+// the same.
 func (f *Files) warnNested(t *tree) {
 	f.nested.mu.Lock()
 	defer f.nested.mu.Unlock()
-	was, is := f.remembered(t), sum(strings.Join(f.nested.locked, "\n"))
-	if len(f.nested.locked) == 0 || was.Told == is {
+	all := slices.Concat(f.nested.locked, f.nested.settings)
+	was, is := f.remembered(t), sum(strings.Join(all, "\n"))
+	if len(all) == 0 || was.Told == is {
 		return
 	}
 	was.Told = is
 	remember(f.madeFile(t), was)
+	if len(f.nested.settings) > 0 {
+		f.host.Once("settings that programs outside run are read-only inside: "+ui.Few(f.nested.settings)+"; --allow-settings opens them", nil)
+	}
+	if len(f.nested.locked) == 0 {
+		return
+	}
 	f.host.Once("other git repositories are read-only for git inside: "+ui.Few(f.nested.locked)+"; to commit to one, start there; to open all: git.nested = \"open\" in your config", nil)
 }

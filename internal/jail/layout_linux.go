@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cofferhq/coffer/internal/mask"
 	"github.com/cofferhq/coffer/internal/rootfs"
 	"github.com/cofferhq/coffer/internal/safepath"
 	"github.com/cofferhq/coffer/internal/ui"
@@ -174,15 +175,8 @@ func (l *layout) git() error {
 
 // What other programs, on the outside, would take orders from.
 var (
-	// Names of agents' and editors' settings. An empty directory keeps them from being made;
-	// whoever looks for a file there finds none that can be read, copies of the tree are
-	// made as ever, and git does not list it.
-	settingNames = []string{
-		".vscode", ".idea", ".zed", ".devcontainer", ".cursor", ".claude", ".codex", ".gemini", ".opencode", ".pi",
-		".envrc", ".mcp.json", "opencode.json", "opencode.jsonc", ".exrc", ".nvimrc", ".nvim.lua",
-	}
 	// Programs that do not start if one of these is there and cannot be read.
-	readAtStart = map[string][]string{"opencode": {"opencode.json", "opencode.jsonc"}}
+	readAtStart = map[string][]string{"opencode": {"opencode.json", "opencode.jsonc"}, "crush": {"crush.json", ".crush.json"}}
 	// Files that count only if something outside leads to them already: a context
 	// may be where somebody keeps their start-up files.
 	startup = []string{
@@ -193,9 +187,21 @@ var (
 	}
 )
 
+// settingNames are the names of settings that are taken in a context. An empty directory keeps them
+// from being made; whoever looks for a file there finds none that can be read, copies of the tree are
+// made as ever, and git does not list it.
+func settingNames() (names []string) {
+	for _, s := range mask.Settings {
+		if s.Taken {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
 // settings closes the context's settings of agents, editors and shells, for a program.
 func (l *layout) settings(program string) {
-	for _, name := range settingNames {
+	for _, name := range settingNames() {
 		place := rootfs.Place{Path: filepath.Join(l.context, name), Socket: slices.Contains(readAtStart[filepath.Base(program)], name)}
 		l.protect(l.context, place, &l.reserve)
 	}

@@ -22,7 +22,7 @@ import (
 // hidden is what is to be hidden in a context.
 type hidden struct {
 	paths []mask.Found        // with the whole path
-	keep  []string            // files that say so, and repositories further down, which stay as they are
+	keep  []string            // files that say so, settings, and repositories further down, which stay as they are
 	repos []string            // the directories that these repositories are in
 	tree  *mask.Tree          // open, to look for what was made meanwhile
 	were  map[mask.Which]bool // the repositories that were there
@@ -65,6 +65,12 @@ func (p *Policy) scan() (h hidden, err error) {
 	}
 	for _, in := range found.Rules {
 		h.keep = append(h.keep, filepath.Join(dir, in, mask.FileName))
+	}
+	for _, at := range found.Settings { // of which some only take the name, for another jail
+		path := filepath.Join(dir, at)
+		if info, err := os.Lstat(path); err == nil && !reserved(rootfs.Place{Path: path}, info) {
+			h.keep = append(h.keep, path)
+		}
 	}
 	h.were = map[mask.Which]bool{}
 	for _, f := range found.Repositories {

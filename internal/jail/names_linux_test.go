@@ -32,7 +32,7 @@ func TestAllNames(t *testing.T) {
 		// Somebody who is called as one that would stumble over a directory.
 		program := s.write(t, filepath.Join(s.Home, "opencode"), "#!/bin/sh\nexec sh \"$@\"\n")
 		os.Chmod(program, 0o755)
-		tries := `for n in ` + strings.Join(settingNames, " ") + `; do
+		tries := `for n in ` + strings.Join(settingNames(), " ") + `; do
 			mkdir $n && echo $n: mkdir
 			mkdir -p $n/x && echo $n: mkdir -p
 			echo x >new; mv -T new $n && echo $n: mv

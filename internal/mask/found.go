@@ -116,6 +116,8 @@ type Which struct {
 type Result struct {
 	Hidden []Found
 	Rules  []string // directories that have a .sandboxignore
+	// Settings are the entries of such a name: see [Settings].
+	Settings []string
 	// Repositories are the entries called .git: directories, and files that lead to one; and the
 	// HEAD of directories without one that git takes for such.
 	Repositories []Found

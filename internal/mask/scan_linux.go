@@ -32,6 +32,7 @@ func (t *Tree) Scan(ctx context.Context) (*Result, error) {
 	slices.SortFunc(w.Hidden, byPath)
 	w.Hidden = slices.CompactFunc(w.Hidden, func(a, b Found) bool { return a.Path == b.Path })
 	slices.Sort(w.Rules)
+	slices.Sort(w.Settings)
 	slices.SortFunc(w.Repositories, byPath)
 	return &w.Result, nil
 }
@@ -61,6 +62,7 @@ type seen struct {
 	hidden       []Found
 	linked       []Found
 	repositories []Found
+	settings     []string
 	rules        bool
 }
 
@@ -90,6 +92,7 @@ func (w *walk) run(ctx context.Context) error {
 func (w *walk) take(dir string, got seen) []string {
 	w.Hidden = append(w.Hidden, got.hidden...)
 	w.Repositories = append(w.Repositories, got.repositories...)
+	w.Settings = append(w.Settings, got.settings...)
 	if got.rules {
 		w.Rules = append(w.Rules, dir)
 	}
@@ -209,6 +212,9 @@ func (w *walk) entry(got *seen, in Dir, dir string, fd int, e fs.DirEntry) {
 	}
 	if w.bare && (!e.IsDir() || len(at) > maxDeep) {
 		return
+	}
+	if !w.named && SettingOf(name) != "" {
+		got.settings = append(got.settings, at)
 	}
 	r := &tooDeep
 	if !e.IsDir() || len(at) <= maxDeep {

@@ -42,6 +42,8 @@ type Record struct {
 
 	// Nesting allows sandboxes and containers inside this one.
 	Nesting bool `json:"nesting,omitempty"`
+	// AllowSettings leaves settings that run code in the user's directories to the sandbox.
+	AllowSettings bool `json:"allow_settings,omitempty"`
 	// MadeGit says that the workspace had no .git and that we put an empty one
 	// there, to be taken away again.
 	MadeGit bool `json:"made_git,omitempty"`
