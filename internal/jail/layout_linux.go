@@ -24,6 +24,7 @@ type layout struct {
 	reserve []rootfs.Place // what of it must not be made: names that are taken while the jail lasts
 	seed    []rootfs.Place // the same, where an empty one can stay
 	silent  []string       // names of these that are read as if they were empty files
+	closed  bool           // git's directory is among what cannot
 	gaps    []Gap          // what of it cannot be protected
 	read    []string       // what a private jail shows besides the system
 	notes   []string
@@ -122,6 +123,8 @@ func (l *layout) protect(root string, place rootfs.Place, missing *[]rootfs.Plac
 	l.lock = append(l.lock, path)
 }
 
+const onlyRead = "git can only read the repository here: commit outside, or use 'coffer run', of which commits come out on a branch"
+
 // git closes what belongs to the repository in the context, all of it: git on the outside
 // follows links in its directory almost everywhere, and reads its config there.
 func (l *layout) git() error {
@@ -167,8 +170,8 @@ func (l *layout) git() error {
 			l.lock = append(l.lock, path)
 		}
 	}
-	if slices.Contains(l.lock, git) || slices.Contains(l.lock, repo.Own) || !within(repo.Own, l.write) {
-		l.note("git can only read the repository here: commit outside, or use 'coffer run', of which commits come out on a branch")
+	if l.closed = slices.Contains(l.lock, repo.Own); !within(repo.Own, l.write) {
+		l.note("%s", onlyRead)
 	}
 	return nil
 }

@@ -170,6 +170,9 @@ func (j *jail) order() (*order, error) {
 	for _, file := range secrets.keep {
 		j.layout.protect(j.layout.context, rootfs.Place{Path: file}, nil)
 	}
+	if j.layout.closed && !slices.Contains(j.layout.notes, onlyRead) {
+		j.layout.note("%s", onlyRead)
+	}
 	if len(secrets.repos) > 0 && !slices.Contains(j.layout.notes, secrets.note()) {
 		j.layout.note("%s", secrets.note())
 	}
