@@ -171,7 +171,7 @@ func TestNotAnIndex(t *testing.T) {
 		"more flags in version 2": good[:72] + "\x40\x00" + good[74:], "no end of a name": v4[:75] + strings.Repeat("a", 100),
 		"of more than there was": v4[:74] + "\x01a\x00", "a number that is too long": v4[:74] + "\xff\xff\xff\xff\x00a\x00", "no name": v4[:74] + "\x00\x00",
 	} {
-		if got, err := parseIndex([]byte(text)); err == nil {
+		if got, _, err := parseIndex([]byte(text)); err == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -185,6 +185,8 @@ func TestGitlinksOfGit(t *testing.T) {
 			{"init", "-q"}, {"config", "index.version", version},
 			{"update-index", "--add", "--cacheinfo", "160000,4b825dc642cb6eb9a060e54bf8d69288fbee4904,some/sub"},
 			{"update-index", "--force-write-index"},
+			{"update-index", "--split-index"},
+			{"update-index", "--add", "--cacheinfo", "100644,4b825dc642cb6eb9a060e54bf8d69288fbee4904,of-its-own"},
 		} {
 			c := exec.Command("git", args...)
 			c.Dir = dir
@@ -197,12 +199,18 @@ func TestGitlinksOfGit(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, []string{"some/sub"}) {
 			t.Errorf("version %s: got %q, %v", version, got, err)
 		}
+		if names, err := Tracked(filepath.Join(dir, ".git/index")); err != nil || !reflect.DeepEqual(names, []string{"of-its-own", "some/sub"}) {
+			t.Errorf("version %s: got %q, %v", version, names, err)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, ".git")); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
 func FuzzGitlinks(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00"))
-	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parseIndex(b) })
+	f.Fuzz(func(t *testing.T, b []byte) { _, _, _ = parseIndex(b) })
 }
 
 // A .git file is believed only by the repository that it belongs to.

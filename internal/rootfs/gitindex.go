@@ -3,9 +3,14 @@ package rootfs
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // Git's index lists the files of a working tree as git last saw them. It is read by hand,
@@ -59,50 +64,91 @@ func Tracked(path string) (names []string, err error) {
 	return names, err
 }
 
-// Index reads an index.
+// Index reads an index. Of one that is split, entries that it has dropped from its shared part are
+// among the rest: whoever protects files must not miss one.
 func Index(path string) ([]IndexEntry, error) {
+	all, base, err := readIndex(path)
+	if err != nil || base == "" {
+		return all, err
+	}
+	shared, _, err := readIndex(filepath.Join(filepath.Dir(path), "sharedindex."+base))
+	if err != nil {
+		return nil, fmt.Errorf("%w: its shared part: %w", errIndex, err)
+	}
+	if slices.ContainsFunc(all, func(e IndexEntry) bool { return e.Name == "" && e.Mode == indexGitlink }) {
+		return nil, errIndex // in place of an entry of the shared part
+	}
+	all = slices.DeleteFunc(append(all, shared...), func(e IndexEntry) bool { return e.Name == "" })
+	slices.SortStableFunc(all, func(a, b IndexEntry) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(all, func(a, b IndexEntry) bool { return a.Name == b.Name && a.Mode == b.Mode && a.ID == b.ID }), nil
+}
+
+// readIndex reads one file of an index, and the name of its shared part, if it is split.
+func readIndex(path string) (all []IndexEntry, base string, err error) {
 	f, err := openRegular(path)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxIndex))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	return parseIndex(text)
 }
 
 // parseIndex tries both sizes of names of contents, as an index does not say its own.
-func parseIndex(text []byte) (all []IndexEntry, err error) {
+func parseIndex(text []byte) (all []IndexEntry, base string, err error) {
 	for _, size := range []int{20, 32} {
-		if all, err = parseIndexOf(text, size); err == nil {
-			return all, nil
+		if all, base, err = parseIndexOf(text, size); err == nil {
+			return all, base, nil
 		}
 	}
-	return nil, err
+	return nil, "", err
 }
 
-func parseIndexOf(text []byte, size int) (all []IndexEntry, err error) {
+func parseIndexOf(text []byte, size int) (all []IndexEntry, base string, err error) {
 	if len(text) < 12 || string(text[:4]) != "DIRC" {
-		return nil, errIndex
+		return nil, "", errIndex
 	}
 	version, count, rest := binary.BigEndian.Uint32(text[4:]), binary.BigEndian.Uint32(text[8:]), text[12:]
 	if version < 2 || version > 4 || int64(count)*int64(indexNumbers+size+2) > int64(len(rest)) {
-		return nil, errIndex
+		return nil, "", errIndex
 	}
 	last, names := "", 0
 	for range count {
 		e, n, err := parseEntry(rest, version, size, last)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if names += len(e.Name); names > maxIndexNames {
-			return nil, errIndex
+			return nil, "", errIndex
 		}
 		all, rest, last = append(all, e), rest[n:], e.Name
 	}
-	return all, nil
+	base = sharedPart(rest, size)
+	if base == "" && slices.ContainsFunc(all, func(e IndexEntry) bool { return e.Name == "" }) {
+		return nil, "", errIndex
+	}
+	return all, base, nil
+}
+
+// sharedPart finds the extension of a split index that names its shared part. Each extension has a
+// name and a length, and the last is followed by a checksum.
+func sharedPart(rest []byte, size int) string {
+	for len(rest) >= 8+size {
+		n := int64(binary.BigEndian.Uint32(rest[4:]))
+		if string(rest[:4]) == "link" && n >= int64(size) {
+			if id := rest[8 : 8+size]; len(bytes.Trim(id, "\x00")) > 0 { // otherwise nothing is shared
+				return hex.EncodeToString(id)
+			}
+		}
+		if 8+n > int64(len(rest)) {
+			break
+		}
+		rest = rest[8+n:]
+	}
+	return ""
 }
 
 // parseEntry reads one entry and returns its length. last is the name of the one before.
@@ -134,7 +180,7 @@ func parseEntry(b []byte, version uint32, size int, last string) (e IndexEntry, 
 		keep, n = last[:len(last)-drop], n+m
 	}
 	end := bytes.IndexByte(b[n:min(len(b), n+maxEntryName)], 0)
-	if end < 0 || len(keep)+end == 0 {
+	if end < 0 {
 		return e, 0, errIndex
 	}
 	e.Name = keep + string(b[n:n+end])
