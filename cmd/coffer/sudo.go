@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/spf13/pflag"
 
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/guest"
@@ -50,51 +53,48 @@ type sudoLine struct {
 
 // sudoArgs takes sudo's own options and NAME=value words away from a command line.
 func sudoArgs(args, env []string) (s sudoLine, err error) {
-	s.env = env
-	for ; len(args) > 0; args = args[1:] {
-		name, value, hasValue := strings.Cut(args[0], "=")
-		switch {
-		case args[0] == "--":
-			s.args = args[1:]
-			return s, nil
-		case strings.HasPrefix(args[0], "-u") && len(args[0]) > 2:
-			name, value, hasValue = "-u", args[0][2:], true
-		case !strings.HasPrefix(args[0], "-") && hasValue && name != "":
-			s.env = append(slices.DeleteFunc(slices.Clone(s.env), func(v string) bool { return strings.HasPrefix(v, name+"=") }), args[0])
-			continue
-		case !strings.HasPrefix(args[0], "-"):
-			s.args = args
-			return s, nil
-		}
-		switch name {
-		case "-i", "-s", "--login", "--shell":
-			s.shell = true
-		case "-u", "--user":
-			if !hasValue && len(args) > 1 {
-				args = args[1:]
-				value = args[0]
-			}
-			if s.user = value; value == "root" || value == "#0" {
-				s.user = ""
-			} else if value == "" || value[0] == '#' {
-				return s, usagef("sudo in a sandbox wants the name of a user, not %q", value)
-			}
-		case "-V", "--version":
-			fmt.Fprintln(stdout, "sudo of a coffer sandbox", version())
+	f := pflag.NewFlagSet("sudo", pflag.ContinueOnError)
+	f.SetInterspersed(false)
+	f.Usage = func() {
+		fmt.Fprintln(stdout, "usage: sudo [-i] [-u USER] [NAME=value…] COMMAND [ARG…]\n\nRuns a command as root of this sandbox, or as another user. There is no password.")
+	}
+	f.StringVarP(&s.user, "user", "u", "root", "")
+	f.BoolVarP(&s.shell, "login", "i", false, "")
+	f.BoolVarP(&s.shell, "shell", "s", false, "")
+	versioned := f.BoolP("version", "V", false, "")
+	// About passwords, of which there are none.
+	for long, short := range map[string]string{"validate": "v", "reset-timestamp": "k", "remove-timestamp": "K", "list": "l"} {
+		f.BoolVarP(&s.done, long, short, false, "")
+	}
+	// Nothing to do here.
+	for long, short := range map[string]string{"non-interactive": "n", "set-home": "H", "stdin": "S", "askpass": "A", "background": "b", "preserve-groups": "P", "bell": "B"} {
+		f.BoolP(long, short, false, "")
+	}
+	f.StringP("preserve-env", "E", "", "")
+	f.Lookup("preserve-env").NoOptDefVal = "all"
+
+	for s.args, s.env = args, env; ; s.args = s.args[1:] {
+		if err := f.Parse(s.args); errors.Is(err, pflag.ErrHelp) {
 			s.done = true
 			return s, nil
-		case "-h", "--help":
-			fmt.Fprintln(stdout, "usage: sudo [-i] [-u USER] [NAME=value…] COMMAND [ARG…]\n\nRuns a command as root of this sandbox, or as another user. There is no password.")
-			s.done = true
-			return s, nil
-		case "-v", "-k", "-K", "-l", "--validate", "--reset-timestamp", "--remove-timestamp", "--list":
-			s.done = true // about passwords, of which there are none
-			return s, nil
-		case "-n", "-E", "-H", "-S", "-A", "-b", "-P", "-B", "--non-interactive", "--preserve-env", "--set-home", "--stdin", "--askpass", "--background":
-			// Nothing to do here.
-		default:
-			return s, usagef("sudo in a sandbox does not know the option %q", args[0])
+		} else if err != nil {
+			return s, usagef("sudo in a sandbox: %w", err)
 		}
+		s.args = f.Args()
+		name, _, set := strings.Cut(first(s.args), "=")
+		if !set || name == "" || f.ArgsLenAtDash() >= 0 {
+			break
+		}
+		s.env = append(slices.DeleteFunc(slices.Clone(s.env), func(v string) bool { return strings.HasPrefix(v, name+"=") }), s.args[0])
+	}
+	switch {
+	case *versioned:
+		fmt.Fprintln(stdout, "sudo of a coffer sandbox", version())
+		s.done = true
+	case s.user == "root" || s.user == "#0":
+		s.user = ""
+	case s.user == "" || s.user[0] == '#':
+		return s, usagef("sudo in a sandbox wants the name of a user, not %q", s.user)
 	}
 	return s, nil
 }
