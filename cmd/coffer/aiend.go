@@ -42,9 +42,6 @@ func (f *aiFlags) announce(sb *sandbox.Sandbox, a *agent.Agent) func(error) erro
 				report(err)
 			}
 		}
-		if _, renewErr := agent.RenewFrom(sb.Dir(), sb.Home()); renewErr != nil {
-			warn(renewErr.Error())
-		}
 		if !f.rm || !f.removed(sb) {
 			sayOutcome(sb)
 		}

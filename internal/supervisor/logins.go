@@ -31,6 +31,7 @@ type logins struct {
 	running func() int    // how many programs run
 	nudges  chan struct{} // a program has started or ended
 	work    sync.WaitGroup
+	mu      sync.Mutex
 	refused string // why tokens were not taken over
 }
 
@@ -40,8 +41,8 @@ func (l *logins) start(ctx context.Context) {
 	}
 	l.nudges = make(chan struct{}, 1)
 	l.work.Go(func() {
-		followLogin(ctx, l.sb.Dir(), l.sb.Home(), l.nudges, l.running, l.renew)
-		l.renew() // what was renewed just before the sandbox was stopped is not lost
+		followLogin(ctx, l.sb.Dir(), l.sb.Home(), l.nudges, l.running, l.look)
+		l.look() // what was renewed just before the sandbox was stopped is not lost
 	})
 }
 
@@ -121,13 +122,22 @@ func watchCredentials(w *mask.DirWatch, dir, home string) bool {
 	return true
 }
 
-// renew takes over the tokens that an agent inside has renewed.
-func (l *logins) renew() {
+func (l *logins) look() {
+	for _, note := range l.renew() {
+		l.notices.once(note, nil)
+	}
+}
+
+// renew takes over the tokens that an agent inside has renewed. If some are refused, it returns a
+// note for the user, once.
+func (l *logins) renew() (notes []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	dir := l.sb.Dir()
 	_, err := agent.RenewFrom(dir, l.sb.Home())
 	words := fmt.Sprint(err)
 	if err == nil || words == l.refused {
-		return
+		return nil
 	}
 	l.refused = words
 	fmt.Fprintln(os.Stderr, words)
@@ -135,7 +145,7 @@ func (l *logins) renew() {
 	if t, err := agent.ReadTrace(dir); err == nil {
 		name = t.Agent
 	}
-	l.notices.once(fmt.Sprintf("%s; if that is your login, keep it: coffer login %s --from %s", words, name, l.sb.Name), nil)
+	return []string{fmt.Sprintf("%s; if that is your login, keep it: coffer login %s --from %s", words, name, l.sb.Name)}
 }
 
 // sleep waits for a while. It is false when the context ends before.

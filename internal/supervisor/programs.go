@@ -82,6 +82,9 @@ func (r *errand) finish() []string {
 	go func() { taken <- r.s.checkpoints.after(r.exec, arrived) }()
 	news := r.s.commits.after(r.known)
 	close(arrived)
+	if r.s.Sandbox.HasGit() { // else commands do not wait for notes
+		news = append(news, r.s.logins.renew()...)
+	}
 	return append(append(r.notes, news...), <-taken...)
 }
 
