@@ -276,7 +276,7 @@ func joined(errs []error) error {
 	return status(code)
 }
 
-// exactly is choose for a command that destroys something: it asks if it is given less than a whole name or id.
+// exactly is choose for a command that destroys or sends something: it asks if it is given less than a whole name or id.
 func (c choice) exactly(cmd *cobra.Command, store *sandbox.Store, match string) (*sandbox.Sandbox, error) {
 	sb, err := c.choose(store, match)
 	if err != nil || match == "" || match == sb.Name || match == sb.ID {

@@ -43,7 +43,11 @@ high, unless you insist with --force.`,
 			if len(args) > 1 {
 				return usagef("unexpected argument %q", args[1])
 			}
-			sb, err := forName.chosen(first(args))
+			store, err := openStore()
+			if err != nil {
+				return err
+			}
+			sb, err := forName.exactly(c, store, first(args))
 			if err != nil {
 				return err
 			}
