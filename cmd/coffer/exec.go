@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/attach"
 	"github.com/cofferhq/coffer/internal/sandbox"
 	"github.com/cofferhq/coffer/internal/supervisor"
@@ -236,6 +237,8 @@ func unseen(err error, sb *sandbox.Sandbox, argv []string) error {
 	switch {
 	case strings.Contains(argv[0], " ") && len(argv) == 1:
 		return ui.Hint(err, "a line for the shell needs one: -- sh -c %s", ui.Word(argv[0]))
+	case agent.Find(agent.Known(), argv[0]) != nil:
+		return ui.Hint(err, "start the agent with 'coffer ai %s'", argv[0])
 	case !sb.Image.None():
 		return ui.Hint(err, "the image %s does not have it; choose another, or install it inside as root, in a sandbox that stays", sb.Image.Ref)
 	case missing != nil:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/cofferhq/coffer/internal/agent"
 	"github.com/cofferhq/coffer/internal/limits"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
@@ -120,6 +121,9 @@ func unknown(c *cobra.Command, word string) error {
 	if habit := habits[word]; habit != "" && len(word) > 1 && !c.HasParent() {
 		return ui.Hint(err, "%s", habit)
 	}
+	if agent.Find(agent.Known(), word) != nil && !c.HasParent() {
+		return ui.Hint(err, "start the agent with 'coffer ai %s'", word)
+	}
 	if _, missing := exec.LookPath(word); missing == nil && !c.HasParent() {
 		return ui.Hint(err, "run a program with %s, or see 'coffer help'", ui.Command("coffer run --", word))
 	}
@@ -129,6 +133,12 @@ func unknown(c *cobra.Command, word string) error {
 	return ui.Hint(err, "see '%s help'", c.Root().Name())
 }
 
+// wants says what a flag's value is, by what parses it, as its errors begin.
+var wants = map[string]string{
+	"strconv.Atoi": "a whole number", "strconv.ParseInt": "a whole number", "strconv.ParseUint": "a whole number", "strconv.ParseFloat": "a number",
+	"strconv.ParseBool": "true or false", "time": "a time, such as 90s, 10m or 2h",
+}
+
 // wrongFlag is the error about a flag that is not there, or has a value that it cannot have.
 func wrongFlag(c *cobra.Command, err error) error {
 	see := fmt.Sprintf("see '%s --help'", c.CommandPath())
@@ -136,6 +146,12 @@ func wrongFlag(c *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &limit) && errors.As(err, &invalid) {
 		return ui.Hint(usagef("--%s: %s", invalid.GetFlag().Name, limit.What), "%s; %s", limit.Want, see)
+	}
+	if errors.As(err, &invalid) {
+		parser, _, _ := strings.Cut(invalid.Unwrap().Error(), ":")
+		if want := wants[parser]; want != "" {
+			return ui.Hint(usagef("--%s: %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), want), "%s", see)
+		}
 	}
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) {

@@ -134,7 +134,7 @@ var (
 
 // never reports whether a place is no workspace even with --force: the sandbox has its own, or would not start.
 func never(dir string) bool {
-	return slices.Contains([]string{"/", "/dev", "/proc", "/run", "/sys"}, dir) || safepath.Within(dir, "/proc") || safepath.Within(dir, "/sys")
+	return slices.Contains([]string{"/", "/dev", "/proc", "/run", "/sys", "/var/tmp"}, dir) || safepath.Within(dir, "/proc") || safepath.Within(dir, "/sys")
 }
 
 // unsuitable says why a directory should not be handed to a program, or nothing.
