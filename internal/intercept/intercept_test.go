@@ -21,7 +21,7 @@ import (
 
 // site is a server, the wall before it, and a program that trusts the sandbox's authority.
 type site struct {
-	t      *testing.T
+	t      testing.TB
 	server *Server
 	to     Target
 	trust  *x509.CertPool
@@ -32,7 +32,7 @@ type site struct {
 }
 
 // newSite serves h as example.com, a name in the certificate of httptest.
-func newSite(t *testing.T, h http.HandlerFunc) *site {
+func newSite(t testing.TB, h http.HandlerFunc) *site {
 	s := &site{t: t, trust: x509.NewCertPool()}
 	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
