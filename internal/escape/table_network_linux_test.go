@@ -237,7 +237,7 @@ var hostHeaders = []attempt{
 	{n: "91.443", name: "ask in the clear on a port of TLS", do: "get http://good.example:8443/{w} evil.example:8443", wall: "421", by: "nobody", why: "that server speaks only TLS"},
 	{n: "91.body", name: "hide a request in a body", do: bad("POST%20/a%20HTTP/1.1%0D%0AHost:%20good.example%0D%0ATransfer-Encoding:%20chunked%0D%0A%0D%0A5;x=%0Ay%0D%0Ahello%0D%0A0%0D%0A%0D%0AGET%20/{w}%20HTTP/1.1%0D%0AHost:%20evil.example%0D%0A%0D%0A"), wall: "400", hurt: "-", free: "EOF ok"},
 	{n: "91.proxy", name: "hide a request behind a line for proxies", do: bad("PROXY%20TCP4%201.1.1.1%202.2.2.2%201%2080%0D%0AGET%20/{w}%20HTTP/1.1%0D%0AHost:%20evil.example%0D%0A%0D%0A"), wall: "ECONNRESET"},
-	{n: "91.prox2", name: "hide it behind the same in binary", do: bad("%0D%0A%0D%0A%00%0D%0AQUIT%0A%21%00%00%00GET%20/{w}%20HTTP/1.1%0D%0AHost:%20evil.example%0D%0A%0D%0A"), wall: "ECONNRESET"},
+	{n: "91.prox2", name: "hide it behind the same in binary", do: bad("%0D%0A%0D%0A%00%0D%0AQUIT%0A%21%00%00%00GET%20/{w}%20HTTP/1.1%0D%0AHost:%20evil.example%0D%0A%0D%0A"), wall: "ECONNRESET", free: "EOF"},
 	{n: "91.h2", name: "speak HTTP/2 in the clear", do: bad("PRI%20*%20HTTP/2.0%0D%0A%0D%0ASM%0D%0A%0D%0A{w}"), wall: "ECONNRESET"},
 	{n: "85.conn", name: "send CONNECT to an allowed host", do: bad("CONNECT%20evil.example:80%20HTTP/1.1%0D%0AHost:%20evil.example:80%0D%0A%0D%0A{w}"), wall: "403", hurt: "{w}|CONNECT"},
 }
