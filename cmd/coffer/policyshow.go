@@ -163,6 +163,9 @@ func (a *about) asked(words []string) (policy.Query, view, error) {
 	if err != nil {
 		return q, view{}, err
 	}
+	if q.Host == "localhost" || q.Addr.IsLoopback() { // inside that is the sandbox's own, with the ports of --host-port
+		q.Host, q.Addr = link.HostName, netip.Addr{}
+	}
 	v, err := a.policy()
 	return q, v, err
 }
