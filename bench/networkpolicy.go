@@ -26,7 +26,7 @@ type decision struct {
 const (
 	manyRules   = 1000
 	decisionBar = 100_000.0 // ns
-	inARow      = 1000   // decisions between two looks at the clock
+	inARow      = 1000      // decisions between two looks at the clock
 )
 
 // manyPolicy has rules of every kind, beside the groups that are built in.
