@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,9 @@ func (s *Supervisor) exec(client net.Conn, r wire.Request) {
 	defer s.activity.leave()
 	out := wire.NewFrameWriter(client)
 	around, err := s.prepare(r.Exec)
+	if errors.Is(err, context.Canceled) {
+		return // the sandbox is ending
+	}
 	if err != nil {
 		if r.Passes() {
 			_ = out.Taken()
