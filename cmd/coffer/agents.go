@@ -203,7 +203,7 @@ func install(c *cobra.Command, a *agent.Agent) error {
 		return err
 	}
 	if err != nil { // of an exit code, npm has said why
-		return ui.Error(fmt.Sprintf("npm could not install %s: %v", a.Name, err), "see above, and 'coffer policy check https://…'; or install "+a.Name+" yourself, it is then used as it is")
+		return ui.Error(fmt.Sprintf("npm could not install %s: %v", a.Name, err), "see above; or install "+a.Name+" yourself, it is then used as it is")
 	}
 	version, err := agent.Adopt(host.Tools, a, staged)
 	if err == nil {

@@ -132,7 +132,7 @@ two commands, is taken back only with --force. While a program runs, it asks.`,
 			return undo(c, sb, n, force)
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "take back what you changed yourself in a directory of yours, too, and do not ask\nwhile a program runs")
+	c.Flags().BoolVar(&force, "force", false, "take back what you changed yourself in a directory of yours, too, and do not ask while a program runs")
 	return c
 }
 

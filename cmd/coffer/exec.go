@@ -78,7 +78,7 @@ direct, it works on the current directory itself.`,
 }
 
 // decidedAtCreation are the flags about a sandbox, and not about a program in it.
-var decidedAtCreation = []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "keep-free", "timeout", "nesting", "image", "sandbox", "yes", "net", "allow", "deny", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base", "carry"}
+var decidedAtCreation = []string{"name", "workspace", "force", "memory", "pids", "cpus", "open-files", "keep-free", "timeout", "nesting", "allow-settings", "image", "sandbox", "yes", "net", "allow", "deny", "host-port", "trust", "idle", "socket-in", "socket-out", "branch", "base", "carry"}
 
 // atCreation refuses flags that are too late for a sandbox that exists.
 func atCreation(c *cobra.Command) error {

@@ -104,10 +104,10 @@ func listCommand() *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List the sandboxes",
 		Long: `List the sandboxes. One that is running has a program in it, one that is idle waits for
-its next command, with nothing left in its background, one that is waiting has no room on a disk, one that is suspended was
-stopped by Ctrl-Z; one that is stopped is started by 'coffer exec'. In a git repository
-its branch is there too, how many commits that has which yours has not and the other
-way round, and how many files are not committed.
+its next command, with nothing left in its background, one that is frozen has no room on a
+disk, one that is suspended was stopped by Ctrl-Z; one that is stopped is started by
+'coffer exec'. In a git repository its branch is there too, how many commits that has
+which yours has not and the other way round, and how many files are not committed.
 
 Where an agent was, the state is its: working, waiting for you (on a terminal, when it
 has printed nothing for ten seconds), done, or failed with its exit code. TURN is how

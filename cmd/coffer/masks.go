@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/attach"
@@ -199,9 +200,9 @@ func writeIgnore(root string) error {
 
 // A program that meets a masked file says "permission denied". So when one fails, what is hidden is named.
 
-// failed says whether a program ended badly, and not because the user interrupted it.
+// failed says whether a program ended badly, and not because the user or a pipe ended it.
 func failed(exit wire.Exit, err error) bool {
-	return err == nil && exit.Status() != 0 && exit.Signal != unix.SIGINT
+	return err == nil && exit.Status() != 0 && !slices.Contains([]syscall.Signal{unix.SIGINT, unix.SIGPIPE, unix.SIGTERM, unix.SIGHUP}, exit.Signal)
 }
 
 // tellHidden names what is hidden in a sandbox that stays, once.

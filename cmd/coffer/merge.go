@@ -134,7 +134,7 @@ func takeLeft(c *cobra.Command, name string, way git.Way, flags takeFlags) (foun
 	if err != nil {
 		return false, nil // the sandbox's name is wrong first of all
 	}
-	b := r.Left(c.Context(), name)
+	b := r.Left(c.Context(), strings.TrimPrefix(name, "coffer/"))
 	if b == nil {
 		return false, nil
 	}

@@ -59,7 +59,7 @@ With --all or --everywhere, it asks first.`,
 				if err == nil {
 					line := "removed sandbox " + sb.Name
 					if len(gone) > 0 { // their names come from inside
-						line += " and its branch " + strings.Join(gone, ", ")
+						line += fmt.Sprintf(" and its branch%s ", map[bool]string{true: "es"}[len(gone) > 1]) + strings.Join(gone, ", ")
 					}
 					fmt.Fprintln(stdout, terminal.Escape(line))
 				}

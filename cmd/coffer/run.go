@@ -103,6 +103,9 @@ func run(l *listener, s settings, args []string) error {
 		if text := hiddenHere(sb.Workspace.Path, super.Hidden()); text != "" {
 			attach.Note(text + "; see 'coffer masks'")
 		}
+		if list := super.Settings(); len(list) > 0 {
+			attach.Note("read-only here: " + ui.Few(list) + "; --allow-settings opens them")
+		}
 		noteRefused(exit)
 		noteNesting(sb, args)
 	}

@@ -158,7 +158,7 @@ func ask(ctx context.Context, store config.Trust, l *config.Loaded, widens []str
 	case yes:
 		return store.Add(l, widens)
 	}
-	return ui.Error("you did not agree to what coffer.toml asks for", "change coffer.toml; --net none starts without its network rules")
+	return ui.Error("you did not agree to what coffer.toml asks for", "change coffer.toml, or agree for one run with --trust")
 }
 
 // maxDiff bounds the lines of a diff that are shown.

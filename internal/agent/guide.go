@@ -75,13 +75,13 @@ func (f Facts) files(line func(string, ...any)) {
 	switch f.Workspace {
 	case "worktree":
 		line("You work in %s, a git worktree of its own on the branch `%s`.", f.Dir, f.Branch)
-		line("Commit as you go. Commits on `%s` appear on the same branch of the user's repository by themselves, also while you work: there is nothing to push. Other branches that you make appear there as `coffer/%s@BRANCH`. Tags and stashes stay here.", f.Branch, f.Name)
+		line("Commit as you go. Commits on `%s` appear on the same branch of the user's repository by themselves, also while you work: there is nothing to push. Other branches that you make appear there as `coffer/%s@BRANCH`. Tags and stashes are named to the user when your turn ends.", f.Branch, f.Name)
 		line("`origin` is the user's repository: `git fetch origin` gets its branches and tags.")
 	case "cow":
 		line("You work in %s, a copy of the user's directory. What you write is kept apart until the user takes it with `coffer apply`.", f.Dir)
 		f.commits(line)
 	case "direct":
-		line("You work in %s, the user's own directory. What you write there is there for the user at once.", f.Dir)
+		line("You work in %s, the user's own directory. What you write there is there for the user at once. Settings that make programs outside run code, such as `.vscode` and `.husky`, are read-only.", f.Dir)
 		f.commits(line)
 	default:
 		line("There is no project here. Work in your home.")

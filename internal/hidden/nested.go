@@ -89,6 +89,9 @@ func (f *Files) protectSettings(t *tree, found []string) (locked []string) {
 	return locked
 }
 
+// Settings lists what of a workspace is read-only because it makes programs outside run code.
+func (f *Files) Settings() []string { return f.nested.settings }
+
 // note says whether a repository is new. The lock is held.
 func (n *nested) note(which mask.Which) bool {
 	if n.known[which] {
@@ -205,7 +208,7 @@ func (f *Files) warnNested(t *tree) {
 	was.Told = is
 	remember(f.madeFile(t), was)
 	if len(f.nested.settings) > 0 {
-		f.host.Once("settings that programs outside run are read-only inside: "+ui.Few(f.nested.settings)+"; --allow-settings opens them", nil)
+		f.host.Once("files by which your programs outside would run code are read-only inside: "+ui.Few(f.nested.settings)+"; --allow-settings opens them", nil)
 	}
 	if len(f.nested.locked) == 0 {
 		return

@@ -213,6 +213,9 @@ func (s *Supervisor) insideTop() (top *checkpoint.Dir, writer int, err error) {
 // Hidden lists the files that are hidden now.
 func (s *Supervisor) Hidden() []hidden.File { return s.hidden.List() }
 
+// Settings lists the settings in the workspace that are read-only inside.
+func (s *Supervisor) Settings() []string { return s.hidden.Settings() }
+
 // LookBack tells the user, once, of files in git's history that would be hidden. place is where it
 // is kept what the user knows.
 func (s *Supervisor) LookBack(place func() (dir string, err error)) {

@@ -148,6 +148,7 @@ func chrootOut(a []string) error {
 	if err != nil {
 		return err
 	}
+	defer os.Remove(dir) // where there is a way out
 	if err := unix.Chroot(dir); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -136,15 +137,15 @@ func (m *machine) call(memory uint64, f func(*rt.Thread) error) (err error) {
 		line := ""
 		for c := t.CurrentCont(); c != nil && line == ""; c = c.Parent() {
 			if d := c.DebugInfo(); d != nil && d.Source == m.script.Name && d.CurrentLine > 0 {
-				line = fmt.Sprintf(", line %d", d.CurrentLine)
+				line = fmt.Sprintf(", line %d,", d.CurrentLine)
 			}
 		}
 		why := err.Error()
 		if len(why) > maxLogLength {
 			why = why[:maxLogLength]
 		}
-		m.say("the script failed" + line + ": " + why)
-		err = &intercept.Refusal{Status: http.StatusBadGateway, Rule: m.script.Name, Reason: "the script " + m.script.Name + line + ", failed"}
+		m.say("the script failed" + strings.TrimSuffix(line, ",") + ": " + why)
+		err = &intercept.Refusal{Status: http.StatusBadGateway, Rule: m.script.Name, Reason: "the script " + m.script.Name + line + " failed"}
 	}()
 	_, err = t.CallContext(m.limits(maxSteps, memory), func() error { return f(t) })
 	return err
