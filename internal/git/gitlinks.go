@@ -50,7 +50,7 @@ func (h host) gitlinks(ctx context.Context, commit, head string) (links []string
 	raw := []string{"-r", "--raw", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv", "--diff-filter=AMT", "--ignore-submodules=none", "-z"}
 	for _, args := range [][]string{
 		slices.Concat([]string{"diff-tree"}, raw, []string{head, commit}),
-		slices.Concat([]string{"log", "--no-show-signature", "--format=", "-m", "--root"}, raw,
+		slices.Concat([]string{"-c", "log.diffMerges=separate", "log", "--no-show-signature", "--format=", "-m", "--root"}, raw,
 			[]string{commit, "--not", "--exclude=coffer/*", "--branches", "--remotes", "--tags", "--"}),
 	} {
 		out, err := h.run(ctx, "", args...)
