@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/cofferhq/coffer/internal/terminal"
 	"github.com/cofferhq/coffer/internal/ui"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 func policyTest() *cobra.Command {
@@ -32,7 +34,7 @@ is a GET of https://api.example.com/ and the response an empty one, unless files
 others, as HTTP/1.1 writes them. The exit code is 1 if the script denies or fails.`,
 		Example: "  coffer policy test token.lua --request request.txt --env TOKEN=abc",
 		RunE: func(c *cobra.Command, args []string) error {
-			source, err := os.ReadFile(args[0])
+			source, err := readText(args[0])
 			if err != nil {
 				return err
 			}
@@ -69,11 +71,27 @@ others, as HTTP/1.1 writes them. The exit code is 1 if the script denies or fail
 	return c
 }
 
+// maxText bounds the files of a test.
+const maxText = 16 << 20
+
+// readText reads a file, which may be one of a stranger's repository.
+func readText(file string) ([]byte, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxText {
+		return nil, errors.Join(err, fmt.Errorf("%s is not a file of at most 16 MB", terminal.Escape(file)))
+	}
+	return io.ReadAll(io.LimitReader(f, maxText))
+}
+
 // readMessage reads a message from a file, whose body is all that follows the head.
 func readMessage[M any](file, usual string, read func(*bufio.Reader) (M, error)) (m M, err error) {
 	text := []byte(usual)
 	if file != "" {
-		if text, err = os.ReadFile(file); err != nil {
+		if text, err = readText(file); err != nil {
 			return m, err
 		}
 	}
