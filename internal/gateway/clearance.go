@@ -37,7 +37,7 @@ type waiter func() (gone <-chan struct{}, stop func())
 func (c *clearance) permit(q, foreign policy.Query, wait waiter) *refusal {
 	for {
 		set := c.g.policy.Load()
-		q.Now, q.Named = time.Now(), foreign.Host != ""
+		q.Now = time.Now()
 		if r := checkForeign(set, foreign, q.Now); r != nil {
 			return r
 		}

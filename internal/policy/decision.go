@@ -90,8 +90,6 @@ type Query struct {
 	Method   string    // for HTTP, and TLS that is looked into
 	Path     string    // the same, as the client sent it; a query string is ignored
 	Now      time.Time // for rules that expire; zero ignores expiry
-	// Named: what is said to the address names a host, about which there is a decision of its own.
-	Named bool
 }
 
 // Decision is an answer, and why.

@@ -31,7 +31,7 @@ func reference(s *Set, q Query) (Verdict, string) {
 	if best >= 0 {
 		verdict, by = s.clauses[best].decision.Verdict, s.clauses[best].decision.Rule
 	}
-	nameless := q.Host == "" && !q.Named && (best < 0 || s.clauses[best].target.kind == everything)
+	nameless := q.Host == "" && (best < 0 || s.clauses[best].target.kind == everything)
 	if nameless && slices.ContainsFunc(s.clauses, func(c clause) bool {
 		return c.rank == rankDeny && (c.target.kind == exactly || c.target.kind == below)
 	}) {
@@ -234,7 +234,7 @@ func TestNameAndConnectEqualBestDecision(t *testing.T) {
 			q.Method, q.Path = "", ""
 			best := Deny
 			for port := uint16(1); port <= 12; port++ {
-				q.Port, q.Named = port, true
+				q.Port = port
 				possible := set.Connect(q)
 				http, tls := Deny, Deny
 				for _, q.Method = range []string{"GET", "POST", "HEAD"} {
@@ -246,7 +246,7 @@ func TestNameAndConnectEqualBestDecision(t *testing.T) {
 					}
 				}
 				q.Method, q.Path = "", ""
-				q.Protocol, q.Named = TCP, false
+				q.Protocol = TCP
 				raw := set.Decide(q).Verdict
 				if possible.Raw.Verdict != raw || !equal(possible.TLS.Verdict, tls) || !equal(possible.HTTP.Verdict, http) {
 					t.Fatalf("%+v: %+v, want %v %v %v", q, possible, raw, tls, http)

@@ -25,9 +25,9 @@ func (s *Set) Connect(q Query) Possible {
 		return Possible{Raw: d, TLS: d, HTTP: d}
 	}
 	var p Possible
-	q.Protocol, q.Named = TCP, false
+	q.Protocol = TCP
 	p.Raw = s.decide(q, false)
-	q.Protocol, q.Named = TLS, true // it may yet name a host
+	q.Protocol = TLS
 	p.TLS = s.decide(q, s.Inspects(q))
 	q.Protocol = HTTP
 	p.HTTP = s.decide(q, q.Method == "" && q.Path == "")
@@ -120,6 +120,8 @@ func (s *Set) decide(q Query, open bool) Decision {
 				late = c
 			}
 			continue
+		case c.aboutRequests() && open && c.decision.Verdict == Allow && c.target.kind == everything && s.isBare(q):
+			continue // what it allows is taken back
 		case c.aboutRequests() && !open && r.miss(c) != "":
 			if c.others != "" && near == nil {
 				near = c
@@ -142,8 +144,11 @@ func (s *Set) decide(q Query, open bool) Decision {
 	case best != nil:
 		d := best.decision
 		d.Exact, d.Budget = exact, cmp.Or(grant, budget)
-		return s.bare(q, d, best.target.kind == everything)
-	case late != nil && s.def.Verdict == Deny:
+		if d = s.bare(q, d, best.target.kind == everything); late == nil || d.Verdict != Deny {
+			return d
+		}
+		return late.decision
+	case late != nil && s.bare(q, s.def, true).Verdict == Deny:
 		return late.decision
 	case near != nil && s.def.Verdict == Deny && (q.Protocol == HTTP || q.Protocol == TLS):
 		d := s.def
@@ -154,14 +159,17 @@ func (s *Set) decide(q Query, open bool) Decision {
 }
 
 // bare takes back a yes that is about everything where names are denied, and nothing names the
-// host: a denied one may have any address.
+// host: a denied one may have any address. What a program calls the host there proves nothing.
 func (s *Set) bare(q Query, d Decision, everything bool) Decision {
-	if !everything || d.Verdict != Allow || !s.denies || q.Host != "" || q.Named {
+	if !everything || d.Verdict != Allow || !s.isBare(q) {
 		return d
 	}
 	return Decision{Rule: d.Rule, Origin: d.Origin,
 		Reason: "some names are denied, and a bare address could be one of theirs; only a rule that names the address allows it"}
 }
+
+// isBare reports whether a query is for an address that may be that of a denied name.
+func (s *Set) isBare(q Query) bool { return s.denies && q.Host == "" }
 
 // request is what rules about HTTP requests look at.
 type request struct {
