@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -70,13 +71,15 @@ func (f innerFlow) permitInside(r *http.Request) (done func(), no *intercept.Ref
 	q.Method = r.Method
 	q.Path, _, _ = strings.Cut(r.RequestURI, "?")
 	c := &clearance{g: f.g, destination: f.destination}
-	c.dialled = f.address()
 	f.mu.Lock()
 	if f.inside == nil {
 		f.inside = map[*clearance]struct{}{}
 	}
 	f.inside[c] = struct{}{}
 	f.mu.Unlock()
+	c.mu.Lock()
+	c.dialled = f.address() // what is dialled from here on, dialInside tells it
+	c.mu.Unlock()
 	done = func() {
 		f.mu.Lock()
 		delete(f.inside, c)
@@ -146,11 +149,50 @@ func (f innerFlow) dialInside(ctx context.Context) (net.Conn, error) {
 	up, addr, r := f.g.connect(ctx, q, d)
 	if r == nil {
 		if r = f.adopt(addr); r == nil {
+			r = f.adoptInside(addr)
+		}
+		if r == nil {
 			return &counted{up, f.flow}, nil
 		}
 		reset(up)
 	}
 	return nil, f.tell(r)
+}
+
+// adoptInside has all requests that are under way, any of which may use a new connection, vet its
+// address.
+func (f innerFlow) adoptInside(a netip.Addr) *refusal {
+	for _, c := range f.underWay() {
+		if r := c.adopt(a); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func (f innerFlow) underWay() []*clearance {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.inside))
+}
+
+// charge takes bytes from the budgets of all requests that are under way, as nobody knows whose they
+// are, and returns how many of them may pass.
+func (f innerFlow) charge(n int, take func(*account, int) int) int {
+	all := append(f.underWay(), f.clearance)
+	seen := map[*counter]bool{}
+	for _, c := range all {
+		a := c.charged()
+		if a == nil || seen[a.counter] {
+			continue
+		}
+		seen[a.counter] = true
+		if may := take(a, n); may < n {
+			n = may
+			f.follow(c) // it is the one to be told of
+		}
+	}
+	return n
 }
 
 // counted is a connection to a server whose bytes are charged to the budget.
@@ -161,7 +203,7 @@ type counted struct {
 
 func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	allowed := c.f.takeReceived(n)
+	allowed := innerFlow{c.f}.charge(n, (*account).takeReceived)
 	c.f.received.Add(int64(allowed))
 	if allowed < n {
 		c.f.exceed("download")
@@ -171,7 +213,7 @@ func (c *counted) Read(b []byte) (int, error) {
 }
 
 func (c *counted) Write(b []byte) (int, error) {
-	allowed := c.f.takeSent(len(b))
+	allowed := innerFlow{c.f}.charge(len(b), (*account).takeSent)
 	n, err := c.Conn.Write(b[:allowed])
 	c.f.sent.Add(int64(n))
 	if err == nil && allowed < len(b) {
@@ -183,11 +225,8 @@ func (c *counted) Write(b []byte) (int, error) {
 
 // review says why a flow must end by a set of rules, "" if it may go on.
 func (f *flow) review(set *policy.Set, now time.Time) string {
-	f.mu.Lock()
-	inside := slices.Collect(maps.Keys(f.inside))
-	f.mu.Unlock()
 	why := f.clearance.review(set, now)
-	for _, c := range inside {
+	for _, c := range (innerFlow{f}).underWay() {
 		if why == "" {
 			why = c.review(set, now)
 		}

@@ -209,6 +209,34 @@ func TestBudgetInside(t *testing.T) {
 	s.waitEvents(audit.KindLimit, 1)
 }
 
+// Requests beside one with a budget do not take its bytes off it.
+func TestBudgetBeside(t *testing.T) {
+	s := newSpied(t, "allow example.com methods=POST up=64k", "allow example.com methods=GET")
+	c := s.client(true)
+	body, words := io.Pipe()
+	defer body.Close()
+	go func() {
+		for range 64 {
+			ask(t, c, "GET", "/x", "")
+			if _, err := io.WriteString(words, strings.Repeat("x", 16<<10)); err != nil {
+				return
+			}
+		}
+		words.Close()
+	}()
+	r, err := http.NewRequest("POST", "https://example.com/up", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := c.Do(r); err == nil {
+		if n, err := io.Copy(io.Discard, resp.Body); err == nil {
+			t.Errorf("%d bytes were sent", n)
+		}
+		resp.Body.Close()
+	}
+	s.waitEvents(audit.KindLimit, 1)
+}
+
 // The user is asked about a request, with its method and path.
 func TestAskInside(t *testing.T) {
 	s := newSpied(t, "ask example.com methods=POST paths=/a", "allow example.com methods=GET")
@@ -241,5 +269,23 @@ func TestUntrustedInside(t *testing.T) {
 	defer s.rig.mu.Unlock()
 	if len(s.missed) != 1 || !strings.Contains(s.missed[0].Reason, `tls = "pass"`) {
 		t.Errorf("told: %+v", s.missed)
+	}
+}
+
+// What a program calls the host at an address proves nothing: it could be a denied one's.
+func TestNamedByTheProgram(t *testing.T) {
+	var server recorder
+	r := newRig(t, rules(t, "default=allow", "deny evil.example"))
+	r.world.name("good.example", []netip.Addr{public})
+	to := netip.AddrPortFrom(public, 80)
+	r.serveAt(to, server.handle)
+	for _, words := range []string{string(clientHello(t, "good.example")), "GET / HTTP/1.1\r\nHost: good.example\r\n\r\n"} {
+		c := r.connectTo(to)
+		_, _ = io.WriteString(c, words)
+		_ = c.CloseWrite()
+		outcome(c)
+	}
+	if got := server.bytes(); len(got) > 0 {
+		t.Errorf("the server was sent %q", got)
 	}
 }

@@ -70,6 +70,10 @@ func unclear(target string) string {
 			return "the target has characters that it must not have"
 		}
 	}
+	// They would be sent on escaped, and with them what is escaped otherwise.
+	if strings.ContainsAny(path, "\"<>^`{|}") || strings.ContainsFunc(path, func(r rune) bool { return r > 0x7e }) {
+		return "the path has characters that have to be escaped"
+	}
 	for at, segment := range strings.Split(path[1:], "/") {
 		last := at == strings.Count(path, "/")-1
 		if segment == "" && !last {

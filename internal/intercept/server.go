@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cofferhq/coffer/internal/gateway/sniff"
@@ -76,6 +77,7 @@ func (s *Server) Serve(ctx context.Context, c net.Conn, to Target) error {
 	x.proxy = x.reverse(upstream)
 	server := &http.Server{
 		Handler: x, MaxHeaderBytes: maxHead, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience,
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: 100, MaxReceiveBufferPerConnection: 128 << 10, MaxReceiveBufferPerStream: 64 << 10},
 		DisableGeneralOptionsHandler: true, ErrorLog: quiet, BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	go func() { _ = server.Serve(l) }()
@@ -118,6 +120,7 @@ type exchange struct {
 	strict  *strictConn // nil for HTTP/2
 	proxy   *httputil.ReverseProxy
 	running sync.WaitGroup // requests
+	framed  atomic.Bool    // the server speaks HTTP/2
 
 	mu    sync.Mutex
 	ended bool
@@ -144,8 +147,13 @@ func (x *exchange) end() {
 // transport makes connections to the server, of the kind that the program chose.
 func (x *exchange) transport(isH2 bool) *http.Transport {
 	return &http.Transport{
-		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return x.to.Dial(ctx) },
-		TLSClientConfig: &tls.Config{RootCAs: x.Roots, ServerName: x.to.Host, MinVersion: tls.VersionTLS12},
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return x.to.Dial(ctx) },
+		TLSClientConfig: &tls.Config{RootCAs: x.Roots, ServerName: x.to.Host, MinVersion: tls.VersionTLS12,
+			VerifyConnection: func(s tls.ConnectionState) error {
+				x.framed.Store(s.NegotiatedProtocol == "h2")
+				return nil
+			}},
+		MaxConnsPerHost: 32, MaxResponseHeaderBytes: 4 * maxHead,
 		// Without it there is HTTP/1 only, as DialContext is ours.
 		ForceAttemptHTTP2:  isH2,
 		DisableCompression: true, TLSHandshakeTimeout: handshakePatience, ExpectContinueTimeout: time.Second,
@@ -171,10 +179,10 @@ func (x *exchange) reverse(last http.RoundTripper) *httputil.ReverseProxy {
 				}
 			}
 			// Some servers do not understand chunks. Nothing shall follow them.
-			p.Out.Close = p.In.ProtoMajor == 1 && p.In.ContentLength < 0
+			p.Out.Close = p.In.ContentLength < 0 && !x.framed.Load()
 		},
 		ModifyResponse: func(r *http.Response) error {
-			if r.StatusCode == http.StatusSwitchingProtocols && x.strict != nil {
+			if r.StatusCode == http.StatusSwitchingProtocols && x.strict != nil && r.Request.Header.Get("Upgrade") != "" {
 				x.strict.raw.Store(true)
 			}
 			return nil
