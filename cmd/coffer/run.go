@@ -100,11 +100,12 @@ func run(l *listener, s settings, args []string) error {
 	}
 	why := super.Why()
 	if failed(exit, err) {
-		if text := hiddenHere(sb.Workspace.Path, super.Hidden()); text != "" {
+		files, settings := super.Hidden()
+		if text := hiddenHere(sb.Workspace.Path, files); text != "" {
 			attach.Note(text + "; see 'coffer masks'")
 		}
-		if list := super.Settings(); len(list) > 0 {
-			attach.Note("read-only here: " + ui.Few(list) + "; --allow-settings opens them")
+		if len(settings) > 0 {
+			attach.Note("read-only here: " + ui.Few(settings) + "; --allow-settings opens them")
 		}
 		noteRefused(exit)
 		noteNesting(sb, args)

@@ -126,7 +126,8 @@ func (b *Bridge) Open(ctx context.Context) (*rootfs.Git, error) {
 		view.File = filepath.Join(b.dir, pointerName)
 	}
 	if !b.Laid {
-		if err := b.submodules(view); err != nil {
+		var err error
+		if view.Submodules, err = submodules(filepath.Join(b.Admin, "index"), filepath.Join(b.dir, "submodules")); err != nil {
 			return nil, err
 		}
 	}

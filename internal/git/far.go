@@ -18,8 +18,6 @@ type far struct {
 	opener wire.Opener
 }
 
-func (b *Bridge) far(o wire.Opener) far { return far{&b.State, o} }
-
 // program is a command line of git inside, which uses only the private directory's own
 // settings, on a working tree.
 func (f far) program(tree string, args ...string) wire.Exec {

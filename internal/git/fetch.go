@@ -330,7 +330,7 @@ func (b *Bridge) Fetch(ctx context.Context, o wire.Opener, commit string) error 
 	if validCommit(commit) == "" {
 		return fmt.Errorf("%q is not the name of a commit", commit)
 	}
-	if _, err := b.fetch(ctx, b.far(o), []string{commit + ":" + landed + "hook"}); err != nil {
+	if _, err := b.fetch(ctx, far{&b.State, o}, []string{commit + ":" + landed + "hook"}); err != nil {
 		return err
 	}
 	if why, err := b.unfit(ctx, commit); err != nil || why != "" {

@@ -70,19 +70,19 @@ func (h host) gitlinks(ctx context.Context, commit, head string) (links []string
 	return slices.Compact(links), nil
 }
 
-// submodules gives the sandbox a directory of its own for each submodule of a worktree. Outside it
+// submodules gives the sandbox a directory of its own for each submodule in an index. Outside it
 // stays as it is, so that what the user types about submodules there finds nothing of the sandbox's.
-func (b *Bridge) submodules(view *rootfs.Git) error {
-	links, err := rootfs.Gitlinks(filepath.Join(b.Admin, "index"))
+func submodules(index, dir string) (mounts []rootfs.Mount, err error) {
+	links, err := rootfs.Gitlinks(index)
 	if err != nil {
-		return fmt.Errorf("find the submodules of the worktree: %w", err)
+		return nil, fmt.Errorf("find the submodules of the worktree: %w", err)
 	}
 	for _, path := range links {
-		own := filepath.Join(b.dir, "submodules", fmt.Sprintf("%x", sha256.Sum256([]byte(path))))
+		own := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256([]byte(path))))
 		if err := os.MkdirAll(own, 0o755); err != nil {
-			return err
+			return nil, err
 		}
-		view.Submodules = append(view.Submodules, rootfs.Mount{Source: own, Target: path})
+		mounts = append(mounts, rootfs.Mount{Source: own, Target: path})
 	}
-	return nil
+	return mounts, nil
 }

@@ -28,7 +28,7 @@ func (b *Bridge) Overlook(ctx context.Context, o wire.Opener, hidden []string) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, overlookPatience)
 	defer cancel()
-	f, words := b.far(o), &limited{left: maxWords, drop: true}
+	f, words := far{&b.State, o}, &limited{left: maxWords, drop: true}
 	// The tree itself need not be there yet: it is about the index.
 	e := f.program(rootfs.Empty, "update-index", "-z", "--skip-worktree", "--stdin")
 	status, err := f.run(ctx, e, strings.NewReader(strings.Join(tracked, "\x00")+"\x00"), words, words)

@@ -26,7 +26,7 @@ func (b *Bridge) Sync(ctx context.Context, o wire.Opener) (notes []string, err e
 	if err := b.check(); err != nil {
 		return nil, err
 	}
-	s := &session{Bridge: b, far: b.far(o)}
+	s := &session{Bridge: b, far: far{&b.State, o}}
 	inside := b.Glance()
 	if s.head, err = s.checkedOut(ctx); err != nil {
 		return nil, err

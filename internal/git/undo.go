@@ -133,7 +133,7 @@ var patienceHead = 20 * time.Second
 func (c *Checkpoints) restoreHead(ctx context.Context, o wire.Opener, target checkpoint.Checkpoint) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patienceHead, ui.Error(fmt.Sprintf("git inside did not answer within %v", patienceHead), "see what it waits for: git status, inside"))
 	defer cancel()
-	f := c.bridge.far(o)
+	f := far{&c.bridge.State, o}
 	ask := func(args ...string) error {
 		words, status, err := f.git(ctx, append([]string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, args...)...)
 		switch {

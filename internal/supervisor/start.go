@@ -210,11 +210,10 @@ func (s *Supervisor) insideTop() (top *checkpoint.Dir, writer int, err error) {
 	return top, writer, err
 }
 
-// Hidden lists the files that are hidden now.
-func (s *Supervisor) Hidden() []hidden.File { return s.hidden.List() }
-
-// Settings lists the settings in the workspace that are read-only inside.
-func (s *Supervisor) Settings() []string { return s.hidden.Settings() }
+// Hidden lists the files that are hidden now, and the settings in the workspace that are read-only.
+func (s *Supervisor) Hidden() (files []hidden.File, settings []string) {
+	return s.hidden.List(), s.hidden.Settings()
+}
 
 // LookBack tells the user, once, of files in git's history that would be hidden. place is where it
 // is kept what the user knows.
