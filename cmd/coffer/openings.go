@@ -140,7 +140,7 @@ func checkInside(path string, w sandbox.Workspace) error {
 		}
 	}
 	if w.Mode == sandbox.WorkspaceDirect && safepath.Within(path, w.Path) {
-		return ui.Hint(usagef("inside, the socket would be at %s, in the workspace, and stay there", path), "choose a place in /run, /tmp or the home: --socket-in HOSTPATH:INSIDEPATH")
+		return ui.Hint(usagef("the place inside, %s, is in the workspace, where the socket would stay", path), "choose a place in /run, /tmp or the home: --socket-in HOSTPATH:INSIDEPATH")
 	}
 	return nil
 }
