@@ -1,8 +1,10 @@
 package turn
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A whole turn: the prompt reaches the model, with where the agent is; what the model says
@@ -98,6 +101,15 @@ func resume(s *stage, name string, extra []string) string {
 		out, err := s.coffer("show", "one", "--json")
 		return err == nil && json.Unmarshal([]byte(out), &shown) == nil && shown.PID > 0 && exists(filepath.Join(shown.Workspace.Path, "waiting"))
 	})
+	// What an agent has not written down yet, nobody can resume. Some write when they like.
+	homes, err := filepath.Glob(filepath.Join(s.Home, ".local/share/coffer/sandboxes/*/home"))
+	s.must(err)
+	for range 25 {
+		time.Sleep(200 * time.Millisecond)
+		if len(homes) > 0 && holds(homes[0], "touch waiting") {
+			break
+		}
+	}
 	s.must(syscall.Kill(shown.PID, syscall.SIGKILL))
 	if out := <-ended; !strings.Contains(out, "coffer:") {
 		t.Errorf("the user is not told: %s", out)
@@ -110,6 +122,21 @@ func resume(s *stage, name string, extra []string) string {
 		t.Errorf("the model does not know what was before; the agent says\n%s", out)
 	}
 	return out
+}
+
+// holds reports whether a file below a directory has some words in it.
+func holds(dir, words string) (found bool) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil
+		}
+		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(words)) {
+			found = true
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found
 }
 
 // Twenty agents at once do not get in each other's way: not in workspaces, homes, ports,
