@@ -117,6 +117,9 @@ func (a *account) spent() bool {
 
 // say tells which limit was hit.
 func (a *account) say() string {
+	if a == nil { // another decision, without a budget, has come meanwhile
+		return "the byte limit for this destination is used up"
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if up := a.limit.MaxUpload; up > 0 && a.Sent >= up {

@@ -237,6 +237,15 @@ func TestBudgetBeside(t *testing.T) {
 	s.waitEvents(audit.KindLimit, 1)
 }
 
+// A flow that ran out of its budget may have none any more when that is told: a request without
+// one was allowed in the same moment.
+func TestBudgetGone(t *testing.T) {
+	c := &clearance{}
+	if r := c.spent(); r.decision.Verdict != policy.Deny || r.decision.Reason == "" {
+		t.Errorf("%+v", r.decision)
+	}
+}
+
 // The user is asked about a request, with its method and path.
 func TestAskInside(t *testing.T) {
 	s := newSpied(t, "ask example.com methods=POST paths=/a", "allow example.com methods=GET")

@@ -271,6 +271,8 @@ func TestSmuggling(t *testing.T) {
 		"GET /l/%2e%2E/m HTTP/1.1\r\n" + host + "\r\n":                                                               400,
 		"GET /l%2fm HTTP/1.1\r\n" + host + "\r\n":                                                                    400,
 		"GET /@l%2fm HTTP/1.1\r\n" + host + "\r\n":                                                                   200, // a package of npm
+		"GET /@l%2fm\" HTTP/1.1\r\n" + host + "\r\n":                                                                 400, // would be sent as /@l/m%22
+		"GET /@l%2f\xc3\xbc HTTP/1.1\r\n" + host + "\r\n":                                                            400,
 		"GET /l//m HTTP/1.1\r\n" + host + "\r\n":                                                                     400,
 		"GET //l HTTP/1.1\r\n" + host + "\r\n":                                                                       400,
 		"GET /l%00 HTTP/1.1\r\n" + host + "\r\n":                                                                     400,
